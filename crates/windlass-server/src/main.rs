@@ -1,0 +1,2 @@
+//! windlass
+fn main() {}

@@ -1,0 +1,228 @@
+//! The audit trail as data: the closed list of events, the record, the levels, and the hash chain that makes any edit
+//! show (M92, M93). Writing and reading records is the store's work.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::clock::Timestamp;
+use crate::error::Problem;
+use crate::job::{JobId, Tenant};
+
+macro_rules! events {
+    ($($variant:ident = $name:literal, $severity:ident, $kind:ident;)*) => {
+        /// What an audit record tells of. The list is closed (M92).
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs, reason = "each is named for what happened")]
+        pub enum AuditEvent { $($variant,)* }
+
+        impl AuditEvent {
+            /// Every event there is.
+            pub const ALL: &'static [AuditEvent] = &[$(AuditEvent::$variant,)*];
+
+            /// Its dotted name.
+            pub fn as_str(self) -> &'static str {
+                match self { $(AuditEvent::$variant => $name,)* }
+            }
+
+            /// How much attention it deserves.
+            pub fn severity(self) -> Severity {
+                match self { $(AuditEvent::$variant => Severity::$severity,)* }
+            }
+
+            /// At which level it is kept.
+            fn kind(self) -> Kind {
+                match self { $(AuditEvent::$variant => Kind::$kind,)* }
+            }
+        }
+    };
+}
+
+events! {
+    Submitted = "job.lifecycle.submitted", Info, Routine;
+    Claimed = "job.lifecycle.claimed", Info, Routine;
+    Completed = "job.lifecycle.completed", Info, Outcome;
+    Failed = "job.lifecycle.failed", Error, Outcome;
+    Retried = "job.lifecycle.retried", Warning, Routine;
+    Exhausted = "job.lifecycle.exhausted", Error, Outcome;
+    Expired = "job.lifecycle.expired", Error, Outcome;
+    Cancelled = "job.lifecycle.cancelled", Info, Operator;
+    Suspended = "job.lifecycle.suspended", Info, Operator;
+    Resumed = "job.lifecycle.resumed", Info, Operator;
+    Redriven = "job.lifecycle.redriven", Info, Operator;
+    Reaped = "job.lifecycle.reaped", Warning, Routine;
+    PriorityUpdated = "job.ops.priority_updated", Info, Operator;
+    Patched = "job.ops.patched", Info, Operator;
+    Deleted = "job.ops.deleted", Info, Operator;
+    Signalled = "job.ops.signalled", Info, Operator;
+    Held = "job.ops.held", Info, Routine;
+    Promoted = "job.ops.promoted", Info, Routine;
+    Released = "job.ops.released", Info, Routine;
+    Parked = "job.ops.parked", Info, Routine;
+    Woken = "job.ops.woken", Info, Routine;
+    QueuePaused = "queue.ops.paused", Info, Operator;
+    QueueResumed = "queue.ops.resumed", Info, Operator;
+    QueueConfigured = "queue.ops.configured", Info, Operator;
+    TypeConfigured = "type.ops.configured", Info, Operator;
+    TenantConfigured = "tenant.ops.configured", Info, Operator;
+    WorkerPaused = "worker.ops.paused", Info, Operator;
+    WorkerResumed = "worker.ops.resumed", Info, Operator;
+    GateClosed = "gate.ops.closed", Warning, Operator;
+    GateOpened = "gate.ops.opened", Info, Operator;
+}
+
+impl fmt::Display for AuditEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for AuditEvent {
+    type Err = Problem;
+
+    fn from_str(text: &str) -> Result<AuditEvent, Problem> {
+        AuditEvent::ALL.iter().copied().find(|event| event.as_str() == text).ok_or_else(|| Problem::Unknown {
+            value: text.to_owned(),
+            allowed: "the audit events listed in the documentation",
+        })
+    }
+}
+
+/// Which level an event belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Operator,
+    Outcome,
+    Routine,
+}
+
+/// How much is kept of what happens in a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuditLevel {
+    /// Every transition.
+    All,
+    /// Operator actions and every final state.
+    #[default]
+    Outcomes,
+    /// Operator actions only.
+    Operators,
+}
+
+impl AuditLevel {
+    /// Whether an event is kept at this level.
+    pub fn keeps(self, event: AuditEvent) -> bool {
+        match event.kind() {
+            Kind::Operator => true,
+            Kind::Outcome => self != AuditLevel::Operators,
+            Kind::Routine => self == AuditLevel::All,
+        }
+    }
+}
+
+/// How much attention a record deserves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the words say it")]
+pub enum Severity {
+    Info,
+    Warning,
+    Error,
+}
+
+impl Severity {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+}
+
+/// One line of the audit trail.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// Place in the trail, without gaps; 0 for an event that was shown live and not kept.
+    pub seq: u64,
+    /// What happened.
+    pub event: AuditEvent,
+    /// The type's own name for a success, if it has one (M92).
+    pub alias: Option<String>,
+    /// When.
+    pub at: Timestamp,
+    /// Kind of who did it: `user`, `worker` or `system`.
+    pub actor_type: String,
+    /// Who did it.
+    pub actor_id: String,
+    /// Whose job or setting.
+    pub tenant: Tenant,
+    /// The job, if it was about one.
+    pub job: Option<JobId>,
+    /// The trace it belongs to.
+    pub trace_id: Option<String>,
+    /// Everything else, as JSON.
+    pub context: String,
+}
+
+impl Record {
+    /// The event's name as shown: the alias of its type, or its own.
+    pub fn name(&self) -> &str {
+        self.alias.as_deref().unwrap_or(self.event.as_str())
+    }
+
+    /// The record as the chain sees it: every field with its length before it, so that no two records look alike.
+    fn canonical(&self, into: &mut Sha256) {
+        let mut field = |bytes: &[u8]| {
+            into.update(u64::try_from(bytes.len()).expect("a length fits 64 bits").to_be_bytes());
+            into.update(bytes);
+        };
+        field(&self.seq.to_be_bytes());
+        field(self.event.as_str().as_bytes());
+        field(self.alias.as_deref().unwrap_or_default().as_bytes());
+        field(&self.at.as_millis().to_be_bytes());
+        field(self.actor_type.as_bytes());
+        field(self.actor_id.as_bytes());
+        field(self.tenant.as_str().as_bytes());
+        field(self.job.as_ref().map_or(&[][..], |job| &job.as_bytes()[..]));
+        field(self.trace_id.as_deref().unwrap_or_default().as_bytes());
+        field(self.context.as_bytes());
+    }
+}
+
+/// A point of the chain: what all records up to `through` come to.
+///
+/// The chain has one link per record, so it does not matter where the points were set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seal {
+    /// The last record it covers.
+    pub through: u64,
+    /// SHA-256 over the link before and the record, in hexadecimal.
+    pub hash: String,
+}
+
+impl Seal {
+    /// What the first link builds on.
+    pub fn origin() -> Seal {
+        Seal { through: 0, hash: String::new() }
+    }
+
+    /// The point after one more record.
+    #[must_use]
+    pub fn extend(&self, record: &Record) -> Seal {
+        let mut hasher = Sha256::new();
+        hasher.update(self.hash.as_bytes());
+        record.canonical(&mut hasher);
+        let hash = hasher.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
+            text.push(char::from(HEX[usize::from(byte >> 4)]));
+            text.push(char::from(HEX[usize::from(byte & 15)]));
+            text
+        });
+        Seal { through: record.seq, hash }
+    }
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";

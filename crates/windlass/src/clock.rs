@@ -1,0 +1,130 @@
+//! Time: the only module that reads a clock. Everything else is handed a [`Timestamp`].
+//! It knows nothing of time zones; schedules have their own module for that.
+
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+/// A moment, in whole milliseconds since 1970-01-01 UTC, always between then and the end of the year 9999.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// The first moment that can be expressed.
+    pub const MIN: Timestamp = Timestamp(0);
+    /// The last moment that can be expressed: the end of the year 9999.
+    pub const MAX: Timestamp = Timestamp(253_402_300_799_999);
+
+    /// The moment `millis` after 1970, moved into the range that can be expressed.
+    pub fn from_millis(millis: i64) -> Timestamp {
+        Timestamp(millis.clamp(Timestamp::MIN.0, Timestamp::MAX.0))
+    }
+
+    /// Milliseconds since 1970.
+    pub fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// This moment moved into the future, stopping at [`Timestamp::MAX`]; never overflows.
+    #[must_use]
+    pub fn plus(self, by: Duration) -> Timestamp {
+        Timestamp::from_millis(self.0.saturating_add(whole_millis(by)))
+    }
+
+    /// This moment moved into the past, stopping at [`Timestamp::MIN`]; never overflows.
+    #[must_use]
+    pub fn minus(self, by: Duration) -> Timestamp {
+        Timestamp::from_millis(self.0.saturating_sub(whole_millis(by)))
+    }
+
+    /// How long after `earlier` this is; zero when it is not after it.
+    pub fn since(self, earlier: Timestamp) -> Duration {
+        Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let instant = jiff::Timestamp::from_millisecond(self.0).expect("the range is within jiff's");
+        write!(f, "{instant:.3}")
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Whole milliseconds of a duration, at most `i64::MAX`.
+pub(crate) fn whole_millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Where a store takes the time from.
+pub trait Clock: Send + Sync + 'static {
+    /// The time now.
+    fn now(&self) -> Timestamp;
+}
+
+/// The machine's clock: wall time when the process began, moved on by the monotonic clock.
+///
+/// Setting the machine's clock while the process runs therefore ends no lease early and holds none for an
+/// hour too long; the new wall time counts from the next start.
+#[derive(Debug)]
+pub struct SystemClock {
+    started: Instant,
+    wall_at_start: Timestamp,
+}
+
+impl SystemClock {
+    /// A clock that starts at the machine's wall time.
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
+    pub fn new() -> SystemClock {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        SystemClock { started: Instant::now(), wall_at_start: Timestamp::MIN.plus(since_epoch) }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> SystemClock {
+        SystemClock::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        self.wall_at_start.plus(self.started.elapsed())
+    }
+}
+
+/// A clock that stands still until it is told to move; for tests and simulations.
+#[derive(Debug)]
+pub struct ManualClock {
+    millis: AtomicI64,
+    moving: Mutex<()>,
+}
+
+impl ManualClock {
+    /// A clock that shows `start`.
+    pub fn new(start: Timestamp) -> ManualClock {
+        ManualClock { millis: AtomicI64::new(start.as_millis()), moving: Mutex::new(()) }
+    }
+
+    /// Moves the clock forward.
+    pub fn advance(&self, by: Duration) {
+        let _one_at_a_time = self.moving.lock();
+        let next = self.now().plus(by);
+        self.millis.store(next.as_millis(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.millis.load(Ordering::SeqCst))
+    }
+}

@@ -1,0 +1,34 @@
+//! Randomness: the only module that draws it. Rules are handed the numbers they need.
+
+use std::sync::Mutex;
+
+use rand::rngs::StdRng;
+use rand::{RngCore, SeedableRng};
+
+/// A source of random numbers that a store draws ids and jitter from.
+#[derive(Debug)]
+pub struct Entropy(Mutex<StdRng>);
+
+impl Entropy {
+    /// Numbers nobody can guess, seeded by the operating system.
+    pub fn from_system() -> Entropy {
+        Entropy(Mutex::new(StdRng::from_os_rng()))
+    }
+
+    /// The same numbers every time for the same seed; for tests and simulations.
+    pub fn seeded(seed: u64) -> Entropy {
+        Entropy(Mutex::new(StdRng::seed_from_u64(seed)))
+    }
+
+    /// The next 128 random bits.
+    pub fn bits(&self) -> u128 {
+        let mut rng = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        (u128::from(rng.next_u64()) << 64) | u128::from(rng.next_u64())
+    }
+
+    /// A number from 0 up to, not including, 1.
+    pub fn fraction(&self) -> f64 {
+        let high_bits = u32::try_from(self.bits() >> 96).expect("32 bits are left after the shift");
+        f64::from(high_bits) / (f64::from(u32::MAX) + 1.0)
+    }
+}

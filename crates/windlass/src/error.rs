@@ -1,0 +1,274 @@
+//! What can go wrong, one enum per kind of operation, so that a caller matches exactly what can happen.
+//! Expected races are not here: they are outcomes (`Finish::Stale`, `Outcome::Unchanged`).
+
+use std::time::Duration;
+
+use crate::job::{Action, JobId, State, WorkerId};
+
+/// A value that was refused: which field, and what is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct Invalid {
+    /// Dotted path of the field, as in the HTTP API.
+    pub field: String,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+impl Invalid {
+    /// `problem` found in `field`.
+    pub fn new(field: impl Into<String>, problem: Problem) -> Invalid {
+        Invalid { field: field.into(), problem }
+    }
+}
+
+/// What is wrong with a value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// Nothing was given where something is required.
+    #[error("is required")]
+    Missing,
+    /// The text or list is longer than allowed.
+    #[error("has length {length}, the limit is {limit}")]
+    TooLong {
+        /// Its length.
+        length: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A name with characters that are not allowed.
+    #[error("`{0}` is not a name: letters, digits, `_ . : -`, starting with a letter")]
+    NotAName(String),
+    /// A number or duration outside its range.
+    #[error("is {value}, allowed is {min} to {max}")]
+    OutOfRange {
+        /// What was given.
+        value: String,
+        /// The smallest allowed.
+        min: String,
+        /// The largest allowed.
+        max: String,
+    },
+    /// A word that is none of those known.
+    #[error("`{value}` is not one of {allowed}")]
+    Unknown {
+        /// What was given.
+        value: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// Two settings that contradict each other.
+    #[error("{0}")]
+    Contradiction(String),
+    /// A dependency that names no job, or one of another tenant.
+    #[error("`{0}` names no job")]
+    NoSuchJob(String),
+    /// A local name that stands for two jobs of one batch.
+    #[error("`{0}` is the name of two jobs in this batch")]
+    NameTwice(String),
+    /// Jobs that wait for each other.
+    #[error("`{0}` would wait for itself")]
+    Cycle(String),
+}
+
+/// The store could not do its work; nothing changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The disk is full; submissions are refused, running work may still end.
+    #[error("the disk is full: free some space, submissions are taken again by themselves")]
+    Full,
+    /// Too many callers are waiting.
+    #[error("{waiting} requests are waiting already: try again in {retry_after:?}")]
+    Overloaded {
+        /// How many wait.
+        waiting: usize,
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// A durable write failed; this process must not acknowledge anything any more.
+    #[error("storage failed and the store has stopped: {0}; restart after the disk was checked")]
+    Stopped(String),
+    /// What is stored is damaged; it is not served.
+    #[error("stored data is damaged: {0}; restore a backup, or ask `windlass verify`")]
+    Damaged(String),
+    /// Any other trouble with the database.
+    #[error("the database answered: {0}")]
+    Database(String),
+}
+
+/// A store could not be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The address is none that this build understands.
+    #[error("cannot open `{0}`: give `sqlite:PATH` or `memory:`")]
+    UnknownAddress(String),
+    /// The file belongs to a newer version.
+    #[error("the file has schema {found}, this version knows {known}: use a newer windlass")]
+    NewerSchema {
+        /// Schema found in the file.
+        found: u32,
+        /// Newest schema this build knows.
+        known: u32,
+    },
+    /// The file is on a network file system, where locks cannot be trusted.
+    #[error("`{0}` is on a network file system ({1}): use a local disk, or PostgreSQL")]
+    NetworkFileSystem(String, String),
+    /// Commits that were acknowledged are not in the file any more.
+    #[error("commits {first_missing} to {last_acknowledged} were acknowledged and are gone: restore a backup")]
+    CommitsMissing {
+        /// The first commit that is missing.
+        first_missing: u64,
+        /// The last one that was acknowledged.
+        last_acknowledged: u64,
+    },
+    /// The store itself refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A submission was refused; nothing was stored.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// A value is not allowed. `index` is the job's place in its batch.
+    #[error("job {index}: {invalid}")]
+    Invalid {
+        /// Place in the batch, from 0.
+        index: usize,
+        /// Field and problem.
+        invalid: Invalid,
+    },
+    /// The payload is larger than the limit.
+    #[error("job {index}: payload is {size} bytes, the limit is {limit}")]
+    PayloadTooLarge {
+        /// Place in the batch, from 0.
+        index: usize,
+        /// Its size.
+        size: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// Another job that is not final holds the unique key (M14).
+    #[error("job {index}: unique key `{key}` is held by job {holder}")]
+    UniqueKeyTaken {
+        /// Place in the batch, from 0.
+        index: usize,
+        /// The key.
+        key: String,
+        /// Who holds it.
+        holder: JobId,
+    },
+    /// The idempotency key was used with another payload, and the caller asked for strictness (M13).
+    #[error("job {index}: idempotency key belongs to job {existing} with another payload")]
+    PayloadDiffers {
+        /// Place in the batch, from 0.
+        index: usize,
+        /// The job that has the key.
+        existing: JobId,
+    },
+    /// The queue or tenant holds as many unfinished jobs as it may (M113).
+    #[error("{scope} holds {depth} unfinished jobs, the limit is {limit}: try again in {retry_after:?}")]
+    TooDeep {
+        /// Which queue or tenant.
+        scope: String,
+        /// How many it holds.
+        depth: u64,
+        /// How many it may hold.
+        limit: u64,
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// The caller may not do this.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The store could not do its work.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// An action on a job was refused; nothing changed, nothing was audited.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ActError {
+    /// There is no such job, or it belongs to another tenant.
+    #[error("no job {0}")]
+    NotFound(JobId),
+    /// The state machine does not allow it (M1).
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The job is suspended already, and the caller asked for strictness (M51).
+    #[error("job {0} is already suspended")]
+    AlreadySuspended(JobId),
+    /// The job is not suspended, and the caller asked for strictness (M51).
+    #[error("job {0} is not suspended")]
+    NotSuspended(JobId),
+    /// A value is not allowed.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The unique key of a job to be redriven is held by another.
+    #[error("unique key `{key}` is held by job {holder}")]
+    UniqueKeyTaken {
+        /// The key.
+        key: String,
+        /// Who holds it.
+        holder: JobId,
+    },
+    /// The caller may not do this.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The store could not do its work.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The state machine does not know this step (M1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("cannot {action} a job that is {state}")]
+pub struct Refused {
+    /// The state the job is in.
+    pub state: State,
+    /// What was asked.
+    pub action: Action,
+}
+
+/// The caller's role or tenant does not allow this (M91).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{actor} with role {role} may not {action}")]
+pub struct Denied {
+    /// Who asked.
+    pub actor: String,
+    /// In which role.
+    pub role: &'static str,
+    /// For what.
+    pub action: &'static str,
+}
+
+/// A worker's call was refused as a whole.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkError {
+    /// The worker is not registered, or was forgotten: register again.
+    #[error("no worker {0}: register again")]
+    NoSuchWorker(WorkerId),
+    /// There is no such job, or it belongs to another tenant.
+    #[error("no job {0}")]
+    NoSuchJob(JobId),
+    /// The lease is not held any more; nothing was written (M5).
+    #[error("the lease on job {0} is not held any more")]
+    Stale(JobId),
+    /// A value is not allowed.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The children were refused.
+    #[error(transparent)]
+    Children(Box<SubmitError>),
+    /// The caller may not do this.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The store could not do its work.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

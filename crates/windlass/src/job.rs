@@ -1,0 +1,162 @@
+//! A job as plain data. [`Job`] is the small record that rules decide on; [`Spec`] is what its submitter wrote, which
+//! no rule looks at. Nothing here does I/O.
+
+mod event;
+mod failure;
+mod graph;
+mod id;
+mod name;
+mod parts;
+mod priority;
+mod retry;
+mod spec;
+mod state;
+mod timer;
+mod transition;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use event::{Action, AttemptOutcome, Event};
+pub use failure::{Category, ErrorRecord, Failure};
+pub(crate) use failure::cut;
+pub use graph::{Need, depth_of, find_cycle};
+pub use id::{AttemptId, Fence, JobId, Seq, WorkerId};
+pub use name::{JobType, QueueName, Tenant};
+pub use parts::{
+    ChildGroup, ConcurrencyKey, Decided, Details, GroupStrategy, Lane, Lease, Parent, Policy, Progress, Suspension, SuspendMode,
+    Timeouts, Wait,
+};
+pub use priority::Priority;
+pub use retry::{RetryPolicy, Strategy};
+pub use spec::{Dependency, Labels, NewJob, Payload, Spec};
+pub(crate) use spec::check_text;
+pub use state::State;
+pub use timer::{acts_at, timer};
+pub use transition::{Change, LIFECYCLE, Transition, transition};
+
+use crate::clock::Timestamp;
+
+/// The part of a job that changes as it lives; small, so that moving a job costs little.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Place in the order of submission.
+    pub seq: Seq,
+    /// Identity.
+    pub id: JobId,
+    /// Tenant, queue and type.
+    pub lane: Arc<Lane>,
+    /// Retry and time limits, fixed at submission.
+    pub policy: Arc<Policy>,
+    /// Where it is in its life.
+    pub state: State,
+    /// Its own priority.
+    pub priority: Priority,
+    /// The highest effective priority among the jobs it waits for (M24).
+    pub inherited: Priority,
+    /// Starts so far (M5).
+    pub attempt: u32,
+    /// Retryable failures so far (M5).
+    pub failures: u32,
+    /// Crashes among them (M6).
+    pub crashes: u32,
+    /// Fences off stale workers (M5).
+    pub fence: Fence,
+    /// When it was submitted.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// Not to run before this; the submitter's own wish.
+    pub run_at: Timestamp,
+    /// End of the current backoff.
+    pub retry_at: Option<Timestamp>,
+    /// When it first could have been claimed (M21).
+    pub eligible_at: Option<Timestamp>,
+    /// When it last became claimable.
+    pub scheduled_at: Option<Timestamp>,
+    /// When its first attempt started.
+    pub first_started_at: Option<Timestamp>,
+    /// When its latest attempt started.
+    pub started_at: Option<Timestamp>,
+    /// When it became final.
+    pub completed_at: Option<Timestamp>,
+    /// End of its lifetime (M33).
+    pub expires_at: Timestamp,
+    /// Who runs it, while somebody does.
+    pub lease: Option<Lease>,
+    /// How many of its `after` jobs are not completed.
+    pub after_unmet: u32,
+    /// Whether it waits for the first of its `after_any` jobs.
+    pub any_unmet: bool,
+    /// Jobs on the longest path of dependencies that ends here (M61).
+    pub depth: u32,
+    /// What it may not run beside.
+    pub concurrency: Option<ConcurrencyKey>,
+    /// Whether it is set aside until a holder of its concurrency key ends.
+    pub is_blocked: bool,
+    /// The job that spawned it.
+    pub parent: Option<Parent>,
+    /// Costs booked by its workers.
+    pub cost_cents: i64,
+    /// Which side records exist, so that nothing is looked for in vain.
+    pub has: Has,
+    /// What few jobs have.
+    pub details: Arc<Details>,
+}
+
+/// Which side records a job has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Has {
+    /// Jobs wait for it.
+    pub dependents: bool,
+    /// It holds a unique key (M14).
+    pub unique_key: bool,
+    /// It saved checkpoints.
+    pub checkpoints: bool,
+    /// It has spawned children.
+    pub children: bool,
+    /// It has a result.
+    pub result: bool,
+    /// It has a callback address.
+    pub callback: bool,
+}
+
+impl Job {
+    /// The priority it is claimed by: its own or an inherited one, whichever is higher (M24).
+    pub fn effective_priority(&self) -> Priority {
+        self.priority.max(self.inherited)
+    }
+
+    /// Retries granted so far (M5).
+    pub fn retry_count(&self) -> u32 {
+        self.failures.min(self.policy.retry.max_retries())
+    }
+
+    /// When it runs next, as shown to people: the end of its backoff, or its own time.
+    pub fn next_run_at(&self) -> Timestamp {
+        self.retry_at.unwrap_or(self.run_at)
+    }
+
+    /// Whether `fence` is the one the current lease was given with.
+    pub fn is_held_with(&self, fence: Fence) -> bool {
+        self.state == State::Running && self.fence == fence
+    }
+
+    /// The identity of its latest attempt.
+    pub fn attempt_id(&self) -> AttemptId {
+        AttemptId { job: self.id, number: self.attempt }
+    }
+
+    /// Whether dependencies are still open.
+    pub fn has_unmet_dependencies(&self) -> bool {
+        self.after_unmet > 0 || self.any_unmet
+    }
+
+    /// The side details, to be changed.
+    pub fn details_mut(&mut self) -> &mut Details {
+        Arc::make_mut(&mut self.details)
+    }
+}

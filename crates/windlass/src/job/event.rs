@@ -1,0 +1,172 @@
+//! What can happen to a job, by name. What it leads to is decided in `transition.rs`.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Failure, Need, State, SuspendMode, Suspension, Wait, WorkerId};
+
+/// Something that happens to a job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// Its submitter lets go of it.
+    Submit,
+    /// A job it waits for became final.
+    DependencyEnded {
+        /// How it was waited for.
+        need: Need,
+        /// The final state of the other.
+        state: State,
+    },
+    /// Its delay or backoff is over.
+    Due,
+    /// A worker takes it.
+    Claim {
+        /// Who.
+        worker: WorkerId,
+    },
+    /// It must not run: its ticket is invalid or resources are exhausted.
+    Refuse {
+        /// Why.
+        failure: Failure,
+    },
+    /// Its attempt succeeded.
+    Succeed,
+    /// Its attempt failed.
+    Fail {
+        /// How.
+        failure: Failure,
+        /// From 0 up to 1; moves the backoff within its jitter.
+        random: f64,
+    },
+    /// Its worker has not been heard of.
+    LeaseExpired {
+        /// From 0 up to 1; moves the backoff within its jitter.
+        random: f64,
+    },
+    /// Its worker gives it back unfinished; not a failure.
+    Release,
+    /// Its attempt waits for something without holding a slot.
+    Park {
+        /// For what.
+        wait: Wait,
+    },
+    /// What it was parked on has come.
+    Wake,
+    /// An operator holds it.
+    Suspend {
+        /// What happens to a running attempt.
+        mode: SuspendMode,
+        /// Who, why, until when.
+        suspension: Suspension,
+    },
+    /// An operator lets go of it.
+    Resume,
+    /// Somebody does not want it any more.
+    Cancel {
+        /// Who and why.
+        message: String,
+    },
+    /// Its lifetime is over.
+    Expire,
+}
+
+/// The name of an event, for refusals and documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "each is named for its event")]
+pub enum Action {
+    Submit,
+    DependencyEnded,
+    Due,
+    Claim,
+    Refuse,
+    Succeed,
+    Fail,
+    LeaseExpired,
+    Release,
+    Park,
+    Wake,
+    Suspend,
+    Resume,
+    Cancel,
+    Expire,
+    Prioritise,
+    Patch,
+    Signal,
+    Delete,
+    Redrive,
+}
+
+impl Action {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::Submit => "submit",
+            Action::DependencyEnded => "dependency_ended",
+            Action::Due => "due",
+            Action::Claim => "claim",
+            Action::Refuse => "refuse",
+            Action::Succeed => "succeed",
+            Action::Fail => "fail",
+            Action::LeaseExpired => "lease_expired",
+            Action::Release => "release",
+            Action::Park => "park",
+            Action::Wake => "wake",
+            Action::Suspend => "suspend",
+            Action::Resume => "resume",
+            Action::Cancel => "cancel",
+            Action::Expire => "expire",
+            Action::Prioritise => "prioritise",
+            Action::Patch => "patch",
+            Action::Signal => "signal",
+            Action::Delete => "delete",
+            Action::Redrive => "redrive",
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Event {
+    /// The event's name.
+    pub fn action(&self) -> Action {
+        match self {
+            Event::Submit => Action::Submit,
+            Event::DependencyEnded { .. } => Action::DependencyEnded,
+            Event::Due => Action::Due,
+            Event::Claim { .. } => Action::Claim,
+            Event::Refuse { .. } => Action::Refuse,
+            Event::Succeed => Action::Succeed,
+            Event::Fail { .. } => Action::Fail,
+            Event::LeaseExpired { .. } => Action::LeaseExpired,
+            Event::Release => Action::Release,
+            Event::Park { .. } => Action::Park,
+            Event::Wake => Action::Wake,
+            Event::Suspend { .. } => Action::Suspend,
+            Event::Resume => Action::Resume,
+            Event::Cancel { .. } => Action::Cancel,
+            Event::Expire => Action::Expire,
+        }
+    }
+}
+
+/// How an attempt ended (M17).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "each is named for what happened")]
+pub enum AttemptOutcome {
+    Completed,
+    Failed,
+    TimedOut,
+    Lost,
+    Released,
+    Parked,
+    Suspended,
+    Cancelled,
+    Expired,
+}

@@ -1,0 +1,126 @@
+//! Identities that the system hands out. None of them can be chosen by a caller (M10).
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::clock::Timestamp;
+
+/// A job's identity: a UUID of version 4.
+///
+/// Its first 48 bits are the millisecond of submission, the other 74 are random: ids made together lie together,
+/// so that looking one up, or adding one, touches the same few pages however many jobs there are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobId(Uuid);
+
+impl JobId {
+    /// A new id, from the time and 128 random bits.
+    pub fn new(now: Timestamp, random: u128) -> JobId {
+        let millis = u128::from(now.as_millis().unsigned_abs()) << 80;
+        let bits = (random & ((1 << 80) - 1)) | millis;
+        JobId(uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid())
+    }
+
+    /// The id with these 16 bytes.
+    pub fn from_bytes(bytes: [u8; 16]) -> JobId {
+        JobId(Uuid::from_bytes(bytes))
+    }
+
+    /// The id's 16 bytes.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+}
+
+/// A worker's identity, new at every start, so that no two runs of a program are taken for one another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WorkerId(Uuid);
+
+impl WorkerId {
+    /// A new id, from 128 random bits.
+    pub fn new(random: u128) -> WorkerId {
+        WorkerId(uuid::Builder::from_random_bytes(random.to_be_bytes()).into_uuid())
+    }
+
+    /// The id with these 16 bytes.
+    pub fn from_bytes(bytes: [u8; 16]) -> WorkerId {
+        WorkerId(Uuid::from_bytes(bytes))
+    }
+
+    /// The id's 16 bytes.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+}
+
+macro_rules! shown_as_uuid {
+    ($name:ident) => {
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0.hyphenated(), f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = uuid::Error;
+
+            fn from_str(text: &str) -> Result<$name, uuid::Error> {
+                Uuid::try_parse(text).map($name)
+            }
+        }
+    };
+}
+
+shown_as_uuid!(JobId);
+shown_as_uuid!(WorkerId);
+
+/// A job's place in the order of submission; known to engines, never shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seq(pub i64);
+
+/// The number that fences off stale workers: it grows with every claim, suspension or cancellation of a running
+/// job and is never used again (M5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fence(pub u64);
+
+impl Fence {
+    /// The next one.
+    #[must_use]
+    pub fn next(self) -> Fence {
+        Fence(self.0 + 1)
+    }
+}
+
+/// One attempt's identity: the job and the number of the start (M17).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AttemptId {
+    /// The job.
+    pub job: JobId,
+    /// Which start of it, from 1.
+    pub number: u32,
+}
+
+impl AttemptId {
+    /// The attempt before this one, if there was one.
+    pub fn previous(self) -> Option<AttemptId> {
+        (self.number > 1).then(|| AttemptId { job: self.job, number: self.number - 1 })
+    }
+}
+
+impl fmt::Display for AttemptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.job, self.number)
+    }
+}

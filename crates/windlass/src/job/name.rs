@@ -1,0 +1,97 @@
+//! Names that people give: types, queues and tenants. A value of these types has been checked (M11).
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Problem;
+use crate::limits;
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The name, if it is one: 1–255 letters, digits, `_ . : -`, starting with a letter (M11).
+            pub fn new(text: &str) -> Result<$name, Problem> {
+                check(text).map(|()| $name(Arc::from(text)))
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = Problem;
+
+            fn try_from(text: String) -> Result<$name, Problem> {
+                $name::new(&text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.0.to_string()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+name! {
+    /// What kind of work a job is; decides which handler runs it.
+    JobType
+}
+name! {
+    /// The queue a job waits in.
+    QueueName
+}
+name! {
+    /// Whose job it is. Tenants never see each other's jobs (M90).
+    Tenant
+}
+
+impl Default for QueueName {
+    fn default() -> QueueName {
+        QueueName(Arc::from("default"))
+    }
+}
+
+impl Default for Tenant {
+    fn default() -> Tenant {
+        Tenant(Arc::from("default"))
+    }
+}
+
+fn check(text: &str) -> Result<(), Problem> {
+    if text.is_empty() {
+        return Err(Problem::Missing);
+    }
+    let length = text.chars().count();
+    if length > limits::NAME_CHARS_MAX {
+        return Err(Problem::TooLong { length, limit: limits::NAME_CHARS_MAX });
+    }
+    let starts_well = text.starts_with(|c: char| c.is_ascii_alphabetic());
+    if starts_well && text.chars().all(|c| c.is_ascii_alphanumeric() || "_.:-".contains(c)) {
+        Ok(())
+    } else {
+        Err(Problem::NotAName(text.to_owned()))
+    }
+}

@@ -1,0 +1,88 @@
+//! Priority: an integer from 0 to 100, higher first, with five names (M20).
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Problem;
+
+/// How urgent a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "i64", into = "i64")]
+pub struct Priority(u8);
+
+impl Priority {
+    /// Before everything else.
+    pub const CRITICAL: Priority = Priority(100);
+    /// Somebody is waiting for it.
+    pub const HIGH: Priority = Priority(80);
+    /// The default.
+    pub const NORMAL: Priority = Priority(50);
+    /// It can wait.
+    pub const LOW: Priority = Priority(10);
+    /// After everything else.
+    pub const BULK: Priority = Priority(0);
+
+    /// The priority, if it is between 0 and 100.
+    pub fn new(value: i64) -> Result<Priority, Problem> {
+        u8::try_from(value).ok().filter(|value| *value <= 100).map(Priority).ok_or_else(|| Problem::OutOfRange {
+            value: value.to_string(),
+            min: "0".into(),
+            max: "100".into(),
+        })
+    }
+
+    /// The number.
+    pub fn value(self) -> u8 {
+        self.0
+    }
+}
+
+impl Default for Priority {
+    fn default() -> Priority {
+        Priority::NORMAL
+    }
+}
+
+impl TryFrom<i64> for Priority {
+    type Error = Problem;
+
+    fn try_from(value: i64) -> Result<Priority, Problem> {
+        Priority::new(value)
+    }
+}
+
+impl From<Priority> for i64 {
+    fn from(priority: Priority) -> i64 {
+        i64::from(priority.0)
+    }
+}
+
+impl FromStr for Priority {
+    type Err = Problem;
+
+    fn from_str(text: &str) -> Result<Priority, Problem> {
+        match text {
+            "critical" => Ok(Priority::CRITICAL),
+            "high" => Ok(Priority::HIGH),
+            "normal" => Ok(Priority::NORMAL),
+            "low" => Ok(Priority::LOW),
+            "bulk" => Ok(Priority::BULK),
+            number => number.parse().map_err(|_| unknown(number)).and_then(Priority::new),
+        }
+    }
+}
+
+fn unknown(text: &str) -> Problem {
+    Problem::Unknown {
+        value: text.to_owned(),
+        allowed: "0 to 100, critical, high, normal, low, bulk",
+    }
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}

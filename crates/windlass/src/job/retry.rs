@@ -1,0 +1,159 @@
+//! Retry policies: how often, and after how long. Randomness is passed in (M40–M44).
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::failure::Category;
+use crate::error::{Invalid, Problem};
+use crate::limits;
+
+/// How the delay grows with the number of failures (M41).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// Always the initial delay.
+    Constant,
+    /// The initial delay times the number of failures.
+    Linear,
+    /// The initial delay times `multiplier` to the power of failures − 1.
+    Exponential,
+    /// A function in the worker decides, by `retry_after`; without one it is as exponential.
+    Custom,
+}
+
+/// When and how often a failed job runs again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RetryPolicy {
+    /// How the delay grows.
+    pub strategy: Strategy,
+    /// Delay after the first failure.
+    pub initial_delay: Duration,
+    /// No delay is longer than this.
+    pub max_delay: Duration,
+    /// Factor of the exponential strategy.
+    pub multiplier: f64,
+    /// Share of the delay, 0 to 1, by which it is shortened or lengthened at random.
+    pub jitter: f64,
+    /// Starts in all, the first included.
+    pub max_attempts: u32,
+    /// Categories that are retried beside `temporary`; `timeout` and `system` by default.
+    pub retry_on: Vec<Category>,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> RetryPolicy {
+        RetryPolicy::standard()
+    }
+}
+
+impl RetryPolicy {
+    /// Three attempts, exponential from 1 s, ±10 % (M40).
+    pub fn standard() -> RetryPolicy {
+        RetryPolicy {
+            strategy: Strategy::Exponential,
+            initial_delay: Duration::from_secs(1),
+            max_delay: Duration::from_secs(3600),
+            multiplier: 2.0,
+            jitter: 0.1,
+            max_attempts: 3,
+            retry_on: vec![Category::Timeout, Category::System],
+        }
+    }
+
+    /// Three retries, 1 s apart (M42, seed 002).
+    pub fn fixed() -> RetryPolicy {
+        RetryPolicy { strategy: Strategy::Constant, jitter: 0.0, max_attempts: 4, ..RetryPolicy::standard() }
+    }
+
+    /// Three retries, exponential from 10 s (M42, seed 003).
+    pub fn backoff() -> RetryPolicy {
+        RetryPolicy {
+            initial_delay: Duration::from_secs(10),
+            jitter: 0.0,
+            max_attempts: 4,
+            ..RetryPolicy::standard()
+        }
+    }
+
+    /// The policy with this name (M42).
+    pub fn preset(name: &str) -> Result<RetryPolicy, Invalid> {
+        match name {
+            "standard" => Ok(RetryPolicy::standard()),
+            "fixed" => Ok(RetryPolicy::fixed()),
+            "backoff" => Ok(RetryPolicy::backoff()),
+            other => Err(Invalid::new(
+                "retry.preset",
+                Problem::Unknown { value: other.to_owned(), allowed: "standard, fixed, backoff" },
+            )),
+        }
+    }
+
+    /// Retries allowed: one less than the attempts.
+    pub fn max_retries(&self) -> u32 {
+        self.max_attempts.saturating_sub(1)
+    }
+
+    /// Whether a failure of this category may be retried at all (M43).
+    pub fn retries(&self, category: Category) -> bool {
+        match category {
+            Category::Temporary => true,
+            Category::Permanent | Category::Cancelled => false,
+            Category::Timeout | Category::System => self.retry_on.contains(&category),
+        }
+    }
+
+    /// The delay after the `failures`-th failure; `random` is from 0 up to 1 and moves it within the jitter.
+    ///
+    /// Never overflows, never longer than `max_delay`, never negative (M41).
+    pub fn delay(&self, failures: u32, random: f64) -> Duration {
+        let n = failures.max(1);
+        let initial = self.initial_delay.as_secs_f64();
+        let raw = match self.strategy {
+            Strategy::Constant => initial,
+            Strategy::Linear => initial * f64::from(n),
+            Strategy::Exponential | Strategy::Custom => {
+                initial * self.multiplier.powi(i32::try_from(n - 1).unwrap_or(i32::MAX))
+            }
+        };
+        let longest = self.max_delay.as_secs_f64();
+        let capped = if raw.is_finite() { raw.min(longest) } else { longest };
+        let jittered = capped * (1.0 + self.jitter * (2.0 * random - 1.0));
+        Duration::try_from_secs_f64(jittered.clamp(0.0, longest)).unwrap_or(self.max_delay)
+    }
+
+    /// Whether every value is within its limits.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let range = |field: &str, value: String, min: &str, max: String| {
+            Err(Invalid::new(field, Problem::OutOfRange { value, min: min.into(), max }))
+        };
+        if !(1..=limits::ATTEMPTS_MAX).contains(&self.max_attempts) {
+            return range(
+                "retry.max_attempts",
+                self.max_attempts.to_string(),
+                "1",
+                limits::ATTEMPTS_MAX.to_string(),
+            );
+        }
+        if !(0.0..=1.0).contains(&self.jitter) {
+            return range("retry.jitter", self.jitter.to_string(), "0", "1".into());
+        }
+        if !(1.0..=1000.0).contains(&self.multiplier) {
+            return range("retry.multiplier", self.multiplier.to_string(), "1", "1000".into());
+        }
+        for (field, delay) in
+            [("retry.initial_delay", self.initial_delay), ("retry.max_delay", self.max_delay)]
+        {
+            if delay > limits::DURATION_MAX {
+                return range(field, format!("{delay:?}"), "0s", "100 years".into());
+            }
+        }
+        if let Some(category) = self.retry_on.iter().find(|c| matches!(c, Category::Permanent | Category::Cancelled)) {
+            return Err(Invalid::new(
+                "retry.retry_on",
+                Problem::Unknown { value: category.to_string(), allowed: "temporary, timeout, system" },
+            ));
+        }
+        Ok(())
+    }
+}

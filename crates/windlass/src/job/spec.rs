@@ -1,0 +1,240 @@
+//! What a submitter writes: [`NewJob`] going in, [`Spec`] and [`Labels`] as kept. No rule of the state machine looks at
+//! these; they are checked against their limits once, here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{JobId, JobType, Priority, QueueName, RetryPolicy, Tenant, Timeouts};
+use crate::clock::Timestamp;
+use crate::error::{Invalid, Problem};
+use crate::limits;
+
+/// Bytes with a content type; kept and given back byte for byte, never interpreted (M12).
+#[derive(Clone, PartialEq, Eq)]
+pub struct Payload {
+    /// The bytes.
+    pub bytes: Arc<[u8]>,
+    /// What they are.
+    pub content_type: Arc<str>,
+}
+
+impl Payload {
+    /// The content type of JSON.
+    pub const JSON: &'static str = "application/json";
+
+    /// JSON text, kept as it is.
+    pub fn json(text: impl AsRef<[u8]>) -> Payload {
+        Payload { bytes: Arc::from(text.as_ref()), content_type: Arc::from(Payload::JSON) }
+    }
+
+    /// Any bytes.
+    pub fn bytes(bytes: impl AsRef<[u8]>, content_type: &str) -> Payload {
+        Payload { bytes: Arc::from(bytes.as_ref()), content_type: Arc::from(content_type) }
+    }
+}
+
+/// Shows the size only: a payload is never logged (M12).
+impl std::fmt::Debug for Payload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Payload({} bytes of {})", self.bytes.len(), self.content_type)
+    }
+}
+
+/// What a client may change until the job is final (M16).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Labels {
+    /// Words to find jobs by.
+    pub tags: BTreeMap<String, String>,
+    /// The caller's own name for what this belongs to.
+    pub correlation_id: Option<String>,
+    /// Where to report the end.
+    pub callback_url: Option<String>,
+}
+
+/// What was submitted, as kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// The work.
+    pub payload: Payload,
+    /// Same key, same job (M13).
+    pub idempotency_key: Option<String>,
+    /// One job at a time with this key (M14).
+    pub unique_key: Option<String>,
+    /// Not to run beside others with this key (M110).
+    pub concurrency_key: Option<String>,
+    /// What may be changed.
+    pub labels: Labels,
+    /// Who submitted it.
+    pub owner: String,
+    /// The trace it belongs to.
+    pub traceparent: Option<String>,
+    /// Jobs that must complete first.
+    pub after: Vec<JobId>,
+    /// Jobs of which one must end first.
+    pub after_any: Vec<JobId>,
+}
+
+/// A job that another one waits for: by id, or by its name within the batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Dependency {
+    /// A job that exists.
+    Job(JobId),
+    /// A job of the same batch, by its local name.
+    Named(String),
+}
+
+/// A job to be submitted. Whatever is not set follows type, queue and store, in this order (M34).
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewJob {
+    /// Which handler runs it.
+    pub job_type: JobType,
+    /// The work.
+    pub payload: Payload,
+    /// Where it waits.
+    pub queue: QueueName,
+    /// How urgent it is.
+    pub priority: Option<Priority>,
+    /// How long to wait first.
+    pub delay: Option<Duration>,
+    /// When to run it at the earliest.
+    pub run_at: Option<Timestamp>,
+    /// Whether to hold it in `created` until it is submitted by name.
+    pub hold: bool,
+    /// Same key, same job (M13).
+    pub idempotency_key: Option<String>,
+    /// For how long.
+    pub idempotency_window: Option<Duration>,
+    /// One job at a time with this key (M14).
+    pub unique_key: Option<String>,
+    /// Not to run beside others with this key (M110).
+    pub concurrency_key: Option<String>,
+    /// When and how often to try again.
+    pub retry: Option<RetryPolicy>,
+    /// Longest attempt.
+    pub execution_timeout: Option<Duration>,
+    /// How long a lease holds.
+    pub lease_timeout: Option<Duration>,
+    /// From submission to a final state.
+    pub lifetime: Option<Duration>,
+    /// Jobs that must complete first.
+    pub after: Vec<Dependency>,
+    /// Jobs of which one must end first.
+    pub after_any: Vec<Dependency>,
+    /// Its name for others in the same batch.
+    pub name: Option<String>,
+    /// Tags, correlation id, callback address.
+    pub labels: Labels,
+    /// Whose job it is; the caller's own tenant unless set.
+    pub tenant: Option<Tenant>,
+    /// The trace it belongs to.
+    pub traceparent: Option<String>,
+}
+
+impl NewJob {
+    /// A job of this type with this payload, everything else by default.
+    pub fn new(job_type: JobType, payload: Payload) -> NewJob {
+        NewJob {
+            job_type,
+            payload,
+            queue: QueueName::default(),
+            priority: None,
+            delay: None,
+            run_at: None,
+            hold: false,
+            idempotency_key: None,
+            idempotency_window: None,
+            unique_key: None,
+            concurrency_key: None,
+            retry: None,
+            execution_timeout: None,
+            lease_timeout: None,
+            lifetime: None,
+            after: Vec::new(),
+            after_any: Vec::new(),
+            name: None,
+            labels: Labels::default(),
+            tenant: None,
+            traceparent: None,
+        }
+    }
+
+    /// Whether every value is within its limits; the payload's size is checked apart.
+    pub fn check(&self) -> Result<(), Invalid> {
+        check_text("payload.content_type", Some(&self.payload.content_type), limits::CONTENT_TYPE_CHARS_MAX)?;
+        check_text("idempotency_key", self.idempotency_key.as_deref(), limits::KEY_CHARS_MAX)?;
+        check_text("unique_key", self.unique_key.as_deref(), limits::KEY_CHARS_MAX)?;
+        check_text("concurrency_key", self.concurrency_key.as_deref(), limits::KEY_CHARS_MAX)?;
+        check_text("name", self.name.as_deref(), limits::NAME_CHARS_MAX)?;
+        check_text("traceparent", self.traceparent.as_deref(), limits::CORRELATION_CHARS_MAX)?;
+        check_duration("delay", self.delay)?;
+        check_duration("idempotency_window", self.idempotency_window)?;
+        if self.delay.is_some() && self.run_at.is_some() {
+            let problem = Problem::Contradiction("give `delay` or `run_at`, not both".into());
+            return Err(Invalid::new("run_at", problem));
+        }
+        let dependencies = self.after.len() + self.after_any.len();
+        if dependencies > limits::DEPENDENCIES_MAX {
+            let problem = Problem::TooLong { length: dependencies, limit: limits::DEPENDENCIES_MAX };
+            return Err(Invalid::new("after", problem));
+        }
+        if let Some(retry) = &self.retry {
+            retry.check()?;
+        }
+        self.timeouts_over(Timeouts::default()).check()?;
+        self.labels.check()
+    }
+
+    /// `base` with this job's own time limits over it.
+    pub fn timeouts_over(&self, base: Timeouts) -> Timeouts {
+        Timeouts {
+            execution: self.execution_timeout.unwrap_or(base.execution),
+            lease: self.lease_timeout.unwrap_or(base.lease),
+            lifetime: self.lifetime.unwrap_or(base.lifetime),
+        }
+    }
+}
+
+impl Labels {
+    /// Whether every value is within its limits.
+    pub fn check(&self) -> Result<(), Invalid> {
+        if self.tags.len() > limits::TAGS_MAX {
+            let problem = Problem::TooLong { length: self.tags.len(), limit: limits::TAGS_MAX };
+            return Err(Invalid::new("tags", problem));
+        }
+        for (name, value) in &self.tags {
+            if name.is_empty() {
+                return Err(Invalid::new("tags", Problem::Missing));
+            }
+            check_text("tags", Some(name), limits::TAG_NAME_CHARS_MAX)?;
+            check_text(&format!("tags.{name}"), Some(value), limits::TAG_VALUE_CHARS_MAX)?;
+        }
+        check_text("correlation_id", self.correlation_id.as_deref(), limits::CORRELATION_CHARS_MAX)?;
+        check_text("callback_url", self.callback_url.as_deref(), limits::CALLBACK_URL_CHARS_MAX)
+    }
+}
+
+/// Whether a text is at most `limit` characters long and free of NUL, which not every database can keep.
+pub(crate) fn check_text(field: &str, text: Option<&str>, limit: usize) -> Result<(), Invalid> {
+    let Some(text) = text else { return Ok(()) };
+    let length = if text.len() <= limit { text.len() } else { text.chars().count() };
+    if length > limit {
+        return Err(Invalid::new(field, Problem::TooLong { length, limit }));
+    }
+    if text.contains('\0') {
+        return Err(Invalid::new(field, Problem::Contradiction("holds a NUL character".into())));
+    }
+    Ok(())
+}
+
+fn check_duration(field: &str, duration: Option<Duration>) -> Result<(), Invalid> {
+    match duration {
+        Some(value) if value > limits::DURATION_MAX => {
+            let (value, min) = (format!("{value:?}"), "0s".into());
+            Err(Invalid::new(field, Problem::OutOfRange { value, min, max: "100 years".into() }))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,395 @@
+//! THE state machine: `transition(&Job, &Event, now)`. Every change of state in the system is decided here and nowhere
+//! else (M4); it reads no clock, draws no randomness and does no I/O.
+
+use super::event::{Action, AttemptOutcome, Event};
+use super::{Category, ErrorRecord, Failure, Job, Lease, Need, State, SuspendMode, Suspension, Wait, WorkerId};
+use crate::clock::Timestamp;
+use crate::error::Refused;
+
+/// What an event makes of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// The job as it is from now on.
+    pub job: Job,
+    /// How the running attempt ended, if it did.
+    pub attempt: Option<AttemptOutcome>,
+}
+
+/// What `transition` answers when the event is allowed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Transition {
+    /// The job changes.
+    Changed(Box<Change>),
+    /// A no-op: the job is already as asked (M22, M51, M53).
+    Unchanged,
+}
+
+/// The lifecycle of MODEL §2 as data: event, states it is allowed in, states it may lead to. `docs/concepts.md` is
+/// generated from it, and a test holds it against [`transition`] for every pair.
+pub const LIFECYCLE: &[(Action, &[State], &[State])] = {
+    use State::{
+        Cancelled, Completed, Created, DeadLetter, Delayed, Failed, Pending, Retrying, Running, Scheduled, Suspended,
+        Waiting,
+    };
+    &[
+        (Action::Submit, &[Created], &[Pending, Delayed, Scheduled]),
+        (Action::DependencyEnded, &[Pending], &[Delayed, Scheduled, Failed, DeadLetter, Cancelled]),
+        (Action::DependencyEnded, &[Created, Suspended], &[Failed, DeadLetter, Cancelled]),
+        (Action::Due, &[Delayed, Retrying], &[Scheduled]),
+        (Action::Claim, &[Scheduled], &[Running]),
+        (Action::Refuse, &[Scheduled], &[Failed]),
+        (Action::Succeed, &[Running], &[Completed]),
+        (Action::Fail, &[Running], &[Failed, Retrying, DeadLetter, Suspended]),
+        (Action::LeaseExpired, &[Running], &[Failed, Retrying, DeadLetter, Suspended]),
+        (Action::Release, &[Running], &[Retrying, Suspended]),
+        (Action::Park, &[Running], &[Waiting, Suspended]),
+        (Action::Wake, &[Waiting], &[Scheduled]),
+        (Action::Suspend, &[Created, Pending, Delayed, Scheduled, Retrying, Waiting, Running], &[Suspended]),
+        (Action::Resume, &[Suspended], &[Created, Pending, Waiting, Delayed, Scheduled]),
+        (
+            Action::Cancel,
+            &[Created, Pending, Delayed, Scheduled, Running, Waiting, Retrying, Suspended],
+            &[Cancelled],
+        ),
+        (
+            Action::Expire,
+            &[Created, Pending, Delayed, Scheduled, Running, Waiting, Retrying],
+            &[DeadLetter],
+        ),
+    ]
+};
+
+/// Decides what `event` makes of `job` at `now`.
+///
+/// # Errors
+/// [`Refused`] names state and action when the table does not know the pair; nothing changes then (M1).
+pub fn transition(job: &Job, event: &Event, now: Timestamp) -> Result<Transition, Refused> {
+    let mut next = job.clone();
+    next.updated_at = now;
+    let verdict = match event {
+        Event::Submit => submit(&mut next, now),
+        Event::DependencyEnded { need, state } => dependency_ended(&mut next, *need, *state, now),
+        Event::Due => due(&mut next, now),
+        Event::Claim { worker } => claim(&mut next, *worker, now),
+        Event::Refuse { failure } => refuse(&mut next, failure, now),
+        Event::Succeed => succeed(&mut next, now),
+        Event::Fail { failure, random } => {
+            let is_timeout = failure.category == Category::Timeout;
+            let outcome = if is_timeout { AttemptOutcome::TimedOut } else { AttemptOutcome::Failed };
+            fail(&mut next, failure, *random, outcome, now)
+        }
+        Event::LeaseExpired { random } => {
+            let message = "the worker was not heard of and its lease ended";
+            let failure = Failure::new(Category::System, message).with_code("lease_expired");
+            fail(&mut next, &failure, *random, AttemptOutcome::Lost, now)
+        }
+        Event::Release => release(&mut next, now),
+        Event::Park { wait } => park(&mut next, wait, now),
+        Event::Wake => wake(&mut next, now),
+        Event::Suspend { mode, suspension } => suspend(&mut next, *mode, suspension, now),
+        Event::Resume => resume(&mut next, now),
+        Event::Cancel { message } => cancel(&mut next, message, now),
+        Event::Expire => expire(&mut next, now),
+    };
+    match verdict {
+        Verdict::Changed(attempt) => Ok(Transition::Changed(Box::new(Change { job: next, attempt }))),
+        Verdict::Unchanged => Ok(Transition::Unchanged),
+        Verdict::Refused => Err(Refused { state: job.state, action: event.action() }),
+    }
+}
+
+/// What one event's rule says.
+enum Verdict {
+    Changed(Option<AttemptOutcome>),
+    Unchanged,
+    Refused,
+}
+
+fn submit(next: &mut Job, now: Timestamp) -> Verdict {
+    if next.state != State::Created {
+        return Verdict::Refused;
+    }
+    next.details_mut().is_held = false;
+    settle(next, now);
+    Verdict::Changed(None)
+}
+
+fn due(next: &mut Job, now: Timestamp) -> Verdict {
+    if !matches!(next.state, State::Delayed | State::Retrying) {
+        return Verdict::Refused;
+    }
+    // A late promotion does not cost the job its place: it has been eligible since it was due.
+    let eligible_at = next.next_run_at().min(now);
+    next.retry_at = None;
+    schedule(next, now, eligible_at);
+    Verdict::Changed(None)
+}
+
+fn refuse(next: &mut Job, failure: &Failure, now: Timestamp) -> Verdict {
+    if next.state != State::Scheduled {
+        return Verdict::Refused;
+    }
+    end(next, State::Failed, Some(failure), now);
+    Verdict::Changed(None)
+}
+
+fn succeed(next: &mut Job, now: Timestamp) -> Verdict {
+    if next.state != State::Running {
+        return Verdict::Refused;
+    }
+    end(next, State::Completed, None, now);
+    Verdict::Changed(Some(AttemptOutcome::Completed))
+}
+
+fn release(next: &mut Job, now: Timestamp) -> Verdict {
+    if next.state != State::Running {
+        return Verdict::Refused;
+    }
+    next.lease = None;
+    next.retry_at = Some(now);
+    next.state = State::Retrying;
+    suspend_if_requested(next, now);
+    Verdict::Changed(Some(AttemptOutcome::Released))
+}
+
+fn park(next: &mut Job, wait: &Wait, now: Timestamp) -> Verdict {
+    if next.state != State::Running {
+        return Verdict::Refused;
+    }
+    next.lease = None;
+    next.details_mut().wait = Some(wait.clone());
+    next.state = State::Waiting;
+    suspend_if_requested(next, now);
+    Verdict::Changed(Some(AttemptOutcome::Parked))
+}
+
+fn wake(next: &mut Job, now: Timestamp) -> Verdict {
+    match next.state {
+        State::Waiting => {
+            next.details_mut().wait = None;
+            schedule(next, now, now);
+            Verdict::Changed(None)
+        }
+        // The wake is remembered: a resume finds nothing left to wait for (M52).
+        State::Suspended if next.details.wait.is_some() => {
+            next.details_mut().wait = None;
+            Verdict::Changed(None)
+        }
+        _ => Verdict::Refused,
+    }
+}
+
+fn cancel(next: &mut Job, message: &str, now: Timestamp) -> Verdict {
+    if next.state == State::Cancelled {
+        return Verdict::Unchanged;
+    }
+    if next.state.is_final() {
+        return Verdict::Refused;
+    }
+    let attempt = (next.state == State::Running).then_some(AttemptOutcome::Cancelled);
+    if attempt.is_some() {
+        next.fence = next.fence.next();
+    }
+    end(next, State::Cancelled, Some(&Failure::new(Category::Cancelled, message)), now);
+    Verdict::Changed(attempt)
+}
+
+fn expire(next: &mut Job, now: Timestamp) -> Verdict {
+    if next.state.is_final() || next.state == State::Suspended {
+        return Verdict::Refused;
+    }
+    let attempt = (next.state == State::Running).then_some(AttemptOutcome::Expired);
+    let message = format!("not finished within its lifetime of {:?}", next.policy.timeouts.lifetime);
+    let failure = Failure::new(Category::Timeout, message).with_code("lifetime_exceeded");
+    end(next, State::DeadLetter, Some(&failure), now);
+    Verdict::Changed(attempt)
+}
+
+/// Puts a job where its facts say it belongs: held, parked, waiting for others, for its time, or claimable.
+fn settle(next: &mut Job, now: Timestamp) {
+    if next.details.is_held {
+        next.state = State::Created;
+    } else if next.details.wait.is_some() {
+        next.state = State::Waiting;
+    } else if next.has_unmet_dependencies() {
+        next.state = State::Pending;
+    } else if next.run_at > now {
+        next.state = State::Delayed;
+    } else {
+        schedule(next, now, now);
+    }
+}
+
+/// Makes a job claimable; its place in the order is that of the first time it was (M21).
+fn schedule(next: &mut Job, now: Timestamp, eligible_at: Timestamp) {
+    next.state = State::Scheduled;
+    next.scheduled_at = Some(now);
+    next.eligible_at.get_or_insert(eligible_at);
+}
+
+fn dependency_ended(next: &mut Job, need: Need, state: State, now: Timestamp) -> Verdict {
+    if !matches!(next.state, State::Pending | State::Created | State::Suspended) {
+        return Verdict::Refused;
+    }
+    match need {
+        Need::After if state == State::Completed => next.after_unmet = next.after_unmet.saturating_sub(1),
+        Need::AfterAny => next.any_unmet = false,
+        // A dependency that ended badly ends its dependents the same way (M62).
+        Need::After => {
+            let category = if state == State::Cancelled { Category::Cancelled } else { Category::Permanent };
+            let message = format!("a job it waits for ended {state}");
+            end(next, state, Some(&Failure::new(category, message).with_code("dependency_failed")), now);
+            return Verdict::Changed(None);
+        }
+    }
+    if next.state == State::Pending {
+        settle(next, now);
+    }
+    Verdict::Changed(None)
+}
+
+fn claim(next: &mut Job, worker: WorkerId, now: Timestamp) -> Verdict {
+    if next.state != State::Scheduled {
+        return Verdict::Refused;
+    }
+    next.state = State::Running;
+    next.attempt += 1;
+    next.fence = next.fence.next();
+    next.started_at = Some(now);
+    next.first_started_at.get_or_insert(now);
+    next.lease = Some(Lease {
+        worker,
+        expires_at: now.plus(next.policy.timeouts.lease),
+        deadline_at: now.plus(next.policy.timeouts.execution),
+    });
+    if next.details.progress.is_some() {
+        next.details_mut().progress = None;
+    }
+    Verdict::Changed(None)
+}
+
+fn fail(next: &mut Job, failure: &Failure, random: f64, outcome: AttemptOutcome, now: Timestamp) -> Verdict {
+    if next.state != State::Running {
+        return Verdict::Refused;
+    }
+    let policy = next.policy.clone();
+    let is_retryable = policy.retry.retries(failure.category);
+    let is_crash = failure.category == Category::System;
+    next.failures += u32::from(is_retryable);
+    next.crashes += u32::from(is_crash);
+    if is_crash && next.crashes >= policy.crashes_max {
+        let message = format!("{} crashes: the job is poison ({})", next.crashes, failure.message);
+        end(next, State::DeadLetter, Some(&Failure::new(Category::System, message).with_code("poison")), now);
+    } else if !is_retryable {
+        end(next, State::Failed, Some(failure), now);
+    } else if next.failures >= policy.retry.max_attempts {
+        end(next, State::DeadLetter, Some(failure), now);
+    } else {
+        let delay = failure.retry_after.unwrap_or_else(|| policy.retry.delay(next.failures, random));
+        let error = record(next, failure, now, true);
+        next.lease = None;
+        next.retry_at = Some(now.plus(delay).min(next.expires_at));
+        next.state = State::Retrying;
+        next.details_mut().error = Some(error);
+        suspend_if_requested(next, now);
+    }
+    Verdict::Changed(Some(outcome))
+}
+
+fn record(job: &Job, failure: &Failure, now: Timestamp, retryable: bool) -> ErrorRecord {
+    ErrorRecord {
+        category: failure.category,
+        code: failure.code.clone(),
+        message: failure.message.clone(),
+        at: now,
+        attempt: job.attempt,
+        retry_after: failure.retry_after,
+        retryable,
+    }
+}
+
+/// Makes a job final; a success clears its error (M45). The lease goes, so the old fence is worth nothing.
+fn end(next: &mut Job, state: State, failure: Option<&Failure>, now: Timestamp) {
+    let error = failure.map(|failure| record(next, failure, now, false));
+    next.lease = None;
+    next.state = state;
+    next.completed_at = Some(now);
+    next.retry_at = None;
+    let details = &next.details;
+    let has_leftovers = details.error.is_some()
+        || details.wait.is_some()
+        || details.suspension.is_some()
+        || details.suspend_requested.is_some()
+        || details.is_held;
+    // Most jobs succeed without any of these; their shared empty details stay shared.
+    if error.is_some() || has_leftovers {
+        let details = next.details_mut();
+        details.error = error;
+        details.wait = None;
+        details.suspension = None;
+        details.suspend_requested = None;
+        details.is_held = false;
+    }
+}
+
+fn suspend(next: &mut Job, mode: SuspendMode, how: &Suspension, now: Timestamp) -> Verdict {
+    match (next.state, mode) {
+        (State::Suspended, _) => Verdict::Unchanged,
+        (State::Running, SuspendMode::IdleOnly) => Verdict::Refused,
+        (State::Running, SuspendMode::Graceful) if next.details.suspend_requested.is_some() => Verdict::Unchanged,
+        (State::Running, SuspendMode::Graceful) => {
+            next.details_mut().suspend_requested = Some(how.clone());
+            Verdict::Changed(None)
+        }
+        (State::Running, SuspendMode::Aggressive) => {
+            next.fence = next.fence.next();
+            next.lease = None;
+            hold(next, how.clone(), now);
+            Verdict::Changed(Some(AttemptOutcome::Suspended))
+        }
+        // The attempt that was to be interrupted ended first: a success that changes nothing (M53).
+        (state, SuspendMode::Graceful | SuspendMode::Aggressive) if state.is_final() && next.attempt > 0 => {
+            Verdict::Unchanged
+        }
+        (state, _) if state.is_final() => Verdict::Refused,
+        (_, SuspendMode::IdleOnly | SuspendMode::Graceful | SuspendMode::Aggressive) => {
+            hold(next, how.clone(), now);
+            Verdict::Changed(None)
+        }
+    }
+}
+
+fn hold(next: &mut Job, how: Suspension, now: Timestamp) {
+    next.state = State::Suspended;
+    let details = next.details_mut();
+    details.suspended_at = Some(now);
+    details.suspended_by = Some(how.by.clone());
+    details.suspend_requested = None;
+    details.suspension = Some(how);
+}
+
+fn suspend_if_requested(next: &mut Job, now: Timestamp) {
+    if let Some(how) = next.details.suspend_requested.clone() {
+        hold(next, how, now);
+    }
+}
+
+fn resume(next: &mut Job, now: Timestamp) -> Verdict {
+    if next.state == State::Running && next.details.suspend_requested.is_some() {
+        next.details_mut().suspend_requested = None;
+        return Verdict::Changed(None);
+    }
+    if next.state != State::Suspended {
+        return Verdict::Unchanged;
+    }
+    let suspended_at = next.details.suspended_at.unwrap_or(now);
+    // The lifetime stood still (M33).
+    next.expires_at = next.expires_at.plus(now.since(suspended_at));
+    // The backoff is dropped, the submitter's own delay is not (M52).
+    next.retry_at = None;
+    let details = next.details_mut();
+    details.suspension = None;
+    details.resumed_at = Some(now);
+    settle(next, now);
+    Verdict::Changed(None)
+}

@@ -1,0 +1,96 @@
+//! Every bound in the system, each with its reason. A bound that is not here does not exist.
+
+use std::time::Duration;
+
+/// Largest payload, result or checkpoint unless configured (M12): what fits a queue row without hurting it.
+pub const PAYLOAD_BYTES_DEFAULT: usize = 1 << 20;
+/// Largest payload that can be configured (M12).
+pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
+/// Characters in a type, queue or tenant name (M11).
+pub const NAME_CHARS_MAX: usize = 255;
+/// Characters in an idempotency, unique or concurrency key (M13).
+pub const KEY_CHARS_MAX: usize = 256;
+/// Entries in a job's tags (M16).
+pub const TAGS_MAX: usize = 64;
+/// Characters in the name of a tag (M16).
+pub const TAG_NAME_CHARS_MAX: usize = 64;
+/// Characters in the value of a tag (M16).
+pub const TAG_VALUE_CHARS_MAX: usize = 256;
+/// Characters in a correlation id; long enough for any trace header.
+pub const CORRELATION_CHARS_MAX: usize = 256;
+/// Characters in a callback address; what browsers and proxies pass on unharmed.
+pub const CALLBACK_URL_CHARS_MAX: usize = 2048;
+/// Characters in the name of a content type.
+pub const CONTENT_TYPE_CHARS_MAX: usize = 255;
+/// Characters in a step's or signal's name.
+pub const STEP_NAME_CHARS_MAX: usize = 256;
+/// Characters in a reason a person gives for an action.
+pub const REASON_CHARS_MAX: usize = 1024;
+/// Bytes kept of an error message (M45); longer ones are cut, since a failure must never be refused.
+pub const ERROR_MESSAGE_BYTES_MAX: usize = 4096;
+/// Characters in an error's code.
+pub const ERROR_CODE_CHARS_MAX: usize = 128;
+/// Bytes in one line of a job's log; longer lines are cut.
+pub const LOG_LINE_BYTES_MAX: usize = 8192;
+/// Log lines kept per job; the oldest make room.
+pub const LOG_LINES_MAX: u64 = 10_000;
+/// Log lines one call may carry.
+pub const LOG_LINES_PER_CALL_MAX: usize = 1_000;
+/// Characters in a progress message.
+pub const PROGRESS_MESSAGE_CHARS_MAX: usize = 1024;
+/// Jobs in one submission (M63).
+pub const BATCH_JOBS_MAX: usize = 10_000;
+/// Dependencies of one job, `after` and `after_any` together (M61).
+pub const DEPENDENCIES_MAX: usize = 1_000;
+/// Jobs on the longest dependency path (M61).
+pub const DEPENDENCY_DEPTH_MAX: u32 = 100;
+/// Jobs that one call may claim.
+pub const CLAIM_JOBS_MAX: usize = 1_000;
+/// Outcomes, heartbeats or leases in one call.
+pub const OUTCOMES_PER_CALL_MAX: usize = 1_000;
+/// Longest wait inside a claim.
+pub const CLAIM_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Jobs one page of a list may hold.
+pub const PAGE_JOBS_MAX: usize = 500;
+/// Records one page of the audit trail may hold.
+pub const PAGE_RECORDS_MAX: usize = 1_000;
+/// Jobs that one commit of a bulk action touches, so that others get their turn in between.
+pub const BULK_JOBS_PER_COMMIT: usize = 500;
+/// Jobs that one maintenance commit moves, so that claims never wait long behind it.
+pub const TICK_JOBS_PER_COMMIT: usize = 1_000;
+/// Signals kept for a job that has not asked for them yet.
+pub const SIGNALS_KEPT_MAX: usize = 1_000;
+/// Checkpoints of one job; a job with more steps than this should be several jobs.
+pub const CHECKPOINTS_MAX: usize = 10_000;
+/// Child groups of one job.
+pub const CHILD_GROUPS_MAX: u64 = 1_000;
+/// Queues or types that one worker may name.
+pub const WORKER_NAMES_MAX: usize = 1_000;
+/// Attempts a retry policy may allow (M40).
+pub const ATTEMPTS_MAX: u32 = 100;
+/// Crashes after which a job is poison (M6).
+pub const CRASHES_MAX_DEFAULT: u32 = 3;
+/// Shortest lease (M35): anything shorter could not be acted on in time.
+pub const LEASE_MIN: Duration = Duration::from_secs(1);
+/// Silence after which a worker that beats is dead (M31).
+pub const WORKER_SILENCE_MAX: Duration = Duration::from_secs(30);
+/// How often a worker beats unless told otherwise (M31).
+pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
+/// How long a dead or departed worker stays in the registry for people to see.
+pub const WORKER_REMEMBERED: Duration = Duration::from_secs(3600);
+/// Longest duration anywhere: 100 years.
+pub const DURATION_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+/// Callers that may wait for the writer; one more is told the store is overloaded.
+pub const WRITES_WAITING_MAX: usize = 4_096;
+/// Requests that one group commit takes in.
+pub const WRITES_PER_GROUP_MAX: usize = 1_024;
+/// Events kept in memory for live readers; a slower reader goes on from the durable trail.
+pub const LIVE_EVENTS_MAX: usize = 4_096;
+/// How long an idle claim waits before it looks again without having been woken (M103).
+pub const BACKSTOP_EVERY: Duration = Duration::from_secs(1);
+/// How often a waiting process looks whether another one changed the file.
+pub const CROSS_PROCESS_EVERY: Duration = Duration::from_millis(10);
+/// Minutes for which rates are kept.
+pub const RATE_MINUTES_KEPT: i64 = 61;
+/// Jobs examined by one call of `verify`'s scans at a time.
+pub const VERIFY_PAGE: usize = 2_000;

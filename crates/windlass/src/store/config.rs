@@ -1,0 +1,323 @@
+//! Configuration that lives in the store: settings of queues, types and tenants, pauses, workers. Small documents, parsed
+//! once and kept in memory; consulted inside every claim.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::engine::{DocumentKind, EngineResult, Read};
+use crate::audit::AuditLevel;
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::job::{JobType, Lane, NewJob, Policy, Priority, QueueName, RetryPolicy, Tenant, Timeouts, WorkerId};
+use crate::limits;
+
+/// Time limits of which only some are set (M34).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PartialTimeouts {
+    /// Longest attempt.
+    pub execution: Option<Duration>,
+    /// How long a lease holds.
+    pub lease: Option<Duration>,
+    /// From submission to a final state.
+    pub lifetime: Option<Duration>,
+}
+
+impl PartialTimeouts {
+    /// `base` with what is set here over it.
+    pub fn over(&self, base: Timeouts) -> Timeouts {
+        Timeouts {
+            execution: self.execution.unwrap_or(base.execution),
+            lease: self.lease.unwrap_or(base.lease),
+            lifetime: self.lifetime.unwrap_or(base.lifetime),
+        }
+    }
+}
+
+/// What can be set for a queue.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct QueueSettings {
+    /// Jobs running at once in the whole fleet (M110).
+    pub max_running: Option<u64>,
+    /// Jobs running at once per concurrency key; one unless set (M110).
+    pub max_running_per_key: Option<u64>,
+    /// Jobs that are not final (M113).
+    pub max_depth: Option<u64>,
+    /// How much of the audit trail is kept (M92).
+    pub audit: Option<AuditLevel>,
+    /// Retry policy of its jobs.
+    pub retry: Option<RetryPolicy>,
+    /// Time limits of its jobs.
+    pub timeouts: PartialTimeouts,
+    /// Priority of its jobs.
+    pub priority: Option<Priority>,
+}
+
+/// What can be set for a type.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TypeSettings {
+    /// Jobs running at once in the whole fleet (M110).
+    pub max_running: Option<u64>,
+    /// Retry policy of its jobs.
+    pub retry: Option<RetryPolicy>,
+    /// Time limits of its jobs.
+    pub timeouts: PartialTimeouts,
+    /// Priority of its jobs.
+    pub priority: Option<Priority>,
+    /// Its own name for a success in the audit trail (M92).
+    pub success_event: Option<String>,
+}
+
+/// What can be set for a tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TenantSettings {
+    /// Jobs running at once in the whole fleet (M110).
+    pub max_running: Option<u64>,
+    /// Jobs that are not final (M113).
+    pub max_depth: Option<u64>,
+}
+
+/// How a pause treats running jobs (M54, M55).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseMode {
+    /// They end by themselves.
+    #[default]
+    Graceful,
+    /// They are cut off now.
+    Aggressive,
+}
+
+/// What a pause holds.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Everything (M56).
+    Gate,
+    /// A tenant (M56).
+    Tenant(Tenant),
+    /// A type, of one tenant or of all (M56, M90).
+    Type {
+        /// The type.
+        job_type: JobType,
+        /// Whose; everybody's if none.
+        tenant: Option<Tenant>,
+    },
+    /// A queue, of one tenant or of all (M54, M90).
+    Queue {
+        /// The queue.
+        queue: QueueName,
+        /// Whose; everybody's if none.
+        tenant: Option<Tenant>,
+    },
+    /// A worker (M55).
+    Worker(WorkerId),
+}
+
+impl Scope {
+    /// Whether jobs of this lane are held by it.
+    pub fn holds(&self, lane: &Lane) -> bool {
+        let is_theirs = |tenant: &Option<Tenant>| tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant);
+        match self {
+            Scope::Gate => true,
+            Scope::Tenant(tenant) => *tenant == lane.tenant,
+            Scope::Type { job_type, tenant } => *job_type == lane.job_type && is_theirs(tenant),
+            Scope::Queue { queue, tenant } => *queue == lane.queue && is_theirs(tenant),
+            Scope::Worker(_) => false,
+        }
+    }
+}
+
+/// A pause or a closed gate: who, since when, why, until when (M54–M57).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// What it holds.
+    pub scope: Scope,
+    /// How running jobs were treated.
+    pub mode: PauseMode,
+    /// Why.
+    pub reason: Option<String>,
+    /// Who.
+    pub by: String,
+    /// Since when.
+    pub since: Timestamp,
+    /// When it lifts itself.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Hold {
+    /// Whether it still holds.
+    pub fn is_active(&self, now: Timestamp) -> bool {
+        self.expires_at.is_none_or(|at| at > now)
+    }
+}
+
+/// A worker as registered. Its id is new at every start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worker {
+    /// Identity.
+    pub id: WorkerId,
+    /// A label for people.
+    pub name: String,
+    /// Whose jobs it may take; everybody's if none.
+    pub tenant: Option<Tenant>,
+    /// Which queues it takes from.
+    pub queues: Vec<QueueName>,
+    /// Which types it can run; any if empty.
+    pub types: Vec<JobType>,
+    /// How many jobs it runs at once.
+    pub concurrency: u32,
+    /// The version of its program.
+    pub version: Option<String>,
+    /// Whether it beats, and so is dead when silent (M31).
+    pub heartbeats: bool,
+    /// When it registered.
+    pub registered_at: Timestamp,
+    /// When it was last heard of.
+    pub seen_at: Timestamp,
+    /// Whether its leases were ended because it fell silent.
+    pub is_lost: bool,
+}
+
+impl Worker {
+    /// Whether it has been silent for so long that it counts as dead (M31).
+    pub fn is_silent(&self, now: Timestamp) -> bool {
+        self.heartbeats && self.silent_at() <= now
+    }
+
+    /// When it counts as dead unless it is heard of.
+    pub fn silent_at(&self) -> Timestamp {
+        self.seen_at.plus(limits::WORKER_SILENCE_MAX)
+    }
+
+    /// Whether it takes jobs of this lane.
+    pub fn takes(&self, lane: &Lane) -> bool {
+        self.tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant)
+            && (self.queues.is_empty() || self.queues.contains(&lane.queue))
+            && (self.types.is_empty() || self.types.contains(&lane.job_type))
+    }
+}
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Config {
+    /// Settings of queues, by queue and tenant; no tenant means everybody.
+    pub queues: BTreeMap<(QueueName, Option<Tenant>), QueueSettings>,
+    /// Settings of types.
+    pub types: BTreeMap<JobType, TypeSettings>,
+    /// Settings of tenants.
+    pub tenants: BTreeMap<Tenant, TenantSettings>,
+    /// Pauses, by what they hold.
+    pub holds: BTreeMap<Scope, Hold>,
+    /// Workers.
+    pub workers: BTreeMap<WorkerId, Worker>,
+}
+
+/// The key under which a queue's settings are kept.
+pub(crate) fn queue_key(queue: &QueueName, tenant: Option<&Tenant>) -> String {
+    tenant.map_or_else(|| queue.to_string(), |tenant| format!("{queue} {tenant}"))
+}
+
+impl Config {
+    /// Reads and parses all documents.
+    pub fn load(db: &mut (impl Read + ?Sized)) -> EngineResult<Config> {
+        let mut config = Config::default();
+        for document in db.documents(DocumentKind::Queue)? {
+            let (queue, tenant) = match document.key.split_once(' ') {
+                Some((queue, tenant)) => (queue, Some(name(Tenant::new(tenant))?)),
+                None => (document.key.as_str(), None),
+            };
+            config.queues.insert((name(QueueName::new(queue))?, tenant), parse(&document.body)?);
+        }
+        for document in db.documents(DocumentKind::Type)? {
+            config.types.insert(name(JobType::new(&document.key))?, parse(&document.body)?);
+        }
+        for document in db.documents(DocumentKind::Tenant)? {
+            config.tenants.insert(name(Tenant::new(&document.key))?, parse(&document.body)?);
+        }
+        for document in db.documents(DocumentKind::Hold)? {
+            let hold: Hold = parse(&document.body)?;
+            config.holds.insert(hold.scope.clone(), hold);
+        }
+        for document in db.documents(DocumentKind::Worker)? {
+            let worker: Worker = parse(&document.body)?;
+            config.workers.insert(worker.id, worker);
+        }
+        Ok(config)
+    }
+
+    /// The pauses that hold this lane now.
+    pub fn holds_on<'a>(&'a self, lane: &'a Lane, now: Timestamp) -> impl Iterator<Item = &'a Hold> {
+        self.holds.values().filter(move |hold| hold.is_active(now) && hold.scope.holds(lane))
+    }
+
+    /// The pause of a worker, if it is paused now.
+    pub fn hold_on_worker(&self, worker: WorkerId, now: Timestamp) -> Option<&Hold> {
+        self.holds.get(&Scope::Worker(worker)).filter(|hold| hold.is_active(now))
+    }
+
+    /// The settings that count for a lane's queue, the tenant's own before everybody's.
+    pub fn queue_settings<'a>(&'a self, lane: &'a Lane) -> impl Iterator<Item = &'a QueueSettings> {
+        [Some(lane.tenant.clone()), None]
+            .into_iter()
+            .filter_map(move |tenant| self.queues.get(&(lane.queue.clone(), tenant)))
+    }
+
+    /// How much of the audit trail is kept for a lane.
+    pub fn audit_level(&self, lane: &Lane) -> AuditLevel {
+        if self.queues.is_empty() {
+            return AuditLevel::default();
+        }
+        self.queue_settings(lane).find_map(|settings| settings.audit).unwrap_or_default()
+    }
+
+    /// How many jobs with one concurrency key may run at once in this lane's queue.
+    pub fn running_per_key(&self, lane: &Lane) -> u64 {
+        self.queue_settings(lane).find_map(|settings| settings.max_running_per_key).unwrap_or(1)
+    }
+
+    /// The policy and priority of a new job: its own wishes over its type's, its queue's, and the defaults (M34).
+    pub fn resolve(&self, new: &NewJob, lane: &Lane, defaults: &Policy) -> (Policy, Priority) {
+        let kind = self.types.get(&lane.job_type);
+        let queues: Vec<&QueueSettings> = self.queue_settings(lane).collect();
+        let mut timeouts = defaults.timeouts;
+        for settings in queues.iter().rev() {
+            timeouts = settings.timeouts.over(timeouts);
+        }
+        if let Some(kind) = kind {
+            timeouts = kind.timeouts.over(timeouts);
+        }
+        let retry = new
+            .retry
+            .clone()
+            .or_else(|| kind.and_then(|kind| kind.retry.clone()))
+            .or_else(|| queues.iter().find_map(|settings| settings.retry.clone()))
+            .unwrap_or_else(|| defaults.retry.clone());
+        let priority = new
+            .priority
+            .or_else(|| kind.and_then(|kind| kind.priority))
+            .or_else(|| queues.iter().find_map(|settings| settings.priority))
+            .unwrap_or_default();
+        let policy = Policy { retry, timeouts: new.timeouts_over(timeouts), crashes_max: defaults.crashes_max };
+        (policy, priority)
+    }
+}
+
+/// Parses a stored document; one that cannot be parsed is damage, not a caller's mistake.
+pub(crate) fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> EngineResult<T> {
+    serde_json::from_slice(body).map_err(|error| StoreError::Damaged(error.to_string()))
+}
+
+/// Writes a document or facet; plain data always can be.
+pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    serde_json::to_vec(value).expect("plain data with text keys is always valid JSON")
+}
+
+fn name<T>(parsed: Result<T, crate::error::Problem>) -> EngineResult<T> {
+    parsed.map_err(|problem| StoreError::Damaged(problem.to_string()))
+}

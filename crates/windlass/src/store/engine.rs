@@ -1,0 +1,372 @@
+//! The contract a database must meet. An engine locks rows, hands them over and writes what it is told; it holds no rule.
+//! Verbs are written once, in `command/`, over these traits.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::filter::Scan;
+use super::unit::Unit;
+use crate::audit::{AuditEvent, Record};
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::job::{Job, JobId, JobType, Labels, Lane, Need, Priority, Seq, Spec, State, Tenant};
+use crate::store::view::View;
+
+/// A job's place among the claimable ones of its lane: most urgent first, then longest eligible, then first submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// 100 − priority, so that smaller is sooner.
+    pub rank: u8,
+    /// Since when it could have been claimed.
+    pub eligible_at: Timestamp,
+    /// Place in the order of submission.
+    pub seq: Seq,
+}
+
+impl Place {
+    /// The place of a claimable job.
+    pub fn of(job: &Job) -> Place {
+        Place {
+            rank: rank(job.effective_priority()),
+            eligible_at: job.eligible_at.unwrap_or(job.created_at),
+            seq: job.seq,
+        }
+    }
+}
+
+/// 100 − priority.
+pub fn rank(priority: Priority) -> u8 {
+    100 - priority.value()
+}
+
+/// Where to go on in a lane.
+#[derive(Debug, Clone)]
+pub struct LaneCursor {
+    /// Which lane.
+    pub lane: Arc<Lane>,
+    /// After which place; from the front if none.
+    pub after: Option<Place>,
+}
+
+/// What a key is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum KeyKind {
+    /// Same key, same job (M13).
+    Idempotency,
+    /// One job at a time (M14).
+    Unique,
+}
+
+/// A key within its scope.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// What it is for.
+    pub kind: KeyKind,
+    /// Whose.
+    pub tenant: Tenant,
+    /// For which type.
+    pub job_type: JobType,
+    /// The caller's words.
+    pub text: String,
+}
+
+/// Who has a key, and until when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyHolder {
+    /// The job.
+    pub seq: Seq,
+    /// When the key is free again by itself.
+    pub expires_at: Timestamp,
+}
+
+/// One job waits for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Edge {
+    /// The job that is waited for.
+    pub dependency: Seq,
+    /// The job that waits.
+    pub dependent: Seq,
+    /// How it waits.
+    pub need: Need,
+}
+
+/// Which side of an edge the given jobs are on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// They are waited for.
+    Dependency,
+    /// They wait.
+    Dependent,
+}
+
+/// What hangs on a job and goes with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FacetKind {
+    /// An attempt that ended; `number` is the attempt's.
+    Attempt,
+    /// A checkpoint or step; `name` is the step's.
+    Checkpoint,
+    /// A signal not asked for yet; `number` is the order of arrival.
+    Signal,
+    /// A log line; `number` is its place.
+    Log,
+    /// The result.
+    Result,
+    /// A group of children; `number` is the group's.
+    Group,
+}
+
+/// Something that hangs on a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facet {
+    /// The job.
+    pub seq: Seq,
+    /// What it is.
+    pub kind: FacetKind,
+    /// Its name, empty where the kind has none.
+    pub name: String,
+    /// Its number, 0 where the kind has none.
+    pub number: u64,
+    /// Its content.
+    pub body: Arc<[u8]>,
+}
+
+/// A change to what hangs on jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FacetWrite {
+    /// Adds it, or replaces the one with the same name and number.
+    Put(Facet),
+    /// Removes it if it is there.
+    Drop {
+        /// The job.
+        seq: Seq,
+        /// What it is.
+        kind: FacetKind,
+        /// Its name.
+        name: String,
+        /// Its number.
+        number: u64,
+    },
+}
+
+/// Which of a job's facets to read; they come ordered by name, then number.
+#[derive(Debug, Clone, Copy)]
+pub struct FacetQuery<'a> {
+    /// The job.
+    pub seq: Seq,
+    /// What they are.
+    pub kind: FacetKind,
+    /// Only those with this name.
+    pub name: Option<&'a str>,
+    /// Only those with a number above this.
+    pub above: Option<u64>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// Kinds of settings and other small documents, all of them few enough to be held in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DocumentKind {
+    /// A queue's settings.
+    Queue,
+    /// A type's settings.
+    Type,
+    /// A tenant's settings.
+    Tenant,
+    /// A pause or a closed gate.
+    Hold,
+    /// A registered worker.
+    Worker,
+    /// Rates of one minute and lane.
+    Rate,
+    /// A point of the audit chain.
+    Seal,
+    /// Costs booked per tenant and type.
+    Cost,
+}
+
+impl DocumentKind {
+    /// Every kind.
+    pub const ALL: [DocumentKind; 8] = [
+        DocumentKind::Queue,
+        DocumentKind::Type,
+        DocumentKind::Tenant,
+        DocumentKind::Hold,
+        DocumentKind::Worker,
+        DocumentKind::Rate,
+        DocumentKind::Seal,
+        DocumentKind::Cost,
+    ];
+
+    /// Whether documents of this kind are part of the configuration that claims consult.
+    pub fn is_configuration(self) -> bool {
+        !matches!(self, DocumentKind::Rate | DocumentKind::Seal | DocumentKind::Cost)
+    }
+}
+
+/// A small document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// Its name within its kind.
+    pub key: String,
+    /// Its content.
+    pub body: Vec<u8>,
+}
+
+/// Which audit records to read, in ascending order.
+#[derive(Debug, Clone, Default)]
+pub struct RecordQuery {
+    /// Only those after this one.
+    pub after: u64,
+    /// Only those about this job.
+    pub job: Option<JobId>,
+    /// Only this event.
+    pub event: Option<AuditEvent>,
+    /// Only by this actor.
+    pub actor: Option<String>,
+    /// Only of this tenant.
+    pub tenant: Option<Tenant>,
+    /// Not before this.
+    pub since: Option<Timestamp>,
+    /// Before this.
+    pub until: Option<Timestamp>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// How many jobs are in which state, by lane; kept exact in the commit of every change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Per lane, indexed by the state's place in [`State::ALL`].
+    pub lanes: BTreeMap<Arc<Lane>, [u64; 12]>,
+}
+
+impl Counts {
+    /// Moves a count; a lane that becomes empty goes.
+    pub fn add(&mut self, lane: &Arc<Lane>, state: State, by: i64) {
+        let counts = self.lanes.entry(lane.clone()).or_default();
+        let slot = &mut counts[state as usize];
+        *slot = slot.saturating_add_signed(by);
+        if counts.iter().all(|count| *count == 0) {
+            self.lanes.remove(lane);
+        }
+    }
+
+    /// How many jobs of the lanes that fit are in `state`.
+    pub fn sum(&self, state: State, fits: impl Fn(&Lane) -> bool) -> u64 {
+        self.lanes.iter().filter(|(lane, _)| fits(lane)).map(|(_, counts)| counts[state as usize]).sum()
+    }
+}
+
+/// A count that moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CountChange {
+    /// The lane.
+    pub lane: Arc<Lane>,
+    /// The state.
+    pub state: State,
+    /// By how much.
+    pub by: i64,
+}
+
+/// A job to be added.
+#[derive(Debug, Clone)]
+pub struct NewRow {
+    /// Its record.
+    pub job: Job,
+    /// What was submitted.
+    pub spec: Spec,
+    /// The keys it takes, with the moment each is free again.
+    pub keys: Vec<(Key, Timestamp)>,
+}
+
+/// What an engine's methods answer.
+pub type EngineResult<T> = Result<T, StoreError>;
+
+/// Reading. Inside a commit, jobs that were handed over stay locked until it ends.
+pub trait Read {
+    /// The jobs with these ids, in this order.
+    fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>>;
+    /// The jobs at these places, in this order.
+    fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Job>>>;
+    /// What was submitted for these jobs, in this order.
+    fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>>;
+    /// Up to `each_max` claimable jobs of each lane that are not set aside, in the order of [`Place`].
+    fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<Job>>>;
+    /// Up to `max` jobs that time changes by `now`, ordered by [`crate::job::acts_at`], then `seq`.
+    fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>>;
+    /// The first moment at which time changes any job.
+    fn next_due(&mut self) -> EngineResult<Option<Timestamp>>;
+    /// Jobs that fit a filter, in its order.
+    fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<Job>>;
+    /// Who has these keys, in this order, expired or not.
+    fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>>;
+    /// The edges of which one of these jobs is on this side, ordered by `dependency`, `dependent`, `need`.
+    fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>>;
+    /// What hangs on a job.
+    fn facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>>;
+    /// All documents of a kind, ordered by key.
+    fn documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>>;
+    /// A number that grows whenever a document that is part of the configuration changes.
+    fn configuration_version(&mut self) -> EngineResult<u64>;
+    /// Audit records.
+    fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>>;
+    /// How many jobs are where.
+    fn counts(&mut self) -> EngineResult<&Counts>;
+}
+
+/// Writing. All of it is on disk, or none of it, before anybody is told.
+pub trait Write: Read {
+    /// The first of `count` new places in the order of submission.
+    fn allocate(&mut self, count: usize) -> EngineResult<Seq>;
+    /// Adds jobs.
+    fn insert(&mut self, rows: &[NewRow]) -> EngineResult<()>;
+    /// Replaces job records.
+    fn update(&mut self, jobs: &[Job]) -> EngineResult<()>;
+    /// Replaces what clients may change.
+    fn relabel(&mut self, labels: &[(Seq, Labels)]) -> EngineResult<()>;
+    /// Removes jobs with everything that hangs on them; their audit records stay.
+    fn remove(&mut self, seqs: &[Seq]) -> EngineResult<()>;
+    /// Adds edges.
+    fn link(&mut self, edges: &[Edge]) -> EngineResult<()>;
+    /// Frees keys.
+    fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()>;
+    /// Changes what hangs on jobs.
+    fn write_facets(&mut self, writes: &[FacetWrite]) -> EngineResult<()>;
+    /// Replaces a document, or removes it.
+    fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()>;
+    /// Adds audit records, giving each the next number without a gap.
+    fn append(&mut self, records: &mut [Record]) -> EngineResult<()>;
+    /// Moves counts.
+    fn count(&mut self, changes: &[CountChange]) -> EngineResult<()>;
+}
+
+/// Work to be done inside a commit, together with whatever else is waiting.
+pub trait WriteTask: Send {
+    /// Does the work. May be called again when the whole group has to be repeated.
+    fn run(&mut self, unit: &mut Unit<'_>);
+    /// Tells the caller, after the commit is on disk or has failed.
+    fn done(self: Box<Self>, outcome: Result<(), StoreError>);
+    /// Whether it adds jobs, and so is refused when the disk is full.
+    fn adds_jobs(&self) -> bool;
+    /// Whether it goes before others: heartbeats must not wait behind bulk work.
+    fn is_urgent(&self) -> bool;
+}
+
+/// Work to be done on a snapshot.
+pub trait ReadTask: Send {
+    /// Does the work.
+    fn run(&mut self, view: &mut View<'_>);
+    /// Tells the caller.
+    fn done(self: Box<Self>, outcome: Result<(), StoreError>);
+}
+
+/// A database.
+pub trait Engine: Send + Sync + 'static {
+    /// Takes work for the next commit; refuses when too much is waiting.
+    fn write(&self, task: Box<dyn WriteTask>);
+    /// Takes work for a snapshot.
+    fn read(&self, task: Box<dyn ReadTask>);
+    /// Ends all work; what was taken is finished first.
+    fn close(&self);
+}

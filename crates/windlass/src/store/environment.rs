@@ -1,0 +1,75 @@
+//! What a store is given from outside: clock, randomness, options; and what its commits announce. Passed to engines, so
+//! that none of them reads a clock or draws a number by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::feed::Feed;
+use super::wakeup::Wakeups;
+use crate::clock::{Clock, SystemClock};
+use crate::entropy::Entropy;
+use crate::job::{Policy, State};
+use crate::limits;
+
+/// How a store is to behave; every value has a default.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// Largest payload, result or checkpoint in bytes; at most [`limits::PAYLOAD_BYTES_MAX`].
+    pub payload_bytes_max: usize,
+    /// For how long an idempotency key is remembered (M13).
+    pub idempotency_window: Duration,
+    /// Retry and time limits of jobs for which nobody set any (M34).
+    pub policy: Policy,
+    /// For how long final jobs are kept, but for dead letters (M96).
+    pub retention: Duration,
+    /// For how long dead letters are kept (M96).
+    pub retention_dead_letter: Duration,
+}
+
+impl Default for StoreOptions {
+    fn default() -> StoreOptions {
+        StoreOptions {
+            payload_bytes_max: limits::PAYLOAD_BYTES_DEFAULT,
+            idempotency_window: Duration::from_secs(24 * 3600),
+            policy: Policy::default(),
+            retention: Duration::from_secs(7 * 24 * 3600),
+            retention_dead_letter: Duration::from_secs(30 * 24 * 3600),
+        }
+    }
+}
+
+impl StoreOptions {
+    /// For how long a job is kept after it ended in this state.
+    pub fn retention_of(&self, state: State) -> Duration {
+        if state == State::DeadLetter { self.retention_dead_letter } else { self.retention }
+    }
+}
+
+/// Everything a store is given, and where its commits are announced.
+pub struct Environment {
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where ids and jitter come from.
+    pub entropy: Entropy,
+    /// How to behave.
+    pub options: StoreOptions,
+    /// Told which queues have work.
+    pub wakeups: Wakeups,
+    /// Told what happened.
+    pub feed: Feed,
+    /// This store's own name among several processes on one database.
+    pub node: String,
+}
+
+impl Environment {
+    /// The machine's clock and randomness.
+    pub fn system(options: StoreOptions) -> Environment {
+        Environment::new(Arc::new(SystemClock::new()), Entropy::from_system(), options)
+    }
+
+    /// This clock and this randomness.
+    pub fn new(clock: Arc<dyn Clock>, entropy: Entropy, options: StoreOptions) -> Environment {
+        let node = format!("{:016x}", entropy.bits() >> 64);
+        Environment { clock, entropy, options, wakeups: Wakeups::default(), feed: Feed::default(), node }
+    }
+}

@@ -1,0 +1,96 @@
+//! Which jobs a person asks for: one filter for lists, bulk actions and searches, and its meaning as a predicate. Engines
+//! may answer it from their indexes, but never differently.
+
+use crate::clock::Timestamp;
+use crate::job::{ConcurrencyKey, Job, JobId, JobType, QueueName, Spec, State, Tenant, WorkerId};
+use crate::store::engine::Place;
+
+/// Which jobs; an empty filter fits all.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Filter {
+    /// Of this tenant.
+    pub tenant: Option<Tenant>,
+    /// In one of these states.
+    pub states: Vec<State>,
+    /// Of this type.
+    pub job_type: Option<JobType>,
+    /// In this queue.
+    pub queue: Option<QueueName>,
+    /// With this tag.
+    pub tag: Option<(String, String)>,
+    /// With this correlation id.
+    pub correlation_id: Option<String>,
+    /// Submitted by this actor.
+    pub owner: Option<String>,
+    /// Spawned by this job.
+    pub parent: Option<JobId>,
+    /// Submitted at or after this.
+    pub created_after: Option<Timestamp>,
+    /// Submitted before this.
+    pub created_before: Option<Timestamp>,
+    /// Leased to this worker.
+    pub worker: Option<WorkerId>,
+    /// With this concurrency key.
+    pub concurrency: Option<ConcurrencyKey>,
+    /// Whether set aside for its concurrency key.
+    pub is_blocked: Option<bool>,
+}
+
+impl Filter {
+    /// Whether a job fits.
+    pub fn fits(&self, job: &Job, spec: &Spec) -> bool {
+        fn is<T: PartialEq>(wanted: Option<&T>, found: &T) -> bool {
+            wanted.is_none_or(|wanted| wanted == found)
+        }
+        is(self.tenant.as_ref(), &job.lane.tenant)
+            && (self.states.is_empty() || self.states.contains(&job.state))
+            && is(self.job_type.as_ref(), &job.lane.job_type)
+            && is(self.queue.as_ref(), &job.lane.queue)
+            && self.tag.as_ref().is_none_or(|(name, value)| spec.labels.tags.get(name) == Some(value))
+            && self.correlation_id.as_ref().is_none_or(|id| spec.labels.correlation_id.as_ref() == Some(id))
+            && is(self.owner.as_ref(), &spec.owner)
+            && self.parent.is_none_or(|parent| job.parent.is_some_and(|found| found.id == parent))
+            && self.created_after.is_none_or(|at| job.created_at >= at)
+            && self.created_before.is_none_or(|at| job.created_at < at)
+            && self.worker.is_none_or(|worker| job.lease.is_some_and(|lease| lease.worker == worker))
+            && self.concurrency.is_none_or(|key| job.concurrency == Some(key))
+            && is(self.is_blocked.as_ref(), &job.is_blocked)
+    }
+}
+
+/// In which order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// Last submitted first.
+    #[default]
+    Newest,
+    /// First submitted first.
+    Oldest,
+    /// As they would be claimed.
+    Claim,
+}
+
+/// One page of jobs that fit a filter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scan {
+    /// Which jobs.
+    pub filter: Filter,
+    /// In which order.
+    pub order: Order,
+    /// After this job: its `seq` counts for newest and oldest, all of it for claim.
+    pub after: Option<Place>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl Scan {
+    /// Whether a job comes after the page before.
+    pub fn is_after(&self, job: &Job) -> bool {
+        let Some(after) = self.after else { return true };
+        match self.order {
+            Order::Newest => job.seq < after.seq,
+            Order::Oldest => job.seq > after.seq,
+            Order::Claim => Place::of(job) > after,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! One group commit: everything that is waiting is done in one unit of work, then committed once, then answered. Engines
+//! only begin, commit and roll back.
+
+use super::engine::{Write, WriteTask};
+use super::environment::Environment;
+use super::memo::Memo;
+use super::unit::{Effects, Unit};
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+
+/// Does the work of all tasks. On an error nothing may be committed: the engine rolls back and the memo is forgotten.
+pub fn run(
+    db: &mut dyn Write,
+    memo: &mut Memo,
+    env: &Environment,
+    now: Timestamp,
+    tasks: &mut [Box<dyn WriteTask>],
+) -> Result<Effects, StoreError> {
+    let result = run_all(db, memo, env, now, tasks);
+    if result.is_err() {
+        memo.forget();
+    }
+    result
+}
+
+fn run_all(
+    db: &mut dyn Write,
+    memo: &mut Memo,
+    env: &Environment,
+    now: Timestamp,
+    tasks: &mut [Box<dyn WriteTask>],
+) -> Result<Effects, StoreError> {
+    let mut unit = Unit::new(db, memo, env, now);
+    for task in tasks {
+        task.run(&mut unit);
+        if let Some(trouble) = unit.trouble() {
+            return Err(trouble.clone());
+        }
+    }
+    unit.finish()
+}
+
+/// Tells the world about a commit that is on disk, then answers everybody who took part.
+pub fn answer(env: &Environment, effects: Effects, tasks: Vec<Box<dyn WriteTask>>) {
+    if effects.has_work {
+        env.wakeups.work_arrived();
+    }
+    if effects.has_ends {
+        env.wakeups.jobs_ended();
+    }
+    env.feed.publish(effects.records);
+    for task in tasks {
+        task.done(Ok(()));
+    }
+}
+
+/// Tells everybody who took part that nothing happened.
+pub fn refuse(tasks: Vec<Box<dyn WriteTask>>, error: &StoreError) {
+    for task in tasks {
+        task.done(Err(error.clone()));
+    }
+}

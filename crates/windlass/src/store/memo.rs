@@ -1,0 +1,44 @@
+//! What a connection remembers between commits: the parsed configuration and rates not written yet. Everything in it can
+//! be rebuilt from the database at any moment.
+
+use std::sync::Arc;
+
+use super::config::Config;
+use super::engine::{EngineResult, Read};
+use super::rates::Rates;
+
+/// A connection's memory.
+#[derive(Debug, Default)]
+pub struct Memo {
+    config: Option<(u64, Arc<Config>)>,
+    /// Rates of the current minute.
+    pub rates: Rates,
+}
+
+impl Memo {
+    /// The configuration, read again only if it changed.
+    pub fn config(&mut self, db: &mut (impl Read + ?Sized)) -> EngineResult<Arc<Config>> {
+        let version = db.configuration_version()?;
+        if let Some((known, config)) = &self.config
+            && *known == version
+        {
+            return Ok(config.clone());
+        }
+        let config = Arc::new(Config::load(db)?);
+        self.config = Some((version, config.clone()));
+        Ok(config)
+    }
+
+    /// Changes the remembered configuration along with the database, which is at `version` from now on.
+    pub fn change_config(&mut self, version: u64, change: impl FnOnce(&mut Config)) {
+        if let Some((known, config)) = &mut self.config {
+            change(Arc::make_mut(config));
+            *known = version;
+        }
+    }
+
+    /// Forgets everything, after a commit that failed.
+    pub fn forget(&mut self) {
+        *self = Memo::default();
+    }
+}

@@ -1,0 +1,183 @@
+//! How many jobs did what, minute by minute and lane by lane, with the spread of waiting and running times. Kept as small
+//! documents, one per process, minute and lane, so that nobody counts by looking at jobs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Timestamp;
+use crate::job::{Job, Lane, State};
+
+/// Times, counted in buckets that double: 1 ms, 2 ms, 4 ms … over a day.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Spread(Vec<u64>);
+
+/// Buckets of a [`Spread`]; the last one takes everything above.
+const BUCKETS: usize = 28;
+
+impl Spread {
+    fn add(&mut self, time: Duration) {
+        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let bucket = usize::try_from(u64::BITS - millis.leading_zeros()).unwrap_or(BUCKETS).min(BUCKETS - 1);
+        if self.0.len() <= bucket {
+            self.0.resize(bucket + 1, 0);
+        }
+        self.0[bucket] += 1;
+    }
+
+    fn merge(&mut self, other: &Spread) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine += theirs;
+        }
+    }
+
+    /// The upper edge of the bucket in which `share` (0 to 1) of all times have been reached; none without times.
+    pub fn percentile(&self, share: f64) -> Option<Duration> {
+        let total: u64 = self.0.iter().sum();
+        if total == 0 {
+            return None;
+        }
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let wanted = ((total as f64 * share).ceil() as u64).clamp(1, total);
+        let mut seen = 0;
+        let bucket = self.0.iter().position(|count| {
+            seen += count;
+            seen >= wanted
+        })?;
+        Some(Duration::from_millis(1 << bucket))
+    }
+}
+
+/// What happened in one lane in one minute.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Minute {
+    /// Jobs submitted.
+    pub submitted: u64,
+    /// Attempts started.
+    pub claimed: u64,
+    /// Jobs completed.
+    pub completed: u64,
+    /// Jobs failed for good.
+    pub failed: u64,
+    /// Attempts that failed and are retried.
+    pub retried: u64,
+    /// Jobs whose retries or lifetime were spent.
+    pub dead_letter: u64,
+    /// Jobs cancelled.
+    pub cancelled: u64,
+    /// Leases that ended unheard of.
+    pub reaped: u64,
+    /// From claimable to claimed.
+    pub waited: Spread,
+    /// From claimed to the end of the attempt.
+    pub ran: Spread,
+}
+
+impl Minute {
+    /// Adds what happened elsewhere in the same minute.
+    pub fn merge(&mut self, other: &Minute) {
+        self.submitted += other.submitted;
+        self.claimed += other.claimed;
+        self.completed += other.completed;
+        self.failed += other.failed;
+        self.retried += other.retried;
+        self.dead_letter += other.dead_letter;
+        self.cancelled += other.cancelled;
+        self.reaped += other.reaped;
+        self.waited.merge(&other.waited);
+        self.ran.merge(&other.ran);
+    }
+
+    /// Counts one change of a job.
+    fn count(&mut self, before: Option<&Job>, after: &Job, now: Timestamp) {
+        let Some(before) = before else {
+            self.submitted += 1;
+            return;
+        };
+        if before.state == after.state {
+            return;
+        }
+        if before.state == State::Running {
+            self.ran.add(now.since(before.started_at.unwrap_or(now)));
+        }
+        match after.state {
+            State::Running => {
+                self.claimed += 1;
+                self.waited.add(now.since(before.scheduled_at.unwrap_or(now)));
+            }
+            State::Completed => self.completed += 1,
+            State::Failed => self.failed += 1,
+            State::DeadLetter => self.dead_letter += 1,
+            State::Cancelled => self.cancelled += 1,
+            State::Retrying if after.failures > before.failures => self.retried += 1,
+            _ => {}
+        }
+        if after.crashes > before.crashes {
+            self.reaped += 1;
+        }
+    }
+}
+
+/// The number of the minute a moment is in.
+pub fn minute_of(now: Timestamp) -> i64 {
+    now.as_millis() / 60_000
+}
+
+/// Rates of the current minute, not all of them written yet.
+#[derive(Debug, Default)]
+pub struct Rates {
+    minute: i64,
+    lanes: BTreeMap<Arc<Lane>, (Minute, bool)>,
+    written_at: Option<Timestamp>,
+}
+
+/// How often rates are written: what a crash may cost is a second of statistics, never a job.
+const WRITE_EVERY: Duration = Duration::from_secs(1);
+
+impl Rates {
+    /// Counts one change of a job.
+    pub fn count(&mut self, before: Option<&Job>, after: &Job, now: Timestamp) {
+        if minute_of(now) != self.minute {
+            self.minute = minute_of(now);
+            self.lanes.clear();
+        }
+        let (minute, is_dirty) = match self.lanes.get_mut(&after.lane) {
+            Some(entry) => (&mut entry.0, &mut entry.1),
+            None => {
+                let entry = self.lanes.entry(after.lane.clone()).or_default();
+                (&mut entry.0, &mut entry.1)
+            }
+        };
+        minute.count(before, after, now);
+        *is_dirty = true;
+    }
+
+    /// What is to be written now, as (lane, minute's number, counts); empty unless a second has passed.
+    pub fn take_due(&mut self, now: Timestamp) -> Vec<(Arc<Lane>, i64, Minute)> {
+        if self.written_at.is_some_and(|at| now.since(at) < WRITE_EVERY && at <= now) {
+            return Vec::new();
+        }
+        self.written_at = Some(now);
+        let minute = self.minute;
+        self.lanes
+            .iter_mut()
+            .filter(|(_, (_, is_dirty))| *is_dirty)
+            .map(|(lane, (counts, is_dirty))| {
+                *is_dirty = false;
+                (lane.clone(), minute, counts.clone())
+            })
+            .collect()
+    }
+}
+
+/// The key of a rate document: minute, node, lane.
+pub(crate) fn rate_key(minute: i64, node: &str, lane: &Lane) -> String {
+    format!("{minute:012} {node} {} {} {}", lane.tenant, lane.queue, lane.job_type)
+}

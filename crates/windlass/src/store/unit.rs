@@ -1,0 +1,419 @@
+//! A unit of work: the jobs that one group commit has touched, as they were and as they will be. Commands change jobs
+//! here; `flush` hands all changes to the engine in sets. A command that is refused is undone without a trace.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::config::Config;
+use super::engine::{
+    CountChange, DocumentKind, Edge, EngineResult, FacetWrite, Key, NewRow, Read, Write,
+};
+use super::environment::Environment;
+use super::memo::Memo;
+use super::rates::rate_key;
+use crate::audit::Record;
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::job::{Job, JobId, Labels, Seq, Spec, State};
+
+/// A job as stored, and as it will be.
+struct Entry {
+    stored: Option<Job>,
+    job: Job,
+}
+
+/// What was submitted for a job that is not stored yet.
+struct NewParts {
+    seq: Seq,
+    spec: Spec,
+    keys: Vec<(Key, Timestamp)>,
+}
+
+/// What is to be written beside job records.
+#[derive(Default)]
+struct Pending {
+    inserts: Vec<NewParts>,
+    edges: Vec<Edge>,
+    facets: Vec<FacetWrite>,
+    released: Vec<Key>,
+    labels: Vec<(Seq, Labels)>,
+    removed: Vec<Seq>,
+    /// In the order they happened; the second is whether it is kept, or only shown live.
+    records: Vec<(Record, bool)>,
+}
+
+/// How much was pending when a command began.
+#[derive(Clone, Copy, Default)]
+struct Mark {
+    inserts: usize,
+    edges: usize,
+    facets: usize,
+    released: usize,
+    labels: usize,
+    removed: usize,
+    records: usize,
+}
+
+/// What a commit announces once it is on disk.
+#[derive(Default)]
+pub struct Effects {
+    /// Whether jobs became claimable.
+    pub has_work: bool,
+    /// Whether jobs became final.
+    pub has_ends: bool,
+    /// What happened, for live readers; kept ones have their number.
+    pub records: Vec<Record>,
+}
+
+/// The work of one group commit.
+pub struct Unit<'a> {
+    db: &'a mut dyn Write,
+    memo: &'a mut Memo,
+    /// What the store was given.
+    pub env: &'a Environment,
+    /// The time of this commit.
+    pub now: Timestamp,
+    jobs: HashMap<Seq, Entry>,
+    seqs: HashMap<JobId, Seq>,
+    dirty: BTreeSet<Seq>,
+    pending: Pending,
+    effects: Effects,
+    mark: Mark,
+    journal: Vec<(Seq, Option<Job>)>,
+    trouble: Option<StoreError>,
+}
+
+impl<'a> Unit<'a> {
+    /// Work that starts now.
+    pub fn new(db: &'a mut dyn Write, memo: &'a mut Memo, env: &'a Environment, now: Timestamp) -> Unit<'a> {
+        Unit {
+            db,
+            memo,
+            env,
+            now,
+            jobs: HashMap::new(),
+            seqs: HashMap::new(),
+            dirty: BTreeSet::new(),
+            pending: Pending::default(),
+            effects: Effects::default(),
+            mark: Mark::default(),
+            journal: Vec::new(),
+            trouble: None,
+        }
+    }
+
+    /// Begins a command; what it does until it ends can be undone.
+    pub fn begin(&mut self) {
+        let pending = &self.pending;
+        self.mark = Mark {
+            inserts: pending.inserts.len(),
+            edges: pending.edges.len(),
+            facets: pending.facets.len(),
+            released: pending.released.len(),
+            labels: pending.labels.len(),
+            removed: pending.removed.len(),
+            records: pending.records.len(),
+        };
+        self.journal.clear();
+    }
+
+    /// Undoes the command that began last: it was refused and leaves no trace.
+    pub fn undo(&mut self) {
+        while let Some((seq, previous)) = self.journal.pop() {
+            match previous {
+                Some(job) => {
+                    if let Some(entry) = self.jobs.get_mut(&seq) {
+                        entry.job = job;
+                    }
+                }
+                None => self.forget(seq),
+            }
+        }
+        let (mark, pending) = (self.mark, &mut self.pending);
+        pending.inserts.truncate(mark.inserts);
+        pending.edges.truncate(mark.edges);
+        pending.facets.truncate(mark.facets);
+        pending.released.truncate(mark.released);
+        pending.labels.truncate(mark.labels);
+        pending.removed.truncate(mark.removed);
+        pending.records.truncate(mark.records);
+    }
+
+    fn forget(&mut self, seq: Seq) {
+        if let Some(entry) = self.jobs.remove(&seq) {
+            self.seqs.remove(&entry.job.id);
+        }
+        self.dirty.remove(&seq);
+    }
+
+    /// The trouble the engine had, if it had any; the whole group must then be rolled back.
+    pub fn trouble(&self) -> Option<&StoreError> {
+        self.trouble.as_ref()
+    }
+
+    /// The engine, with everything decided so far already written to it: for reads that go by an index.
+    pub fn db(&mut self) -> EngineResult<&mut dyn Write> {
+        self.flush()?;
+        Ok(self.db)
+    }
+
+    /// The engine as it is, for reads that nothing pending can change.
+    fn raw<T>(&mut self, work: impl FnOnce(&mut dyn Write) -> EngineResult<T>) -> EngineResult<T> {
+        work(self.db).inspect_err(|error| {
+            self.trouble.get_or_insert_with(|| error.clone());
+        })
+    }
+
+    /// The configuration in force.
+    pub fn config(&mut self) -> EngineResult<Arc<Config>> {
+        self.memo.config(self.db)
+    }
+
+    /// Writes a document; `change` does the same to the configuration in memory.
+    pub fn put_document(
+        &mut self,
+        kind: DocumentKind,
+        key: &str,
+        body: Option<&[u8]>,
+        change: impl FnOnce(&mut Config),
+    ) -> EngineResult<()> {
+        if kind.is_configuration() {
+            self.config()?;
+        }
+        self.raw(|db| db.put_document(kind, key, body))?;
+        if kind.is_configuration() {
+            let version = self.raw(|db| db.configuration_version())?;
+            self.memo.change_config(version, change);
+        }
+        Ok(())
+    }
+
+    /// The jobs with these ids, in this order.
+    pub fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Seq>>> {
+        let unknown: Vec<JobId> = ids.iter().filter(|id| !self.seqs.contains_key(id)).copied().collect();
+        if !unknown.is_empty() {
+            for job in self.raw(|db| db.find(&unknown))?.into_iter().flatten() {
+                self.remember(job);
+            }
+        }
+        Ok(ids.iter().map(|id| self.seqs.get(id).copied()).collect())
+    }
+
+    /// Makes sure these jobs are at hand, in one go.
+    pub fn load(&mut self, seqs: &[Seq]) -> EngineResult<()> {
+        let unknown: Vec<Seq> = seqs.iter().filter(|seq| !self.jobs.contains_key(seq)).copied().collect();
+        if !unknown.is_empty() {
+            for job in self.raw(|db| db.load(&unknown))?.into_iter().flatten() {
+                self.remember(job);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in jobs that an index read handed over; those changed here already stay as they are.
+    pub fn remember(&mut self, job: Job) -> Seq {
+        let seq = job.seq;
+        self.seqs.insert(job.id, seq);
+        self.jobs.entry(seq).or_insert_with(|| Entry { stored: Some(job.clone()), job });
+        seq
+    }
+
+    /// The job at this place as it will be; none if there is no such job.
+    pub fn job(&mut self, seq: Seq) -> EngineResult<Option<&Job>> {
+        self.load(&[seq])?;
+        Ok(self.jobs.get(&seq).map(|entry| &entry.job))
+    }
+
+    /// What was submitted for a job.
+    pub fn spec(&mut self, seq: Seq) -> EngineResult<Option<Spec>> {
+        if let Some(new) = self.pending.inserts.iter().find(|new| new.seq == seq) {
+            return Ok(Some(new.spec.clone()));
+        }
+        if let Some((_, labels)) = self.pending.labels.iter().rev().find(|(at, _)| *at == seq) {
+            let labels = labels.clone();
+            let stored = self.raw(|db| db.specs(&[seq]))?.pop().flatten();
+            return Ok(stored.map(|spec| Spec { labels, ..spec }));
+        }
+        Ok(self.raw(|db| db.specs(&[seq]))?.pop().flatten())
+    }
+
+    /// Changes a job.
+    pub fn put(&mut self, job: Job) {
+        let seq = job.seq;
+        let entry = self.jobs.get_mut(&seq).expect("a job is loaded before it is changed");
+        let previous = std::mem::replace(&mut entry.job, job);
+        self.note_change(&previous, seq);
+        self.journal.push((seq, Some(previous)));
+        self.dirty.insert(seq);
+    }
+
+    fn note_change(&mut self, previous: &Job, seq: Seq) {
+        let job = &self.jobs[&seq].job;
+        self.effects.has_work |= job.state == State::Scheduled && !job.is_blocked;
+        self.effects.has_ends |= job.state.is_final();
+        self.memo.rates.count(Some(previous), job, self.now);
+    }
+
+    /// The first of `count` new places in the order of submission.
+    pub fn allocate(&mut self, count: usize) -> EngineResult<Seq> {
+        self.raw(|db| db.allocate(count))
+    }
+
+    /// Adds a job.
+    pub fn insert(&mut self, job: Job, spec: Spec, keys: Vec<(Key, Timestamp)>) {
+        let seq = job.seq;
+        self.effects.has_work |= job.state == State::Scheduled;
+        self.effects.has_ends |= job.state.is_final();
+        self.memo.rates.count(None, &job, self.now);
+        self.seqs.insert(job.id, seq);
+        self.journal.push((seq, None));
+        self.jobs.insert(seq, Entry { stored: None, job });
+        self.pending.inserts.push(NewParts { seq, spec, keys });
+    }
+
+    /// Removes a job and everything that hangs on it.
+    pub fn remove(&mut self, seq: Seq) {
+        self.pending.removed.push(seq);
+    }
+
+    /// Makes one job wait for another.
+    pub fn link(&mut self, edge: Edge) {
+        self.pending.edges.push(edge);
+    }
+
+    /// Frees a key.
+    pub fn release_key(&mut self, key: Key) {
+        self.pending.released.push(key);
+    }
+
+    /// Changes what hangs on a job.
+    pub fn write_facet(&mut self, write: FacetWrite) {
+        self.pending.facets.push(write);
+    }
+
+    /// Replaces what clients may change.
+    pub fn relabel(&mut self, seq: Seq, labels: Labels) {
+        self.pending.labels.push((seq, labels));
+    }
+
+    /// Adds a record to the audit trail, or, if it is not to be kept, only to the live feed.
+    pub fn record(&mut self, record: Record, is_kept: bool) {
+        if is_kept || self.env.feed.has_listeners() {
+            self.pending.records.push((record, is_kept));
+        }
+    }
+
+    /// Hands everything decided so far to the engine.
+    pub fn flush(&mut self) -> EngineResult<()> {
+        let result = self.flush_all();
+        if let Err(error) = &result {
+            self.trouble.get_or_insert_with(|| error.clone());
+        }
+        result
+    }
+
+    fn flush_all(&mut self) -> EngineResult<()> {
+        let mut counts: BTreeMap<(Arc<crate::job::Lane>, State), i64> = BTreeMap::new();
+        let mut count = |job: &Job, by: i64| match counts.get_mut(&(job.lane.clone(), job.state)) {
+            Some(slot) => *slot += by,
+            None => {
+                counts.insert((job.lane.clone(), job.state), by);
+            }
+        };
+        let mut pending = std::mem::take(&mut self.pending);
+        if !pending.inserts.is_empty() {
+            let mut rows = Vec::with_capacity(pending.inserts.len());
+            for new in std::mem::take(&mut pending.inserts) {
+                let entry = self.jobs.get_mut(&new.seq).expect("an added job is at hand");
+                count(&entry.job, 1);
+                entry.stored = Some(entry.job.clone());
+                self.dirty.remove(&new.seq);
+                rows.push(NewRow { job: entry.job.clone(), spec: new.spec, keys: new.keys });
+            }
+            self.db.insert(&rows)?;
+        }
+        if !self.dirty.is_empty() {
+            let mut changed = Vec::with_capacity(self.dirty.len());
+            for seq in std::mem::take(&mut self.dirty) {
+                let entry = self.jobs.get_mut(&seq).expect("a changed job is at hand");
+                if entry.stored.as_ref() == Some(&entry.job) {
+                    continue;
+                }
+                if let Some(stored) = &entry.stored
+                    && (stored.state != entry.job.state)
+                {
+                    count(stored, -1);
+                    count(&entry.job, 1);
+                }
+                entry.stored = Some(entry.job.clone());
+                changed.push(entry.job.clone());
+            }
+            self.db.update(&changed)?;
+        }
+        for seq in &pending.removed {
+            if let Some(entry) = self.jobs.get(seq) {
+                count(&entry.job, -1);
+            }
+            self.forget(*seq);
+        }
+        let counts: Vec<CountChange> = counts
+            .into_iter()
+            .filter(|(_, by)| *by != 0)
+            .map(|((lane, state), by)| CountChange { lane, state, by })
+            .collect();
+        self.write_rest(pending, &counts)
+    }
+
+    fn write_rest(&mut self, pending: Pending, counts: &[CountChange]) -> EngineResult<()> {
+        let db = &mut *self.db;
+        if !pending.labels.is_empty() {
+            db.relabel(&pending.labels)?;
+        }
+        if !pending.edges.is_empty() {
+            db.link(&pending.edges)?;
+        }
+        if !pending.facets.is_empty() {
+            db.write_facets(&pending.facets)?;
+        }
+        if !pending.released.is_empty() {
+            db.release_keys(&pending.released)?;
+        }
+        if !pending.removed.is_empty() {
+            db.remove(&pending.removed)?;
+        }
+        if !pending.records.is_empty() {
+            let kept = pending.records.iter().filter(|(_, is_kept)| *is_kept);
+            let mut kept: Vec<Record> = kept.map(|(record, _)| record.clone()).collect();
+            db.append(&mut kept)?;
+            if self.env.feed.has_listeners() {
+                let mut kept = kept.into_iter();
+                let numbered = pending.records.into_iter().filter_map(|(record, is_kept)| {
+                    if is_kept { kept.next() } else { Some(record) }
+                });
+                self.effects.records.extend(numbered);
+            }
+        }
+        if !counts.is_empty() {
+            db.count(counts)?;
+        }
+        self.mark = Mark::default();
+        self.journal.clear();
+        Ok(())
+    }
+
+    /// Ends the work: writes what is left and tells what to announce after the commit.
+    pub fn finish(mut self) -> EngineResult<Effects> {
+        self.flush()?;
+        for (lane, minute, counts) in self.memo.rates.take_due(self.now) {
+            let key = rate_key(minute, &self.env.node, &lane);
+            self.db.put_document(DocumentKind::Rate, &key, Some(&super::config::encode(&counts)))?;
+        }
+        Ok(self.effects)
+    }
+
+    /// The engine for reading only, with everything decided so far written to it.
+    pub fn reader(&mut self) -> EngineResult<&mut dyn Read> {
+        self.flush()?;
+        Ok(self.db)
+    }
+}

@@ -1,0 +1,81 @@
+//! "Something changed": whoever waits for work, for a job's end or for events is woken after the commit. Polling is the
+//! backstop, never the way (M103).
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::watch;
+
+/// Wakes everybody who waits in this process.
+///
+/// One counter per kind of news. A waiter takes its number before it looks, so news that come between the look and the
+/// wait are never missed.
+#[derive(Debug)]
+pub struct Wakeups {
+    work: watch::Sender<u64>,
+    ends: watch::Sender<u64>,
+    waiting: AtomicUsize,
+}
+
+impl Default for Wakeups {
+    fn default() -> Wakeups {
+        Wakeups { work: watch::Sender::new(0), ends: watch::Sender::new(0), waiting: AtomicUsize::new(0) }
+    }
+}
+
+impl Wakeups {
+    /// Says that jobs may have become claimable. Call after the commit: a worker woken earlier would not see them.
+    pub fn work_arrived(&self) {
+        self.work.send_modify(|count| *count += 1);
+    }
+
+    /// Says that jobs may have become final.
+    pub fn jobs_ended(&self) {
+        self.ends.send_modify(|count| *count += 1);
+    }
+
+    /// Says that another process changed the database.
+    pub fn changed_elsewhere(&self) {
+        self.work_arrived();
+        self.jobs_ended();
+    }
+
+    /// News of claimable jobs, from now on.
+    pub(crate) fn work(&self) -> Listener<'_> {
+        self.listen(&self.work)
+    }
+
+    /// News of ended jobs, from now on.
+    pub(crate) fn ends(&self) -> Listener<'_> {
+        self.listen(&self.ends)
+    }
+
+    /// Whether anybody waits; if not, nobody need look for changes by other processes.
+    pub fn has_waiters(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    fn listen(&self, sender: &watch::Sender<u64>) -> Listener<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Listener { receiver: sender.subscribe(), waiting: &self.waiting }
+    }
+}
+
+/// Somebody who waits.
+pub(crate) struct Listener<'a> {
+    receiver: watch::Receiver<u64>,
+    waiting: &'a AtomicUsize,
+}
+
+impl Listener<'_> {
+    /// Returns at the next news since this was made or last returned.
+    pub(crate) async fn news(&mut self) {
+        // The sender lives in the store, which the waiter borrows: it cannot go first.
+        let _ = self.receiver.changed().await;
+    }
+}
+
+impl Drop for Listener<'_> {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}

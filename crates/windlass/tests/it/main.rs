@@ -1,0 +1,3 @@
+//! The one test binary of the library: each module is a suite, so that everything links once.
+
+mod tidy;

@@ -1,0 +1,92 @@
+//! The rules of the source tree that no compiler checks, as ordinary tests. Each lists every violation it finds.
+//! There is no allow-list: a rule that is wrong is changed here, for everyone.
+
+mod documents;
+mod layers;
+mod lexer;
+mod model;
+mod placement;
+mod size;
+mod tree;
+
+use tree::TREE;
+
+/// Fails with one violation a line.
+fn none_of(violations: &[String]) {
+    assert!(violations.is_empty(), "{} violation(s):\n  {}", violations.len(), violations.join("\n  "));
+}
+
+#[test]
+fn the_walk_sees_the_whole_tree() {
+    // A rule that looks at nothing passes for ever, so the walk must find files of every kind it is asked for.
+    for path in ["Cargo.toml", "check", "crates/windlass/src/lib.rs", "crates/windlass/tests/it/tidy.rs"] {
+        assert!(TREE.iter().any(|file| file.path == path), "the walk did not find {path}");
+    }
+    none_of(
+        &TREE
+            .iter()
+            .filter(|file| file.path.starts_with("target/") || file.path.starts_with(".git/"))
+            .map(|file| format!("{}: is not a source file", file.path))
+            .collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn no_source_file_is_longer_than_500_lines() {
+    none_of(&size::long_files(&TREE));
+}
+
+#[test]
+fn no_function_is_longer_than_70_lines() {
+    none_of(&size::long_functions(&TREE));
+}
+
+#[test]
+fn no_module_is_a_mod_rs() {
+    none_of(&placement::mod_rs_files(&TREE));
+}
+
+#[test]
+fn every_module_opens_with_its_responsibility() {
+    none_of(&placement::modules_without_opening_doc(&TREE));
+}
+
+#[test]
+fn every_library_module_has_a_place_in_the_layer_table() {
+    none_of(&layers::unplaced_modules(&TREE));
+}
+
+#[test]
+fn no_library_module_uses_a_layer_above_its_own() {
+    none_of(&layers::upward_uses(&TREE));
+}
+
+#[test]
+fn sql_is_written_only_in_the_engines() {
+    none_of(&placement::stray_sql(&TREE));
+}
+
+#[test]
+fn the_engine_folders_have_the_same_file_names() {
+    none_of(&placement::unequal_engine_folders(&TREE));
+}
+
+#[test]
+fn only_the_clock_reads_the_time() {
+    none_of(&placement::stray_clock_reads(&TREE));
+}
+
+#[test]
+fn every_path_named_in_the_architecture_exists() {
+    none_of(&documents::missing_architecture_paths(&TREE));
+}
+
+#[test]
+fn no_text_holds_a_word_for_unfinished_work() {
+    none_of(&documents::unfinished_work(&TREE));
+}
+
+#[test]
+fn every_numbered_model_line_that_shows_at_store_level_is_named_by_a_test() {
+    none_of(&model::lines_without_a_test(&TREE));
+}

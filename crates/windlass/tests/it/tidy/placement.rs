@@ -1,0 +1,169 @@
+//! What may stand where: module files, SQL, the twin engines, the reading of time. Which module may use which is the
+//! business of `layers`.
+
+use std::collections::BTreeSet;
+
+use super::lexer::{line_of, scan, whole_word_positions};
+use super::tree::SourceFile;
+
+/// Module files in the old spelling, which fills an editor with tabs of one name.
+pub(super) fn mod_rs_files(tree: &[SourceFile]) -> Vec<String> {
+    tree.iter()
+        .filter(|file| file.name() == "mod.rs")
+        .map(|file| format!("{}: write `foo.rs` beside `foo/` instead", file.path))
+        .collect()
+}
+
+/// Modules that do not begin by saying what they are for.
+pub(super) fn modules_without_opening_doc(tree: &[SourceFile]) -> Vec<String> {
+    tree.iter()
+        .filter(|file| file.is_rust() && file.path_in_crate().is_some())
+        .filter(|file| !file.text.starts_with("//! "))
+        .map(|file| format!("{}:1: must open with a `//!` comment", file.path))
+        .collect()
+}
+
+/// Words that begin a statement. In capitals and before a space they begin no sentence that a program prints.
+const SQL_WORDS: [&str; 10] =
+    ["SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "PRAGMA", "BEGIN", "WITH"];
+
+/// The engines: the only homes of SQL.
+const ENGINES: [&str; 2] = ["crates/windlass/src/store/sqlite", "crates/windlass/src/store/postgres"];
+
+/// SQL outside the engines, as a string or as a file of its own.
+pub(super) fn stray_sql(tree: &[SourceFile]) -> Vec<String> {
+    let mut violations = Vec::new();
+    for file in tree.iter().filter(|file| file.is_shipped()) {
+        if ENGINES.iter().any(|engine| file.path.starts_with(engine)) {
+            continue;
+        }
+        if file.has_extension(&["sql"]) {
+            violations.push(format!("{}: SQL belongs to an engine", file.path));
+        } else if file.is_rust() {
+            let strings = scan(&file.text).strings;
+            let found = strings.iter().filter(|string| is_sql(&string.text));
+            violations.extend(
+                found.map(|string| format!("{}:{}: SQL belongs to an engine", file.path, string.line)),
+            );
+        }
+    }
+    violations
+}
+
+fn is_sql(string: &str) -> bool {
+    // A literal over several lines often begins with a line break, escaped or not.
+    let statement = string.trim_start_matches(|c: char| c.is_whitespace() || c == '\\');
+    SQL_WORDS.iter().any(|word| {
+        statement
+            .strip_prefix(word)
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_whitespace() || c == '\\'))
+    })
+}
+
+/// Modules that one engine has and the other has not, once there are two. Migrations may differ.
+pub(super) fn unequal_engine_folders(tree: &[SourceFile]) -> Vec<String> {
+    let modules_of = |engine: &str| -> BTreeSet<&str> {
+        tree.iter()
+            .filter(|file| file.is_rust())
+            .filter_map(|file| file.path.strip_prefix(engine)?.strip_prefix('/'))
+            .collect()
+    };
+    let [one, other] = ENGINES.map(|engine| (engine, modules_of(engine)));
+    if one.1.is_empty() || other.1.is_empty() {
+        return Vec::new();
+    }
+    let missing = |has: &(&str, BTreeSet<&str>), lacks: &(&str, BTreeSet<&str>)| -> Vec<String> {
+        has.1
+            .difference(&lacks.1)
+            .map(|name| format!("{}/{name}: missing, {} has it", lacks.0, has.0))
+            .collect()
+    };
+    [missing(&one, &other), missing(&other, &one)].concat()
+}
+
+/// Where the time is read; every other module is handed it.
+const CLOCK: &str = "crates/windlass/src/clock.rs";
+
+/// Reads of the time in what ships, outside the clock.
+pub(super) fn stray_clock_reads(tree: &[SourceFile]) -> Vec<String> {
+    let mut violations = Vec::new();
+    for file in tree.iter().filter(|file| file.is_rust() && file.is_shipped() && file.path != CLOCK) {
+        let code = scan(&file.text).code;
+        for read in ["SystemTime::now", "Instant::now"] {
+            let found = whole_word_positions(&code, read);
+            violations.extend(
+                found
+                    .into_iter()
+                    .map(|at| format!("{}:{}: `{read}`; time is an argument", file.path, line_of(&code, at))),
+            );
+        }
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(path: &str, text: &str) -> [SourceFile; 1] {
+        [SourceFile::sample(path, text)]
+    }
+
+    #[test]
+    fn a_mod_rs_is_found_wherever_it_is() {
+        assert_eq!(mod_rs_files(&sample("crates/windlass/tests/it/mod.rs", "")).len(), 1);
+        assert_eq!(mod_rs_files(&sample("crates/windlass/src/remod.rs", "")).len(), 0);
+    }
+
+    #[test]
+    fn a_module_must_open_with_its_doc() {
+        let count = |path, text| modules_without_opening_doc(&sample(path, text)).len();
+        assert_eq!(count("crates/windlass/src/job.rs", "//! Jobs.\n"), 0);
+        assert_eq!(count("crates/windlass/src/job.rs", "use std::fmt;\n//! Jobs.\n"), 1);
+        assert_eq!(count("crates/windlass/src/job.rs", ""), 1);
+        assert_eq!(count("crates/windlass/tests/it/main.rs", "mod tidy;\n"), 0);
+    }
+
+    #[test]
+    fn sql_outside_an_engine_is_found() {
+        let count = |path, text| stray_sql(&sample(path, text)).len();
+        let queue = "crates/windlass/src/queue.rs";
+        assert_eq!(count(queue, r#"let sql = "SELECT id FROM job";"#), 1);
+        assert_eq!(count(queue, "let sql = r\"\n    UPDATE\n job\";"), 1);
+        assert_eq!(count(queue, "let sql = \"\\\n    INSERT INTO job\";"), 1);
+        assert_eq!(count(queue, r#"bail!("Select a queue"); "DELETED"; "selects"; // "SELECT 1""#), 0);
+        assert_eq!(count("crates/windlass-server/src/report.sql", ""), 1);
+        assert_eq!(count("crates/windlass/src/store/sqlite.rs", r#""PRAGMA user_version""#), 0);
+        assert_eq!(count("crates/windlass/src/store/postgres/claim.rs", r#""SELECT 1""#), 0);
+        assert_eq!(count("crates/windlass/tests/it/crash.rs", r#""SELECT 1""#), 0);
+    }
+
+    #[test]
+    fn the_engines_are_compared_once_both_exist() {
+        let of = |paths: &[&str]| {
+            let tree: Vec<_> = paths.iter().map(|path| SourceFile::sample(path, "")).collect();
+            unequal_engine_folders(&tree)
+        };
+        let (sqlite, postgres) =
+            ("crates/windlass/src/store/sqlite/a.rs", "crates/windlass/src/store/postgres/a.rs");
+        let alone = "crates/windlass/src/store/sqlite/b.rs";
+        let migration = "crates/windlass/src/store/sqlite/migrations/1.sql";
+        assert!(of(&[sqlite, alone]).is_empty());
+        assert!(of(&[sqlite, postgres, migration]).is_empty());
+        assert_eq!(
+            of(&[sqlite, alone, postgres]),
+            ["crates/windlass/src/store/postgres/b.rs: missing, crates/windlass/src/store/sqlite has it"]
+        );
+    }
+
+    #[test]
+    fn a_read_of_the_time_is_found_outside_the_clock() {
+        let count = |path: &str, text: &str| stray_clock_reads(&sample(path, text)).len();
+        let reads = "let a = SystemTime::now(); let b = std::time::Instant::now();";
+        assert_eq!(count("crates/windlass-server/src/cli.rs", reads), 2);
+        assert_eq!(count("crates/windlass/src/job.rs", "// never SystemTime::now()"), 0);
+        for exempt in ["src/clock.rs", "tests/it/crash.rs", "benches/claim.rs", "examples/embed.rs"] {
+            assert_eq!(count(&format!("crates/windlass/{exempt}"), reads), 0, "{exempt}");
+        }
+    }
+}

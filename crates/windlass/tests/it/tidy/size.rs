@@ -1,0 +1,144 @@
+//! How long a file and a function may be. It counts lines as an editor shows them, blank ones and comments included:
+//! what a reader scrolls through.
+
+use super::lexer::{line_of, scan, whole_word_positions};
+use super::tree::SourceFile;
+
+const FILE_LINES_MAX: usize = 500;
+const TEST_FILE_LINES_MAX: usize = 800;
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// Programs that are longer than the limit of their kind.
+pub(super) fn long_files(tree: &[SourceFile]) -> Vec<String> {
+    tree.iter()
+        .filter(|file| file.is_code())
+        .filter_map(|file| {
+            let limit = if file.is_test() { TEST_FILE_LINES_MAX } else { FILE_LINES_MAX };
+            let lines = file.text.lines().count();
+            (lines > limit).then(|| format!("{}: {lines} lines, limit is {limit}", file.path))
+        })
+        .collect()
+}
+
+/// Rust functions that are longer than the limit, from the line with `fn` to the closing brace.
+pub(super) fn long_functions(tree: &[SourceFile]) -> Vec<String> {
+    let mut violations = Vec::new();
+    for file in tree.iter().filter(|file| file.is_rust()) {
+        for function in functions(&file.text).iter().filter(|function| function.lines > FUNCTION_LINES_MAX) {
+            violations.push(format!(
+                "{}:{}: function {} has {} lines, limit is {FUNCTION_LINES_MAX}",
+                file.path, function.line, function.name, function.lines
+            ));
+        }
+    }
+    violations
+}
+
+struct Function {
+    name: String,
+    line: usize,
+    lines: usize,
+}
+
+/// The functions with a body, nested ones too; a closure belongs to the function around it.
+fn functions(text: &str) -> Vec<Function> {
+    let code = scan(text).code;
+    let mut found = Vec::new();
+    for start in whole_word_positions(&code, "fn") {
+        let rest = &code[start + "fn".len()..];
+        let name: String = rest.trim_start().chars().take_while(|&c| c != '(' && c != '<').collect();
+        // `fn(u32) -> u32` is a type.
+        if name.is_empty() {
+            continue;
+        }
+        if let Some(length) = body_end(rest) {
+            let (line, last) = (line_of(&code, start), line_of(&code, start + length));
+            found.push(Function { name: name.trim_end().to_owned(), line, lines: last - line + 1 });
+        }
+    }
+    found
+}
+
+/// How far the body reaches that follows a signature; `None` for a declaration without one.
+fn body_end(rest: &str) -> Option<usize> {
+    let mut brackets = 0_usize;
+    let mut braces = 0_usize;
+    for (at, character) in rest.char_indices() {
+        match character {
+            '(' | '[' => brackets += 1,
+            // A bracket that was opened before the signature ends what it stands in, such as a macro's arguments.
+            ')' | ']' => brackets = brackets.checked_sub(1)?,
+            ';' if braces == 0 && brackets == 0 => return None,
+            // Braces within brackets of the signature are a constant, as in `[u8; { N + 1 }]`.
+            '{' if brackets == 0 || braces > 0 => braces += 1,
+            '}' if brackets == 0 || braces > 0 => {
+                braces = braces.checked_sub(1)?;
+                if braces == 0 {
+                    return Some(at + "fn".len());
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(text: &str) -> Vec<(String, usize, usize)> {
+        functions(text).into_iter().map(|f| (f.name, f.line, f.lines)).collect()
+    }
+
+    #[test]
+    fn a_function_is_measured_from_its_name_to_its_closing_brace() {
+        let text = "/// Doc {\n#[inline]\npub async fn first<T>(\n    x: [u8; 4],\n) -> T {\n    \"}\";\n    '}'\n}\n\nfn second() {}\n";
+        assert_eq!(measured(text), [("first".to_owned(), 3, 6), ("second".to_owned(), 10, 1)]);
+    }
+
+    #[test]
+    fn a_nested_function_is_measured_apart_and_within_its_parent() {
+        let text = "fn outer() {\n    fn inner() {\n        call(|| { 1 });\n    }\n}\n";
+        assert_eq!(measured(text), [("outer".to_owned(), 1, 5), ("inner".to_owned(), 2, 3)]);
+    }
+
+    #[test]
+    fn a_declaration_and_a_pointer_have_no_body() {
+        let text =
+            "trait T {\n    fn declared(&self, x: [u8; 2]);\n}\nstruct S {\n    call: fn(u32) -> u32,\n}\n";
+        assert!(measured(text).is_empty());
+        assert!(measured("m! { fn pattern(x) }\nstruct S {\n    a: u8,\n}\n").is_empty());
+    }
+
+    #[test]
+    fn a_constant_in_a_signature_is_not_its_body() {
+        assert_eq!(measured("fn f(x: [u8; { N + 1 }]) {\n}\n"), [("f".to_owned(), 1, 2)]);
+    }
+
+    #[test]
+    fn a_function_one_line_too_long_is_named() {
+        let file = |body: usize| {
+            SourceFile::sample(
+                "crates/a/src/x.rs",
+                &format!("fn long() {{\n{}}}\n", "    step();\n".repeat(body)),
+            )
+        };
+        assert!(long_functions(&[file(68)]).is_empty());
+        assert_eq!(
+            long_functions(&[file(69)]),
+            ["crates/a/src/x.rs:1: function long has 71 lines, limit is 70"]
+        );
+    }
+
+    #[test]
+    fn a_test_file_may_be_longer_than_a_source_file() {
+        let file = |path: &str, lines: usize| SourceFile::sample(path, &"//\n".repeat(lines));
+        let source = |lines| long_files(&[file("crates/a/src/x.rs", lines)]);
+        let test = |lines| long_files(&[file("crates/a/tests/it/x.rs", lines)]);
+        assert!(source(500).is_empty() && test(800).is_empty());
+        assert_eq!(source(501), ["crates/a/src/x.rs: 501 lines, limit is 500"]);
+        assert_eq!(test(801), ["crates/a/tests/it/x.rs: 801 lines, limit is 800"]);
+        assert!(long_files(&[file("docs/long.md", 2_000)]).is_empty());
+    }
+}
