@@ -125,6 +125,43 @@ pub struct Has {
 }
 
 impl Job {
+    /// A job that was just made, held by its submitter: the one beginning of every life.
+    pub fn new(seq: Seq, id: JobId, lane: Arc<Lane>, policy: Arc<Policy>, now: Timestamp) -> Job {
+        Job {
+            seq,
+            id,
+            lane,
+            state: State::Created,
+            priority: Priority::NORMAL,
+            inherited: Priority::BULK,
+            attempt: 0,
+            failures: 0,
+            crashes: 0,
+            fence: Fence(0),
+            created_at: now,
+            updated_at: now,
+            run_at: now,
+            retry_at: None,
+            eligible_at: None,
+            scheduled_at: None,
+            first_started_at: None,
+            started_at: None,
+            completed_at: None,
+            expires_at: now.plus(policy.timeouts.lifetime),
+            policy,
+            lease: None,
+            after_unmet: 0,
+            any_unmet: false,
+            depth: 1,
+            concurrency: None,
+            is_blocked: false,
+            parent: None,
+            cost_cents: 0,
+            has: Has::default(),
+            details: Arc::default(),
+        }
+    }
+
     /// The priority it is claimed by: its own or an inherited one, whichever is higher (M24).
     pub fn effective_priority(&self) -> Priority {
         self.priority.max(self.inherited)

@@ -5,4 +5,5 @@ pub mod entropy;
 pub mod error;
 pub mod job;
 pub mod limits;
+pub mod maintenance;
 pub mod store;

@@ -1,4 +1,8 @@
-//! Store.
+//! The one door to durable state. [`Store`] checks what comes in, hands it to an engine, waits, and wakes whoever waits for
+//! what changed; the embedded queue, workers, the server and the command line all go through it.
+
+pub mod caller;
+pub mod command;
 pub mod config;
 pub mod engine;
 pub mod environment;
@@ -6,7 +10,192 @@ pub mod feed;
 pub mod filter;
 pub mod group;
 pub mod memo;
+pub mod memory;
+mod operate;
+pub mod query;
 pub mod rates;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+mod task;
 pub mod unit;
+pub mod verify;
 pub mod view;
 pub mod wakeup;
+mod work;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::Instrument;
+
+use crate::error::{ActError, OpenError, StoreError, SubmitError};
+use crate::job::{JobId, NewJob};
+use caller::Caller;
+use command::act::{self, Act, Acted};
+use command::redrive::{self, Redrive};
+use command::submit::{self, Receipt, SubmitOptions};
+use engine::Engine;
+use environment::{Environment, StoreOptions};
+use query::snapshot::{self, Snapshot};
+use task::{Command, Kind, Query};
+use unit::Unit;
+use view::View;
+
+/// A store of jobs; cheap to clone, every clone is the same store.
+#[derive(Clone)]
+pub struct Store {
+    engine: Arc<dyn Engine>,
+    env: Arc<Environment>,
+}
+
+impl Store {
+    /// Opens the store at an address: `sqlite:PATH` or `memory:`.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what is wrong with the address or with what was found there; nothing is served then.
+    pub fn open(address: &str, options: StoreOptions) -> Result<Store, OpenError> {
+        Store::open_in(address, Environment::system(options))
+    }
+
+    /// The same with a clock and randomness of the caller's.
+    pub fn open_in(address: &str, env: Environment) -> Result<Store, OpenError> {
+        let env = Arc::new(env);
+        #[cfg(feature = "sqlite")]
+        if let Some(path) = address.strip_prefix("sqlite:") {
+            let engine = sqlite::SqliteEngine::open(std::path::Path::new(path), env.clone())?;
+            return Ok(Store { engine: Arc::new(engine), env });
+        }
+        if address == "memory:" {
+            return Ok(Store { engine: Arc::new(memory::MemoryEngine::new(env.clone())), env });
+        }
+        Err(OpenError::UnknownAddress(address.to_owned()))
+    }
+
+    /// What the store was given.
+    pub fn environment(&self) -> &Environment {
+        &self.env
+    }
+
+    /// Ends all work; what was taken is finished first. Calls after this are refused.
+    pub fn close(&self) {
+        self.engine.close();
+    }
+
+    /// Submits jobs, all or none; the receipts are in the jobs' order.
+    ///
+    /// # Errors
+    /// [`SubmitError`] names the job, field, value and limit; nothing was stored.
+    pub async fn submit(
+        &self,
+        caller: &Caller,
+        jobs: Vec<NewJob>,
+        options: SubmitOptions,
+    ) -> Result<Vec<Receipt>, SubmitError> {
+        submit::check(&jobs, self.env.options.payload_bytes_max)?;
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let caller = caller.clone();
+        self.write("submit", Kind::Submission, move |unit| submit::submit(unit, &caller, &jobs, options, None)).await
+    }
+
+    /// Does something to a job and says whether it changed.
+    pub async fn act(&self, caller: &Caller, id: JobId, act: Act) -> Result<Acted, ActError> {
+        let caller = caller.clone();
+        self.write("act", Kind::Ordinary, move |unit| act::act(unit, &caller, id, &act)).await
+    }
+
+    /// The same, but finding the job as asked already is an error (M51).
+    pub async fn act_strictly(&self, caller: &Caller, id: JobId, act: Act) -> Result<Acted, ActError> {
+        let acted = self.act(caller, id, act.clone()).await?;
+        act::strictly(&acted, &act)?;
+        Ok(acted)
+    }
+
+    /// Submits a final job again as a new one.
+    pub async fn redrive(&self, caller: &Caller, id: JobId, how: Redrive) -> Result<crate::job::Job, ActError> {
+        let caller = caller.clone();
+        self.write("redrive", Kind::Submission, move |unit| redrive::redrive(unit, &caller, id, how)).await
+    }
+
+    /// Removes a final job; its audit records stay.
+    pub async fn delete(&self, caller: &Caller, id: JobId) -> Result<(), ActError> {
+        let caller = caller.clone();
+        self.write("delete", Kind::Ordinary, move |unit| act::delete(unit, &caller, id)).await
+    }
+
+    /// Sends a signal to a job (M72).
+    pub async fn signal(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        name: &str,
+        value: Vec<u8>,
+    ) -> Result<crate::job::Job, ActError> {
+        let (caller, name) = (caller.clone(), name.to_owned());
+        let work = move |unit: &mut Unit<'_>| command::signal::signal(unit, &caller, id, &name, &value);
+        self.write("signal", Kind::Ordinary, work).await
+    }
+
+    /// The job with this id, if it exists for this caller.
+    pub async fn get(&self, caller: &Caller, id: JobId) -> Result<Option<Snapshot>, StoreError> {
+        let caller = caller.clone();
+        self.read("get", move |view| snapshot::get(view, &caller, id)).await
+    }
+
+    /// The job once it is final, or as it is when `timeout` is over.
+    pub async fn wait(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        timeout: Duration,
+    ) -> Result<Option<Snapshot>, StoreError> {
+        let deadline = tokio::time::Instant::now() + timeout;
+        loop {
+            let mut ends = self.env.wakeups.ends();
+            let found = self.get(caller, id).await?;
+            let is_over = tokio::time::Instant::now() >= deadline;
+            if is_over || found.as_ref().is_none_or(|found| found.job.state.is_final()) {
+                return Ok(found);
+            }
+            let _news_or_over = tokio::time::timeout_at(deadline, ends.news()).await;
+        }
+    }
+
+    /// Runs a command inside the next commit.
+    pub(crate) async fn write<T, E>(
+        &self,
+        verb: &'static str,
+        kind: Kind,
+        work: impl FnMut(&mut Unit<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (task, answer) = Command::new(kind, work);
+        self.engine.write(task);
+        let span = tracing::debug_span!("store", verb);
+        answer.instrument(span).await.unwrap_or_else(|_| Err(gone().into()))
+    }
+
+    /// Asks a question of a snapshot.
+    pub(crate) async fn read<T, E>(
+        &self,
+        verb: &'static str,
+        work: impl FnMut(&mut View<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (task, answer) = Query::new(work);
+        self.engine.read(task);
+        let span = tracing::trace_span!("store", verb);
+        answer.instrument(span).await.unwrap_or_else(|_| Err(gone().into()))
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError::Stopped("the store was closed".into())
+}

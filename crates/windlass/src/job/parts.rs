@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ErrorRecord, Fence, JobId, JobType, QueueName, RetryPolicy, Seq, Tenant, WorkerId};
+use super::{ErrorRecord, JobId, JobType, QueueName, RetryPolicy, Seq, Tenant, WorkerId};
 use crate::clock::Timestamp;
 use crate::error::{Invalid, Problem};
 use crate::limits;
@@ -285,7 +285,21 @@ pub struct Details {
     /// When its priority was last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority_updated_at: Option<Timestamp>,
-    /// The fence whose outcome was applied last, for telling a repeat from a stranger.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_fence: Option<Fence>,
+    /// Log lines ever written; the last one's number.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub log_lines: u64,
+    /// Signals ever received; the last one's number.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub signals: u64,
+    /// Checkpoints saved.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub checkpoints: u64,
+    /// Groups of children spawned; the last one's number.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub groups: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

@@ -43,7 +43,7 @@ struct Pending {
 }
 
 /// How much was pending when a command began.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Mark {
     inserts: usize,
     edges: usize,
@@ -80,7 +80,22 @@ pub struct Unit<'a> {
     effects: Effects,
     mark: Mark,
     journal: Vec<(Seq, Option<Job>)>,
+    is_beyond_undoing: bool,
     trouble: Option<StoreError>,
+}
+
+impl Pending {
+    fn mark(&self) -> Mark {
+        Mark {
+            inserts: self.inserts.len(),
+            edges: self.edges.len(),
+            facets: self.facets.len(),
+            released: self.released.len(),
+            labels: self.labels.len(),
+            removed: self.removed.len(),
+            records: self.records.len(),
+        }
+    }
 }
 
 impl<'a> Unit<'a> {
@@ -98,27 +113,26 @@ impl<'a> Unit<'a> {
             effects: Effects::default(),
             mark: Mark::default(),
             journal: Vec::new(),
+            is_beyond_undoing: false,
             trouble: None,
         }
     }
 
-    /// Begins a command; what it does until it ends can be undone.
+    /// Begins a command, or makes what it did so far stand; what it does from here on can be undone.
     pub fn begin(&mut self) {
-        let pending = &self.pending;
-        self.mark = Mark {
-            inserts: pending.inserts.len(),
-            edges: pending.edges.len(),
-            facets: pending.facets.len(),
-            released: pending.released.len(),
-            labels: pending.labels.len(),
-            removed: pending.removed.len(),
-            records: pending.records.len(),
-        };
+        self.mark = self.pending.mark();
         self.journal.clear();
+        self.is_beyond_undoing = false;
     }
 
     /// Undoes the command that began last: it was refused and leaves no trace.
+    ///
+    /// What an index read has pushed to the engine cannot be taken back alone: the whole group is then rolled back.
     pub fn undo(&mut self) {
+        if self.is_beyond_undoing {
+            let message = "a command failed half-way and was rolled back with its group: try again";
+            self.trouble.get_or_insert_with(|| StoreError::Database(message.into()));
+        }
         while let Some((seq, previous)) = self.journal.pop() {
             match previous {
                 Some(job) => {
@@ -313,6 +327,11 @@ impl<'a> Unit<'a> {
     }
 
     fn flush_all(&mut self) -> EngineResult<()> {
+        let is_idle = self.dirty.is_empty() && self.pending.mark() == Mark::default();
+        if is_idle {
+            return Ok(());
+        }
+        self.is_beyond_undoing |= !self.journal.is_empty() || self.pending.mark() != self.mark;
         let mut counts: BTreeMap<(Arc<crate::job::Lane>, State), i64> = BTreeMap::new();
         let mut count = |job: &Job, by: i64| match counts.get_mut(&(job.lane.clone(), job.state)) {
             Some(slot) => *slot += by,
@@ -409,6 +428,11 @@ impl<'a> Unit<'a> {
             self.db.put_document(DocumentKind::Rate, &key, Some(&super::config::encode(&counts)))?;
         }
         Ok(self.effects)
+    }
+
+    /// Says that waiting workers should look again.
+    pub fn wake(&mut self) {
+        self.effects.has_work = true;
     }
 
     /// The engine for reading only, with everything decided so far written to it.

@@ -1,0 +1,133 @@
+//! Who is asking, and what they may do: roles, tenants and ownership (M90, M91). Decided here for every way in, so that the
+//! embedded library and the server cannot differ.
+
+use crate::error::Denied;
+use crate::job::{Job, Spec, Tenant};
+
+/// What a caller may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Everything, for all tenants.
+    Admin,
+    /// All verbs within a tenant.
+    Operator,
+    /// Submits, and manages what it submitted.
+    Submitter,
+    /// Claims and finishes.
+    Worker,
+    /// Looks on.
+    Viewer,
+}
+
+impl Role {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::Admin => "admin",
+            Role::Operator => "operator",
+            Role::Submitter => "submitter",
+            Role::Worker => "worker",
+            Role::Viewer => "viewer",
+        }
+    }
+}
+
+/// Something a caller wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permission {
+    /// Submit jobs.
+    Submit,
+    /// Suspend, resume, cancel, change, redrive, signal or delete a job.
+    ManageJob,
+    /// Claim jobs and report on them.
+    Work,
+    /// Pause queues and types of a tenant, and workers.
+    Pause,
+    /// Change settings of a tenant's queues.
+    Configure,
+    /// Open and close the gate, and whatever counts for all tenants.
+    Administer,
+}
+
+impl Permission {
+    fn as_str(self) -> &'static str {
+        match self {
+            Permission::Submit => "submit jobs",
+            Permission::ManageJob => "manage this job",
+            Permission::Work => "claim and finish jobs",
+            Permission::Pause => "pause or resume",
+            Permission::Configure => "change settings",
+            Permission::Administer => "act for all tenants",
+        }
+    }
+}
+
+/// Who is asking.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// Kind of actor in the audit trail: `user`, `worker` or `system`.
+    pub kind: &'static str,
+    /// Identity in the audit trail; also the owner of what it submits.
+    pub id: String,
+    /// What it may do.
+    pub role: Role,
+    /// Its tenant; none for all of them.
+    pub tenant: Option<Tenant>,
+    /// The trace the request belongs to.
+    pub trace_id: Option<String>,
+}
+
+impl Caller {
+    /// The program that embeds the store: it may do everything.
+    pub fn local() -> Caller {
+        Caller { kind: "user", id: "local".into(), role: Role::Admin, tenant: None, trace_id: None }
+    }
+
+    /// The store itself.
+    pub fn system() -> Caller {
+        Caller { kind: "system", id: "windlass".into(), role: Role::Admin, tenant: None, trace_id: None }
+    }
+
+    /// Somebody with this role in this tenant.
+    pub fn new(id: impl Into<String>, role: Role, tenant: Option<Tenant>) -> Caller {
+        Caller { kind: "user", id: id.into(), role, tenant, trace_id: None }
+    }
+
+    /// Whether jobs of this tenant exist for this caller (M90).
+    pub fn sees(&self, tenant: &Tenant) -> bool {
+        self.tenant.as_ref().is_none_or(|own| own == tenant)
+    }
+
+    /// Whether the role allows it at all.
+    pub fn must(&self, permission: Permission) -> Result<(), Denied> {
+        let is_allowed = match (permission, self.role) {
+            (_, Role::Admin) => true,
+            (Permission::Administer, _) | (_, Role::Viewer) => false,
+            (_, Role::Operator) => true,
+            (Permission::Submit | Permission::ManageJob, Role::Submitter) => true,
+            (Permission::Work, Role::Worker) => true,
+            (
+                Permission::Work | Permission::Pause | Permission::Configure,
+                Role::Submitter,
+            )
+            | (
+                Permission::Submit | Permission::ManageJob | Permission::Pause | Permission::Configure,
+                Role::Worker,
+            ) => false,
+        };
+        if is_allowed { Ok(()) } else { Err(self.denied(permission)) }
+    }
+
+    /// Whether this caller may manage this job: its owner, an operator or an admin (M91).
+    pub fn must_manage(&self, _job: &Job, spec: &Spec) -> Result<(), Denied> {
+        self.must(Permission::ManageJob)?;
+        if self.role == Role::Submitter && spec.owner != self.id {
+            return Err(self.denied(Permission::ManageJob));
+        }
+        Ok(())
+    }
+
+    fn denied(&self, permission: Permission) -> Denied {
+        Denied { actor: self.id.clone(), role: self.role.as_str(), action: permission.as_str() }
+    }
+}

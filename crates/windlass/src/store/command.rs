@@ -1,0 +1,19 @@
+//! The verbs of the model, each written once over a [`Unit`](super::unit::Unit). A command reads, asks
+//! [`transition`](crate::job::transition), and leaves the writing to the unit; it never speaks SQL.
+
+pub mod act;
+pub(crate) mod advance;
+pub mod bulk;
+pub mod children;
+pub mod claim;
+pub mod finish;
+pub mod heartbeat;
+pub mod hold;
+pub(crate) mod record;
+pub mod redrive;
+pub mod settings;
+pub mod signal;
+pub mod step;
+pub mod submit;
+pub mod tick;
+pub mod worker;

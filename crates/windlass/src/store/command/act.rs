@@ -1,0 +1,264 @@
+//! What people do to one job: submit a held one, suspend, resume, cancel, change priority and labels, delete. Each says
+//! whether it changed anything (M51).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::record::Cause;
+use crate::audit::AuditEvent;
+use crate::error::{ActError, Refused, StoreError};
+use crate::job::{
+    Action, Event, Job, JobId, Labels, Priority, Seq, State, SuspendMode, Suspension, check_text,
+};
+use crate::limits;
+use crate::store::caller::Caller;
+use crate::store::engine::Side;
+use crate::store::unit::Unit;
+
+/// A job after an action, and whether the action changed it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Acted {
+    /// The job as it is now.
+    pub job: Job,
+    /// Whether anything changed; if not, nothing was audited either.
+    pub is_changed: bool,
+}
+
+/// How a job is to be suspended (M50).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Suspend {
+    /// What happens to a running attempt.
+    pub mode: SuspendMode,
+    /// Why.
+    pub reason: Option<String>,
+    /// When it lifts itself, from now (M57).
+    pub expires: Option<Duration>,
+}
+
+/// What is to be done to a job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Act {
+    /// Let go of a held job.
+    Submit,
+    /// Hold it.
+    Suspend(Suspend),
+    /// Let go of a suspended job.
+    Resume {
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Do not run it any more; its children go with it.
+    Cancel {
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Change how urgent it is.
+    Priority(Priority),
+    /// Change what clients may change.
+    Patch(Patch),
+}
+
+/// What is to be changed; what is not named stays (M16).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Patch {
+    /// How urgent it is.
+    pub priority: Option<Priority>,
+    /// All tags.
+    pub tags: Option<BTreeMap<String, String>>,
+    /// The caller's own name for what this belongs to; `Some(None)` clears it.
+    pub correlation_id: Option<Option<String>>,
+    /// Where to report the end; `Some(None)` clears it.
+    pub callback_url: Option<Option<String>>,
+}
+
+/// Does something to a job.
+pub(crate) fn act(unit: &mut Unit<'_>, caller: &Caller, id: JobId, act: &Act) -> Result<Acted, ActError> {
+    check(act)?;
+    let before = unit.managed(caller, id)?;
+    let is_changed = do_to(unit, caller, &before, act)?;
+    let job = unit.job(before.seq)?.cloned().unwrap_or(before);
+    Ok(Acted { job, is_changed })
+}
+
+fn check(act: &Act) -> Result<(), ActError> {
+    let reason = match act {
+        Act::Suspend(suspend) => suspend.reason.as_deref(),
+        Act::Resume { reason } | Act::Cancel { reason } => reason.as_deref(),
+        Act::Submit | Act::Priority(_) | Act::Patch(_) => None,
+    };
+    Ok(check_text("reason", reason, limits::REASON_CHARS_MAX)?)
+}
+
+/// Does it; the job was found and the caller may.
+pub(crate) fn do_to(unit: &mut Unit<'_>, caller: &Caller, job: &Job, act: &Act) -> Result<bool, ActError> {
+    let (seq, now) = (job.seq, unit.now);
+    match act {
+        Act::Submit => Ok(unit.apply(seq, &Event::Submit, &Cause::caller(caller, None))??),
+        Act::Suspend(suspend) => {
+            let suspension = Suspension {
+                by: caller.id.clone(),
+                reason: suspend.reason.clone(),
+                expires_at: suspend.expires.map(|after| now.plus(after)),
+            };
+            let cause = Cause::caller(caller, suspend.reason.as_deref());
+            Ok(unit.apply(seq, &Event::Suspend { mode: suspend.mode, suspension }, &cause)??)
+        }
+        Act::Resume { reason } => {
+            let is_changed = unit.apply(seq, &Event::Resume, &Cause::caller(caller, reason.as_deref()))??;
+            unit.deliver_signal(seq)?;
+            unit.catch_up(seq)?;
+            Ok(is_changed)
+        }
+        Act::Cancel { reason } => {
+            let message = match reason {
+                Some(reason) => format!("cancelled by {}: {reason}", caller.id),
+                None => format!("cancelled by {}", caller.id),
+            };
+            let cause = Cause::caller(caller, reason.as_deref());
+            Ok(unit.apply(seq, &Event::Cancel { message }, &cause)??)
+        }
+        Act::Priority(priority) => set_priority(unit, caller, seq, *priority),
+        Act::Patch(patch) => self::patch(unit, caller, job, patch),
+    }
+}
+
+fn set_priority(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    seq: Seq,
+    priority: Priority,
+) -> Result<bool, ActError> {
+    let Some(before) = unit.job(seq)?.cloned() else { return Ok(false) };
+    if before.state.is_final() {
+        return Err(Refused { state: before.state, action: Action::Prioritise }.into());
+    }
+    if before.priority == priority {
+        return Ok(false);
+    }
+    let mut after = before.clone();
+    after.priority = priority;
+    after.updated_at = unit.now;
+    // Its place among those set aside for a key changes; the next claim decides anew.
+    after.is_blocked = false;
+    after.details_mut().priority_updated_at = Some(unit.now);
+    let context = json!({
+        "job_id": before.id.to_string(),
+        "actor_id": caller.id,
+        "previous_priority": before.priority.value(),
+        "new_priority": priority.value(),
+    });
+    let cause = Cause::caller(caller, None);
+    unit.record_job(AuditEvent::PriorityUpdated, &before, &after, &cause, Some(context))?;
+    let has_dependents = after.has.dependents;
+    unit.put(after);
+    if has_dependents {
+        pass_on_priority(unit, seq)?;
+    }
+    Ok(true)
+}
+
+/// Jobs that wait inherit the highest priority of those they wait for, all the way down (M24).
+fn pass_on_priority(unit: &mut Unit<'_>, from: Seq) -> Result<(), StoreError> {
+    let mut changed = vec![from];
+    while let Some(seq) = changed.pop() {
+        for edge in unit.db()?.edges(&[seq], Side::Dependency)? {
+            let Some(dependent) = unit.job(edge.dependent)?.cloned() else { continue };
+            if dependent.state.is_final() || !dependent.has_unmet_dependencies() {
+                continue;
+            }
+            let needed: Vec<Seq> = unit
+                .db()?
+                .edges(&[dependent.seq], Side::Dependent)?
+                .into_iter()
+                .map(|edge| edge.dependency)
+                .collect();
+            unit.load(&needed)?;
+            let mut inherited = Priority::BULK;
+            for dependency in needed {
+                if let Some(job) = unit.job(dependency)? {
+                    inherited = inherited.max(job.effective_priority());
+                }
+            }
+            if inherited != dependent.inherited {
+                let was = dependent.effective_priority();
+                let next = Job { inherited, ..dependent };
+                if next.effective_priority() != was && next.has.dependents {
+                    changed.push(next.seq);
+                }
+                unit.put(next);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn patch(unit: &mut Unit<'_>, caller: &Caller, job: &Job, patch: &Patch) -> Result<bool, ActError> {
+    if job.state.is_final() {
+        return Err(Refused { state: job.state, action: Action::Patch }.into());
+    }
+    let Some(spec) = unit.spec(job.seq)? else { return Err(ActError::NotFound(job.id)) };
+    let labels = Labels {
+        tags: patch.tags.clone().unwrap_or_else(|| spec.labels.tags.clone()),
+        correlation_id: patch.correlation_id.clone().unwrap_or_else(|| spec.labels.correlation_id.clone()),
+        callback_url: patch.callback_url.clone().unwrap_or_else(|| spec.labels.callback_url.clone()),
+    };
+    labels.check()?;
+    let mut is_changed = false;
+    if labels != spec.labels {
+        let mut next = job.clone();
+        next.updated_at = unit.now;
+        next.has.callback = labels.callback_url.is_some();
+        let context = json!({"job_id": job.id.to_string(), "actor_id": caller.id});
+        unit.record_job(AuditEvent::Patched, job, &next, &Cause::caller(caller, None), Some(context))?;
+        unit.put(next);
+        unit.relabel(job.seq, labels);
+        is_changed = true;
+    }
+    if let Some(priority) = patch.priority {
+        is_changed |= set_priority(unit, caller, job.seq, priority)?;
+    }
+    Ok(is_changed)
+}
+
+/// Removes a final job with everything that hangs on it; its audit records stay.
+pub(crate) fn delete(unit: &mut Unit<'_>, caller: &Caller, id: JobId) -> Result<(), ActError> {
+    let job = unit.managed(caller, id)?;
+    if !job.state.is_final() {
+        return Err(Refused { state: job.state, action: Action::Delete }.into());
+    }
+    let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "state": job.state.as_str()});
+    unit.record_job(AuditEvent::Deleted, &job, &job, &Cause::caller(caller, None), Some(context))?;
+    unit.remove(job.seq);
+    Ok(())
+}
+
+impl Unit<'_> {
+    /// The job, if it exists for this caller and the caller may manage it; time acts on it first.
+    pub(crate) fn managed(&mut self, caller: &Caller, id: JobId) -> Result<Job, ActError> {
+        let seq = self.find(&[id])?[0].ok_or(ActError::NotFound(id))?;
+        self.catch_up(seq)?;
+        let job = self.job(seq)?.filter(|job| caller.sees(&job.lane.tenant)).cloned();
+        let job = job.ok_or(ActError::NotFound(id))?;
+        let needs_owner = caller.role == crate::store::caller::Role::Submitter;
+        if needs_owner {
+            let spec = self.spec(seq)?.ok_or(ActError::NotFound(id))?;
+            caller.must_manage(&job, &spec)?;
+        } else {
+            caller.must(crate::store::caller::Permission::ManageJob)?;
+        }
+        Ok(job)
+    }
+}
+
+/// Whether a suspension or a resume found the job as it was asked to be, for callers that want to know (M51).
+pub fn strictly(acted: &Acted, act: &Act) -> Result<(), ActError> {
+    match act {
+        Act::Suspend(_) if !acted.is_changed && acted.job.state == State::Suspended => {
+            Err(ActError::AlreadySuspended(acted.job.id))
+        }
+        Act::Resume { .. } if !acted.is_changed => Err(ActError::NotSuspended(acted.job.id)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,98 @@
+//! Actions on all jobs that fit a filter, in bounded commits, so that claims get their turn in between.
+
+use super::act::{self, Act};
+use super::redrive::{self, Redrive};
+use crate::error::{ActError, StoreError};
+use crate::job::{JobId, Seq};
+use crate::limits;
+use crate::store::caller::{Caller, Permission, Role};
+use crate::store::engine::Place;
+use crate::store::filter::{Filter, Order, Scan};
+use crate::store::unit::Unit;
+
+/// What is to be done to each job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BulkAct {
+    /// As to a single job.
+    Act(Act),
+    /// Submit it again.
+    Redrive(Redrive),
+    /// Remove it.
+    Delete,
+}
+
+/// What a bulk action did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Bulk {
+    /// Jobs that fit the filter.
+    pub matched: u64,
+    /// Jobs that were changed; the others could not be, or were so already.
+    pub changed: u64,
+}
+
+/// One bounded round of a bulk action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Round {
+    pub(crate) bulk: Bulk,
+    /// Where to go on; none when done.
+    pub(crate) next: Option<Place>,
+}
+
+/// The filter as this caller may use it: the own tenant's jobs, and a submitter's own.
+pub(crate) fn narrowed(caller: &Caller, filter: &Filter) -> Filter {
+    let mut filter = filter.clone();
+    if let Some(tenant) = &caller.tenant {
+        // Another tenant's jobs do not exist for this caller: the filter then fits nothing.
+        if filter.tenant.as_ref().is_some_and(|wanted| wanted != tenant) {
+            filter.parent = Some(JobId::from_bytes([0; 16]));
+        }
+        filter.tenant = Some(tenant.clone());
+    }
+    if caller.role == Role::Submitter {
+        filter.owner = Some(caller.id.clone());
+    }
+    filter
+}
+
+/// Acts on the next jobs that fit, up to and including `last`.
+pub(crate) fn round(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    filter: &Filter,
+    action: &BulkAct,
+    after: Option<Place>,
+    last: Seq,
+) -> Result<Round, ActError> {
+    caller.must(Permission::ManageJob)?;
+    let limit = limits::BULK_JOBS_PER_COMMIT;
+    let scan = Scan { filter: filter.clone(), order: Order::Oldest, after, limit };
+    let page = unit.db()?.scan(&scan)?;
+    let mut next = (page.len() == limit).then(|| page.last().map(Place::of)).flatten();
+    let mut bulk = Bulk::default();
+    for job in page {
+        // Jobs that this very action submitted are not its business.
+        if job.seq > last {
+            next = None;
+            break;
+        }
+        bulk.matched += 1;
+        let id = job.id;
+        unit.remember(job);
+        bulk.changed += u64::from(one(unit, caller, id, action)?);
+    }
+    Ok(Round { bulk, next })
+}
+
+fn one(unit: &mut Unit<'_>, caller: &Caller, id: JobId, action: &BulkAct) -> Result<bool, StoreError> {
+    let result = match action {
+        BulkAct::Act(act) => act::act(unit, caller, id, act).map(|acted| acted.is_changed),
+        BulkAct::Redrive(how) => redrive::redrive(unit, caller, id, *how).map(|_| true),
+        BulkAct::Delete => act::delete(unit, caller, id).map(|()| true),
+    };
+    match result {
+        Ok(is_changed) => Ok(is_changed),
+        Err(ActError::Store(error)) => Err(error),
+        // A job that cannot be acted on is left alone: every refusal comes before the first write.
+        Err(_) => Ok(false),
+    }
+}

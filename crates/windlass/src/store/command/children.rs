@@ -1,0 +1,166 @@
+//! Child groups: a running job spawns others and parks until the group is decided (M64). The children, the group and the
+//! parking are one commit.
+
+use super::record::Cause;
+use super::step::Hand;
+use super::submit::{self, Receipt, Spawning, SubmitOptions};
+use crate::error::{Invalid, Problem, SubmitError, WorkError};
+use crate::job::{ChildGroup, Decided, Event, GroupStrategy, Job, NewJob, Wait};
+use crate::limits;
+use crate::store::caller::{Caller, Permission};
+use crate::store::config::parse;
+use crate::store::engine::{FacetKind, FacetQuery};
+use crate::store::filter::{Filter, Order, Scan};
+use crate::store::unit::Unit;
+
+/// Children to be spawned.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewGroup {
+    /// A name within the parent; a second call with the same name finds the first one's group.
+    pub name: String,
+    /// When the group is decided.
+    pub strategy: GroupStrategy,
+    /// The children.
+    pub jobs: Vec<NewJob>,
+}
+
+/// What became of a spawning.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spawned {
+    /// The group's number within the parent.
+    pub group: u64,
+    /// Whether it was there already, from an earlier attempt.
+    pub is_known: bool,
+    /// The children, in input order.
+    pub children: Vec<Job>,
+    /// The parent as it is now.
+    pub parent: Job,
+}
+
+/// Spawns children and parks their parent.
+pub(crate) fn spawn(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    hand: Hand,
+    group: &NewGroup,
+) -> Result<Spawned, WorkError> {
+    caller.must(Permission::Work)?;
+    check(group)?;
+    let refused = |error: SubmitError| match error {
+        SubmitError::Store(error) => WorkError::Store(error),
+        other => WorkError::Children(Box::new(other)),
+    };
+    submit::check(&group.jobs, unit.env.options.payload_bytes_max).map_err(refused)?;
+    let parent = unit.in_hand(caller, hand)?;
+    if let Some((number, known)) = find_group(unit, &parent, &group.name)? {
+        return again(unit, &parent, number, &known);
+    }
+    let number = parent.details.groups + 1;
+    if number > limits::CHILD_GROUPS_MAX {
+        let limit = usize::try_from(limits::CHILD_GROUPS_MAX).unwrap_or(usize::MAX);
+        return Err(Invalid::new("groups", Problem::TooLong { length: limit + 1, limit }).into());
+    }
+    let spawning = Spawning { seq: parent.seq, id: parent.id, group: number };
+    let as_parent = Caller { tenant: Some(parent.lane.tenant.clone()), ..caller.clone() };
+    let receipts = submit::submit(unit, &as_parent, &group.jobs, SubmitOptions::default(), Some(spawning))
+        .map_err(refused)?;
+    keep_group(unit, &parent, number, group, &receipts)?;
+    park(unit, &parent, number)?;
+    let mut children = Vec::with_capacity(receipts.len());
+    for receipt in receipts {
+        children.push(unit.job(receipt.job.seq)?.cloned().unwrap_or(receipt.job));
+    }
+    let parent = unit.job(parent.seq)?.cloned().unwrap_or(parent);
+    Ok(Spawned { group: number, is_known: false, children, parent })
+}
+
+fn check(group: &NewGroup) -> Result<(), Invalid> {
+    super::step::check_step("group", &group.name)?;
+    let count = group.jobs.len();
+    if let GroupStrategy::Threshold(n) = group.strategy
+        && (n == 0 || n as usize > count)
+    {
+        let (value, min, max) = (n.to_string(), "1".into(), count.to_string());
+        return Err(Invalid::new("strategy.threshold", Problem::OutOfRange { value, min, max }));
+    }
+    if group.jobs.iter().any(|job| job.idempotency_key.is_some()) {
+        // A duplicate would be another parent's child, and its end would never reach this one.
+        let problem = Problem::Contradiction("children cannot have idempotency keys: the group's name is theirs".into());
+        return Err(Invalid::new("jobs.idempotency_key", problem));
+    }
+    Ok(())
+}
+
+fn find_group(unit: &mut Unit<'_>, parent: &Job, name: &str) -> Result<Option<(u64, ChildGroup)>, WorkError> {
+    if parent.details.groups == 0 {
+        return Ok(None);
+    }
+    let limit = usize::try_from(limits::CHILD_GROUPS_MAX).unwrap_or(usize::MAX);
+    let query = FacetQuery { seq: parent.seq, kind: FacetKind::Group, name: Some(""), above: None, limit };
+    for facet in unit.db()?.facets(query)? {
+        let group: ChildGroup = parse(&facet.body)?;
+        if group.name == name {
+            return Ok(Some((facet.number, group)));
+        }
+    }
+    Ok(None)
+}
+
+/// A replay asks again for a group it has: it parks once more, unless the group is decided.
+fn again(unit: &mut Unit<'_>, parent: &Job, number: u64, group: &ChildGroup) -> Result<Spawned, WorkError> {
+    if group.decided.is_none() {
+        park(unit, parent, number)?;
+    }
+    let filter = Filter { parent: Some(parent.id), ..Filter::default() };
+    let limit = limits::BATCH_JOBS_MAX * 10;
+    let children = unit.db()?.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?;
+    let children = children
+        .into_iter()
+        .filter(|child| child.parent.is_some_and(|found| found.group == number))
+        .collect();
+    let parent = unit.job(parent.seq)?.cloned().unwrap_or_else(|| parent.clone());
+    Ok(Spawned { group: number, is_known: true, children, parent })
+}
+
+fn keep_group(
+    unit: &mut Unit<'_>,
+    parent: &Job,
+    number: u64,
+    group: &NewGroup,
+    receipts: &[Receipt],
+) -> Result<(), WorkError> {
+    let total = u32::try_from(receipts.len()).expect("the size of a batch is limited");
+    let mut kept = ChildGroup {
+        name: group.name.clone(),
+        strategy: group.strategy,
+        total,
+        open: total,
+        completed: 0,
+        decided: (total == 0).then_some(Decided::Well),
+    };
+    // A child may have ended at once, with a dependency that had ended badly before.
+    for receipt in receipts {
+        if let Some(child) = unit.job(receipt.job.seq)?
+            && child.state.is_final()
+        {
+            kept.child_ended(false);
+        }
+    }
+    unit.put_child_group(parent.seq, number, &kept);
+    let mut next = parent.clone();
+    next.has.children = true;
+    next.details_mut().groups = number;
+    unit.put(next);
+    Ok(())
+}
+
+fn park(unit: &mut Unit<'_>, parent: &Job, number: u64) -> Result<(), WorkError> {
+    let worker = parent.lease.map(|lease| lease.worker.to_string()).unwrap_or_default();
+    let cause = Cause { kind: "worker", id: worker, reason: None, trace_id: None };
+    let _refused = unit.apply(parent.seq, &Event::Park { wait: Wait::Children { group: number } }, &cause)?;
+    let is_decided = unit.child_group(parent.seq, number)?.is_some_and(|group| group.decided.is_some());
+    if is_decided {
+        let _refused = unit.apply(parent.seq, &Event::Wake, &Cause::system())?;
+    }
+    Ok(())
+}

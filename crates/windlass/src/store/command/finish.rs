@@ -1,0 +1,212 @@
+//! Finishing: workers report how attempts ended, many at once. Each item stands for itself; one that is stale or bad does
+//! not touch the others.
+
+use std::time::Duration;
+
+use super::record::Cause;
+use super::step::check_step;
+use crate::clock::Timestamp;
+use crate::error::{Invalid, Problem, StoreError, WorkError};
+use crate::job::{Event, Failure, Fence, Job, JobId, Seq, State, Wait, WorkerId};
+use crate::limits;
+use crate::store::caller::{Caller, Permission};
+use crate::store::config::{encode, parse};
+use crate::store::engine::{DocumentKind, Facet, FacetKind, FacetWrite};
+use crate::store::unit::Unit;
+
+/// How an attempt ended, in its worker's words.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// It succeeded.
+    Completed {
+        /// Its result, JSON (M18).
+        result: Option<Vec<u8>>,
+    },
+    /// It failed.
+    Failed(Failure),
+    /// It is given back unfinished; not a failure.
+    Released,
+    /// It waits without holding a slot.
+    Parked(Park),
+}
+
+/// What a parked attempt waits for (M72).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Park {
+    /// A moment.
+    Until(Timestamp),
+    /// Some time from now.
+    For(Duration),
+    /// A signal.
+    Signal {
+        /// Its name.
+        name: String,
+        /// The checkpoint its value is saved under; `signal:NAME` if none.
+        step: Option<String>,
+        /// How long at most.
+        timeout: Option<Duration>,
+    },
+}
+
+/// One report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// Which job.
+    pub job: JobId,
+    /// The fence it was claimed with.
+    pub fence: Fence,
+    /// How the attempt ended.
+    pub outcome: Outcome,
+    /// What it cost (M18).
+    pub cost_cents: i64,
+}
+
+impl Report {
+    /// A report without costs.
+    pub fn new(job: JobId, fence: Fence, outcome: Outcome) -> Report {
+        Report { job, fence, outcome, cost_cents: 0 }
+    }
+}
+
+/// What became of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finish {
+    /// It was written; the job is in this state now.
+    Applied(State),
+    /// The lease was not held any more; nothing was written (M5).
+    Stale,
+    /// The report itself is not allowed; the lease goes on.
+    Rejected(Invalid),
+}
+
+/// Takes reports; the answers are in their order.
+pub(crate) fn finish(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    worker: WorkerId,
+    reports: &[Report],
+) -> Result<Vec<Finish>, WorkError> {
+    caller.must(Permission::Work)?;
+    if reports.len() > limits::OUTCOMES_PER_CALL_MAX {
+        let problem = Problem::TooLong { length: reports.len(), limit: limits::OUTCOMES_PER_CALL_MAX };
+        return Err(Invalid::new("outcomes", problem).into());
+    }
+    unit.worker_calls(caller, worker)?;
+    let ids: Vec<JobId> = reports.iter().map(|report| report.job).collect();
+    let found = unit.find(&ids)?;
+    let cause = Cause { kind: "worker", id: worker.to_string(), reason: None, trace_id: caller.trace_id.clone() };
+    let mut answers = Vec::with_capacity(reports.len());
+    for (report, seq) in reports.iter().zip(found) {
+        answers.push(match seq {
+            Some(seq) => finish_one(unit, worker, seq, report, &cause)?,
+            None => Finish::Stale,
+        });
+    }
+    Ok(answers)
+}
+
+fn finish_one(
+    unit: &mut Unit<'_>,
+    worker: WorkerId,
+    seq: Seq,
+    report: &Report,
+    cause: &Cause,
+) -> Result<Finish, StoreError> {
+    let Some(job) = unit.held(seq, worker, report.fence)? else { return Ok(Finish::Stale) };
+    if let Err(invalid) = check(report, unit.env.options.payload_bytes_max) {
+        return Ok(Finish::Rejected(invalid));
+    }
+    book(unit, &job, report)?;
+    let event = match &report.outcome {
+        Outcome::Completed { .. } => Event::Succeed,
+        Outcome::Failed(failure) => {
+            Event::Fail { failure: failure.clone(), random: unit.env.entropy.fraction() }
+        }
+        Outcome::Released => Event::Release,
+        Outcome::Parked(park) => Event::Park { wait: wait_of(park, unit.now) },
+    };
+    let _refused = unit.apply(seq, &event, cause)?;
+    if matches!(report.outcome, Outcome::Parked(_)) {
+        unit.deliver_signal(seq)?;
+        unit.catch_up(seq)?;
+    }
+    Ok(Finish::Applied(unit.job(seq)?.map_or(job.state, |job| job.state)))
+}
+
+/// Books costs and keeps the result.
+fn book(unit: &mut Unit<'_>, job: &Job, report: &Report) -> Result<(), StoreError> {
+    let result = match &report.outcome {
+        Outcome::Completed { result } => result.as_ref(),
+        Outcome::Failed(_) | Outcome::Released | Outcome::Parked(_) => None,
+    };
+    if report.cost_cents == 0 && result.is_none() {
+        return Ok(());
+    }
+    let mut next = job.clone();
+    next.cost_cents = next.cost_cents.saturating_add(report.cost_cents);
+    if let Some(result) = result {
+        next.has.result = true;
+        unit.write_facet(FacetWrite::Put(Facet {
+            seq: job.seq,
+            kind: FacetKind::Result,
+            name: String::new(),
+            number: 0,
+            body: result.as_slice().into(),
+        }));
+    }
+    unit.put(next);
+    if report.cost_cents != 0 {
+        unit.add_cost(job, report.cost_cents)?;
+    }
+    Ok(())
+}
+
+fn check(report: &Report, payload_bytes_max: usize) -> Result<(), Invalid> {
+    if report.cost_cents < 0 {
+        let (value, min) = (report.cost_cents.to_string(), "0".into());
+        return Err(Invalid::new("cost_cents", Problem::OutOfRange { value, min, max: i64::MAX.to_string() }));
+    }
+    match &report.outcome {
+        Outcome::Completed { result: Some(result) } if result.len() > payload_bytes_max => {
+            Err(Invalid::new("result", Problem::TooLong { length: result.len(), limit: payload_bytes_max }))
+        }
+        Outcome::Parked(Park::Signal { name, step, .. }) => {
+            check_step("park.signal", name)?;
+            step.as_deref().map_or(Ok(()), |step| check_step("park.step", step))
+        }
+        Outcome::Completed { .. } | Outcome::Failed(_) | Outcome::Released | Outcome::Parked(_) => Ok(()),
+    }
+}
+
+fn wait_of(park: &Park, now: Timestamp) -> Wait {
+    match park {
+        Park::Until(until) => Wait::Timer { until: *until },
+        Park::For(duration) => Wait::Timer { until: now.plus(*duration) },
+        Park::Signal { name, step, timeout } => Wait::Signal {
+            name: name.clone(),
+            step: step.clone().unwrap_or_else(|| format!("signal:{name}")),
+            until: timeout.map(|timeout| now.plus(timeout)),
+        },
+    }
+}
+
+impl Unit<'_> {
+    /// The job, if this worker holds it with this fence right now; time acts on it first (M101).
+    pub(crate) fn held(&mut self, seq: Seq, worker: WorkerId, fence: Fence) -> Result<Option<Job>, StoreError> {
+        self.catch_up(seq)?;
+        let is_theirs = |job: &&Job| job.is_held_with(fence) && job.lease.is_some_and(|lease| lease.worker == worker);
+        Ok(self.job(seq)?.filter(is_theirs).cloned())
+    }
+
+    /// Adds up costs per tenant and type (M18).
+    fn add_cost(&mut self, job: &Job, cents: i64) -> Result<(), StoreError> {
+        let key = format!("{} {}", job.lane.tenant, job.lane.job_type);
+        let known = self.db()?.documents(DocumentKind::Cost)?;
+        let before: i64 = match known.iter().find(|document| document.key == key) {
+            Some(document) => parse(&document.body)?,
+            None => 0,
+        };
+        let body = encode(&before.saturating_add(cents));
+        self.put_document(DocumentKind::Cost, &key, Some(&body), |_| {})
+    }
+}

@@ -1,0 +1,155 @@
+//! Heartbeats: a worker says that it lives and what its jobs are doing, and hears what it should do about each.
+
+use std::time::Duration;
+
+use crate::error::{Invalid, Problem, StoreError, WorkError};
+use crate::job::{Category, Fence, Job, JobId, Lease, Progress, Seq, State, WorkerId, check_text};
+use crate::limits;
+use crate::store::caller::{Caller, Permission};
+use crate::store::config::PauseMode;
+use crate::store::unit::Unit;
+
+/// A sign of life for one job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Beat {
+    /// Which job.
+    pub job: JobId,
+    /// The fence it was claimed with.
+    pub fence: Fence,
+    /// How far it is.
+    pub progress: Option<Progress>,
+    /// Lines for its log.
+    pub logs: Vec<String>,
+    /// A shorter limit for this attempt, from now; a longer one changes nothing (M30).
+    pub timeout: Option<Duration>,
+}
+
+impl Beat {
+    /// Only the sign of life.
+    pub fn new(job: JobId, fence: Fence) -> Beat {
+        Beat { job, fence, progress: None, logs: Vec::new(), timeout: None }
+    }
+}
+
+/// What a worker should do about a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Directive {
+    /// Go on; the lease was extended.
+    Continue,
+    /// Stop: it was suspended.
+    Suspend,
+    /// Stop: it was cancelled.
+    Cancel,
+    /// Stop: the lease is not held any more.
+    Lost,
+    /// Stop: it took too long.
+    Timeout,
+}
+
+impl Directive {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Directive::Continue => "continue",
+            Directive::Suspend => "suspend",
+            Directive::Cancel => "cancel",
+            Directive::Lost => "lost",
+            Directive::Timeout => "timeout",
+        }
+    }
+}
+
+/// What a heartbeat answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pulse {
+    /// For each job, in order.
+    pub directives: Vec<(JobId, Directive)>,
+    /// Whether and how the worker is paused (M55).
+    pub paused: Option<PauseMode>,
+}
+
+/// Takes signs of life.
+pub(crate) fn heartbeat(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    worker: WorkerId,
+    beats: &[Beat],
+) -> Result<Pulse, WorkError> {
+    caller.must(Permission::Work)?;
+    check(beats)?;
+    unit.worker_calls(caller, worker)?;
+    let ids: Vec<JobId> = beats.iter().map(|beat| beat.job).collect();
+    let found = unit.find(&ids)?;
+    let mut directives = Vec::with_capacity(beats.len());
+    for (beat, seq) in beats.iter().zip(found) {
+        let directive = match seq {
+            Some(seq) => beat_one(unit, worker, seq, beat)?,
+            None => Directive::Lost,
+        };
+        directives.push((beat.job, directive));
+    }
+    let paused = unit.config()?.hold_on_worker(worker, unit.now).map(|hold| hold.mode);
+    Ok(Pulse { directives, paused })
+}
+
+fn check(beats: &[Beat]) -> Result<(), Invalid> {
+    if beats.len() > limits::OUTCOMES_PER_CALL_MAX {
+        let problem = Problem::TooLong { length: beats.len(), limit: limits::OUTCOMES_PER_CALL_MAX };
+        return Err(Invalid::new("jobs", problem));
+    }
+    for (index, beat) in beats.iter().enumerate() {
+        if let Some(progress) = &beat.progress {
+            check_progress(&format!("jobs.{index}.progress"), progress)?;
+        }
+        if beat.logs.len() > limits::LOG_LINES_PER_CALL_MAX {
+            let problem = Problem::TooLong { length: beat.logs.len(), limit: limits::LOG_LINES_PER_CALL_MAX };
+            return Err(Invalid::new(format!("jobs.{index}.logs"), problem));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a progress report is within its limits (M18).
+pub(crate) fn check_progress(field: &str, progress: &Progress) -> Result<(), Invalid> {
+    if !(0.0..=100.0).contains(&progress.percent) {
+        let (value, min) = (progress.percent.to_string(), "0".into());
+        let problem = Problem::OutOfRange { value, min, max: "100".into() };
+        return Err(Invalid::new(format!("{field}.percent"), problem));
+    }
+    let limit = limits::PROGRESS_MESSAGE_CHARS_MAX;
+    check_text(&format!("{field}.message"), progress.message.as_deref(), limit)
+}
+
+fn beat_one(unit: &mut Unit<'_>, worker: WorkerId, seq: Seq, beat: &Beat) -> Result<Directive, StoreError> {
+    let Some(mut job) = unit.held(seq, worker, beat.fence)? else {
+        return Ok(unit.job(seq)?.map_or(Directive::Lost, |job| why_lost(job, beat.fence)));
+    };
+    let now = unit.now;
+    job.lease = job.lease.map(|lease| Lease {
+        expires_at: now.plus(job.policy.timeouts.lease),
+        deadline_at: beat.timeout.map_or(lease.deadline_at, |timeout| lease.deadline_at.min(now.plus(timeout))),
+        ..lease
+    });
+    if let Some(progress) = &beat.progress {
+        job.details_mut().progress = Some(progress.clone());
+    }
+    unit.append_logs(&mut job, &beat.logs);
+    unit.put(job);
+    Ok(Directive::Continue)
+}
+
+/// Why a worker does not hold a job any more.
+fn why_lost(job: &Job, fence: Fence) -> Directive {
+    let was_theirs_last = job.fence == fence || job.fence == fence.next();
+    let timed_out = job
+        .details
+        .error
+        .as_ref()
+        .is_some_and(|error| error.category == Category::Timeout && error.attempt == job.attempt);
+    match job.state {
+        State::Suspended if was_theirs_last => Directive::Suspend,
+        State::Cancelled if was_theirs_last => Directive::Cancel,
+        _ if was_theirs_last && timed_out => Directive::Timeout,
+        _ => Directive::Lost,
+    }
+}

@@ -1,0 +1,196 @@
+//! Pauses: the gate, tenants, types, queues and workers, each with who, since when, why and until when (M54–M57).
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::record::Cause;
+use crate::audit::AuditEvent;
+use crate::error::{ActError, Denied, StoreError};
+use crate::job::{Event, JobType, QueueName, Seq, State, SuspendMode, Suspension, Tenant, WorkerId, check_text};
+use crate::limits;
+use crate::store::caller::{Caller, Permission};
+use crate::store::config::{Hold, PauseMode, Scope, encode};
+use crate::store::engine::{DocumentKind, Place};
+use crate::store::filter::{Filter, Order, Scan};
+use crate::store::unit::Unit;
+
+/// What to pause or resume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Everything; admins only.
+    Gate,
+    /// A tenant; admins only.
+    Tenant(Tenant),
+    /// A type: of the caller's tenant, or of all for an admin (M90).
+    Type(JobType),
+    /// A queue: of the caller's tenant, or of all for an admin (M90).
+    Queue(QueueName),
+    /// A worker.
+    Worker(WorkerId),
+}
+
+/// How to pause.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pause {
+    /// What happens to running jobs.
+    pub mode: PauseMode,
+    /// Why.
+    pub reason: Option<String>,
+    /// When it lifts itself, from now.
+    pub expires: Option<Duration>,
+}
+
+/// Pauses something; says whether it was not paused before. A second pause keeps the first one's reason.
+pub(crate) fn pause(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    target: &Target,
+    pause: &Pause,
+) -> Result<bool, ActError> {
+    check_text("reason", pause.reason.as_deref(), limits::REASON_CHARS_MAX)?;
+    let scope = scope_for(caller, target)?;
+    let now = unit.now;
+    if unit.config()?.holds.get(&scope).is_some_and(|hold| hold.is_active(now)) {
+        return Ok(false);
+    }
+    let hold = Hold {
+        scope: scope.clone(),
+        mode: pause.mode,
+        reason: pause.reason.clone(),
+        by: caller.id.clone(),
+        since: now,
+        expires_at: pause.expires.map(|after| now.plus(after)),
+    };
+    let key = hold_key(&scope);
+    unit.put_document(DocumentKind::Hold, &key, Some(&encode(&hold)), |config| {
+        config.holds.insert(scope.clone(), hold.clone());
+    })?;
+    record(unit, caller, &hold.scope, true, pause.reason.as_deref());
+    if pause.mode == PauseMode::Aggressive {
+        interrupt(unit, caller, &hold)?;
+    }
+    Ok(true)
+}
+
+/// Lifts a pause; says whether there was one.
+pub(crate) fn resume(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    target: &Target,
+    reason: Option<&str>,
+) -> Result<bool, ActError> {
+    check_text("reason", reason, limits::REASON_CHARS_MAX)?;
+    let scope = scope_for(caller, target)?;
+    let now = unit.now;
+    let Some(hold) = unit.config()?.holds.get(&scope).cloned() else { return Ok(false) };
+    unit.drop_hold(&scope)?;
+    record(unit, caller, &scope, false, reason);
+    unit.wake();
+    Ok(hold.is_active(now))
+}
+
+/// What the caller's words mean: anybody but an admin speaks for the own tenant only (M90).
+fn scope_for(caller: &Caller, target: &Target) -> Result<Scope, Denied> {
+    match target {
+        Target::Gate => caller.must(Permission::Administer).map(|()| Scope::Gate),
+        Target::Tenant(tenant) => caller.must(Permission::Administer).map(|()| Scope::Tenant(tenant.clone())),
+        Target::Worker(worker) => caller.must(Permission::Pause).map(|()| Scope::Worker(*worker)),
+        Target::Type(job_type) => {
+            caller.must(Permission::Pause)?;
+            Ok(Scope::Type { job_type: job_type.clone(), tenant: caller.tenant.clone() })
+        }
+        Target::Queue(queue) => {
+            caller.must(Permission::Pause)?;
+            Ok(Scope::Queue { queue: queue.clone(), tenant: caller.tenant.clone() })
+        }
+    }
+}
+
+fn hold_key(scope: &Scope) -> String {
+    serde_json::to_string(scope).expect("a scope is plain data")
+}
+
+fn record(unit: &mut Unit<'_>, caller: &Caller, scope: &Scope, is_paused: bool, reason: Option<&str>) {
+    let event = match (scope, is_paused) {
+        (Scope::Queue { .. }, true) => AuditEvent::QueuePaused,
+        (Scope::Queue { .. }, false) => AuditEvent::QueueResumed,
+        (Scope::Worker(_), true) => AuditEvent::WorkerPaused,
+        (Scope::Worker(_), false) => AuditEvent::WorkerResumed,
+        (Scope::Gate | Scope::Tenant(_) | Scope::Type { .. }, true) => AuditEvent::GateClosed,
+        (Scope::Gate | Scope::Tenant(_) | Scope::Type { .. }, false) => AuditEvent::GateOpened,
+    };
+    let tenant = match scope {
+        Scope::Tenant(tenant) => tenant.clone(),
+        Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => tenant.clone().unwrap_or_default(),
+        Scope::Gate | Scope::Worker(_) => Tenant::default(),
+    };
+    let mut context = json!({"actor_id": caller.id, "scope": scope});
+    if let Some(reason) = reason {
+        context["reason"] = json!(reason);
+    }
+    unit.record_operation(event, tenant, &Cause::caller(caller, reason), &context);
+}
+
+/// An aggressive pause: a queue's running jobs are suspended, a worker's are released (M54, M55).
+fn interrupt(unit: &mut Unit<'_>, caller: &Caller, hold: &Hold) -> Result<(), StoreError> {
+    let (queue, tenant) = match &hold.scope {
+        Scope::Worker(worker) => {
+            unit.end_leases(*worker, |_| Event::Release)?;
+            return Ok(());
+        }
+        Scope::Queue { queue, tenant } => (queue.clone(), tenant.clone()),
+        Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } => return Ok(()),
+    };
+    let filter =
+        Filter { queue: Some(queue), tenant, states: vec![State::Running], ..Filter::default() };
+    let mut after = None;
+    loop {
+        let scan = Scan {
+            filter: filter.clone(),
+            order: Order::Oldest,
+            after,
+            limit: limits::BULK_JOBS_PER_COMMIT,
+        };
+        let running = unit.db()?.scan(&scan)?;
+        let Some(last) = running.last() else { return Ok(()) };
+        after = Some(Place::of(last));
+        let running: Vec<Seq> = running.into_iter().map(|job| unit.remember(job)).collect();
+        for seq in running {
+            let suspension =
+                Suspension { by: caller.id.clone(), reason: hold.reason.clone(), expires_at: hold.expires_at };
+            let event = Event::Suspend { mode: SuspendMode::Aggressive, suspension };
+            let _refused = unit.apply(seq, &event, &Cause::caller(caller, hold.reason.as_deref()))?;
+        }
+    }
+}
+
+impl Unit<'_> {
+    /// Removes a pause without a word.
+    pub(crate) fn drop_hold(&mut self, scope: &Scope) -> Result<(), StoreError> {
+        if !self.config()?.holds.contains_key(scope) {
+            return Ok(());
+        }
+        self.put_document(DocumentKind::Hold, &hold_key(scope), None, |config| {
+            config.holds.remove(scope);
+        })
+    }
+
+    /// Lifts the pauses whose time is over (M57).
+    pub(crate) fn lift_expired_holds(&mut self) -> Result<usize, StoreError> {
+        let now = self.now;
+        let expired: Vec<Scope> = self
+            .config()?
+            .holds
+            .values()
+            .filter(|hold| !hold.is_active(now))
+            .map(|hold| hold.scope.clone())
+            .collect();
+        for scope in &expired {
+            self.drop_hold(scope)?;
+            record(self, &Caller::system(), scope, false, Some("its time was over"));
+            self.wake();
+        }
+        Ok(expired.len())
+    }
+}

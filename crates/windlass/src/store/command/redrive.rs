@@ -1,0 +1,92 @@
+//! Redriving: a final job is submitted again as a new one. The old one stays as it is and names its successor (M2).
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::record::Cause;
+use super::submit::unique_holder;
+use crate::audit::AuditEvent;
+use crate::clock::Timestamp;
+use crate::error::{ActError, Refused, StoreError};
+use crate::job::{
+    Action, Details, Event, Has, Job, JobId, Seq, Spec, Transition, transition,
+};
+use crate::limits;
+use crate::store::caller::Caller;
+use crate::store::engine::{Facet, FacetKind, FacetQuery, FacetWrite, Key, KeyKind};
+use crate::store::unit::Unit;
+
+/// How a job is submitted again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Redrive {
+    /// Run every step again instead of going on after the last one that was saved.
+    pub reset_checkpoints: bool,
+}
+
+/// Submits a final job again.
+pub(crate) fn redrive(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    id: JobId,
+    how: Redrive,
+) -> Result<Job, ActError> {
+    let old = unit.managed(caller, id)?;
+    if !old.state.is_final() {
+        return Err(Refused { state: old.state, action: Action::Redrive }.into());
+    }
+    let Some(spec) = unit.spec(old.seq)? else { return Err(ActError::NotFound(id)) };
+    let keys = unique_keys(unit, &old, &spec)?;
+    let seq = unit.allocate(1)?;
+    let mut held = renewed(unit, &old, seq);
+    if !how.reset_checkpoints && old.has.checkpoints {
+        copy_checkpoints(unit, &old, &mut held)?;
+    }
+    let Ok(Transition::Changed(change)) = transition(&held, &Event::Submit, unit.now) else {
+        return Err(Refused { state: held.state, action: Action::Redrive }.into());
+    };
+    let new = change.job;
+    let cause = Cause::caller(caller, None);
+    let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "new_job_id": new.id.to_string()});
+    unit.record_job(AuditEvent::Redriven, &old, &old, &cause, Some(context))?;
+    unit.record_job(AuditEvent::Submitted, &held, &new, &cause, None)?;
+    let spec = Spec { idempotency_key: None, after: Vec::new(), after_any: Vec::new(), ..spec };
+    unit.insert(new.clone(), spec, keys);
+    let mut old = old;
+    old.details_mut().superseded_by = Some(new.id);
+    unit.put(old);
+    Ok(new)
+}
+
+fn unique_keys(unit: &mut Unit<'_>, old: &Job, spec: &Spec) -> Result<Vec<(Key, Timestamp)>, ActError> {
+    let Some(text) = &spec.unique_key else { return Ok(Vec::new()) };
+    let (tenant, job_type) = (old.lane.tenant.clone(), old.lane.job_type.clone());
+    let key = Key { kind: KeyKind::Unique, tenant, job_type, text: text.clone() };
+    match unique_holder(unit, &key)? {
+        Some(holder) => Err(ActError::UniqueKeyTaken { key: text.clone(), holder }),
+        None => Ok(vec![(key, Timestamp::MAX)]),
+    }
+}
+
+/// The job as it was first submitted, now, without its dependencies and its parent.
+fn renewed(unit: &Unit<'_>, old: &Job, seq: Seq) -> Job {
+    let id = JobId::new(unit.now, unit.env.entropy.bits());
+    Job {
+        priority: old.priority,
+        concurrency: old.concurrency,
+        has: Has { unique_key: old.has.unique_key, callback: old.has.callback, ..Has::default() },
+        details: Arc::new(Details { retry_of: Some(old.id), ..Details::default() }),
+        ..Job::new(seq, id, old.lane.clone(), old.policy.clone(), unit.now)
+    }
+}
+
+fn copy_checkpoints(unit: &mut Unit<'_>, old: &Job, new: &mut Job) -> Result<(), StoreError> {
+    let limit = limits::CHECKPOINTS_MAX;
+    let query = FacetQuery { seq: old.seq, kind: FacetKind::Checkpoint, name: None, above: None, limit };
+    for facet in unit.db()?.facets(query)? {
+        unit.write_facet(FacetWrite::Put(Facet { seq: new.seq, ..facet }));
+    }
+    new.has.checkpoints = true;
+    new.details_mut().checkpoints = old.details.checkpoints;
+    Ok(())
+}

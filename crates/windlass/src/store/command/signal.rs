@@ -1,0 +1,91 @@
+//! Signals: values sent to a job from outside. One sent early is kept; each is consumed once, in the commit that saves it
+//! as a checkpoint (M72).
+
+use serde_json::json;
+
+use super::record::Cause;
+use crate::audit::AuditEvent;
+use crate::error::{ActError, Invalid, Problem, Refused, StoreError, WorkError};
+use crate::job::{Action, Event, Job, JobId, Seq, State, Wait};
+use crate::limits;
+use crate::store::caller::Caller;
+use crate::store::engine::{Facet, FacetKind, FacetQuery, FacetWrite};
+use crate::store::unit::Unit;
+
+/// Sends a signal to a job.
+pub(crate) fn signal(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    id: JobId,
+    name: &str,
+    value: &[u8],
+) -> Result<Job, ActError> {
+    super::step::check_step("name", name)?;
+    if value.len() > unit.env.options.payload_bytes_max {
+        let problem = Problem::TooLong { length: value.len(), limit: unit.env.options.payload_bytes_max };
+        return Err(Invalid::new("value", problem).into());
+    }
+    let mut job = unit.managed(caller, id)?;
+    if job.state.is_final() {
+        return Err(Refused { state: job.state, action: Action::Signal }.into());
+    }
+    let limit = limits::SIGNALS_KEPT_MAX;
+    let kept = FacetQuery { seq: job.seq, kind: FacetKind::Signal, name: None, above: None, limit };
+    if job.details.signals > 0 && unit.db()?.facets(kept)?.len() >= limit {
+        return Err(Invalid::new("signals", Problem::TooLong { length: limit + 1, limit }).into());
+    }
+    let details = job.details_mut();
+    details.signals += 1;
+    let number = details.signals;
+    let (seq, kind, name) = (job.seq, FacetKind::Signal, name.to_owned());
+    unit.write_facet(FacetWrite::Put(Facet { seq, kind, name: name.clone(), number, body: value.into() }));
+    let cause = Cause::caller(caller, None);
+    let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "signal": name});
+    unit.record_job(AuditEvent::Signalled, &job, &job, &cause, Some(context))?;
+    unit.put(job);
+    unit.deliver_signal(seq)?;
+    Ok(unit.job(seq)?.expect("a job that was signalled is there").clone())
+}
+
+impl Unit<'_> {
+    /// Gives a job that waits for a signal the oldest one with that name, and wakes it.
+    pub(crate) fn deliver_signal(&mut self, seq: Seq) -> Result<(), StoreError> {
+        let Some(job) = self.job(seq)?.cloned() else { return Ok(()) };
+        let Some(Wait::Signal { name, step, .. }) = job.details.wait.clone() else { return Ok(()) };
+        if !matches!(job.state, State::Waiting | State::Suspended) {
+            return Ok(());
+        }
+        let query = FacetQuery { seq, kind: FacetKind::Signal, name: Some(&name), above: None, limit: 1 };
+        let Some(kept) = self.db()?.facets(query)?.pop() else { return Ok(()) };
+        self.write_facet(FacetWrite::Drop { seq, kind: FacetKind::Signal, name, number: kept.number });
+        self.keep_wait_result(job, &step, &received(&kept.body))?;
+        let _refused = self.apply(seq, &Event::Wake, &Cause::system())?;
+        Ok(())
+    }
+
+    /// A job that waited for a signal until its time was over finds that in its checkpoint.
+    pub(crate) fn keep_timeout_of_wait(&mut self, seq: Seq) -> Result<(), StoreError> {
+        let Some(job) = self.job(seq)?.cloned() else { return Ok(()) };
+        match job.details.wait.clone() {
+            Some(Wait::Signal { step, .. }) => self.keep_wait_result(job, &step, br#"{"timeout":true}"#),
+            Some(Wait::Timer { .. } | Wait::Children { .. }) | None => Ok(()),
+        }
+    }
+
+    fn keep_wait_result(&mut self, mut job: Job, step: &str, value: &[u8]) -> Result<(), StoreError> {
+        match self.save_checkpoint(&mut job, step, value) {
+            // A job with too many checkpoints is woken all the same: it must not wait for ever.
+            Ok(()) | Err(WorkError::Invalid(_)) => {}
+            Err(WorkError::Store(error)) => return Err(error),
+            Err(other) => return Err(StoreError::Database(other.to_string())),
+        }
+        self.put(job);
+        Ok(())
+    }
+}
+
+/// The checkpoint of a signal that came: `{"signal": VALUE}`, the value's bytes as they are.
+fn received(value: &[u8]) -> Vec<u8> {
+    let value = if value.is_empty() { b"null" } else { value };
+    [b"{\"signal\":", value, b"}"].concat()
+}

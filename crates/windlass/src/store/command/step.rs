@@ -1,0 +1,160 @@
+//! What a running attempt writes beside its outcome: checkpoints, progress and log lines. Every write names job and fence;
+//! a stale one changes nothing (M5).
+
+use serde::{Deserialize, Serialize};
+
+use super::heartbeat::check_progress;
+use crate::clock::Timestamp;
+use crate::error::{Invalid, Problem, WorkError};
+use crate::job::{Fence, Job, JobId, Progress, WorkerId, check_text, cut};
+use crate::limits;
+use crate::store::caller::{Caller, Permission};
+use crate::store::config::encode;
+use crate::store::engine::{Facet, FacetKind, FacetQuery, FacetWrite};
+use crate::store::unit::Unit;
+
+/// The right to write for a job: who holds it, with which fence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hand {
+    /// Which job.
+    pub job: JobId,
+    /// The fence it was claimed with.
+    pub fence: Fence,
+    /// Who holds it; whoever holds the job if none, as with workers that name only job and fence.
+    pub worker: Option<WorkerId>,
+}
+
+/// A line of a job's log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// When it was written.
+    pub at: Timestamp,
+    /// In which attempt.
+    pub attempt: u32,
+    /// What it says.
+    pub text: String,
+}
+
+/// Something to write for a running job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Note {
+    /// A step's result, or progress state (M70, M73).
+    Checkpoint {
+        /// Its name.
+        step: String,
+        /// Its value, JSON.
+        value: Vec<u8>,
+    },
+    /// How far it is.
+    Progress(Progress),
+    /// Lines for its log.
+    Logs(Vec<String>),
+}
+
+/// Writes notes for a running job, all or none.
+pub(crate) fn note(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    hand: Hand,
+    notes: &[Note],
+) -> Result<(), WorkError> {
+    caller.must(Permission::Work)?;
+    for note in notes {
+        check(note, unit.env.options.payload_bytes_max)?;
+    }
+    let mut job = unit.in_hand(caller, hand)?;
+    for note in notes {
+        match note {
+            Note::Checkpoint { step, value } => unit.save_checkpoint(&mut job, step, value)?,
+            Note::Progress(progress) => job.details_mut().progress = Some(progress.clone()),
+            Note::Logs(lines) => unit.append_logs(&mut job, lines),
+        }
+    }
+    unit.put(job);
+    Ok(())
+}
+
+fn check(note: &Note, payload_bytes_max: usize) -> Result<(), Invalid> {
+    match note {
+        Note::Checkpoint { step, value } => {
+            check_step("step", step)?;
+            if value.len() > payload_bytes_max {
+                let problem = Problem::TooLong { length: value.len(), limit: payload_bytes_max };
+                return Err(Invalid::new("value", problem));
+            }
+            Ok(())
+        }
+        Note::Progress(progress) => check_progress("progress", progress),
+        Note::Logs(lines) if lines.len() > limits::LOG_LINES_PER_CALL_MAX => {
+            let problem = Problem::TooLong { length: lines.len(), limit: limits::LOG_LINES_PER_CALL_MAX };
+            Err(Invalid::new("logs", problem))
+        }
+        Note::Logs(_) => Ok(()),
+    }
+}
+
+/// Whether the name of a step or signal is within its limits.
+pub(crate) fn check_step(field: &str, name: &str) -> Result<(), Invalid> {
+    if name.is_empty() {
+        return Err(Invalid::new(field, Problem::Missing));
+    }
+    check_text(field, Some(name), limits::STEP_NAME_CHARS_MAX)
+}
+
+impl Unit<'_> {
+    /// The job this hand holds right now.
+    pub(crate) fn in_hand(&mut self, caller: &Caller, hand: Hand) -> Result<Job, WorkError> {
+        let Some(seq) = self.find(&[hand.job])?[0] else { return Err(WorkError::NoSuchJob(hand.job)) };
+        self.catch_up(seq)?;
+        let job = self.job(seq)?.filter(|job| caller.sees(&job.lane.tenant));
+        let Some(job) = job.cloned() else { return Err(WorkError::NoSuchJob(hand.job)) };
+        let worker = hand.worker.or(job.lease.map(|lease| lease.worker));
+        match worker {
+            Some(worker) if job.is_held_with(hand.fence) => {
+                self.worker_calls(caller, worker)?;
+                self.held(seq, worker, hand.fence)?.ok_or(WorkError::Stale(hand.job))
+            }
+            _ => Err(WorkError::Stale(hand.job)),
+        }
+    }
+
+    /// Keeps a checkpoint; the caller puts the job.
+    pub(crate) fn save_checkpoint(&mut self, job: &mut Job, step: &str, value: &[u8]) -> Result<(), WorkError> {
+        let query = FacetQuery { seq: job.seq, kind: FacetKind::Checkpoint, name: Some(step), above: None, limit: 1 };
+        let is_new = !job.has.checkpoints || self.db()?.facets(query)?.is_empty();
+        if is_new {
+            let limit = limits::CHECKPOINTS_MAX;
+            let details = job.details_mut();
+            if details.checkpoints >= limit as u64 {
+                return Err(Invalid::new("step", Problem::TooLong { length: limit + 1, limit }).into());
+            }
+            details.checkpoints += 1;
+            job.has.checkpoints = true;
+        }
+        self.write_facet(FacetWrite::Put(Facet {
+            seq: job.seq,
+            kind: FacetKind::Checkpoint,
+            name: step.to_owned(),
+            number: 0,
+            body: value.into(),
+        }));
+        Ok(())
+    }
+
+    /// Adds lines to a job's log, the oldest making room for the newest; the caller puts the job.
+    pub(crate) fn append_logs(&mut self, job: &mut Job, lines: &[String]) {
+        for line in lines {
+            let mut text = line.clone();
+            cut(&mut text, limits::LOG_LINE_BYTES_MAX);
+            let body = encode(&LogLine { at: self.now, attempt: job.attempt, text }).into();
+            let (seq, kind, name) = (job.seq, FacetKind::Log, String::new());
+            let details = job.details_mut();
+            details.log_lines += 1;
+            let number = details.log_lines;
+            self.write_facet(FacetWrite::Put(Facet { seq, kind, name: name.clone(), number, body }));
+            if let Some(oldest) = number.checked_sub(limits::LOG_LINES_MAX).filter(|oldest| *oldest > 0) {
+                self.write_facet(FacetWrite::Drop { seq, kind, name, number: oldest });
+            }
+        }
+    }
+}

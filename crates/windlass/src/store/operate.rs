@@ -1,0 +1,215 @@
+//! What operators and maintenance ask of a store: pauses, settings, bulk actions, lists, numbers, the audit trail.
+
+use std::sync::Arc;
+
+use tokio::sync::broadcast;
+
+use super::Store;
+use super::caller::{Caller, Permission};
+use super::command::bulk::{self, Bulk, BulkAct};
+use super::command::claim::Checkpoint;
+use super::command::hold::{self, Pause, Target};
+use super::command::settings::{self, Settings};
+use super::command::step::LogLine;
+use super::command::tick::{self, Pruned, Sealed, Ticked};
+use super::config::Config;
+use super::engine::{Place, RecordQuery};
+use super::filter::Filter;
+use super::query::explain::{self, Reason};
+use super::query::list::{self, ListRequest, Page};
+use super::query::side::{self, Attempt, Group, Neighbours};
+use super::query::snapshot;
+use super::query::stats::{self, Stats};
+use super::task::Kind;
+use super::verify::{self, Verdict};
+use super::view::View;
+use crate::audit::Record;
+use crate::clock::Timestamp;
+use crate::error::{ActError, StoreError};
+use crate::job::{JobId, QueueName, State};
+use crate::limits;
+
+impl Store {
+    /// Pauses something; says whether it was not paused before.
+    pub async fn pause(&self, caller: &Caller, target: Target, pause: Pause) -> Result<bool, ActError> {
+        let caller = caller.clone();
+        self.write("pause", Kind::Urgent, move |unit| hold::pause(unit, &caller, &target, &pause)).await
+    }
+
+    /// Lifts a pause; says whether there was one.
+    pub async fn resume(
+        &self,
+        caller: &Caller,
+        target: Target,
+        reason: Option<String>,
+    ) -> Result<bool, ActError> {
+        let caller = caller.clone();
+        let work = move |unit: &mut super::unit::Unit<'_>| hold::resume(unit, &caller, &target, reason.as_deref());
+        self.write("resume", Kind::Urgent, work).await
+    }
+
+    /// Puts settings in force; says whether they differ from those before.
+    pub async fn configure(&self, caller: &Caller, settings: Settings) -> Result<bool, ActError> {
+        let caller = caller.clone();
+        self.write("configure", Kind::Ordinary, move |unit| settings::configure(unit, &caller, &settings)).await
+    }
+
+    /// Settings, pauses and workers in force.
+    pub async fn config(&self) -> Result<Arc<Config>, StoreError> {
+        self.read("config", View::config).await
+    }
+
+    /// Does something to all jobs that fit, in bounded commits.
+    pub async fn bulk(&self, caller: &Caller, filter: &Filter, action: BulkAct) -> Result<Bulk, ActError> {
+        caller.must(Permission::ManageJob)?;
+        let filter = bulk::narrowed(caller, filter);
+        let Some(last) = self.read::<_, StoreError>("newest", list::newest).await? else {
+            return Ok(Bulk::default());
+        };
+        let (mut total, mut after) = (Bulk::default(), None);
+        loop {
+            let (caller, filter, action) = (caller.clone(), filter.clone(), action.clone());
+            let work = move |unit: &mut super::unit::Unit<'_>| {
+                bulk::round(unit, &caller, &filter, &action, after, last)
+            };
+            let round = self.write("bulk", Kind::Ordinary, work).await?;
+            total.matched += round.bulk.matched;
+            total.changed += round.bulk.changed;
+            match round.next {
+                Some(next) => after = Some(next),
+                None => return Ok(total),
+            }
+        }
+    }
+
+    /// How many jobs a bulk action would look at; changes nothing.
+    pub async fn bulk_dry_run(&self, caller: &Caller, filter: &Filter) -> Result<u64, ActError> {
+        caller.must(Permission::ManageJob)?;
+        let (caller, filter) = (caller.clone(), filter.clone());
+        Ok(self.read("dry_run", move |view| list::matching(view, &caller, &filter)).await.map_err(ActError::Store)?)
+    }
+
+    /// A page of jobs that exist for this caller.
+    pub async fn list(&self, caller: &Caller, request: ListRequest) -> Result<Page, StoreError> {
+        let caller = caller.clone();
+        self.read("list", move |view| list::list(view, &caller, &request)).await
+    }
+
+    /// Every reason why a job does not run; none if there is no such job (M102).
+    pub async fn explain(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Reason>>, StoreError> {
+        let caller = caller.clone();
+        self.read("explain", move |view| {
+            let Some(job) = snapshot::visible(view, &caller, id)? else { return Ok(None) };
+            explain::reasons(view, &job, explain::Depth::All).map(Some)
+        })
+        .await
+    }
+
+    /// A job's attempts, the running one last (M17).
+    pub async fn attempts(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Attempt>>, StoreError> {
+        let caller = caller.clone();
+        self.read("attempts", move |view| side::attempts(view, &caller, id)).await
+    }
+
+    /// A job's checkpoints, by name.
+    pub async fn checkpoints(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Checkpoint>>, StoreError> {
+        let caller = caller.clone();
+        self.read("checkpoints", move |view| side::checkpoints(view, &caller, id)).await
+    }
+
+    /// A job's log lines with a number above `after`.
+    pub async fn logs(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        after: u64,
+    ) -> Result<Option<Vec<(u64, LogLine)>>, StoreError> {
+        let caller = caller.clone();
+        self.read("logs", move |view| side::logs(view, &caller, id, after)).await
+    }
+
+    /// A job's result: none if there is no such job, `Some(None)` if it has none.
+    pub async fn result(&self, caller: &Caller, id: JobId) -> Result<Option<Option<Arc<[u8]>>>, StoreError> {
+        let caller = caller.clone();
+        self.read("result", move |view| side::result(view, &caller, id)).await
+    }
+
+    /// A job's groups of children, each child with its result, in input order (M64).
+    pub async fn groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
+        let caller = caller.clone();
+        self.read("groups", move |view| side::groups(view, &caller, id)).await
+    }
+
+    /// A job's neighbours in the dependency graph.
+    pub async fn neighbours(&self, caller: &Caller, id: JobId) -> Result<Option<Neighbours>, StoreError> {
+        let caller = caller.clone();
+        self.read("neighbours", move |view| side::neighbours(view, &caller, id)).await
+    }
+
+    /// Counts, rates and costs of everything this caller may see.
+    pub async fn stats(&self, caller: &Caller) -> Result<Stats, StoreError> {
+        let caller = caller.clone();
+        self.read("stats", move |view| stats::stats(view, &caller)).await
+    }
+
+    /// When the job that has waited longest in a queue became claimable.
+    pub async fn oldest_ready(&self, caller: &Caller, queue: QueueName) -> Result<Option<Timestamp>, StoreError> {
+        let caller = caller.clone();
+        self.read("oldest_ready", move |view| stats::oldest_ready(view, &caller, &queue)).await
+    }
+
+    /// Audit records, oldest first; a page of at most [`limits::PAGE_RECORDS_MAX`] (M92).
+    pub async fn audit(&self, caller: &Caller, query: RecordQuery) -> Result<Vec<Record>, StoreError> {
+        let mut query = RecordQuery { limit: query.limit.clamp(1, limits::PAGE_RECORDS_MAX), ..query };
+        if let Some(own) = &caller.tenant {
+            if query.tenant.as_ref().is_some_and(|wanted| wanted != own) {
+                return Ok(Vec::new());
+            }
+            query.tenant = Some(own.clone());
+        }
+        self.read("audit", move |view| view.db.records(&query)).await
+    }
+
+    /// Everything that happens from now on, as it is committed; kept records carry their number.
+    pub fn live_events(&self) -> broadcast::Receiver<Arc<Record>> {
+        self.env.feed.subscribe()
+    }
+
+    /// One bounded round of maintenance: promote, reap, expire, lift (M35).
+    pub async fn tick(&self) -> Result<Ticked, StoreError> {
+        self.write("tick", Kind::Ordinary, tick::tick).await
+    }
+
+    /// One bounded round of sealing the audit trail (M93).
+    pub async fn seal(&self) -> Result<Sealed, StoreError> {
+        self.write("seal", Kind::Ordinary, tick::seal).await
+    }
+
+    /// Removes jobs that ended longer ago than they are kept (M96); says how many.
+    pub async fn prune(&self) -> Result<usize, StoreError> {
+        let mut removed = 0;
+        for state in State::FINAL {
+            let mut after: Option<Place> = None;
+            loop {
+                let work = move |unit: &mut super::unit::Unit<'_>| tick::prune(unit, state, after);
+                let Pruned { jobs, next } = self.write("prune", Kind::Ordinary, work).await?;
+                removed += jobs;
+                match next {
+                    Some(next) => after = Some(next),
+                    None => break,
+                }
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Checks every invariant on what is stored and says what it found.
+    pub async fn verify(&self) -> Result<Vec<Verdict>, StoreError> {
+        self.read("verify", verify::verify).await
+    }
+
+    /// Checks the audit trail's chain; the text says where it is broken (M93).
+    pub async fn verify_audit(&self) -> Result<Verdict, StoreError> {
+        self.read("verify_audit", verify::audit_chain).await
+    }
+}

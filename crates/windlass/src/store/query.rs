@@ -1,0 +1,7 @@
+//! Questions to the store, each written once over a [`View`](super::view::View). None of them changes anything.
+
+pub mod explain;
+pub mod list;
+pub mod side;
+pub mod snapshot;
+pub mod stats;

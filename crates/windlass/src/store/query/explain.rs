@@ -1,0 +1,164 @@
+//! Why a job does not run: every reason at once, each with who and until when (M102).
+
+use serde_json::{Value, json};
+
+use crate::error::StoreError;
+use crate::job::{Job, State, Wait};
+use crate::store::command::claim::full_limits;
+use crate::store::config::{Config, Hold, Scope};
+use crate::store::engine::Side;
+use crate::store::filter::{Filter, Order, Scan};
+use crate::store::view::View;
+
+/// One reason why a job does not run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reason {
+    /// A stable word for programs.
+    pub code: &'static str,
+    /// A sentence for people.
+    pub message: String,
+    /// Everything known about it.
+    pub details: Value,
+}
+
+/// How many reasons are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// The first; nothing is looked up that it does not need.
+    First,
+    /// All of them.
+    All,
+}
+
+/// How many jobs are named in one reason.
+const NAMED_MAX: usize = 10;
+
+fn reason(code: &'static str, message: impl Into<String>, details: Value) -> Reason {
+    Reason { code, message: message.into(), details }
+}
+
+/// Why this job does not run now; empty for one that is final, running, or about to be claimed.
+pub(crate) fn reasons(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Vec<Reason>, StoreError> {
+    if job.state.is_final() || job.state == State::Running {
+        return Ok(Vec::new());
+    }
+    let mut found = own_reasons(view, job, depth)?;
+    if depth == Depth::First && !found.is_empty() {
+        return Ok(found);
+    }
+    let config = view.config()?;
+    let holds: Vec<Hold> = config.holds_on(&job.lane, view.now).cloned().collect();
+    found.extend(holds.iter().map(held_by));
+    if depth == Depth::First && !found.is_empty() {
+        return Ok(found);
+    }
+    if job.state == State::Scheduled {
+        found.extend(limit_reasons(view, &config, job)?);
+    }
+    if !config.workers.values().any(|worker| worker.takes(&job.lane) && !worker.is_lost && !worker.is_silent(view.now))
+    {
+        let lane = &job.lane;
+        let message = format!("no live worker takes {} from queue {}", lane.job_type, lane.queue);
+        let details = json!({"type": lane.job_type.as_str(), "queue": lane.queue.as_str()});
+        found.push(reason("no_worker", message, details));
+    }
+    Ok(found)
+}
+
+/// What lies in the job itself.
+fn own_reasons(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Vec<Reason>, StoreError> {
+    let mut found = Vec::new();
+    if let Some(suspension) = &job.details.suspension {
+        let until = suspension.expires_at.map_or(String::new(), |at| format!(" until {at}"));
+        let message = format!("suspended by {}{until}", suspension.by);
+        let since = job.details.suspended_at.map(|at| at.to_string());
+        let details = json!({"by": suspension.by, "since": since, "reason": suspension.reason,
+            "expires_at": suspension.expires_at.map(|at| at.to_string())});
+        found.push(reason("suspended", message, details));
+    }
+    if job.details.is_held {
+        found.push(reason("held", "held by its submitter: submit it to let it run", json!({})));
+    }
+    if let Some(wait) = &job.details.wait {
+        found.push(waiting_for(wait));
+    }
+    if job.has_unmet_dependencies() {
+        found.push(unmet_dependencies(view, job, depth)?);
+    }
+    let runs_at = job.next_run_at();
+    if runs_at > view.now {
+        let what = if job.retry_at.is_some() { "its retry" } else { "it" };
+        let message = format!("{what} is not due until {runs_at}");
+        found.push(reason("not_due", message, json!({"run_at": runs_at.to_string()})));
+    }
+    Ok(found)
+}
+
+fn waiting_for(wait: &Wait) -> Reason {
+    match wait {
+        Wait::Timer { until } => {
+            reason("waiting", format!("waits until {until}"), json!({"until": until.to_string()}))
+        }
+        Wait::Signal { name, until, .. } => {
+            let message = format!("waits for signal {name}");
+            reason("waiting", message, json!({"signal": name, "until": until.map(|at| at.to_string())}))
+        }
+        Wait::Children { group } => {
+            reason("waiting", "waits for its children", json!({"group": group}))
+        }
+    }
+}
+
+fn unmet_dependencies(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Reason, StoreError> {
+    let mut open = Vec::new();
+    if depth == Depth::All {
+        let edges = view.db.edges(&[job.seq], Side::Dependent)?;
+        let seqs: Vec<_> = edges.iter().map(|edge| edge.dependency).collect();
+        for dependency in view.db.load(&seqs)?.into_iter().flatten().filter(|job| !job.state.is_final()) {
+            if open.len() < NAMED_MAX {
+                open.push(json!({"id": dependency.id.to_string(), "state": dependency.state.as_str()}));
+            }
+        }
+    }
+    let count = job.after_unmet + u32::from(job.any_unmet);
+    let message = match count {
+        1 => "waits for another job".to_owned(),
+        count => format!("waits for {count} other jobs"),
+    };
+    Ok(reason("dependencies_unmet", message, json!({"unmet": count, "jobs": open})))
+}
+
+fn held_by(hold: &Hold) -> Reason {
+    let (code, what) = match &hold.scope {
+        Scope::Queue { queue, .. } => ("queue_paused", format!("queue {queue} is paused")),
+        Scope::Gate => ("gate_closed", "the gate is closed".to_owned()),
+        Scope::Tenant(tenant) => ("gate_closed", format!("the gate is closed for tenant {tenant}")),
+        Scope::Type { job_type, .. } => ("gate_closed", format!("the gate is closed for type {job_type}")),
+        Scope::Worker(worker) => ("queue_paused", format!("worker {worker} is paused")),
+    };
+    let until = hold.expires_at.map_or(String::new(), |at| format!(" until {at}"));
+    let message = format!("{what} by {} since {}{until}", hold.by, hold.since);
+    let details = json!({"by": hold.by, "since": hold.since.to_string(), "reason": hold.reason,
+        "expires_at": hold.expires_at.map(|at| at.to_string())});
+    reason(code, message, details)
+}
+
+/// Limits that are used up (M110).
+fn limit_reasons(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Vec<Reason>, StoreError> {
+    let mut found = Vec::new();
+    for (what, limit) in full_limits(config, view.db.counts()?, &job.lane) {
+        let message = format!("{what} runs {limit} jobs already, its limit");
+        found.push(reason("max_running", message, json!({"scope": what, "limit": limit})));
+    }
+    if let Some(key) = job.concurrency {
+        let filter = Filter { concurrency: Some(key), states: vec![State::Running], ..Filter::default() };
+        let scan = Scan { filter, order: Order::Oldest, after: None, limit: NAMED_MAX };
+        let holders = view.db.scan(&scan)?;
+        if holders.len() as u64 >= config.running_per_key(&job.lane) {
+            let ids: Vec<String> = holders.iter().map(|job| job.id.to_string()).collect();
+            let message = format!("its concurrency key is held by {}", ids.join(", "));
+            found.push(reason("concurrency_key_held", message, json!({"jobs": ids})));
+        }
+    }
+    Ok(found)
+}

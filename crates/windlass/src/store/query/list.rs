@@ -1,0 +1,106 @@
+//! Lists of jobs with cursors that stay right while jobs come and go.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::snapshot::{Snapshot, snapshots};
+use crate::clock::Timestamp;
+use crate::error::{Problem, StoreError};
+use crate::job::Seq;
+use crate::limits;
+use crate::store::caller::Caller;
+use crate::store::command::bulk::narrowed;
+use crate::store::engine::Place;
+use crate::store::filter::{Filter, Order, Scan};
+use crate::store::view::View;
+
+/// A place in a list, to go on from. Its text is for passing back, not for reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor(pub(crate) Place);
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}.{:x}.{:x}", self.0.rank, self.0.eligible_at.as_millis(), self.0.seq.0)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = Problem;
+
+    fn from_str(text: &str) -> Result<Cursor, Problem> {
+        let parse = || {
+            let mut parts = text.split('.');
+            let rank = u8::from_str_radix(parts.next()?, 16).ok()?;
+            let eligible_at = Timestamp::from_millis(i64::from_str_radix(parts.next()?, 16).ok()?);
+            let seq = Seq(i64::from_str_radix(parts.next()?, 16).ok()?);
+            parts.next().is_none().then_some(Cursor(Place { rank, eligible_at, seq }))
+        };
+        parse().ok_or_else(|| Problem::Unknown {
+            value: text.chars().take(64).collect(),
+            allowed: "the cursors that a list gave out",
+        })
+    }
+}
+
+/// Which page of which jobs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListRequest {
+    /// Which jobs.
+    pub filter: Filter,
+    /// In which order.
+    pub order: Order,
+    /// Where to go on.
+    pub cursor: Option<Cursor>,
+    /// How many at most.
+    pub limit: usize,
+}
+
+impl Default for ListRequest {
+    fn default() -> ListRequest {
+        ListRequest { filter: Filter::default(), order: Order::Newest, cursor: None, limit: 50 }
+    }
+}
+
+/// One page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// The jobs.
+    pub jobs: Vec<Snapshot>,
+    /// Where to go on; none after the last page.
+    pub next: Option<Cursor>,
+}
+
+/// A page of jobs that exist for this caller.
+pub(crate) fn list(view: &mut View<'_>, caller: &Caller, request: &ListRequest) -> Result<Page, StoreError> {
+    let limit = request.limit.clamp(1, limits::PAGE_JOBS_MAX);
+    // A submitter may look at all jobs of its tenant; only acting is for owners.
+    let mut filter = narrowed(caller, &request.filter);
+    filter.owner.clone_from(&request.filter.owner);
+    let after = request.cursor.map(|cursor| cursor.0);
+    let mut jobs = view.db.scan(&Scan { filter, order: request.order, after, limit: limit + 1 })?;
+    let has_more = jobs.len() > limit;
+    jobs.truncate(limit);
+    let next = jobs.last().filter(|_| has_more).map(|job| Cursor(Place::of(job)));
+    Ok(Page { jobs: snapshots(view, jobs)?, next })
+}
+
+/// How many jobs fit, without touching them.
+pub(crate) fn matching(view: &mut View<'_>, caller: &Caller, filter: &Filter) -> Result<u64, StoreError> {
+    let filter = narrowed(caller, filter);
+    let (mut after, mut count) = (None, 0);
+    loop {
+        let limit = limits::VERIFY_PAGE;
+        let page = view.db.scan(&Scan { filter: filter.clone(), order: Order::Oldest, after, limit })?;
+        count += page.len() as u64;
+        match page.last() {
+            Some(last) if page.len() == limit => after = Some(Place::of(last)),
+            _ => return Ok(count),
+        }
+    }
+}
+
+/// The last job submitted so far.
+pub(crate) fn newest(view: &mut View<'_>) -> Result<Option<Seq>, StoreError> {
+    let scan = Scan { filter: Filter::default(), order: Order::Newest, after: None, limit: 1 };
+    Ok(view.db.scan(&scan)?.first().map(|job| job.seq))
+}

@@ -1,0 +1,151 @@
+//! What hangs on a job: attempts, checkpoints, logs, result, children, its neighbours in the graph.
+
+use std::sync::Arc;
+
+use super::snapshot::visible;
+use crate::error::StoreError;
+use crate::job::{AttemptId, ChildGroup, Job, JobId, Need, Seq};
+use crate::limits;
+use crate::store::caller::Caller;
+use crate::store::command::advance::AttemptRecord;
+use crate::store::command::claim::Checkpoint;
+use crate::store::command::step::LogLine;
+use crate::store::config::parse;
+use crate::store::engine::{Facet, FacetKind, FacetQuery, Place, Side};
+use crate::store::filter::{Filter, Order, Scan};
+use crate::store::view::View;
+
+/// An attempt of a job (M17).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempt {
+    /// Its identity.
+    pub id: AttemptId,
+    /// What is known about it; none for the one that runs now.
+    pub record: Option<AttemptRecord>,
+}
+
+/// Everything of one kind that hangs on a job.
+fn facets(view: &mut View<'_>, seq: Seq, kind: FacetKind, above: Option<u64>) -> Result<Vec<Facet>, StoreError> {
+    // No kind has more entries than a job may have checkpoints or log lines.
+    let limit = limits::CHECKPOINTS_MAX.max(usize::try_from(limits::LOG_LINES_MAX).unwrap_or(usize::MAX)) + 1;
+    view.db.facets(FacetQuery { seq, kind, name: None, above, limit })
+}
+
+/// All attempts, the running one last.
+pub(crate) fn attempts(view: &mut View<'_>, caller: &Caller, id: JobId) -> Result<Option<Vec<Attempt>>, StoreError> {
+    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    let mut found = Vec::new();
+    for facet in facets(view, job.seq, FacetKind::Attempt, None)? {
+        let number = u32::try_from(facet.number).unwrap_or(u32::MAX);
+        found.push(Attempt { id: AttemptId { job: id, number }, record: Some(parse(&facet.body)?) });
+    }
+    if job.lease.is_some() {
+        found.push(Attempt { id: job.attempt_id(), record: None });
+    }
+    Ok(Some(found))
+}
+
+/// All checkpoints, by name.
+pub(crate) fn checkpoints(
+    view: &mut View<'_>,
+    caller: &Caller,
+    id: JobId,
+) -> Result<Option<Vec<Checkpoint>>, StoreError> {
+    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    let found = facets(view, job.seq, FacetKind::Checkpoint, None)?;
+    Ok(Some(found.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect()))
+}
+
+/// Log lines with a number above `after`, each with its number.
+pub(crate) fn logs(
+    view: &mut View<'_>,
+    caller: &Caller,
+    id: JobId,
+    after: u64,
+) -> Result<Option<Vec<(u64, LogLine)>>, StoreError> {
+    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    let mut found = Vec::new();
+    for facet in facets(view, job.seq, FacetKind::Log, Some(after))? {
+        found.push((facet.number, parse(&facet.body)?));
+    }
+    Ok(Some(found))
+}
+
+/// The result, if the job has one.
+pub(crate) fn result(view: &mut View<'_>, caller: &Caller, id: JobId) -> Result<Option<Option<Arc<[u8]>>>, StoreError> {
+    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    if !job.has.result {
+        return Ok(Some(None));
+    }
+    Ok(Some(facets(view, job.seq, FacetKind::Result, None)?.pop().map(|facet| facet.body)))
+}
+
+/// A group of children with its children in input order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// Its number within the parent.
+    pub number: u64,
+    /// How far it is.
+    pub group: ChildGroup,
+    /// The children, each with its result.
+    pub children: Vec<(Job, Option<Arc<[u8]>>)>,
+}
+
+/// All groups of children.
+pub(crate) fn groups(view: &mut View<'_>, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
+    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    let mut found = Vec::new();
+    for facet in facets(view, job.seq, FacetKind::Group, None)? {
+        found.push(Group { number: facet.number, group: parse(&facet.body)?, children: Vec::new() });
+    }
+    let mut after = None;
+    while !found.is_empty() {
+        let filter = Filter { parent: Some(id), ..Filter::default() };
+        let limit = limits::VERIFY_PAGE;
+        let page = view.db.scan(&Scan { filter, order: Order::Oldest, after, limit })?;
+        let Some(last) = page.last() else { break };
+        after = Some(Place::of(last));
+        for child in page {
+            let number = child.parent.map_or(0, |parent| parent.group);
+            let result = if child.has.result {
+                facets(view, child.seq, FacetKind::Result, None)?.pop().map(|facet| facet.body)
+            } else {
+                None
+            };
+            if let Some(group) = found.iter_mut().find(|group| group.number == number) {
+                group.children.push((child, result));
+            }
+        }
+    }
+    Ok(Some(found))
+}
+
+/// A job's neighbours in the dependency graph.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Neighbours {
+    /// What it waits for, or waited for.
+    pub dependencies: Vec<(Need, Job)>,
+    /// What waits for it, or waited.
+    pub dependents: Vec<(Need, Job)>,
+}
+
+/// Both sides of a job in the dependency graph, as far as they are still stored.
+pub(crate) fn neighbours(
+    view: &mut View<'_>,
+    caller: &Caller,
+    id: JobId,
+) -> Result<Option<Neighbours>, StoreError> {
+    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    let mut found = Neighbours::default();
+    for side in [Side::Dependent, Side::Dependency] {
+        for edge in view.db.edges(&[job.seq], side)? {
+            let other = if side == Side::Dependent { edge.dependency } else { edge.dependent };
+            let Some(other) = view.db.load(&[other])?.pop().flatten() else { continue };
+            match side {
+                Side::Dependent => found.dependencies.push((edge.need, other)),
+                Side::Dependency => found.dependents.push((edge.need, other)),
+            }
+        }
+    }
+    Ok(Some(found))
+}

@@ -1,0 +1,44 @@
+//! A job as shown to people: its record, what was submitted, and what it is waiting for.
+
+use super::explain::{self, Reason};
+use crate::error::StoreError;
+use crate::job::{Job, JobId, Seq, Spec};
+use crate::store::caller::Caller;
+use crate::store::view::View;
+
+/// A job as it was at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// Its record.
+    pub job: Job,
+    /// What was submitted.
+    pub spec: Spec,
+    /// The first reason why it does not run, while it is not final (M102).
+    pub why: Option<Reason>,
+}
+
+/// The job with this id, if it exists for this caller.
+pub(crate) fn get(view: &mut View<'_>, caller: &Caller, id: JobId) -> Result<Option<Snapshot>, StoreError> {
+    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    Ok(snapshots(view, vec![job])?.pop())
+}
+
+/// The record of the job with this id, if it exists for this caller.
+pub(crate) fn visible(view: &mut View<'_>, caller: &Caller, id: JobId) -> Result<Option<Job>, StoreError> {
+    let job = view.db.find(&[id])?.pop().flatten();
+    Ok(job.filter(|job| caller.sees(&job.lane.tenant)))
+}
+
+/// The same for many.
+pub(crate) fn snapshots(view: &mut View<'_>, jobs: Vec<Job>) -> Result<Vec<Snapshot>, StoreError> {
+    let seqs: Vec<Seq> = jobs.iter().map(|job| job.seq).collect();
+    let specs = view.db.specs(&seqs)?;
+    let mut found = Vec::with_capacity(jobs.len());
+    for (job, spec) in jobs.into_iter().zip(specs) {
+        let lost = || StoreError::Damaged(format!("job {} has lost what was submitted", job.id));
+        let spec = spec.ok_or_else(lost)?;
+        let why = explain::reasons(view, &job, explain::Depth::First)?.into_iter().next();
+        found.push(Snapshot { job, spec, why });
+    }
+    Ok(found)
+}

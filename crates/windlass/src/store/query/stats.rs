@@ -1,0 +1,120 @@
+//! Numbers for people: how many jobs are where, how fast they go, what they cost. Counts come from the counters that every
+//! commit keeps; no question here walks over jobs.
+
+use std::collections::BTreeMap;
+
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::job::{JobType, Lane, QueueName, Seq, State, Tenant};
+use crate::limits;
+use crate::store::caller::Caller;
+use crate::store::config::parse;
+use crate::store::engine::{DocumentKind, LaneCursor, Place};
+use crate::store::rates::{Minute, minute_of};
+use crate::store::view::View;
+
+/// Counts by state, all states named.
+pub type ByState = BTreeMap<State, u64>;
+
+/// Where jobs are and how fast they go, as far as a caller may see.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Stats {
+    /// In all.
+    pub states: ByState,
+    /// By queue.
+    pub queues: BTreeMap<QueueName, ByState>,
+    /// By type.
+    pub types: BTreeMap<JobType, ByState>,
+    /// By tenant.
+    pub tenants: BTreeMap<Tenant, ByState>,
+    /// Minute by minute for the last hour, by the minute's number since 1970.
+    pub minutes: BTreeMap<i64, Minute>,
+    /// Costs in cents, by tenant and type.
+    pub costs: BTreeMap<(Tenant, JobType), i64>,
+}
+
+/// Numbers about everything this caller may see.
+pub(crate) fn stats(view: &mut View<'_>, caller: &Caller) -> Result<Stats, StoreError> {
+    let mut stats = Stats::default();
+    for (lane, counts) in &view.db.counts()?.lanes {
+        if !caller.sees(&lane.tenant) {
+            continue;
+        }
+        for state in State::ALL {
+            let count = counts[state as usize];
+            *stats.states.entry(state).or_default() += count;
+            *stats.queues.entry(lane.queue.clone()).or_default().entry(state).or_default() += count;
+            *stats.types.entry(lane.job_type.clone()).or_default().entry(state).or_default() += count;
+            *stats.tenants.entry(lane.tenant.clone()).or_default().entry(state).or_default() += count;
+        }
+    }
+    stats.minutes = minutes(view, |lane| caller.sees(&lane.tenant))?;
+    for document in view.db.documents(DocumentKind::Cost)? {
+        if let Some((tenant, job_type)) = document.key.split_once(' ')
+            && let (Ok(tenant), Ok(job_type)) = (Tenant::new(tenant), JobType::new(job_type))
+            && caller.sees(&tenant)
+        {
+            stats.costs.insert((tenant, job_type), parse(&document.body)?);
+        }
+    }
+    Ok(stats)
+}
+
+/// Rates of the last hour over the lanes that fit.
+pub(crate) fn minutes(
+    view: &mut View<'_>,
+    fits: impl Fn(&Lane) -> bool,
+) -> Result<BTreeMap<i64, Minute>, StoreError> {
+    let oldest = minute_of(view.now) - limits::RATE_MINUTES_KEPT;
+    let mut found: BTreeMap<i64, Minute> = BTreeMap::new();
+    for document in view.db.documents(DocumentKind::Rate)? {
+        let mut words = document.key.split(' ');
+        let (Some(minute), Some(_node)) = (words.next().and_then(|word| word.parse().ok()), words.next()) else {
+            continue;
+        };
+        let names = (words.next(), words.next(), words.next());
+        let (Some(tenant), Some(queue), Some(job_type)) = names else { continue };
+        let (Ok(tenant), Ok(queue), Ok(job_type)) =
+            (Tenant::new(tenant), QueueName::new(queue), JobType::new(job_type))
+        else {
+            continue;
+        };
+        if minute > oldest && fits(&Lane { tenant, queue, job_type }) {
+            found.entry(minute).or_default().merge(&parse(&document.body)?);
+        }
+    }
+    Ok(found)
+}
+
+/// When the job that has waited longest in a queue became claimable.
+pub(crate) fn oldest_ready(
+    view: &mut View<'_>,
+    caller: &Caller,
+    queue: &QueueName,
+) -> Result<Option<Timestamp>, StoreError> {
+    let counts = view.db.counts()?;
+    let mut lanes: Vec<LaneCursor> = counts
+        .lanes
+        .iter()
+        .filter(|(lane, counts)| {
+            lane.queue == *queue && caller.sees(&lane.tenant) && counts[State::Scheduled as usize] > 0
+        })
+        .map(|(lane, _)| LaneCursor { lane: lane.clone(), after: None })
+        .collect();
+    let mut oldest: Option<Timestamp> = None;
+    // The first job of each priority is the oldest of that priority; there are 101 of them at most.
+    while !lanes.is_empty() {
+        let heads = view.db.ready(&lanes, 1)?;
+        lanes = lanes
+            .into_iter()
+            .zip(heads)
+            .filter_map(|(cursor, head)| {
+                let place = Place::of(head.first()?);
+                oldest = Some(oldest.map_or(place.eligible_at, |oldest| oldest.min(place.eligible_at)));
+                let end = Place { rank: place.rank, eligible_at: Timestamp::MAX, seq: Seq(i64::MAX) };
+                Some(LaneCursor { after: Some(end), ..cursor })
+            })
+            .collect();
+    }
+    Ok(oldest)
+}

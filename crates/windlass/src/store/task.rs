@@ -1,0 +1,113 @@
+//! Commands and queries on their way through an engine: typed on the outside, boxed inside, answered once.
+
+use tokio::sync::oneshot;
+
+use super::engine::{ReadTask, WriteTask};
+use super::unit::Unit;
+use super::view::View;
+use crate::error::StoreError;
+
+/// What a task is like, for the engine that queues it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Adds jobs: refused when the disk is full.
+    Submission,
+    /// Must not wait behind bulk work.
+    Urgent,
+    /// Anything else.
+    Ordinary,
+}
+
+/// A command on its way to a commit.
+pub(crate) struct Command<F, T, E> {
+    work: F,
+    kind: Kind,
+    result: Option<Result<T, E>>,
+    reply: oneshot::Sender<Result<T, E>>,
+}
+
+impl<F, T, E> Command<F, T, E>
+where
+    F: FnMut(&mut Unit<'_>) -> Result<T, E> + Send + 'static,
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    /// The command, and where its answer will arrive.
+    pub(crate) fn new(kind: Kind, work: F) -> (Box<dyn WriteTask>, oneshot::Receiver<Result<T, E>>) {
+        let (reply, answer) = oneshot::channel();
+        (Box::new(Command { work, kind, result: None, reply }), answer)
+    }
+}
+
+impl<F, T, E> WriteTask for Command<F, T, E>
+where
+    F: FnMut(&mut Unit<'_>) -> Result<T, E> + Send + 'static,
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    fn run(&mut self, unit: &mut Unit<'_>) {
+        unit.begin();
+        let result = (self.work)(unit);
+        if result.is_err() {
+            unit.undo();
+        }
+        self.result = Some(result);
+    }
+
+    fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
+        let answer = match outcome {
+            Ok(()) => self.result.unwrap_or_else(|| Err(StoreError::Database("was not run".into()).into())),
+            // A refusal stands by itself; only what would have been committed is lost with the commit.
+            Err(error) => Err(error.into()),
+        };
+        // The caller may have gone; what was committed stays committed.
+        let _ = self.reply.send(answer);
+    }
+
+    fn adds_jobs(&self) -> bool {
+        self.kind == Kind::Submission
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.kind == Kind::Urgent
+    }
+}
+
+/// A query on its way to a snapshot.
+pub(crate) struct Query<F, T, E> {
+    work: F,
+    result: Option<Result<T, E>>,
+    reply: oneshot::Sender<Result<T, E>>,
+}
+
+impl<F, T, E> Query<F, T, E>
+where
+    F: FnMut(&mut View<'_>) -> Result<T, E> + Send + 'static,
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    /// The query, and where its answer will arrive.
+    pub(crate) fn new(work: F) -> (Box<dyn ReadTask>, oneshot::Receiver<Result<T, E>>) {
+        let (reply, answer) = oneshot::channel();
+        (Box::new(Query { work, result: None, reply }), answer)
+    }
+}
+
+impl<F, T, E> ReadTask for Query<F, T, E>
+where
+    F: FnMut(&mut View<'_>) -> Result<T, E> + Send + 'static,
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    fn run(&mut self, view: &mut View<'_>) {
+        self.result = Some((self.work)(view));
+    }
+
+    fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
+        let answer = match outcome {
+            Ok(()) => self.result.unwrap_or_else(|| Err(StoreError::Database("was not run".into()).into())),
+            Err(error) => Err(error.into()),
+        };
+        let _ = self.reply.send(answer);
+    }
+}

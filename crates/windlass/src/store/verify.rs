@@ -1,0 +1,143 @@
+//! Proof that what is stored is sound: the invariants of the model, checked on the user's own data, on a live store, in one
+//! snapshot. It only reads, and reports each invariant with how much it looked at and what it found.
+
+mod audit;
+mod graph;
+mod life;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) use audit::audit_chain;
+
+use crate::error::StoreError;
+use crate::job::{Job, Lane, Seq, Spec, State};
+use crate::limits;
+use crate::store::command::advance::AttemptRecord;
+use crate::store::config::parse;
+use crate::store::engine::{FacetKind, FacetQuery, Place};
+use crate::store::filter::{Filter, Order, Scan};
+use crate::store::view::View;
+
+/// How many findings of one invariant are told in words; all are counted.
+const TOLD_MAX: usize = 20;
+
+/// What checking one invariant came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// The invariant's number.
+    pub code: &'static str,
+    /// The promise, in a sentence.
+    pub promise: &'static str,
+    /// How many things were looked at.
+    pub checked: u64,
+    /// How many of them break the promise.
+    pub broken: u64,
+    /// The first of those, in words.
+    pub findings: Vec<String>,
+}
+
+impl Verdict {
+    fn new(code: &'static str, promise: &'static str) -> Verdict {
+        Verdict { code, promise, checked: 0, broken: 0, findings: Vec::new() }
+    }
+
+    /// Whether the promise holds.
+    pub fn holds(&self) -> bool {
+        self.broken == 0
+    }
+
+    /// Counts one look, and what it found.
+    fn look(&mut self, finding: Option<String>) {
+        self.checked += 1;
+        if let Some(finding) = finding {
+            self.broken += 1;
+            if self.findings.len() < TOLD_MAX {
+                self.findings.push(finding);
+            }
+        }
+    }
+}
+
+/// A job with what hangs on it, as the checks see it.
+pub(crate) struct Facts {
+    pub(crate) job: Job,
+    pub(crate) spec: Spec,
+    pub(crate) attempts: Vec<(u64, AttemptRecord)>,
+    pub(crate) checkpoints: u64,
+}
+
+/// Checks every invariant that can be seen in stored data.
+pub(crate) fn verify(view: &mut View<'_>) -> Result<Vec<Verdict>, StoreError> {
+    let mut life = life::verdicts();
+    let mut graph = graph::Graph::default();
+    let mut recount: BTreeMap<(Arc<Lane>, State), u64> = BTreeMap::new();
+    let mut jobs = 0;
+    let mut after = None;
+    loop {
+        let limit = limits::VERIFY_PAGE;
+        let scan = Scan { filter: Filter::default(), order: Order::Oldest, after, limit };
+        let page = view.db.scan(&scan)?;
+        let Some(last) = page.last() else { break };
+        after = Some(Place::of(last));
+        for facts in facts(view, page)? {
+            jobs += 1;
+            *recount.entry((facts.job.lane.clone(), facts.job.state)).or_default() += 1;
+            life::check(&mut life, &facts, view.now);
+            graph.check(view, &facts)?;
+        }
+    }
+    let mut verdicts = life;
+    verdicts.extend(graph.verdicts());
+    verdicts.push(counters(view, &recount, jobs)?);
+    verdicts.extend(audit::records(view)?);
+    verdicts.push(audit_chain(view)?);
+    Ok(verdicts)
+}
+
+fn facts(view: &mut View<'_>, page: Vec<Job>) -> Result<Vec<Facts>, StoreError> {
+    let seqs: Vec<Seq> = page.iter().map(|job| job.seq).collect();
+    let specs = view.db.specs(&seqs)?;
+    let mut found = Vec::with_capacity(page.len());
+    for (job, spec) in page.into_iter().zip(specs) {
+        let lost = || StoreError::Damaged(format!("job {} has lost what was submitted", job.id));
+        let spec = spec.ok_or_else(lost)?;
+        let mut attempts = Vec::new();
+        let limit = usize::try_from(job.attempt).unwrap_or(usize::MAX).saturating_add(1);
+        let query = FacetQuery { seq: job.seq, kind: FacetKind::Attempt, name: None, above: None, limit };
+        if job.attempt > 0 {
+            for facet in view.db.facets(query)? {
+                attempts.push((facet.number, parse(&facet.body)?));
+            }
+        }
+        let limit = limits::CHECKPOINTS_MAX + 1;
+        let checkpoints = match job.has.checkpoints {
+            true => view.db.facets(FacetQuery { kind: FacetKind::Checkpoint, limit, ..query })?.len() as u64,
+            false => 0,
+        };
+        found.push(Facts { job, spec, attempts, checkpoints });
+    }
+    Ok(found)
+}
+
+/// I23: the counters are what counting comes to.
+fn counters(
+    view: &mut View<'_>,
+    recount: &BTreeMap<(Arc<Lane>, State), u64>,
+    jobs: u64,
+) -> Result<Verdict, StoreError> {
+    let mut verdict = Verdict::new("I23", "counters by lane and state equal a recount of all jobs");
+    let counts = view.db.counts()?;
+    for (lane, counted) in &counts.lanes {
+        for state in State::ALL {
+            let found = recount.get(&(lane.clone(), state)).copied().unwrap_or(0);
+            let kept = counted[state as usize];
+            verdict.look((kept != found).then(|| {
+                format!("{} {} {} {state}: counter {kept}, jobs {found}", lane.tenant, lane.queue, lane.job_type)
+            }));
+        }
+    }
+    let kept: u64 = counts.lanes.values().flatten().sum();
+    verdict.look((kept != jobs).then(|| format!("counters say {kept} jobs in all, there are {jobs}")));
+    Ok(verdict)
+}

@@ -1,0 +1,159 @@
+//! Invariants between jobs: dependencies, child groups, keys, tenants.
+
+use super::{Facts, Verdict};
+use crate::error::StoreError;
+use crate::job::{ChildGroup, Job, Lane, Need, State, Wait};
+use crate::limits;
+use crate::store::config::parse;
+use crate::store::engine::{FacetKind, FacetQuery, Key, KeyKind, Place, Side};
+use crate::store::filter::{Filter, Order, Scan};
+use crate::store::view::View;
+
+pub(super) struct Graph {
+    keys: Verdict,
+    dependencies: Verdict,
+    groups: Verdict,
+    tenants: Verdict,
+    blocked: Verdict,
+}
+
+impl Default for Graph {
+    fn default() -> Graph {
+        Graph {
+            keys: Verdict::new("I14", "a key in force belongs to the one job that has it"),
+            dependencies: Verdict::new("I15", "open dependencies equal a recount, depths grow, limits are kept"),
+            groups: Verdict::new("I16", "open children equal a recount, and a decided group waits for nobody"),
+            tenants: Verdict::new("I20", "no edge and no parent crosses tenants"),
+            blocked: Verdict::new("M110", "a job set aside for its key waits for one that has it or is next"),
+        }
+    }
+}
+
+impl Graph {
+    pub(super) fn verdicts(self) -> Vec<Verdict> {
+        vec![self.keys, self.dependencies, self.groups, self.tenants, self.blocked]
+    }
+
+    pub(super) fn check(&mut self, view: &mut View<'_>, facts: &Facts) -> Result<(), StoreError> {
+        let job = &facts.job;
+        let say = |finding: String| format!("job {}: {finding}", job.id);
+        if facts.spec.unique_key.is_some() && !job.state.is_final() {
+            self.keys.look(unique_key(view, facts)?.map(say));
+        }
+        if facts.spec.idempotency_key.is_some() {
+            self.keys.look(idempotency_key(view, facts)?.map(say));
+        }
+        if !facts.spec.after.is_empty() || !facts.spec.after_any.is_empty() {
+            self.check_dependencies(view, job)?;
+        }
+        if job.has.children {
+            self.check_groups(view, job)?;
+        }
+        if let Some(parent) = job.parent
+            && let Some(found) = view.db.load(&[parent.seq])?.pop().flatten()
+        {
+            let crosses = found.lane.tenant != job.lane.tenant || found.id != parent.id;
+            self.tenants.look(crosses.then(|| say(format!("its parent is {}", found.id))));
+        }
+        if job.is_blocked {
+            self.blocked.look(set_aside_for_nobody(view, job)?.map(say));
+        }
+        Ok(())
+    }
+
+    fn check_dependencies(&mut self, view: &mut View<'_>, job: &Job) -> Result<(), StoreError> {
+        let edges = view.db.edges(&[job.seq], Side::Dependent)?;
+        let seqs: Vec<_> = edges.iter().map(|edge| edge.dependency).collect();
+        let (mut after_open, mut any_ended, mut has_any) = (0, false, false);
+        for (edge, dependency) in edges.iter().zip(view.db.load(&seqs)?) {
+            // One that was pruned or deleted had ended, and was counted when it did.
+            let Some(dependency) = dependency else {
+                any_ended |= edge.need == Need::AfterAny;
+                continue;
+            };
+            let crosses = dependency.lane.tenant != job.lane.tenant;
+            self.tenants.look(crosses.then(|| format!("job {}: waits for {}", job.id, dependency.id)));
+            has_any |= edge.need == Need::AfterAny;
+            after_open += u32::from(edge.need == Need::After && dependency.state != State::Completed);
+            any_ended |= edge.need == Need::AfterAny && dependency.state.is_final();
+            if dependency.depth >= job.depth {
+                let finding = format!("job {}: is not deeper than {}, which it waits for", job.id, dependency.id);
+                self.dependencies.look(Some(finding));
+            }
+        }
+        let is_live = !job.state.is_final();
+        let any_open = has_any && !any_ended;
+        let differs = is_live && (after_open != job.after_unmet || (any_open && !job.any_unmet));
+        let too_many = edges.len() > limits::DEPENDENCIES_MAX || job.depth > limits::DEPENDENCY_DEPTH_MAX;
+        self.dependencies.look((differs || too_many).then(|| {
+            format!(
+                "job {}: says {} open and any {}, found {after_open} and {any_open}",
+                job.id, job.after_unmet, job.any_unmet
+            )
+        }));
+        Ok(())
+    }
+
+    fn check_groups(&mut self, view: &mut View<'_>, job: &Job) -> Result<(), StoreError> {
+        let limit = usize::try_from(limits::CHILD_GROUPS_MAX).unwrap_or(usize::MAX);
+        let query = FacetQuery { seq: job.seq, kind: FacetKind::Group, name: None, above: None, limit };
+        for facet in view.db.facets(query)? {
+            let group: ChildGroup = parse(&facet.body)?;
+            let (open, stored) = count_children(view, job, facet.number)?;
+            let is_stuck =
+                group.decided.is_some() && job.details.wait == Some(Wait::Children { group: facet.number });
+            let differs = open != group.open || stored > group.total;
+            self.groups.look((differs || is_stuck).then(|| {
+                format!("job {}: group {} says {} open, found {open}", job.id, facet.number, group.open)
+            }));
+        }
+        Ok(())
+    }
+}
+
+fn count_children(view: &mut View<'_>, parent: &Job, group: u64) -> Result<(u32, u32), StoreError> {
+    let (mut open, mut stored, mut after) = (0, 0, None);
+    loop {
+        let filter = Filter { parent: Some(parent.id), ..Filter::default() };
+        let scan = Scan { filter, order: Order::Oldest, after, limit: limits::VERIFY_PAGE };
+        let page = view.db.scan(&scan)?;
+        let Some(last) = page.last() else { return Ok((open, stored)) };
+        after = Some(Place::of(last));
+        for child in page.iter().filter(|child| child.parent.is_some_and(|found| found.group == group)) {
+            open += u32::from(!child.state.is_final());
+            stored += 1;
+        }
+    }
+}
+
+fn key(kind: KeyKind, lane: &Lane, text: &str) -> Key {
+    Key { kind, tenant: lane.tenant.clone(), job_type: lane.job_type.clone(), text: text.to_owned() }
+}
+
+fn unique_key(view: &mut View<'_>, facts: &Facts) -> Result<Option<String>, StoreError> {
+    let text = facts.spec.unique_key.as_deref().unwrap_or_default();
+    let holder = view.db.keyed(&[key(KeyKind::Unique, &facts.job.lane, text)])?.pop().flatten();
+    let is_held = holder.is_some_and(|holder| holder.seq == facts.job.seq);
+    Ok((!is_held).then(|| format!("does not hold its unique key, {holder:?} does")))
+}
+
+fn idempotency_key(view: &mut View<'_>, facts: &Facts) -> Result<Option<String>, StoreError> {
+    let text = facts.spec.idempotency_key.as_deref().unwrap_or_default();
+    let holder = view.db.keyed(&[key(KeyKind::Idempotency, &facts.job.lane, text)])?.pop().flatten();
+    // A later job may have the key, once the window was over; an earlier one never.
+    let is_sound = holder.is_some_and(|holder| holder.seq >= facts.job.seq);
+    Ok((!is_sound).then(|| format!("its idempotency key is held by {holder:?}")))
+}
+
+fn set_aside_for_nobody(view: &mut View<'_>, job: &Job) -> Result<Option<String>, StoreError> {
+    let Some(key) = job.concurrency else { return Ok(Some("is set aside without a key".into())) };
+    for (states, is_blocked) in [(State::Running, None), (State::Scheduled, Some(false))] {
+        let filter =
+            Filter { concurrency: Some(key), states: vec![states], is_blocked, ..Filter::default() };
+        let scan = Scan { filter, order: Order::Oldest, after: None, limit: 1 };
+        if !view.db.scan(&scan)?.is_empty() {
+            return Ok(None);
+        }
+    }
+    Ok(Some("is set aside for a key that nobody has".into()))
+}

@@ -1,0 +1,121 @@
+//! Invariants of a single job: its record, its attempts and its clock agree with each other.
+
+use std::time::Duration;
+
+use super::{Facts, Verdict};
+use crate::clock::Timestamp;
+use crate::job::{AttemptOutcome, Category, Job, State, acts_at};
+use crate::limits;
+
+/// How late maintenance may be before a job that time should have moved counts as broken.
+const SWEEP: Duration = Duration::from_secs(60);
+
+type Check = fn(&Facts, Timestamp) -> Option<String>;
+
+const CHECKS: &[(&str, &str, Check)] = &[
+    ("I1", "every job still has what was submitted, byte for byte", whole),
+    ("I4", "a final job has ended, and only a final one has", finality),
+    ("I5", "a job has a lease exactly while it runs", lease),
+    ("I6", "at most one attempt completed, and only of a completed job", single_completion),
+    ("I7", "attempts are numbered without gaps and within their budget", attempts),
+    ("I10", "a suspended job says by whom, and is not leased", suspension),
+    ("I12", "no attempt started before the job's time", not_early),
+    ("I13", "a backoff is within its policy's bounds", backoff),
+    ("I15a", "no job runs before its dependencies are met", no_early_run),
+    ("I22", "checkpoints are as many as the job says", checkpoints),
+    ("I24", "no live job is older than its lifetime", lifetime),
+];
+
+pub(super) fn verdicts() -> Vec<Verdict> {
+    CHECKS.iter().map(|(code, promise, _)| Verdict::new(code, promise)).collect()
+}
+
+pub(super) fn check(verdicts: &mut [Verdict], facts: &Facts, now: Timestamp) {
+    for (verdict, (_, _, check)) in verdicts.iter_mut().zip(CHECKS) {
+        verdict.look(check(facts, now).map(|finding| format!("job {}: {finding}", facts.job.id)));
+    }
+}
+
+/// The engine compares every row with its checksum as it reads it; what is left is what no checksum covers.
+fn whole(facts: &Facts, _: Timestamp) -> Option<String> {
+    let missing = facts.job.has.unique_key != facts.spec.unique_key.is_some();
+    missing.then(|| "its unique key and its record disagree".to_owned())
+}
+
+fn finality(facts: &Facts, _: Timestamp) -> Option<String> {
+    let Job { state, completed_at, .. } = &facts.job;
+    (state.is_final() != completed_at.is_some()).then(|| format!("is {state} with end {completed_at:?}"))
+}
+
+fn lease(facts: &Facts, _: Timestamp) -> Option<String> {
+    let Job { state, lease, .. } = &facts.job;
+    ((*state == State::Running) != lease.is_some()).then(|| format!("is {state} with lease {lease:?}"))
+}
+
+fn single_completion(facts: &Facts, _: Timestamp) -> Option<String> {
+    let completed =
+        facts.attempts.iter().filter(|(_, attempt)| attempt.outcome == AttemptOutcome::Completed).count();
+    let expected = usize::from(facts.job.state == State::Completed);
+    (completed != expected).then(|| format!("is {} with {completed} completed attempts", facts.job.state))
+}
+
+fn attempts(facts: &Facts, _: Timestamp) -> Option<String> {
+    let job = &facts.job;
+    let ended = u64::from(job.attempt) - u64::from(job.lease.is_some()).min(u64::from(job.attempt));
+    let numbers: Vec<u64> = facts.attempts.iter().map(|(number, _)| *number).collect();
+    if numbers != (1..=ended).collect::<Vec<u64>>() {
+        return Some(format!("has started {} times but keeps attempts {numbers:?}", job.attempt));
+    }
+    if u64::from(job.attempt) > job.fence.0 {
+        return Some(format!("has started {} times with fence {}", job.attempt, job.fence.0));
+    }
+    let budget = job.policy.retry.max_attempts;
+    (job.failures > budget).then(|| format!("has failed {} times of {budget}", job.failures))
+}
+
+fn suspension(facts: &Facts, _: Timestamp) -> Option<String> {
+    let Job { state, details, .. } = &facts.job;
+    let is_suspended = *state == State::Suspended;
+    (is_suspended != details.suspension.is_some()).then(|| format!("is {state} with {:?}", details.suspension))
+}
+
+fn not_early(facts: &Facts, _: Timestamp) -> Option<String> {
+    let early = facts.attempts.iter().find(|(_, attempt)| attempt.started_at < facts.job.run_at);
+    early.map(|(number, attempt)| {
+        format!("attempt {number} started {} before {}", attempt.started_at, facts.job.run_at)
+    })
+}
+
+fn backoff(facts: &Facts, _: Timestamp) -> Option<String> {
+    let job = &facts.job;
+    let (State::Retrying, Some(retry_at), Some(error)) = (job.state, job.retry_at, &job.details.error) else {
+        return None;
+    };
+    let was_released =
+        facts.attempts.last().is_some_and(|(_, attempt)| attempt.outcome == AttemptOutcome::Released);
+    if was_released || error.retry_after.is_some() || error.category == Category::Cancelled {
+        return None;
+    }
+    let policy = &job.policy.retry;
+    let (low, high) = (policy.delay(job.failures, 0.0), policy.delay(job.failures, 1.0));
+    let delay = retry_at.since(error.at);
+    let slack = Duration::from_millis(1);
+    let is_inside = (low.saturating_sub(slack)..=high + slack).contains(&delay) || retry_at == job.expires_at;
+    (!is_inside).then(|| format!("waits {delay:?}, its policy says {low:?} to {high:?}"))
+}
+
+fn no_early_run(facts: &Facts, _: Timestamp) -> Option<String> {
+    let job = &facts.job;
+    let has_run = matches!(job.state, State::Scheduled | State::Running | State::Completed | State::Waiting);
+    (has_run && job.has_unmet_dependencies()).then(|| format!("is {} with open dependencies", job.state))
+}
+
+fn checkpoints(facts: &Facts, _: Timestamp) -> Option<String> {
+    let (kept, said) = (facts.checkpoints, facts.job.details.checkpoints);
+    (kept != said || said > limits::CHECKPOINTS_MAX as u64).then(|| format!("says {said}, keeps {kept}"))
+}
+
+fn lifetime(facts: &Facts, now: Timestamp) -> Option<String> {
+    let late = acts_at(&facts.job).filter(|at| at.plus(SWEEP) < now)?;
+    Some(format!("should have been moved at {late}; does maintenance run?"))
+}

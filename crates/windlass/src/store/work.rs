@@ -1,0 +1,89 @@
+//! What workers ask of a store: register, claim, beat, note, spawn, finish, leave.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Store;
+use super::caller::Caller;
+use super::command::children::{self, NewGroup, Spawned};
+use super::command::claim::{self, ClaimAnswer, ClaimRequest};
+use super::command::finish::{self, Finish, Report};
+use super::command::heartbeat::{self, Beat, Pulse};
+use super::command::step::{self, Hand, Note};
+use super::command::worker::{self, NewWorker};
+use super::config::Worker;
+use super::task::Kind;
+use crate::error::WorkError;
+use crate::job::WorkerId;
+use crate::limits;
+
+impl Store {
+    /// Registers a worker under a new identity.
+    pub async fn register(&self, caller: &Caller, new: NewWorker) -> Result<Worker, WorkError> {
+        let caller = caller.clone();
+        self.write("register", Kind::Ordinary, move |unit| worker::register(unit, &caller, &new)).await
+    }
+
+    /// A worker leaves; its jobs go back without being counted as failed. Says how many.
+    pub async fn deregister(&self, caller: &Caller, worker: WorkerId) -> Result<usize, WorkError> {
+        let caller = caller.clone();
+        self.write("deregister", Kind::Ordinary, move |unit| worker::deregister(unit, &caller, worker)).await
+    }
+
+    /// Claims jobs; if there are none, waits for some for up to `wait`, woken as soon as there may be.
+    pub async fn claim(
+        &self,
+        caller: &Caller,
+        request: &ClaimRequest,
+        wait: Duration,
+    ) -> Result<ClaimAnswer, WorkError> {
+        let deadline = Instant::now() + wait.min(limits::CLAIM_WAIT_MAX);
+        loop {
+            // Listening starts before looking: work that arrives in between is not missed.
+            let mut work = self.env.wakeups.work();
+            let (caller, request) = (caller.clone(), request.clone());
+            let answer =
+                self.write("claim", Kind::Ordinary, move |unit| claim::claim(unit, &caller, &request)).await?;
+            if !answer.jobs.is_empty() || Instant::now() >= deadline {
+                return Ok(answer);
+            }
+            let backstop = deadline.min(Instant::now() + limits::BACKSTOP_EVERY);
+            let _news_or_over = tokio::time::timeout_at(backstop, work.news()).await;
+        }
+    }
+
+    /// Takes signs of life and says what to do about each job.
+    pub async fn heartbeat(
+        &self,
+        caller: &Caller,
+        worker: WorkerId,
+        beats: Vec<Beat>,
+    ) -> Result<Pulse, WorkError> {
+        let caller = caller.clone();
+        self.write("heartbeat", Kind::Urgent, move |unit| heartbeat::heartbeat(unit, &caller, worker, &beats)).await
+    }
+
+    /// Takes reports of how attempts ended; the answers are in their order.
+    pub async fn finish(
+        &self,
+        caller: &Caller,
+        worker: WorkerId,
+        reports: Vec<Report>,
+    ) -> Result<Vec<Finish>, WorkError> {
+        let caller = caller.clone();
+        self.write("finish", Kind::Ordinary, move |unit| finish::finish(unit, &caller, worker, &reports)).await
+    }
+
+    /// Writes checkpoints, progress or log lines for a running job, all or none.
+    pub async fn note(&self, caller: &Caller, hand: Hand, notes: Vec<Note>) -> Result<(), WorkError> {
+        let caller = caller.clone();
+        self.write("note", Kind::Ordinary, move |unit| step::note(unit, &caller, hand, &notes)).await
+    }
+
+    /// Spawns children of a running job and parks it until their group is decided (M64).
+    pub async fn spawn(&self, caller: &Caller, hand: Hand, group: NewGroup) -> Result<Spawned, WorkError> {
+        let caller = caller.clone();
+        self.write("spawn", Kind::Submission, move |unit| children::spawn(unit, &caller, hand, &group)).await
+    }
+}
