@@ -6,6 +6,7 @@ pub mod feed;
 pub mod filter;
 pub mod group;
 pub mod memo;
+pub mod memory;
 pub mod rates;
 pub mod unit;
 pub mod view;
