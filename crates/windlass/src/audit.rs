@@ -1,6 +1,9 @@
 //! The audit trail as data: the closed list of events, the record, the levels, and the hash chain that makes any edit
 //! show (M92, M93). Writing and reading records is the store's work.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -174,7 +177,8 @@ impl Record {
         self.alias.as_deref().unwrap_or(self.event.as_str())
     }
 
-    /// The record as the chain sees it: every field with its length before it, so that no two records look alike.
+    /// The record as the chain sees it: every field with its length before it, and of texts that may be missing whether
+    /// they are there, so that no two records look alike.
     fn canonical(&self, into: &mut Sha256) {
         let mut field = |bytes: &[u8]| {
             into.update(u64::try_from(bytes.len()).expect("a length fits 64 bits").to_be_bytes());
@@ -182,12 +186,14 @@ impl Record {
         };
         field(&self.seq.to_be_bytes());
         field(self.event.as_str().as_bytes());
+        field(&[u8::from(self.alias.is_some())]);
         field(self.alias.as_deref().unwrap_or_default().as_bytes());
         field(&self.at.as_millis().to_be_bytes());
         field(self.actor_type.as_bytes());
         field(self.actor_id.as_bytes());
         field(self.tenant.as_str().as_bytes());
         field(self.job.as_ref().map_or(&[][..], |job| &job.as_bytes()[..]));
+        field(&[u8::from(self.trace_id.is_some())]);
         field(self.trace_id.as_deref().unwrap_or_default().as_bytes());
         field(self.context.as_bytes());
     }

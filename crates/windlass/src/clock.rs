@@ -1,6 +1,9 @@
 //! Time: the only module that reads a clock. Everything else is handed a [`Timestamp`].
 //! It knows nothing of time zones; schedules have their own module for that.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -8,16 +11,29 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// A moment, in whole milliseconds since 1970-01-01 UTC, always between then and the end of the year 9999.
+/// A moment, in whole milliseconds since 1970-01-01 UTC, always between then and the last days of the year 9999.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(from = "i64", into = "i64")]
 pub struct Timestamp(i64);
+
+// What is read from elsewhere is moved into the range like anything else, or arithmetic could overflow.
+impl From<i64> for Timestamp {
+    fn from(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+}
+
+impl From<Timestamp> for i64 {
+    fn from(timestamp: Timestamp) -> i64 {
+        timestamp.0
+    }
+}
 
 impl Timestamp {
     /// The first moment that can be expressed.
     pub const MIN: Timestamp = Timestamp(0);
-    /// The last moment that can be expressed: the end of the year 9999.
-    pub const MAX: Timestamp = Timestamp(253_402_300_799_999);
+    /// The last moment that can be expressed: late on 9999-12-30, the last one that has a date in every time zone.
+    pub const MAX: Timestamp = Timestamp(253_402_207_200_000);
 
     /// The moment `millis` after 1970, moved into the range that can be expressed.
     pub fn from_millis(millis: i64) -> Timestamp {

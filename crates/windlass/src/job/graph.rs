@@ -34,10 +34,13 @@ pub fn find_cycle(needs: &[Vec<usize>]) -> Result<Vec<usize>, usize> {
         }
         done += 1;
     }
-    match open.iter().position(|count| *count > 0) {
-        Some(in_cycle) => Err(in_cycle),
-        None => Ok(order),
+    let Some(mut stuck) = open.iter().position(|count| *count > 0) else { return Ok(order) };
+    // It may only wait for a cycle. Whoever is stuck waits for one that is stuck, so as many steps as there are jobs
+    // end within the cycle.
+    for _ in 0..needs.len() {
+        stuck = needs[stuck].iter().copied().find(|other| open[*other] > 0).unwrap_or(stuck);
     }
+    Err(stuck)
 }
 
 /// Jobs on the longest path that ends at a job whose dependencies have these depths (M61).

@@ -90,6 +90,13 @@ pub struct Lease {
     pub deadline_at: Timestamp,
 }
 
+impl Lease {
+    /// When it ends if nobody is heard of: at its own time, or with the attempt's deadline.
+    pub fn ends_at(&self) -> Timestamp {
+        self.expires_at.min(self.deadline_at)
+    }
+}
+
 /// What a job may not run beside: a digest of tenant and the submitter's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

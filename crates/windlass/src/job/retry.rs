@@ -117,9 +117,12 @@ impl RetryPolicy {
             }
         };
         let longest = self.max_delay.as_secs_f64();
-        let capped = if raw.is_finite() { raw.min(longest) } else { longest };
+        // Nothing times infinity is not a number; it means nothing here.
+        let capped = if raw.is_nan() { 0.0 } else { raw.min(longest) };
         let jittered = capped * (1.0 + self.jitter * (2.0 * random - 1.0));
-        Duration::try_from_secs_f64(jittered.clamp(0.0, longest)).unwrap_or(self.max_delay)
+        // Seconds as a float are coarser than a duration: rounding must not take it past the limit either.
+        Duration::try_from_secs_f64(jittered.max(0.0))
+            .map_or(self.max_delay, |delay| delay.min(self.max_delay))
     }
 
     /// Whether every value is within its limits.
@@ -148,7 +151,9 @@ impl RetryPolicy {
                 return range(field, format!("{delay:?}"), "0s", "100 years".into());
             }
         }
-        if let Some(category) = self.retry_on.iter().find(|c| matches!(c, Category::Permanent | Category::Cancelled)) {
+        if let Some(category) =
+            self.retry_on.iter().find(|c| matches!(c, Category::Permanent | Category::Cancelled))
+        {
             return Err(Invalid::new(
                 "retry.retry_on",
                 Problem::Unknown { value: category.to_string(), allowed: "temporary, timeout, system" },

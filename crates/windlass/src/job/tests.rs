@@ -1,1 +1,150 @@
-//! Tests of the pure rules.
+//! Tests of the pure rules, and the jobs they are tried on. No store, no clock, no randomness: every input is written out.
+
+mod documents;
+mod failure;
+mod graph;
+mod groups;
+mod identity;
+mod lifecycle;
+mod limits;
+mod names;
+mod priority;
+mod retry;
+mod suspension;
+mod timer;
+mod transition;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+const LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// When the jobs of these tests were submitted.
+fn start() -> Timestamp {
+    Timestamp::from_millis(1_700_000_000_000)
+}
+
+/// So many seconds later.
+fn at(seconds: u64) -> Timestamp {
+    start().plus(Duration::from_secs(seconds))
+}
+
+fn worker() -> WorkerId {
+    WorkerId::new(7)
+}
+
+/// A job that was submitted at [`start`] with the default policy and may be claimed.
+fn job() -> Job {
+    Job {
+        seq: Seq(1),
+        id: JobId::new(start(), 42),
+        lane: Arc::new(Lane {
+            tenant: Tenant::default(),
+            queue: QueueName::default(),
+            job_type: JobType::new("mail.send").unwrap(),
+        }),
+        policy: Arc::default(),
+        state: State::Scheduled,
+        priority: Priority::NORMAL,
+        inherited: Priority::BULK,
+        attempt: 0,
+        failures: 0,
+        crashes: 0,
+        fence: Fence(0),
+        created_at: start(),
+        updated_at: start(),
+        run_at: start(),
+        retry_at: None,
+        eligible_at: Some(start()),
+        scheduled_at: Some(start()),
+        first_started_at: None,
+        started_at: None,
+        completed_at: None,
+        expires_at: start().plus(LIFETIME),
+        lease: None,
+        after_unmet: 0,
+        any_unmet: false,
+        depth: 1,
+        concurrency: None,
+        is_blocked: false,
+        parent: None,
+        cost_cents: 0,
+        has: Has::default(),
+        details: Arc::default(),
+    }
+}
+
+/// The same job with something changed.
+fn with(mut job: Job, change: impl FnOnce(&mut Job)) -> Job {
+    change(&mut job);
+    job
+}
+
+/// The same job under another retry policy.
+fn under(job: Job, retry: RetryPolicy) -> Job {
+    let policy = Policy { retry, ..Policy::default() };
+    with(job, |job| job.policy = Arc::new(policy))
+}
+
+/// A job accepted but not eligible: in `state`, and never claimable so far.
+fn idle(state: State) -> Job {
+    with(job(), |job| {
+        job.state = state;
+        job.eligible_at = None;
+        job.scheduled_at = None;
+    })
+}
+
+/// A job whose first attempt started at [`start`].
+fn running() -> Job {
+    applied(&job(), &claim(), start())
+}
+
+/// Attempts without end, 10 s apart without jitter.
+fn patient() -> RetryPolicy {
+    RetryPolicy {
+        strategy: Strategy::Constant,
+        initial_delay: Duration::from_secs(10),
+        jitter: 0.0,
+        max_attempts: 100,
+        ..RetryPolicy::standard()
+    }
+}
+
+fn claim() -> Event {
+    Event::Claim { worker: worker() }
+}
+
+/// A failure of this category.
+fn fail(category: Category) -> Event {
+    Event::Fail { failure: Failure::new(category, "it broke"), random: 0.5 }
+}
+
+fn suspension() -> Suspension {
+    Suspension { by: "ann".into(), reason: Some("rest".into()), expires_at: None }
+}
+
+fn suspend(mode: SuspendMode) -> Event {
+    Event::Suspend { mode, suspension: suspension() }
+}
+
+fn cancel() -> Event {
+    Event::Cancel { message: "not wanted".into() }
+}
+
+/// What the event makes of the job.
+fn change(job: &Job, event: &Event, now: Timestamp) -> Change {
+    match transition(job, event, now) {
+        Ok(Transition::Changed(change)) => *change,
+        other => panic!("{event:?} on a {} job: {other:?}", job.state),
+    }
+}
+
+/// The job after the event.
+fn applied(job: &Job, event: &Event, now: Timestamp) -> Job {
+    change(job, event, now).job
+}

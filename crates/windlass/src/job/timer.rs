@@ -9,10 +9,7 @@ pub fn acts_at(job: &Job) -> Option<Timestamp> {
     match job.state {
         State::Created | State::Pending | State::Scheduled => Some(lifetime),
         State::Delayed | State::Retrying => Some(job.next_run_at().min(lifetime)),
-        State::Running => {
-            let lease = job.lease.map_or(lifetime, |lease| lease.expires_at.min(lease.deadline_at));
-            Some(lease.min(lifetime))
-        }
+        State::Running => Some(job.lease.map_or(lifetime, |lease| lease.ends_at().min(lifetime))),
         State::Waiting => {
             let until = job.details.wait.as_ref().and_then(super::Wait::until);
             Some(until.map_or(lifetime, |until| until.min(lifetime)))
@@ -30,13 +27,13 @@ pub fn timer(job: &Job, now: Timestamp, random: f64) -> Option<Event> {
     match job.state {
         State::Suspended => return Some(Event::Resume),
         State::Running => {
-            let lease = job.lease?;
-            if lease.deadline_at <= now && lease.deadline_at <= job.expires_at {
+            // After a standstill all three may have passed: what came first is what happened.
+            if let Some(lease) = job.lease.filter(|lease| lease.ends_at() <= job.expires_at) {
+                if lease.expires_at < lease.deadline_at {
+                    return Some(Event::LeaseExpired { random });
+                }
                 let message = format!("ran longer than {:?}", job.policy.timeouts.execution);
                 return Some(Event::Fail { failure: Failure::new(Category::Timeout, message), random });
-            }
-            if lease.expires_at <= now && lease.expires_at <= job.expires_at {
-                return Some(Event::LeaseExpired { random });
             }
         }
         State::Delayed | State::Retrying if job.next_run_at() < job.expires_at => return Some(Event::Due),

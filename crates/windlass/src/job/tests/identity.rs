@@ -1,0 +1,59 @@
+//! Ids, fences and what hangs on them.
+
+use super::*;
+
+/// M10: a UUID of version 4, whatever time and randomness.
+#[test]
+fn an_id_is_a_uuid_of_version_4() {
+    for now in [Timestamp::MIN, start(), Timestamp::MAX] {
+        for random in [0, 1, u128::MAX] {
+            let id = uuid::Uuid::from_bytes(*JobId::new(now, random).as_bytes());
+            assert_eq!((id.get_version_num(), id.get_variant()), (4, uuid::Variant::RFC4122));
+        }
+    }
+}
+
+/// M10: ids made later sort later, and those made together differ by their randomness.
+#[test]
+fn ids_are_ordered_by_the_time_they_were_made() {
+    assert!(JobId::new(at(0), u128::MAX) < JobId::new(at(1), 0));
+    assert_ne!(JobId::new(at(0), 1), JobId::new(at(0), 2));
+}
+
+/// M10: an id reads back from its text and its bytes.
+#[test]
+fn an_id_reads_back() {
+    let id = JobId::new(start(), 42);
+    assert_eq!(id.to_string().parse::<JobId>().unwrap(), id);
+    assert_eq!(JobId::from_bytes(*id.as_bytes()), id);
+    assert_eq!(WorkerId::from_bytes(*worker().as_bytes()), worker());
+    assert!("no-id".parse::<JobId>().is_err());
+}
+
+/// M17: an attempt knows the one before.
+#[test]
+fn an_attempt_is_named_by_job_and_number() {
+    let first = running().attempt_id();
+    assert_eq!((first.number, first.previous()), (1, None));
+    let second = AttemptId { number: 2, ..first };
+    assert_eq!(second.previous(), Some(first));
+    assert_eq!(second.to_string(), format!("{}.2", first.job));
+}
+
+/// M41: what is shown as the next run is the end of the backoff, or the submitter's own time.
+#[test]
+fn the_next_run_is_the_backoff_or_the_own_time() {
+    let delayed = with(idle(State::Delayed), |job| job.run_at = at(60));
+    assert_eq!(delayed.next_run_at(), at(60));
+    assert_eq!(applied(&running(), &fail(Category::Temporary), at(1)).next_run_at(), at(2));
+}
+
+/// M50: side details read back from what is stored, and take no room when there are none.
+#[test]
+fn details_read_back_from_json() {
+    let empty = serde_json::to_string(&Details::default()).unwrap();
+    assert_eq!(empty, "{}");
+    let held = applied(&running(), &suspend(SuspendMode::Aggressive), at(1));
+    let json = serde_json::to_vec(&*held.details).unwrap();
+    assert_eq!(serde_json::from_slice::<Details>(&json).unwrap(), *held.details);
+}

@@ -1,0 +1,64 @@
+//! Names and states as text.
+
+use super::*;
+use crate::error::Problem;
+
+/// M11: 1 to 255 characters.
+#[test]
+fn a_name_has_1_to_255_characters() {
+    assert_eq!(JobType::new(""), Err(Problem::Missing));
+    assert_eq!(JobType::new("x").unwrap().as_str(), "x");
+    assert!(JobType::new(&"x".repeat(255)).is_ok());
+    for letter in ["x", "ü"] {
+        let problem = QueueName::new(&letter.repeat(256)).unwrap_err();
+        assert_eq!(problem, Problem::TooLong { length: 256, limit: 255 });
+    }
+}
+
+/// M11: letters, digits, `_ . : -`, starting with a letter.
+#[test]
+fn a_name_is_made_of_letters_digits_and_four_signs() {
+    for name in ["mail.send", "A", "a-b_c:d.9", "Zz"] {
+        assert_eq!(Tenant::new(name).unwrap().to_string(), name);
+    }
+    for text in ["9lives", "_a", ".a", ":a", "-a", "a b", "a/b", "ärger", "a\0", "a\n", " a", "a,b"] {
+        assert_eq!(Tenant::new(text), Err(Problem::NotAName(text.into())), "{text:?}");
+    }
+}
+
+/// M11: the queue is `default` unless named, and so is the tenant.
+#[test]
+fn queue_and_tenant_have_a_default() {
+    assert_eq!((QueueName::default().as_str(), Tenant::default().as_str()), ("default", "default"));
+}
+
+/// M11: reading JSON checks a name like anything else.
+#[test]
+fn a_name_in_json_is_checked() {
+    let name: JobType = serde_json::from_str("\"mail.send\"").unwrap();
+    assert_eq!(serde_json::to_string(&name).unwrap(), "\"mail.send\"");
+    assert!(serde_json::from_str::<JobType>("\"no name\"").is_err());
+}
+
+/// M1: one word per state, the same in text and JSON, and four final ones.
+#[test]
+fn each_state_has_one_word() {
+    for (place, state) in State::ALL.into_iter().enumerate() {
+        assert_eq!(state as usize, place, "counts are kept by this place");
+        assert_eq!(state.as_str().parse(), Ok(state));
+        assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+        assert_eq!(state.is_final(), State::FINAL.contains(&state));
+    }
+    assert!(
+        matches!("SCHEDULED".parse::<State>(), Err(Problem::Unknown { value, .. }) if value == "SCHEDULED")
+    );
+    assert_eq!(State::ALL.iter().filter(|state| state.is_final()).count(), 4);
+}
+
+/// M1: an action is called the same in refusals and in JSON.
+#[test]
+fn each_action_has_one_word() {
+    for (action, _, _) in LIFECYCLE {
+        assert_eq!(serde_json::to_value(action).unwrap(), action.as_str());
+    }
+}

@@ -1,0 +1,142 @@
+//! Suspending and resuming: the three modes, what resumes to what, and that the lifetime stands still.
+
+use super::*;
+
+/// M50: idle only refuses a running job.
+#[test]
+fn an_idle_only_suspension_leaves_a_running_job_alone() {
+    let refused = transition(&running(), &suspend(SuspendMode::IdleOnly), at(1)).unwrap_err();
+    assert_eq!((refused.state, refused.action), (State::Running, Action::Suspend));
+    assert_eq!(applied(&job(), &suspend(SuspendMode::IdleOnly), at(1)).state, State::Suspended);
+}
+
+/// M50: graceful lets the attempt end: success completes, a retryable failure suspends, a permanent one fails.
+#[test]
+fn a_graceful_suspension_waits_for_the_attempt() {
+    let asked = applied(&running(), &suspend(SuspendMode::Graceful), at(1));
+    assert_eq!((asked.state, asked.fence), (State::Running, Fence(1)));
+    assert!(asked.lease.is_some() && asked.details.suspend_requested.is_some());
+    let after = |event: &Event| applied(&asked, event, at(2));
+    assert_eq!(after(&Event::Succeed).state, State::Completed);
+    assert_eq!(after(&fail(Category::Permanent)).state, State::Failed);
+    let wait = Wait::Timer { until: at(60) };
+    for event in [fail(Category::Temporary), Event::Release, Event::Park { wait }] {
+        let held = after(&event);
+        assert_eq!((held.state, held.details.suspended_at), (State::Suspended, Some(at(2))), "{event:?}");
+        assert_eq!(held.details.suspension, Some(suspension()), "{event:?}");
+    }
+    let spent = with(asked.clone(), |job| job.failures = 2);
+    assert_eq!(applied(&spent, &fail(Category::Temporary), at(2)).state, State::DeadLetter);
+}
+
+/// M50: aggressive cuts the lease now, also when a graceful one was asked for before.
+#[test]
+fn an_aggressive_suspension_cuts_the_lease() {
+    let asked = applied(&running(), &suspend(SuspendMode::Graceful), at(1));
+    for job in [running(), asked] {
+        let held = applied(&job, &suspend(SuspendMode::Aggressive), at(2));
+        assert_eq!((held.state, held.lease, held.fence), (State::Suspended, None, Fence(2)));
+        assert_eq!((held.failures, held.details.suspended_by.as_deref()), (0, Some("ann")));
+        assert_eq!(held.details.suspend_requested, None);
+    }
+}
+
+/// M51: a graceful suspension that has not happened yet is withdrawn by a resume.
+#[test]
+fn a_resume_withdraws_a_suspension_that_was_only_asked_for() {
+    let asked = applied(&running(), &suspend(SuspendMode::Graceful), at(1));
+    let withdrawn = applied(&asked, &Event::Resume, at(2));
+    assert_eq!((withdrawn.state, &withdrawn.details.suspend_requested), (State::Running, &None));
+    assert_eq!(applied(&withdrawn, &fail(Category::Temporary), at(3)).state, State::Retrying);
+}
+
+/// M51: suspending what is suspended and resuming what is not are no-ops.
+#[test]
+fn suspending_twice_and_resuming_twice_change_nothing() {
+    let held = applied(&job(), &suspend(SuspendMode::IdleOnly), at(1));
+    for mode in [SuspendMode::IdleOnly, SuspendMode::Graceful, SuspendMode::Aggressive] {
+        assert_eq!(transition(&held, &suspend(mode), at(2)), Ok(Transition::Unchanged), "{mode:?}");
+    }
+    let resumed = applied(&held, &Event::Resume, at(3));
+    assert_eq!(resumed.details.resumed_at, Some(at(3)));
+    assert_eq!(transition(&resumed, &Event::Resume, at(4)), Ok(Transition::Unchanged));
+}
+
+/// M53: a job that finished first was paused successfully; one that never ran is refused.
+#[test]
+fn suspending_a_job_that_has_just_finished_changes_nothing() {
+    let done = applied(&running(), &Event::Succeed, at(1));
+    for mode in [SuspendMode::Graceful, SuspendMode::Aggressive] {
+        assert_eq!(transition(&done, &suspend(mode), at(2)), Ok(Transition::Unchanged), "{mode:?}");
+    }
+    assert!(transition(&done, &suspend(SuspendMode::IdleOnly), at(2)).is_err());
+    let never_ran = applied(&job(), &cancel(), at(1));
+    assert!(transition(&never_ran, &suspend(SuspendMode::Graceful), at(2)).is_err());
+}
+
+/// M52: a resume drops a retry's backoff.
+#[test]
+fn a_resume_drops_the_backoff() {
+    let retrying = applied(&under(running(), patient()), &fail(Category::Temporary), at(1));
+    assert_eq!(retrying.retry_at, Some(at(11)));
+    let held = applied(&retrying, &suspend(SuspendMode::IdleOnly), at(2));
+    let resumed = applied(&held, &Event::Resume, at(3));
+    assert_eq!((resumed.state, resumed.retry_at), (State::Scheduled, None));
+}
+
+/// M52: a resume never drops the submitter's own delay; each job goes where its facts say.
+#[test]
+fn a_resume_puts_a_job_where_its_facts_say() {
+    let waiting = applied(&running(), &Event::Park { wait: Wait::Timer { until: at(60) } }, at(1));
+    let delayed = with(idle(State::Delayed), |job| job.run_at = at(3600));
+    let cases = [
+        (with(idle(State::Created), |job| job.details_mut().is_held = true), State::Created),
+        (with(idle(State::Pending), |job| job.after_unmet = 1), State::Pending),
+        (with(delayed.clone(), |job| job.any_unmet = true), State::Pending),
+        (waiting, State::Waiting),
+        (delayed, State::Delayed),
+        (job(), State::Scheduled),
+    ];
+    for (job, state) in cases {
+        let held = applied(&job, &suspend(SuspendMode::IdleOnly), at(2));
+        let resumed = applied(&held, &Event::Resume, at(3));
+        assert_eq!((resumed.state, resumed.run_at), (state, job.run_at));
+    }
+    let due_meanwhile = applied(&idle(State::Delayed), &suspend(SuspendMode::IdleOnly), at(2));
+    assert_eq!(applied(&due_meanwhile, &Event::Resume, at(3)).state, State::Scheduled);
+}
+
+/// M52: the wake of a suspended job is remembered, once.
+#[test]
+fn a_wake_during_a_suspension_is_remembered() {
+    let parked = applied(&running(), &Event::Park { wait: Wait::Children { group: 1 } }, at(1));
+    let held = applied(&parked, &suspend(SuspendMode::IdleOnly), at(2));
+    let woken = applied(&held, &Event::Wake, at(3));
+    assert_eq!((woken.state, &woken.details.wait), (State::Suspended, &None));
+    assert!(transition(&woken, &Event::Wake, at(4)).is_err());
+    assert_eq!(applied(&woken, &Event::Resume, at(5)).state, State::Scheduled);
+}
+
+/// M33: the lifetime's clock stands still while the job is suspended.
+#[test]
+fn the_lifetime_stands_still_while_suspended() {
+    let held = applied(&job(), &suspend(SuspendMode::IdleOnly), at(10));
+    let much_later = at(10).plus(LIFETIME * 3);
+    assert_eq!((acts_at(&held), super::super::timer(&held, much_later, 0.5)), (None, None));
+    assert!(transition(&held, &Event::Expire, much_later).is_err());
+    let resumed = applied(&held, &Event::Resume, much_later);
+    assert_eq!(resumed.expires_at, start().plus(LIFETIME * 4));
+    let again = applied(&resumed, &suspend(SuspendMode::IdleOnly), much_later.plus(HOUR));
+    let back = applied(&again, &Event::Resume, much_later.plus(HOUR * 2));
+    assert_eq!(back.expires_at, start().plus(LIFETIME * 4).plus(HOUR));
+}
+
+/// M57: a suspension may lift itself.
+#[test]
+fn a_suspension_with_an_end_lifts_itself() {
+    let how = Suspension { expires_at: Some(at(60)), ..suspension() };
+    let held = applied(&job(), &Event::Suspend { mode: SuspendMode::IdleOnly, suspension: how }, at(1));
+    assert_eq!(acts_at(&held), Some(at(60)));
+    assert_eq!(super::super::timer(&held, at(59), 0.5), None);
+    assert_eq!(super::super::timer(&held, at(60), 0.5), Some(Event::Resume));
+}

@@ -1,0 +1,121 @@
+//! The engine that keeps everything in memory: the executable specification of the contract, for tests, simulations and
+//! programs that need no durability. It is never fast by being clever, and nothing in it survives the process.
+
+mod read;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::engine::{Engine, ReadTask, WriteTask};
+use super::environment::Environment;
+use super::group;
+use super::memo::Memo;
+use super::view::View;
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use tables::Tables;
+
+/// A database in memory.
+pub struct MemoryEngine {
+    env: Arc<Environment>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    tables: Tables,
+    memo: Memo,
+    /// The latest time any task has seen.
+    last: Timestamp,
+    is_closed: bool,
+}
+
+impl MemoryEngine {
+    /// An empty database.
+    pub fn new(env: Arc<Environment>) -> MemoryEngine {
+        let inner = Inner {
+            tables: Tables::default(),
+            memo: Memo::default(),
+            last: Timestamp::MIN,
+            is_closed: false,
+        };
+        MemoryEngine { env, inner: Mutex::new(inner) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic inside a task is caught before it reaches the lock, and whatever it did has been undone.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does the work of one task as a group of one, and announces it while the lock still keeps commits in order.
+    fn commit(&self, task: &mut Box<dyn WriteTask>) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        let now = inner.begin(&self.env)?;
+        let Inner { tables, memo, .. } = &mut *inner;
+        let tasks = std::slice::from_mut(task);
+        let work = AssertUnwindSafe(|| group::run(tables, memo, &self.env, now, tasks));
+        let result = catch_unwind(work).unwrap_or_else(|_| {
+            memo.forget();
+            Err(panicked())
+        });
+        match result {
+            Ok(effects) => {
+                tables.commit();
+                group::answer(&self.env, effects, Vec::new());
+                Ok(())
+            }
+            Err(error) => {
+                tables.roll_back();
+                Err(error)
+            }
+        }
+    }
+
+    fn look(&self, task: &mut dyn ReadTask) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        let now = inner.begin(&self.env)?;
+        let Inner { tables, memo, .. } = &mut *inner;
+        catch_unwind(AssertUnwindSafe(|| {
+            let mut view = View::new(tables, memo, &self.env);
+            view.now = now;
+            task.run(&mut view);
+        }))
+        .map_err(|_| panicked())
+    }
+}
+
+impl Inner {
+    /// The time of the next task, which is never before that of an earlier one, whatever the clock does.
+    fn begin(&mut self, env: &Environment) -> Result<Timestamp, StoreError> {
+        if self.is_closed {
+            return Err(StoreError::Stopped("it was closed".into()));
+        }
+        self.last = self.last.max(env.clock.now());
+        Ok(self.last)
+    }
+}
+
+fn panicked() -> StoreError {
+    StoreError::Database("the work panicked and was undone".into())
+}
+
+impl Engine for MemoryEngine {
+    fn write(&self, mut task: Box<dyn WriteTask>) {
+        // Answered after the lock is gone: whoever is told may well come back with the next task at once.
+        let outcome = self.commit(&mut task);
+        task.done(outcome);
+    }
+
+    fn read(&self, mut task: Box<dyn ReadTask>) {
+        let outcome = self.look(&mut *task);
+        task.done(outcome);
+    }
+
+    fn close(&self) {
+        // Tasks run under the lock, so the one that was taken has ended by now.
+        self.lock().is_closed = true;
+    }
+}

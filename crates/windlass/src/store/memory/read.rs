@@ -1,0 +1,147 @@
+//! Reading from the tables. Each answer is the plainest that meets the contract; only what every claim and every tick
+//! asks for goes by an index.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use super::tables::{Row, Tables};
+use crate::audit::Record;
+use crate::clock::Timestamp;
+use crate::job::{Job, JobId, Need, Seq, Spec};
+use crate::store::engine::{
+    Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, Key, KeyHolder, LaneCursor, Place,
+    Read, RecordQuery, Side,
+};
+use crate::store::filter::{Order, Scan};
+
+impl Tables {
+    fn job(&self, seq: Seq) -> Option<Job> {
+        self.rows.get(&seq).map(|row| row.job.clone())
+    }
+
+    fn indexed(&self, seq: Seq) -> Job {
+        self.job(seq).expect("an index names only jobs that are there")
+    }
+
+    fn lane_from(&self, cursor: &LaneCursor, max: usize) -> Vec<Job> {
+        let Some(places) = self.ready.get(&cursor.lane) else { return Vec::new() };
+        let start = cursor.after.map_or(Bound::Unbounded, Bound::Excluded);
+        places.range((start, Bound::Unbounded)).take(max).map(|place| self.indexed(place.seq)).collect()
+    }
+}
+
+impl Read for Tables {
+    fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>> {
+        Ok(ids.iter().map(|id| self.ids.get(id).and_then(|seq| self.job(*seq))).collect())
+    }
+
+    fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Job>>> {
+        Ok(seqs.iter().map(|seq| self.job(*seq)).collect())
+    }
+
+    fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>> {
+        Ok(seqs.iter().map(|seq| self.rows.get(seq).map(|row| row.spec.clone())).collect())
+    }
+
+    fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<Job>>> {
+        Ok(lanes.iter().map(|cursor| self.lane_from(cursor, each_max)).collect())
+    }
+
+    fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>> {
+        let by_now = self.due.iter().take_while(|(at, _)| *at <= now);
+        Ok(by_now.take(max).map(|(_, seq)| self.indexed(*seq)).collect())
+    }
+
+    fn next_due(&mut self) -> EngineResult<Option<Timestamp>> {
+        Ok(self.due.first().map(|(at, _)| *at))
+    }
+
+    fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<Job>> {
+        let fits = |row: &&Row| scan.filter.fits(&row.job, &row.spec) && scan.is_after(&row.job);
+        let fitting = self.rows.values().filter(fits);
+        let rows: Vec<&Row> = match scan.order {
+            Order::Oldest => fitting.take(scan.limit).collect(),
+            Order::Newest => fitting.rev().take(scan.limit).collect(),
+            Order::Claim => {
+                let mut rows: Vec<&Row> = fitting.collect();
+                rows.sort_by_key(|row| Place::of(&row.job));
+                rows.truncate(scan.limit);
+                rows
+            }
+        };
+        Ok(rows.into_iter().map(|row| row.job.clone()).collect())
+    }
+
+    fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
+        Ok(keys.iter().map(|key| self.keys.get(key).copied()).collect())
+    }
+
+    fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {
+        // Through a set: ordered as asked, and without doubles when a job is named twice.
+        let mut found = BTreeSet::new();
+        for seq in seqs {
+            match side {
+                Side::Dependency => found.extend(edges_of(&self.edges, *seq)),
+                Side::Dependent => found.extend(
+                    self.edges_back
+                        .range((*seq, Seq(i64::MIN), Need::After)..=(*seq, Seq(i64::MAX), Need::AfterAny))
+                        .map(|&(dependent, dependency, need)| Edge { dependency, dependent, need }),
+                ),
+            }
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    fn facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>> {
+        let start = (query.seq, query.kind, query.name.unwrap_or_default().to_owned(), 0);
+        let of_job = self.facets.range(start..).take_while(|((seq, kind, name, _), _)| {
+            *seq == query.seq && *kind == query.kind && query.name.is_none_or(|wanted| wanted == name)
+        });
+        let wanted = of_job.filter(|((.., number), _)| query.above.is_none_or(|above| *number > above));
+        let facets = wanted.take(query.limit).map(|((seq, kind, name, number), body)| Facet {
+            seq: *seq,
+            kind: *kind,
+            name: name.clone(),
+            number: *number,
+            body: body.clone(),
+        });
+        Ok(facets.collect())
+    }
+
+    fn documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>> {
+        let from = self.documents.range((kind, String::new())..);
+        let of_kind = from.take_while(|((found, _), _)| *found == kind);
+        Ok(of_kind.map(|((_, key), body)| Document { key: key.clone(), body: body.clone() }).collect())
+    }
+
+    fn configuration_version(&mut self) -> EngineResult<u64> {
+        Ok(self.configuration_version)
+    }
+
+    fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>> {
+        // Numbers have no gaps, so a record's number is its place.
+        let skipped = usize::try_from(query.after).unwrap_or(usize::MAX);
+        let later = self.records.iter().skip(skipped);
+        Ok(later.filter(|record| is_wanted(record, query)).take(query.limit).cloned().collect())
+    }
+
+    fn counts(&mut self) -> EngineResult<&Counts> {
+        Ok(&self.counts)
+    }
+}
+
+/// The edges on which `seq` is waited for.
+fn edges_of(edges: &BTreeSet<Edge>, seq: Seq) -> impl Iterator<Item = Edge> {
+    let first = Edge { dependency: seq, dependent: Seq(i64::MIN), need: Need::After };
+    let last = Edge { dependency: seq, dependent: Seq(i64::MAX), need: Need::AfterAny };
+    edges.range(first..=last).copied()
+}
+
+fn is_wanted(record: &Record, query: &RecordQuery) -> bool {
+    query.job.is_none_or(|job| record.job == Some(job))
+        && query.event.is_none_or(|event| record.event == event)
+        && query.actor.as_ref().is_none_or(|actor| record.actor_id == *actor)
+        && query.tenant.as_ref().is_none_or(|tenant| record.tenant == *tenant)
+        && query.since.is_none_or(|since| record.at >= since)
+        && query.until.is_none_or(|until| record.at < until)
+}

@@ -1,0 +1,200 @@
+//! The tables of the memory engine, the indexes over them, and the way back. Every change goes through a method here
+//! that notes what it replaced, so a group that fails leaves nothing without anything being copied beforehand.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::audit::Record;
+use crate::clock::Timestamp;
+use crate::job::{Job, JobId, Labels, Lane, Need, Seq, Spec, State, acts_at};
+use crate::store::engine::{CountChange, Counts, DocumentKind, Edge, FacetKind, Key, KeyHolder, Place};
+
+/// A job, what was submitted for it, and the keys it took.
+pub(super) struct Row {
+    pub(super) job: Job,
+    pub(super) spec: Spec,
+    pub(super) keys: Vec<Key>,
+}
+
+/// Job, kind, name, number.
+pub(super) type FacetKey = (Seq, FacetKind, String, u64);
+
+/// Everything that is stored.
+#[derive(Default)]
+pub(super) struct Tables {
+    pub(super) rows: BTreeMap<Seq, Row>,
+    pub(super) ids: BTreeMap<JobId, Seq>,
+    /// Claimable jobs that are not set aside, by lane.
+    pub(super) ready: BTreeMap<Arc<Lane>, BTreeSet<Place>>,
+    /// Jobs that time changes, by when.
+    pub(super) due: BTreeSet<(Timestamp, Seq)>,
+    pub(super) keys: BTreeMap<Key, KeyHolder>,
+    pub(super) edges: BTreeSet<Edge>,
+    /// The same edges by dependent, then dependency.
+    pub(super) edges_back: BTreeSet<(Seq, Seq, Need)>,
+    pub(super) facets: BTreeMap<FacetKey, Arc<[u8]>>,
+    pub(super) documents: BTreeMap<(DocumentKind, String), Vec<u8>>,
+    pub(super) records: Vec<Record>,
+    pub(super) counts: Counts,
+    /// Never taken back: a place or a version that was seen once is not used again.
+    pub(super) last_seq: i64,
+    pub(super) configuration_version: u64,
+    undo: Vec<Undo>,
+}
+
+/// What a change replaced.
+enum Undo {
+    Row(Seq, Option<Box<Row>>),
+    Job(Box<Job>),
+    Labels(Seq, Labels),
+    Key(Key, Option<KeyHolder>),
+    Edge(Edge, bool),
+    Facet(FacetKey, Option<Arc<[u8]>>),
+    Document(DocumentKind, String, Option<Vec<u8>>),
+    Records(usize),
+    Count(CountChange),
+}
+
+impl Tables {
+    /// Makes everything since the last commit stay.
+    pub(super) fn commit(&mut self) {
+        self.undo.clear();
+    }
+
+    /// Takes back everything since the last commit, latest first.
+    pub(super) fn roll_back(&mut self) {
+        for change in std::mem::take(&mut self.undo).into_iter().rev() {
+            match change {
+                Undo::Row(seq, row) => self.set_row(seq, row.map(|row| *row)),
+                // Both are there again: whatever removed them later has been taken back by now.
+                Undo::Job(job) => assert!(self.set_job(&job)),
+                Undo::Labels(seq, labels) => assert!(self.set_labels(seq, labels)),
+                Undo::Key(key, holder) => self.set_key(key, holder),
+                Undo::Edge(edge, is_there) => self.set_edge(edge, is_there),
+                Undo::Facet(key, body) => self.set_facet(key, body),
+                Undo::Document(kind, key, body) => self.set_document(kind, key, body),
+                Undo::Records(length) => self.records.truncate(length),
+                Undo::Count(CountChange { lane, state, by }) => self.counts.add(&lane, state, -by),
+            }
+        }
+        // Going back went through the same methods and noted its own way back, which nobody wants.
+        self.undo.clear();
+    }
+
+    /// Puts a row, or none, at a place.
+    pub(super) fn set_row(&mut self, seq: Seq, row: Option<Row>) {
+        let previous = self.rows.remove(&seq);
+        if let Some(previous) = &previous {
+            self.unindex(&previous.job);
+        }
+        if let Some(row) = row {
+            self.index(&row.job);
+            self.rows.insert(seq, row);
+        }
+        self.undo.push(Undo::Row(seq, previous.map(Box::new)));
+    }
+
+    /// Replaces the record of a job, if it is there.
+    pub(super) fn set_job(&mut self, job: &Job) -> bool {
+        let Some(row) = self.rows.get_mut(&job.seq) else { return false };
+        let previous = std::mem::replace(&mut row.job, job.clone());
+        self.unindex(&previous);
+        self.index(job);
+        self.undo.push(Undo::Job(Box::new(previous)));
+        true
+    }
+
+    /// Replaces what clients may change, if the job is there.
+    pub(super) fn set_labels(&mut self, seq: Seq, labels: Labels) -> bool {
+        let Some(row) = self.rows.get_mut(&seq) else { return false };
+        let previous = std::mem::replace(&mut row.spec.labels, labels);
+        self.undo.push(Undo::Labels(seq, previous));
+        true
+    }
+
+    /// Gives a key to a holder, or to nobody.
+    pub(super) fn set_key(&mut self, key: Key, holder: Option<KeyHolder>) {
+        let previous = match holder {
+            Some(holder) => self.keys.insert(key.clone(), holder),
+            None => self.keys.remove(&key),
+        };
+        self.undo.push(Undo::Key(key, previous));
+    }
+
+    /// Adds an edge, or takes it away.
+    pub(super) fn set_edge(&mut self, edge: Edge, is_there: bool) {
+        let back = (edge.dependent, edge.dependency, edge.need);
+        let was_there = if is_there {
+            self.edges_back.insert(back);
+            !self.edges.insert(edge)
+        } else {
+            self.edges_back.remove(&back);
+            self.edges.remove(&edge)
+        };
+        self.undo.push(Undo::Edge(edge, was_there));
+    }
+
+    /// Puts a facet, or takes it away.
+    pub(super) fn set_facet(&mut self, key: FacetKey, body: Option<Arc<[u8]>>) {
+        let previous = match body {
+            Some(body) => self.facets.insert(key.clone(), body),
+            None => self.facets.remove(&key),
+        };
+        self.undo.push(Undo::Facet(key, previous));
+    }
+
+    /// Puts a document, or takes it away.
+    pub(super) fn set_document(&mut self, kind: DocumentKind, key: String, body: Option<Vec<u8>>) {
+        if kind.is_configuration() {
+            self.configuration_version += 1;
+        }
+        let previous = match body {
+            Some(body) => self.documents.insert((kind, key.clone()), body),
+            None => self.documents.remove(&(kind, key.clone())),
+        };
+        self.undo.push(Undo::Document(kind, key, previous));
+    }
+
+    /// Adds a record with the next number, which it answers.
+    pub(super) fn add_record(&mut self, record: &Record) -> u64 {
+        let length = self.records.len();
+        let seq = u64::try_from(length).expect("a length fits 64 bits") + 1;
+        self.undo.push(Undo::Records(length));
+        self.records.push(Record { seq, ..record.clone() });
+        seq
+    }
+
+    /// Moves a count.
+    pub(super) fn move_count(&mut self, change: CountChange) {
+        self.counts.add(&change.lane, change.state, change.by);
+        self.undo.push(Undo::Count(change));
+    }
+
+    fn index(&mut self, job: &Job) {
+        self.ids.insert(job.id, job.seq);
+        if is_ready(job) {
+            self.ready.entry(job.lane.clone()).or_default().insert(Place::of(job));
+        }
+        if let Some(at) = acts_at(job) {
+            self.due.insert((at, job.seq));
+        }
+    }
+
+    fn unindex(&mut self, job: &Job) {
+        self.ids.remove(&job.id);
+        if let Some(places) = self.ready.get_mut(&job.lane).filter(|_| is_ready(job)) {
+            places.remove(&Place::of(job));
+            if places.is_empty() {
+                self.ready.remove(&job.lane);
+            }
+        }
+        if let Some(at) = acts_at(job) {
+            self.due.remove(&(at, job.seq));
+        }
+    }
+}
+
+/// Whether a job may be claimed and is not set aside.
+fn is_ready(job: &Job) -> bool {
+    job.state == State::Scheduled && !job.is_blocked
+}

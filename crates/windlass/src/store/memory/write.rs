@@ -1,0 +1,120 @@
+//! Writing to the tables. Nothing here can fail but a change to a job that is not there, which is a caller's mistake that
+//! no engine may hide.
+
+use super::tables::{Row, Tables};
+use crate::audit::Record;
+use crate::error::StoreError;
+use crate::job::{Job, Labels, Seq};
+use crate::store::engine::{
+    CountChange, DocumentKind, Edge, EngineResult, FacetKind, FacetWrite, Key, KeyHolder, NewRow, Read, Side,
+    Write,
+};
+
+impl Tables {
+    fn remove_one(&mut self, seq: Seq) -> EngineResult<()> {
+        let Some(row) = self.rows.get(&seq) else { return Ok(()) };
+        // A key may have expired and been taken by another job since.
+        let held = |key: &&Key| self.keys.get(*key).is_some_and(|holder| holder.seq == seq);
+        let keys: Vec<Key> = row.keys.iter().filter(held).cloned().collect();
+        for key in keys {
+            self.set_key(key, None);
+        }
+        for side in [Side::Dependency, Side::Dependent] {
+            for edge in self.edges(&[seq], side)? {
+                self.set_edge(edge, false);
+            }
+        }
+        let start = (seq, FacetKind::Attempt, String::new(), 0);
+        let facets = self.facets.range(start..).take_while(|(key, _)| key.0 == seq);
+        let facets: Vec<_> = facets.map(|(key, _)| key.clone()).collect();
+        for key in facets {
+            self.set_facet(key, None);
+        }
+        self.set_row(seq, None);
+        Ok(())
+    }
+}
+
+impl Write for Tables {
+    fn allocate(&mut self, count: usize) -> EngineResult<Seq> {
+        let first = self.last_seq + 1;
+        self.last_seq += i64::try_from(count).expect("a batch is smaller than 2^63");
+        Ok(Seq(first))
+    }
+
+    fn insert(&mut self, rows: &[NewRow]) -> EngineResult<()> {
+        for new in rows {
+            let seq = new.job.seq;
+            for (key, expires_at) in &new.keys {
+                self.set_key(key.clone(), Some(KeyHolder { seq, expires_at: *expires_at }));
+            }
+            let keys = new.keys.iter().map(|(key, _)| key.clone()).collect();
+            self.set_row(seq, Some(Row { job: new.job.clone(), spec: new.spec.clone(), keys }));
+        }
+        Ok(())
+    }
+
+    fn update(&mut self, jobs: &[Job]) -> EngineResult<()> {
+        jobs.iter().try_for_each(|job| there_is(self.set_job(job), job.seq))
+    }
+
+    fn relabel(&mut self, labels: &[(Seq, Labels)]) -> EngineResult<()> {
+        labels.iter().try_for_each(|(seq, labels)| there_is(self.set_labels(*seq, labels.clone()), *seq))
+    }
+
+    fn remove(&mut self, seqs: &[Seq]) -> EngineResult<()> {
+        seqs.iter().try_for_each(|seq| self.remove_one(*seq))
+    }
+
+    fn link(&mut self, edges: &[Edge]) -> EngineResult<()> {
+        for edge in edges {
+            self.set_edge(*edge, true);
+        }
+        Ok(())
+    }
+
+    fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
+        for key in keys {
+            self.set_key(key.clone(), None);
+        }
+        Ok(())
+    }
+
+    fn write_facets(&mut self, writes: &[FacetWrite]) -> EngineResult<()> {
+        for write in writes {
+            match write {
+                FacetWrite::Put(facet) => {
+                    let key = (facet.seq, facet.kind, facet.name.clone(), facet.number);
+                    self.set_facet(key, Some(facet.body.clone()));
+                }
+                FacetWrite::Drop { seq, kind, name, number } => {
+                    self.set_facet((*seq, *kind, name.clone(), *number), None);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {
+        self.set_document(kind, key.to_owned(), body.map(<[u8]>::to_vec));
+        Ok(())
+    }
+
+    fn append(&mut self, records: &mut [Record]) -> EngineResult<()> {
+        for record in records {
+            record.seq = self.add_record(record);
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, changes: &[CountChange]) -> EngineResult<()> {
+        for change in changes {
+            self.move_count(change.clone());
+        }
+        Ok(())
+    }
+}
+
+fn there_is(found: bool, seq: Seq) -> EngineResult<()> {
+    if found { Ok(()) } else { Err(StoreError::Damaged(format!("no job at place {}", seq.0))) }
+}
