@@ -1,0 +1,92 @@
+//! The audit trail's rows, numbered without a gap: a number given in a commit that fails is given again in the next.
+//! The chain of hashes over them is made elsewhere.
+
+use rusqlite::{Row, params};
+
+use super::tables::{Tables, damaged, limit, number, prepare, store_error};
+use crate::audit::{AuditEvent, Record};
+use crate::clock::Timestamp;
+use crate::job::{JobId, Tenant};
+use crate::store::engine::{EngineResult, RecordQuery};
+
+const APPEND: &str = "INSERT INTO audit (seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+const BY_NUMBER: &str = "SELECT seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context \
+     FROM audit NOT INDEXED WHERE seq > ?1 AND ?2 IS NULL AND (?3 IS NULL OR event = ?3) \
+     AND (?4 IS NULL OR actor_id = ?4) AND (?5 IS NULL OR tenant = ?5) AND at >= ?6 AND at < ?7 \
+     ORDER BY seq LIMIT ?8";
+const BY_JOB: &str = "SELECT seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context \
+     FROM audit INDEXED BY audit_job WHERE seq > ?1 AND job = ?2 AND (?3 IS NULL OR event = ?3) \
+     AND (?4 IS NULL OR actor_id = ?4) AND (?5 IS NULL OR tenant = ?5) AND at >= ?6 AND at < ?7 \
+     ORDER BY seq LIMIT ?8";
+
+impl Tables {
+    pub(super) fn append_records(&mut self, records: &mut [Record]) -> EngineResult<()> {
+        let mut statement = prepare(&self.connection, APPEND)?;
+        for record in records {
+            record.seq = self.meta.next_record;
+            self.meta.next_record += 1;
+            statement
+                .execute(params![
+                    number(record.seq),
+                    event_code(record.event),
+                    record.alias,
+                    record.at.as_millis(),
+                    record.actor_type,
+                    record.actor_id,
+                    record.tenant.as_str(),
+                    record.job.as_ref().map(JobId::as_bytes),
+                    record.trace_id,
+                    record.context,
+                ])
+                .map_err(store_error)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>> {
+        let sql = if query.job.is_some() { BY_JOB } else { BY_NUMBER };
+        let mut statement = prepare(&self.connection, sql)?;
+        let mut rows = statement
+            .query(params![
+                number(query.after),
+                query.job.as_ref().map(JobId::as_bytes),
+                query.event.map(event_code),
+                query.actor,
+                query.tenant.as_ref().map(Tenant::as_str),
+                query.since.map_or(i64::MIN, Timestamp::as_millis),
+                query.until.map_or(i64::MAX, Timestamp::as_millis),
+                limit(query.limit),
+            ])
+            .map_err(store_error)?;
+        let mut records = Vec::new();
+        while let Some(row) = rows.next().map_err(store_error)? {
+            records.push(read_record(row)?);
+        }
+        Ok(records)
+    }
+}
+
+fn read_record(row: &Row<'_>) -> EngineResult<Record> {
+    let seq: i64 = row.get(0).map_err(store_error)?;
+    let event: u8 = row.get(1).map_err(store_error)?;
+    let tenant: String = row.get(6).map_err(store_error)?;
+    let job: Option<[u8; 16]> = row.get(7).map_err(store_error)?;
+    Ok(Record {
+        seq: seq.unsigned_abs(),
+        event: *AuditEvent::ALL.get(usize::from(event)).ok_or_else(|| damaged("audit", seq, "names no event"))?,
+        alias: row.get(2).map_err(store_error)?,
+        at: Timestamp::from_millis(row.get(3).map_err(store_error)?),
+        actor_type: row.get(4).map_err(store_error)?,
+        actor_id: row.get(5).map_err(store_error)?,
+        tenant: Tenant::new(&tenant).map_err(|problem| damaged("audit", seq, &problem.to_string()))?,
+        job: job.map(JobId::from_bytes),
+        trace_id: row.get(8).map_err(store_error)?,
+        context: row.get(9).map_err(store_error)?,
+    })
+}
+
+/// An event as stored: its place in [`AuditEvent::ALL`], to which new events are only ever added at the end.
+fn event_code(event: AuditEvent) -> i64 {
+    i64::from(event as u8)
+}

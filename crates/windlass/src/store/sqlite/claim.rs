@@ -1,0 +1,116 @@
+//! What to do next: claimable jobs lane by lane, jobs that time changes, and how many are where. All of it is read from
+//! the front of an index, so that the number of other jobs does not matter.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::row::{NEVER, code, read_jobs};
+use super::tables::{Tables, damaged, limit, prepare, store_error};
+use crate::clock::Timestamp;
+use crate::job::{Job, State, acts_at};
+use crate::store::engine::{CountChange, Counts, EngineResult, LaneCursor};
+
+/// The states that `hot.at` tells the timer of; scheduled jobs have an index for their lifetime instead.
+const TIMED: [State; 7] = [
+    State::Created,
+    State::Pending,
+    State::Delayed,
+    State::Running,
+    State::Waiting,
+    State::Retrying,
+    State::Suspended,
+];
+
+const READY: &str = "SELECT seq, id, lane, policy, record FROM hot INDEXED BY hot_order \
+     WHERE state = 3 AND order_key = ?1 AND (rank, at, seq) > (?2, ?3, ?4) ORDER BY rank, at, seq LIMIT ?5";
+const DUE: &str = "SELECT seq, id, lane, policy, record FROM hot INDEXED BY hot_order \
+     WHERE state = ?1 AND order_key = 0 AND rank = 0 AND at <= ?2 ORDER BY at, seq LIMIT ?3";
+const LIFETIME_OVER: &str = "SELECT seq, id, lane, policy, record FROM hot INDEXED BY hot_lifetime \
+     WHERE state IN (3, 12) AND expires_at <= ?1 ORDER BY expires_at, seq LIMIT ?2";
+const FIRST_DUE: &str = "SELECT at FROM hot INDEXED BY hot_order \
+     WHERE state = ?1 AND order_key = 0 AND rank = 0 ORDER BY at LIMIT 1";
+const FIRST_LIFETIME: &str = "SELECT expires_at FROM hot INDEXED BY hot_lifetime \
+     WHERE state IN (3, 12) ORDER BY expires_at LIMIT 1";
+
+impl Tables {
+    pub(super) fn ready_in(&mut self, cursor: &LaneCursor, max: usize) -> EngineResult<Vec<Job>> {
+        let (connection, interned) = (&self.connection, &mut self.interned);
+        let Some(lane) = interned.find_lane(connection, &cursor.lane)? else { return Ok(Vec::new()) };
+        let (rank, at, seq) = cursor.after.map_or((-1, 0, 0), |place| {
+            (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0)
+        });
+        let mut statement = prepare(connection, READY)?;
+        let rows = statement.query([lane, rank, at, seq, limit(max)]).map_err(store_error)?;
+        read_jobs(rows, interned, connection)
+    }
+
+    pub(super) fn due_jobs(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>> {
+        let (connection, interned) = (&self.connection, &mut self.interned);
+        let (now, max_rows) = (now.as_millis(), limit(max));
+        let mut jobs = Vec::new();
+        let mut statement = prepare(connection, DUE)?;
+        for state in TIMED {
+            let rows = statement.query([code(state), now, max_rows]).map_err(store_error)?;
+            jobs.append(&mut read_jobs(rows, interned, connection)?);
+        }
+        let mut statement = prepare(connection, LIFETIME_OVER)?;
+        let rows = statement.query([now, max_rows]).map_err(store_error)?;
+        jobs.append(&mut read_jobs(rows, interned, connection)?);
+        jobs.sort_by_cached_key(|job| (acts_at(job), job.seq));
+        jobs.truncate(max);
+        Ok(jobs)
+    }
+
+    pub(super) fn first_due(&mut self) -> EngineResult<Option<Timestamp>> {
+        let mut first: Option<i64> = prepare(&self.connection, FIRST_LIFETIME)?
+            .query_row([], |row| row.get(0))
+            .optional()
+            .map_err(store_error)?;
+        let mut statement = prepare(&self.connection, FIRST_DUE)?;
+        for state in TIMED {
+            let at: Option<i64> =
+                statement.query_row([code(state)], |row| row.get(0)).optional().map_err(store_error)?;
+            first = first.into_iter().chain(at).min();
+        }
+        Ok(first.filter(|at| *at != NEVER).map(Timestamp::from_millis))
+    }
+
+    pub(super) fn load_counts(&mut self) -> EngineResult<&Counts> {
+        let counts = match self.counts.take() {
+            Some(counts) => counts,
+            None => self.read_counts()?,
+        };
+        Ok(self.counts.insert(counts))
+    }
+
+    fn read_counts(&mut self) -> EngineResult<Counts> {
+        let (connection, interned) = (&self.connection, &mut self.interned);
+        let mut counts = Counts::default();
+        let mut statement = prepare(connection, "SELECT lane, state, n FROM counts WHERE n > 0")?;
+        let mut rows = statement.query([]).map_err(store_error)?;
+        while let Some(row) = rows.next().map_err(store_error)? {
+            let lane: i64 = row.get(0).map_err(store_error)?;
+            let state: u8 = row.get(1).map_err(store_error)?;
+            let n: i64 = row.get(2).map_err(store_error)?;
+            let Some(state) = State::ALL.get(usize::from(state)) else {
+                return Err(damaged("counts", lane, "names no state"));
+            };
+            counts.add(&interned.lane(connection, lane)?, *state, n);
+        }
+        Ok(counts)
+    }
+
+    pub(super) fn move_counts(&mut self, changes: &[CountChange]) -> EngineResult<()> {
+        let (connection, interned) = (&self.connection, &mut self.interned);
+        let sql = "INSERT INTO counts (lane, state, n) VALUES (?1, ?2, ?3) \
+                   ON CONFLICT (lane, state) DO UPDATE SET n = n + excluded.n";
+        let mut statement = prepare(connection, sql)?;
+        for change in changes {
+            let lane = interned.lane_id(connection, &change.lane)?;
+            statement.execute(params![lane, code(change.state), change.by]).map_err(store_error)?;
+            if let Some(counts) = &mut self.counts {
+                counts.add(&change.lane, change.state, change.by);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! What hangs on jobs: attempts, checkpoints, signals, log lines, results, groups. Their content is bytes to this module.
+
+use std::sync::Arc;
+
+use rusqlite::params;
+
+use super::tables::{Tables, damaged, limit, number, prepare, store_error};
+use crate::job::Seq;
+use crate::store::engine::{EngineResult, Facet, FacetKind, FacetQuery, FacetWrite};
+
+const ALL_NAMES: &str = "SELECT name, number, \"check\", body FROM facets WHERE seq = ?1 AND kind = ?2 \
+     AND number > ?3 ORDER BY name, number LIMIT ?4";
+const ONE_NAME: &str = "SELECT name, number, \"check\", body FROM facets WHERE seq = ?1 AND kind = ?2 \
+     AND number > ?3 AND name = ?5 ORDER BY name, number LIMIT ?4";
+const PUT: &str = "INSERT OR REPLACE INTO facets (seq, kind, name, number, \"check\", body) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const DROP: &str = "DELETE FROM facets WHERE seq = ?1 AND kind = ?2 AND name = ?3 AND number = ?4";
+
+impl Tables {
+    pub(super) fn read_facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>> {
+        let (seq, kind) = (query.seq.0, kind_code(query.kind));
+        let (above, max) = (query.above.map_or(-1, number), limit(query.limit));
+        let mut statement = prepare(&self.connection, if query.name.is_some() { ONE_NAME } else { ALL_NAMES })?;
+        let mut rows = match query.name {
+            Some(name) => statement.query(params![seq, kind, above, max, name]),
+            None => statement.query(params![seq, kind, above, max]),
+        }
+        .map_err(store_error)?;
+        let mut facets = Vec::new();
+        while let Some(row) = rows.next().map_err(store_error)? {
+            let (name, number, check) = (row.get(0), row.get::<_, i64>(1), row.get::<_, u32>(2));
+            let body: Arc<[u8]> = row.get(3).map_err(store_error)?;
+            let facet = Facet {
+                seq: query.seq,
+                kind: query.kind,
+                name: name.map_err(store_error)?,
+                number: number.map_err(store_error)?.unsigned_abs(),
+                body,
+            };
+            if checksum(seq, kind, &facet) != check.map_err(store_error)? {
+                return Err(damaged("facets", seq, "does not match its checksum"));
+            }
+            facets.push(facet);
+        }
+        Ok(facets)
+    }
+
+    pub(super) fn write_facet(&mut self, write: &FacetWrite) -> EngineResult<()> {
+        match write {
+            FacetWrite::Put(facet) => {
+                let (Seq(seq), kind) = (facet.seq, kind_code(facet.kind));
+                let check = checksum(seq, kind, facet);
+                prepare(&self.connection, PUT)?
+                    .execute(params![seq, kind, facet.name, number(facet.number), check, &*facet.body])
+                    .map(drop)
+            }
+            FacetWrite::Drop { seq, kind, name, number: at } => prepare(&self.connection, DROP)?
+                .execute(params![seq.0, kind_code(*kind), name, number(*at)])
+                .map(drop),
+        }
+        .map_err(store_error)
+    }
+}
+
+fn checksum(seq: i64, kind: i64, facet: &Facet) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&seq.to_le_bytes());
+    hasher.update(&kind.to_le_bytes());
+    hasher.update(&facet.number.to_le_bytes());
+    hasher.update(&number(facet.name.len() as u64).to_le_bytes());
+    hasher.update(facet.name.as_bytes());
+    hasher.update(&facet.body);
+    hasher.finalize()
+}
+
+fn kind_code(kind: FacetKind) -> i64 {
+    match kind {
+        FacetKind::Attempt => 0,
+        FacetKind::Checkpoint => 1,
+        FacetKind::Signal => 2,
+        FacetKind::Log => 3,
+        FacetKind::Result => 4,
+        FacetKind::Group => 5,
+    }
+}

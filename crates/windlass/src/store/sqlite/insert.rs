@@ -1,0 +1,128 @@
+//! New rows: jobs with what was submitted, their tags, their keys, and the edges between them. That a key is free, or an
+//! edge makes no circle, was decided before.
+
+use rusqlite::params;
+
+use super::row::{Head, Order, SpecColumns, SpecParts, pack};
+use super::tables::{Tables, prepare, store_error};
+use crate::job::{Need, Seq, Spec};
+use crate::store::engine::{Edge, EngineResult, Key, KeyKind, NewRow};
+
+const INSERT_JOB: &str = "INSERT INTO jobs (seq, owner, content_type, idempotency_key, unique_key, concurrency_key, \
+     tags, correlation_id, callback_url, traceparent, after, after_any, \"check\", payload) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+const INSERT_HOT: &str = "INSERT INTO hot (seq, id, lane, policy, state, order_key, rank, at, expires_at, created_at, \
+     concurrency, parent, record) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+
+impl Tables {
+    pub(super) fn insert_rows(&mut self, rows: &[NewRow]) -> EngineResult<()> {
+        self.insert_specs(rows)?;
+        self.insert_hot(rows)?;
+        for row in rows {
+            self.insert_tags(row.job.seq, &row.spec)?;
+            self.insert_keys(row)?;
+        }
+        Ok(())
+    }
+
+    fn insert_specs(&mut self, rows: &[NewRow]) -> EngineResult<()> {
+        let mut statement = prepare(&self.connection, INSERT_JOB)?;
+        for row in rows {
+            let parts = SpecParts::of(&row.spec);
+            SpecColumns::of(&row.spec, &parts)
+                .bind(row.job.seq, &mut statement)
+                .and_then(|()| statement.raw_execute())
+                .map_err(store_error)?;
+        }
+        Ok(())
+    }
+
+    fn insert_hot(&mut self, rows: &[NewRow]) -> EngineResult<()> {
+        let (connection, interned) = (&self.connection, &mut self.interned);
+        let mut statement = prepare(connection, INSERT_HOT)?;
+        let mut record = Vec::with_capacity(256);
+        for NewRow { job, .. } in rows {
+            let lane = interned.lane_id(connection, &job.lane)?;
+            let policy = interned.policy_id(connection, &job.policy)?;
+            let order = Order::of(job, lane);
+            pack(job, &Head { seq: job.seq, id: job.id, lane, policy }, &mut record);
+            statement
+                .execute(params![
+                    job.seq.0,
+                    job.id.as_bytes(),
+                    lane,
+                    policy,
+                    order.state,
+                    order.order_key,
+                    order.rank,
+                    order.at,
+                    job.expires_at.as_millis(),
+                    job.created_at.as_millis(),
+                    job.concurrency.map(|key| key.0),
+                    job.parent.as_ref().map(|parent| parent.id.as_bytes()),
+                    record,
+                ])
+                .map_err(store_error)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn insert_tags(&mut self, seq: Seq, spec: &Spec) -> EngineResult<()> {
+        if spec.labels.tags.is_empty() {
+            return Ok(());
+        }
+        let mut statement = prepare(&self.connection, "INSERT INTO tags (name, value, seq) VALUES (?1, ?2, ?3)")?;
+        for (name, value) in &spec.labels.tags {
+            statement.execute(params![name, value, seq.0]).map_err(store_error)?;
+        }
+        Ok(())
+    }
+
+    fn insert_keys(&mut self, row: &NewRow) -> EngineResult<()> {
+        if row.keys.is_empty() {
+            return Ok(());
+        }
+        let sql = "INSERT OR REPLACE INTO keys (kind, tenant, type, key, seq, expires_at) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let mut statement = prepare(&self.connection, sql)?;
+        for (key, expires_at) in &row.keys {
+            let (kind, tenant, job_type, text) = key_columns(key);
+            statement
+                .execute(params![kind, tenant, job_type, text, row.job.seq.0, expires_at.as_millis()])
+                .map_err(store_error)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn insert_edges(&mut self, edges: &[Edge]) -> EngineResult<()> {
+        let sql = "INSERT OR IGNORE INTO edges (dependency, dependent, need) VALUES (?1, ?2, ?3)";
+        let mut statement = prepare(&self.connection, sql)?;
+        for edge in edges {
+            statement
+                .execute([edge.dependency.0, edge.dependent.0, need_code(edge.need)])
+                .map_err(store_error)?;
+        }
+        Ok(())
+    }
+}
+
+/// A key as it is stored and looked up.
+pub(super) fn key_columns(key: &Key) -> (i64, &str, &str, &str) {
+    (kind_code(key.kind), key.tenant.as_str(), key.job_type.as_str(), &key.text)
+}
+
+/// What a key is for, as stored.
+pub(super) fn kind_code(kind: KeyKind) -> i64 {
+    match kind {
+        KeyKind::Idempotency => 0,
+        KeyKind::Unique => 1,
+    }
+}
+
+/// How a job waits, as stored; ordered as [`Need`] is.
+pub(super) fn need_code(need: Need) -> i64 {
+    match need {
+        Need::After => 0,
+        Need::AfterAny => 1,
+    }
+}

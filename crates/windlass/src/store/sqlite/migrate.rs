@@ -1,0 +1,41 @@
+//! Brings a file to the schema this build knows, step by step. It never goes back: a newer file is refused.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::tables::store_error;
+use crate::error::OpenError;
+
+/// The steps, the first of which makes an empty file a store.
+const STEPS: [&str; 1] = [include_str!("migrations/0001_foundation.sql")];
+
+/// The schema this build knows.
+#[allow(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]
+pub(super) const SCHEMA: u32 = STEPS.len() as u32;
+
+/// Brings the file to [`SCHEMA`], each step in a transaction of its own, so that a crash leaves a whole schema and
+/// several processes may try at once: whoever comes second finds the step done.
+pub(super) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
+    while version(connection)? < SCHEMA {
+        step(connection).map_err(store_error)?;
+    }
+    Ok(())
+}
+
+fn step(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Looked up again: another process may have been here while this one waited for the lock.
+    let found: u32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if let Some(sql) = STEPS.get(usize::try_from(found).unwrap_or(usize::MAX)) {
+        transaction.execute_batch(sql)?;
+        transaction.pragma_update(None, "user_version", found + 1)?;
+    }
+    transaction.commit()
+}
+
+/// The schema of the file; an error if this build does not know it.
+fn version(connection: &Connection) -> Result<u32, OpenError> {
+    let found: i64 =
+        connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(store_error)?;
+    let found = u32::try_from(found).unwrap_or(u32::MAX);
+    if found > SCHEMA { Err(OpenError::NewerSchema { found, known: SCHEMA }) } else { Ok(found) }
+}

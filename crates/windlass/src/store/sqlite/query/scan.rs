@@ -1,0 +1,349 @@
+//! Lists of jobs by a filter. SQL narrows the candidates through the best index at hand and answers for what was
+//! submitted; the filter's own predicate has the last word on everything in the job, so the two cannot differ.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rusqlite::params_from_iter;
+use rusqlite::types::Value;
+
+use super::super::row::{SET_ASIDE, code, read_job};
+use super::super::tables::{Tables, prepare, store_error};
+use crate::job::{Job, Labels, Lane, Payload, Spec, State};
+use crate::store::engine::{EngineResult, Place};
+use crate::store::filter::{Filter, Order, Scan};
+
+/// Jobs in a state up to which fetching and sorting them all beats walking the table in order.
+const SORTED_MAX: u64 = 10_000;
+/// Lanes up to which each is looked up by itself.
+const LANES_APART_MAX: usize = 1_000;
+
+/// A set of candidates: the tables and index they come from, the condition that makes use of it, and the name of the
+/// column by which they can be had in the order of submission.
+struct Source {
+    from: &'static str,
+    condition: &'static str,
+    parameters: Vec<Value>,
+    seq: &'static str,
+    /// Whether they come in the order of claims.
+    is_claim_order: bool,
+}
+
+impl Source {
+    fn new(from: &'static str, condition: &'static str, parameters: Vec<Value>) -> Source {
+        Source { from, condition, parameters, seq: "h.seq", is_claim_order: false }
+    }
+
+    fn joined(from: &'static str, condition: &'static str, parameters: Vec<Value>) -> Source {
+        Source { seq: "d.seq", ..Source::new(from, condition, parameters) }
+    }
+
+    fn state(state: i64) -> Source {
+        Source::new("hot h INDEXED BY hot_order", "h.state = ?", vec![state.into()])
+    }
+
+    /// Jobs in a final state; within one, the index is in the order of submission.
+    fn ended(state: i64) -> Source {
+        let condition = "h.state = ? AND h.order_key = 0 AND h.rank = 0 AND h.at = 0";
+        Source::new("hot h INDEXED BY hot_order", condition, vec![state.into()])
+    }
+
+    /// Jobs of one lane, or set aside for one concurrency key.
+    fn pair(state: i64, order_key: i64) -> Source {
+        let condition = "h.state = ? AND h.order_key = ?";
+        let parameters = vec![state.into(), order_key.into()];
+        Source { is_claim_order: true, ..Source::new("hot h INDEXED BY hot_order", condition, parameters) }
+    }
+
+    fn everything() -> Source {
+        Source::new("hot h NOT INDEXED", "true", Vec::new())
+    }
+}
+
+/// A statement being put together from constant fragments; whatever a caller gave is bound.
+struct Query {
+    sql: String,
+    parameters: Vec<Value>,
+}
+
+impl Query {
+    fn and<const N: usize>(&mut self, condition: &str, parameters: [Value; N]) {
+        self.sql.push_str(" AND ");
+        self.sql.push_str(condition);
+        self.parameters.extend(parameters);
+    }
+}
+
+/// The best jobs so far, by their place in the order asked for.
+struct Page<'s> {
+    scan: &'s Scan,
+    /// The filter without what only [`Spec`] can answer; SQL has answered that.
+    filter: Filter,
+    spec: Spec,
+    jobs: BTreeMap<(i64, i64, i64), Job>,
+}
+
+impl Page<'_> {
+    fn of(scan: &Scan) -> Page<'_> {
+        let filter = Filter { tag: None, correlation_id: None, owner: None, ..scan.filter.clone() };
+        let spec = Spec {
+            payload: Payload::json(""),
+            idempotency_key: None,
+            unique_key: None,
+            concurrency_key: None,
+            labels: Labels::default(),
+            owner: String::new(),
+            traceparent: None,
+            after: Vec::new(),
+            after_any: Vec::new(),
+        };
+        Page { scan, filter, spec, jobs: BTreeMap::new() }
+    }
+
+    /// Takes a job in if it belongs here; false if it comes after a full page, as then would all that follow it.
+    fn offer(&mut self, job: Job) -> bool {
+        if !self.scan.is_after(&job) || !self.filter.fits(&job, &self.spec) {
+            return true;
+        }
+        let place = match self.scan.order {
+            Order::Newest => (0, 0, -job.seq.0),
+            Order::Oldest => (0, 0, job.seq.0),
+            Order::Claim => {
+                let Place { rank, eligible_at, seq } = Place::of(&job);
+                (i64::from(rank), eligible_at.as_millis(), seq.0)
+            }
+        };
+        let is_full = self.jobs.len() >= self.scan.limit;
+        if is_full && self.jobs.last_key_value().is_none_or(|(last, _)| *last < place) {
+            return false;
+        }
+        self.jobs.insert(place, job);
+        if self.jobs.len() > self.scan.limit {
+            self.jobs.pop_last();
+        }
+        true
+    }
+}
+
+impl Tables {
+    pub(in super::super) fn scan_jobs(&mut self, scan: &Scan) -> EngineResult<Vec<Job>> {
+        let sources = match scan.order {
+            Order::Claim => self.claim_sources(&scan.filter)?,
+            Order::Newest | Order::Oldest => self.sources(&scan.filter)?,
+        };
+        let mut page = Page::of(scan);
+        for source in sources {
+            self.read_source(source, &mut page)?;
+        }
+        Ok(page.jobs.into_values().collect())
+    }
+
+    fn read_source(&mut self, source: Source, page: &mut Page<'_>) -> EngineResult<()> {
+        let is_ordered = source.is_claim_order || page.scan.order != Order::Claim;
+        let query = assemble(page.scan, source);
+        let (connection, interned) = (&self.connection, &mut self.interned);
+        let mut statement = prepare(connection, &query.sql)?;
+        let mut rows = statement.query(params_from_iter(query.parameters)).map_err(store_error)?;
+        while let Some(row) = rows.next().map_err(store_error)? {
+            let has_room = page.offer(read_job(row, interned, connection)?);
+            if is_ordered && !has_room {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where to look for the jobs of a filter.
+    fn sources(&mut self, filter: &Filter) -> EngineResult<Vec<Source>> {
+        if let Some(parent) = &filter.parent {
+            let parameters = vec![parent.as_bytes().to_vec().into()];
+            return Ok(vec![Source::new("hot h INDEXED BY hot_children", "h.parent = ?", parameters)]);
+        }
+        if let Some(id) = &filter.correlation_id {
+            let from = "jobs d INDEXED BY jobs_correlation CROSS JOIN hot h ON h.seq = d.seq";
+            return Ok(vec![Source::joined(from, "d.correlation_id = ?", vec![id.clone().into()])]);
+        }
+        if let Some((name, value)) = &filter.tag {
+            let parameters = vec![name.clone().into(), value.clone().into()];
+            let from = "tags d CROSS JOIN hot h ON h.seq = d.seq";
+            return Ok(vec![Source::joined(from, "d.name = ? AND d.value = ?", parameters)]);
+        }
+        if filter.worker.is_some() {
+            return Ok(vec![Source::state(code(State::Running))]);
+        }
+        if let Some(sources) = concurrency_sources(filter) {
+            return Ok(sources);
+        }
+        let sources = if filter.states.is_empty() { None } else { self.state_sources(filter)? };
+        Ok(sources.unwrap_or_else(|| vec![Source::everything()]))
+    }
+
+    /// The states one by one, if that is less work than walking the table.
+    fn state_sources(&mut self, filter: &Filter) -> EngineResult<Option<Vec<Source>>> {
+        let counts = self.load_counts()?;
+        let mut sources = Vec::new();
+        let mut to_sort = 0;
+        for state in codes(filter) {
+            let counted = state_of(state);
+            if counts.sum(counted, |lane| fits_lane(filter, lane)) == 0 {
+                continue;
+            }
+            if counted.is_final() {
+                sources.push(Source::ended(state));
+            } else {
+                // Both codes of scheduled jobs share one count.
+                if state != SET_ASIDE || filter.is_blocked == Some(true) {
+                    to_sort += counts.sum(counted, |_| true);
+                }
+                sources.push(Source::state(state));
+            }
+        }
+        Ok((to_sort <= SORTED_MAX).then_some(sources))
+    }
+
+    /// Where to look for jobs in the order of claims: lane by lane, each in that order already, if only claimable
+    /// ones are asked for.
+    fn claim_sources(&mut self, filter: &Filter) -> EngineResult<Vec<Source>> {
+        if filter.states.is_empty() || filter.states.iter().any(|state| *state != State::Scheduled) {
+            return self.sources(filter);
+        }
+        let mut lanes: Vec<Arc<Lane>> = Vec::new();
+        for (lane, counts) in &self.load_counts()?.lanes {
+            if counts[State::Scheduled as usize] > 0 && fits_lane(filter, lane) {
+                lanes.push(lane.clone());
+            }
+        }
+        if lanes.len() > LANES_APART_MAX {
+            return self.sources(filter);
+        }
+        let mut sources = Vec::new();
+        for state in codes(filter) {
+            match filter.concurrency {
+                Some(key) if state == SET_ASIDE => sources.push(Source::pair(state, key.0)),
+                None if state == SET_ASIDE => sources.push(Source::state(state)),
+                _ => {
+                    for lane in &lanes {
+                        let lane = self.interned.find_lane(&self.connection, lane)?;
+                        sources.extend(lane.map(|lane| Source::pair(state, lane)));
+                    }
+                }
+            }
+        }
+        Ok(sources)
+    }
+}
+
+/// Jobs of a concurrency key, if only those are asked for that an index knows: running ones, and those set aside.
+fn concurrency_sources(filter: &Filter) -> Option<Vec<Source>> {
+    let key = filter.concurrency?;
+    let codes = codes(filter);
+    let running = code(State::Running);
+    if codes.is_empty() || codes.iter().any(|state| ![running, SET_ASIDE].contains(state)) {
+        return None;
+    }
+    let source = |state| {
+        if state == SET_ASIDE {
+            return Source::pair(state, key.0);
+        }
+        let condition = "h.state = 4 AND h.concurrency = ?";
+        Source::new("hot h INDEXED BY hot_holders", condition, vec![key.0.into()])
+    };
+    Some(codes.into_iter().map(source).collect())
+}
+
+/// The codes of the states asked for; none if any will do.
+fn codes(filter: &Filter) -> Vec<i64> {
+    let mut codes = Vec::new();
+    for state in &filter.states {
+        if *state != State::Scheduled || filter.is_blocked != Some(true) {
+            codes.push(code(*state));
+        }
+        if *state == State::Scheduled && filter.is_blocked != Some(false) {
+            codes.push(SET_ASIDE);
+        }
+    }
+    codes.sort_unstable();
+    codes.dedup();
+    codes
+}
+
+fn state_of(code: i64) -> State {
+    usize::try_from(code).ok().and_then(|code| State::ALL.get(code)).copied().unwrap_or(State::Scheduled)
+}
+
+fn fits_lane(filter: &Filter, lane: &Lane) -> bool {
+    filter.tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant)
+        && filter.queue.as_ref().is_none_or(|queue| *queue == lane.queue)
+        && filter.job_type.as_ref().is_none_or(|job_type| *job_type == lane.job_type)
+}
+
+fn assemble(scan: &Scan, source: Source) -> Query {
+    let select = "SELECT h.seq, h.id, h.lane, h.policy, h.record FROM";
+    let sql = format!("{select} {} WHERE {}", source.from, source.condition);
+    let mut query = Query { sql, parameters: source.parameters };
+    narrow(&mut query, &scan.filter);
+    narrow_by_spec(&mut query, &scan.filter);
+    let after = scan.after.map(|place| {
+        (i64::from(place.rank).into(), place.eligible_at.as_millis().into(), place.seq.0.into())
+    });
+    let is_claim_order = source.is_claim_order;
+    match (scan.order, after) {
+        (Order::Newest, Some((_, _, seq))) => query.and(&format!("{} < ?", source.seq), [seq]),
+        (Order::Oldest, Some((_, _, seq))) => query.and(&format!("{} > ?", source.seq), [seq]),
+        (Order::Claim, Some((rank, at, seq))) if is_claim_order => {
+            query.and("(h.rank, h.at, h.seq) > (?, ?, ?)", [rank, at, seq]);
+        }
+        (Order::Newest | Order::Oldest | Order::Claim, _) => {}
+    }
+    match scan.order {
+        Order::Newest => query.sql.push_str(&format!(" ORDER BY {} DESC", source.seq)),
+        Order::Oldest => query.sql.push_str(&format!(" ORDER BY {}", source.seq)),
+        Order::Claim if is_claim_order => query.sql.push_str(" ORDER BY h.rank, h.at, h.seq"),
+        Order::Claim => {}
+    }
+    query
+}
+
+/// What the columns of `hot` can tell, to spare unpacking what does not fit.
+fn narrow(query: &mut Query, filter: &Filter) {
+    let names = [
+        ("tenant = ?", filter.tenant.as_ref().map(|name| name.as_str())),
+        ("queue = ?", filter.queue.as_ref().map(|name| name.as_str())),
+        ("type = ?", filter.job_type.as_ref().map(|name| name.as_str())),
+    ];
+    let names: Vec<(&str, &str)> = names.into_iter().filter_map(|(sql, name)| Some((sql, name?))).collect();
+    if !names.is_empty() {
+        let conditions: Vec<&str> = names.iter().map(|(sql, _)| *sql).collect();
+        let condition = format!("h.lane IN (SELECT id FROM lanes WHERE {})", conditions.join(" AND "));
+        query.and(&condition, []);
+        query.parameters.extend(names.iter().map(|(_, name)| Value::from((*name).to_owned())));
+    }
+    let codes = codes(filter);
+    if !filter.states.is_empty() {
+        let codes: Vec<String> = codes.iter().map(i64::to_string).collect();
+        query.and(&format!("+h.state IN ({})", codes.join(", ")), []);
+    }
+    if let Some(at) = filter.created_after {
+        query.and("h.created_at >= ?", [at.as_millis().into()]);
+    }
+    if let Some(at) = filter.created_before {
+        query.and("h.created_at < ?", [at.as_millis().into()]);
+    }
+    if let Some(key) = filter.concurrency {
+        query.and("+h.concurrency = ?", [key.0.into()]);
+    }
+}
+
+/// What only the submission can tell.
+fn narrow_by_spec(query: &mut Query, filter: &Filter) {
+    if let Some((name, value)) = &filter.tag {
+        let condition = "EXISTS (SELECT 1 FROM tags t WHERE t.name = ? AND t.value = ? AND t.seq = h.seq)";
+        query.and(condition, [name.clone().into(), value.clone().into()]);
+    }
+    if let Some(id) = &filter.correlation_id {
+        query.and("(SELECT j.correlation_id FROM jobs j WHERE j.seq = h.seq) = ?", [id.clone().into()]);
+    }
+    if let Some(owner) = &filter.owner {
+        query.and("(SELECT j.owner FROM jobs j WHERE j.seq = h.seq) = ?", [owner.clone().into()]);
+    }
+}

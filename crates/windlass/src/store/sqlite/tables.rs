@@ -1,0 +1,241 @@
+//! One connection to the file: its transactions, what it remembers between them, and the engine's contract, each method
+//! of which is written out in the module named for it. Opens nothing and decides nothing.
+
+mod intern;
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
+
+use rusqlite::{CachedStatement, Connection, ErrorCode};
+
+pub(super) use self::intern::Interned;
+use crate::audit::Record;
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::job::{Job, JobId, Labels, Seq, Spec};
+use crate::store::engine::{
+    CountChange, Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, FacetWrite, Key, KeyHolder,
+    LaneCursor, NewRow, Read, RecordQuery, Side, Write,
+};
+use crate::store::filter::Scan;
+
+/// Statements kept ready; more than this module has.
+const STATEMENTS_KEPT: usize = 128;
+
+/// The single row of `meta`, as it is within the current transaction.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Meta {
+    commits: u64,
+    pub(super) next_seq: i64,
+    pub(super) next_record: u64,
+    pub(super) config_version: u64,
+}
+
+/// A connection and what it remembers.
+pub(super) struct Tables {
+    pub(super) connection: Connection,
+    pub(super) interned: Interned,
+    pub(super) meta: Meta,
+    /// None until somebody asks, and again after they may have changed behind our back.
+    pub(super) counts: Option<Counts>,
+}
+
+impl Tables {
+    /// Takes over a connection to a file that was brought to the current schema.
+    pub(super) fn new(connection: Connection) -> EngineResult<Tables> {
+        connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+        let mut tables =
+            Tables { connection, interned: Interned::default(), meta: Meta::default(), counts: None };
+        tables.refresh()?;
+        Ok(tables)
+    }
+
+    /// The connection itself, for what concerns the file rather than its rows.
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Begins a transaction that no other process can come between.
+    pub(super) fn begin_write(&mut self) -> EngineResult<()> {
+        self.run("BEGIN IMMEDIATE")?;
+        self.refresh()
+    }
+
+    /// Makes everything since `begin_write` durable; the answer is the number of this commit.
+    pub(super) fn commit(&mut self) -> EngineResult<u64> {
+        let meta = self.meta;
+        let commits = meta.commits + 1;
+        let sql = "UPDATE meta SET commits = ?1, next_seq = ?2, next_record = ?3, config_version = ?4";
+        prepare(&self.connection, sql)?
+            .execute((number(commits), meta.next_seq, number(meta.next_record), number(meta.config_version)))
+            .map_err(store_error)?;
+        self.run("COMMIT")?;
+        self.meta.commits = commits;
+        Ok(commits)
+    }
+
+    /// Undoes everything since `begin_write`, and forgets what was remembered meanwhile.
+    pub(super) fn rollback(&mut self) {
+        self.end_read();
+        self.interned.clear();
+        self.counts = None;
+    }
+
+    /// Begins a snapshot.
+    pub(super) fn begin_read(&mut self) -> EngineResult<()> {
+        self.run("BEGIN")?;
+        // Reading `meta` is also what pins the snapshot: SQLite takes it at the first read, not at `BEGIN`.
+        self.refresh()
+    }
+
+    /// Ends a snapshot.
+    pub(super) fn end_read(&mut self) {
+        if !self.connection.is_autocommit() {
+            // Fails only if the transaction is gone already, which is what was asked for.
+            let _ = self.run("ROLLBACK");
+        }
+    }
+
+    fn run(&self, sql: &str) -> EngineResult<()> {
+        prepare(&self.connection, sql)?.execute([]).map(drop).map_err(store_error)
+    }
+
+    fn refresh(&mut self) -> EngineResult<()> {
+        let sql = "SELECT commits, next_seq, next_record, config_version FROM meta";
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok(Meta {
+                commits: row.get::<_, i64>(0)?.unsigned_abs(),
+                next_seq: row.get(1)?,
+                next_record: row.get::<_, i64>(2)?.unsigned_abs(),
+                config_version: row.get::<_, i64>(3)?.unsigned_abs(),
+            })
+        };
+        let meta = prepare(&self.connection, sql)?.query_row([], read).map_err(store_error)?;
+        if meta.commits != self.meta.commits {
+            self.counts = None;
+        }
+        self.meta = meta;
+        Ok(())
+    }
+}
+
+/// A statement that is parsed once per connection.
+pub(super) fn prepare<'c>(connection: &'c Connection, sql: &str) -> EngineResult<CachedStatement<'c>> {
+    connection.prepare_cached(sql).map_err(store_error)
+}
+
+/// A count as SQLite keeps it; there is nothing to count that far.
+pub(super) fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// How many rows, as SQLite takes it.
+pub(super) fn limit(value: usize) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// A row that is not what was written.
+pub(super) fn damaged(table: &str, row: i64, what: &str) -> StoreError {
+    StoreError::Damaged(format!("row {row} of {table} {what}"))
+}
+
+/// What a failure of SQLite means to a store.
+pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
+    use rusqlite::Error as Sql;
+    match &error {
+        Sql::SqliteFailure(failure, _) => match failure.code {
+            ErrorCode::DiskFull => StoreError::Full,
+            ErrorCode::SystemIoFailure => StoreError::Stopped(error.to_string()),
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => StoreError::Damaged(error.to_string()),
+            _ => StoreError::Database(error.to_string()),
+        },
+        Sql::FromSqlConversionFailure(..)
+        | Sql::IntegralValueOutOfRange(..)
+        | Sql::InvalidColumnType(..)
+        | Sql::Utf8Error(..) => StoreError::Damaged(error.to_string()),
+        _ => StoreError::Database(error.to_string()),
+    }
+}
+
+impl Read for Tables {
+    fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>> {
+        self.find_jobs(ids)
+    }
+    fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Job>>> {
+        self.load_jobs(seqs)
+    }
+    fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>> {
+        self.load_specs(seqs)
+    }
+    fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<Job>>> {
+        lanes.iter().map(|cursor| self.ready_in(cursor, each_max)).collect()
+    }
+    fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>> {
+        self.due_jobs(now, max)
+    }
+    fn next_due(&mut self) -> EngineResult<Option<Timestamp>> {
+        self.first_due()
+    }
+    fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<Job>> {
+        self.scan_jobs(scan)
+    }
+    fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
+        self.key_holders(keys)
+    }
+    fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {
+        self.edges_of(seqs, side)
+    }
+    fn facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>> {
+        self.read_facets(query)
+    }
+    fn documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>> {
+        self.read_documents(kind)
+    }
+    fn configuration_version(&mut self) -> EngineResult<u64> {
+        Ok(self.meta.config_version)
+    }
+    fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>> {
+        self.read_records(query)
+    }
+    fn counts(&mut self) -> EngineResult<&Counts> {
+        self.load_counts()
+    }
+}
+
+impl Write for Tables {
+    fn allocate(&mut self, count: usize) -> EngineResult<Seq> {
+        let first = self.meta.next_seq;
+        self.meta.next_seq = first.saturating_add(limit(count));
+        Ok(Seq(first))
+    }
+    fn insert(&mut self, rows: &[NewRow]) -> EngineResult<()> {
+        self.insert_rows(rows)
+    }
+    fn update(&mut self, jobs: &[Job]) -> EngineResult<()> {
+        self.update_jobs(jobs)
+    }
+    fn relabel(&mut self, labels: &[(Seq, Labels)]) -> EngineResult<()> {
+        labels.iter().try_for_each(|(seq, labels)| self.relabel_job(*seq, labels))
+    }
+    fn remove(&mut self, seqs: &[Seq]) -> EngineResult<()> {
+        seqs.iter().try_for_each(|seq| self.remove_job(*seq))
+    }
+    fn link(&mut self, edges: &[Edge]) -> EngineResult<()> {
+        self.insert_edges(edges)
+    }
+    fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
+        self.delete_keys(keys)
+    }
+    fn write_facets(&mut self, writes: &[FacetWrite]) -> EngineResult<()> {
+        writes.iter().try_for_each(|write| self.write_facet(write))
+    }
+    fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {
+        self.write_document(kind, key, body)
+    }
+    fn append(&mut self, records: &mut [Record]) -> EngineResult<()> {
+        self.append_records(records)
+    }
+    fn count(&mut self, changes: &[CountChange]) -> EngineResult<()> {
+        self.move_counts(changes)
+    }
+}
