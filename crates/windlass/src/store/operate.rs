@@ -56,7 +56,7 @@ impl Store {
 
     /// Settings, pauses and workers in force.
     pub async fn config(&self) -> Result<Arc<Config>, StoreError> {
-        self.read("config", View::config).await
+        self.read("config", |view: &mut View<'_>| view.config()).await
     }
 
     /// Does something to all jobs that fit, in bounded commits.

@@ -12,7 +12,7 @@ use crate::audit::AuditEvent;
 use crate::clock::Timestamp;
 use crate::error::{Invalid, Problem, SubmitError};
 use crate::job::{
-    ConcurrencyKey, Dependency, Details, Event, Fence, Has, Job, JobId, Lane, Need, NewJob, Parent, Policy,
+    ConcurrencyKey, Dependency, Details, Event, Has, Job, JobId, Lane, Need, NewJob, Parent, Policy,
     Priority, Seq, Spec, State, Tenant, Transition, depth_of, find_cycle, transition,
 };
 use crate::limits;

@@ -1,0 +1,16 @@
+//! The walk of one job.
+use windlass::job::State;
+use windlass::store::command::finish::Finish;
+
+use crate::fixture::{Fixture, new_job, on_every_engine};
+
+on_every_engine!(a_job_is_submitted_claimed_and_completed);
+
+/// M2 M5
+async fn a_job_is_submitted_claimed_and_completed(t: &Fixture) {
+    let (worker, claimed) = t.running(new_job("email.send")).await;
+    assert_eq!(claimed.job.attempt, 1);
+    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(State::Completed));
+    assert_eq!(t.state(claimed.job.id).await, State::Completed);
+    assert_eq!(t.complete(worker, &claimed).await, Finish::Stale);
+}

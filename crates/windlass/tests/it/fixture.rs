@@ -1,0 +1,202 @@
+//! What every test of a store starts from: a store on each engine, a clock that stands still, and short ways to say what is
+//! done to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use windlass::clock::{Clock, ManualClock, Timestamp};
+use windlass::entropy::Entropy;
+use windlass::job::{Fence, Job, JobId, JobType, NewJob, Payload, QueueName, State, Tenant, WorkerId};
+use windlass::store::Store;
+use windlass::store::caller::Caller;
+use windlass::store::command::act::{Act, Acted, Suspend};
+use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::finish::{Finish, Outcome, Report};
+use windlass::store::command::step::Hand;
+use windlass::store::command::submit::{Receipt, SubmitOptions};
+use windlass::store::command::worker::NewWorker;
+use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::query::snapshot::Snapshot;
+
+/// A store to be tested.
+pub(crate) struct Fixture {
+    pub(crate) store: Store,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) me: Caller,
+    pub(crate) address: String,
+    _files: Option<TempDir>,
+}
+
+/// Which engine a test runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum On {
+    Memory,
+    Sqlite,
+}
+
+/// When every test begins.
+pub(crate) const START: i64 = 1_800_000_000_000;
+
+impl Fixture {
+    pub(crate) fn new(on: On) -> Fixture {
+        Fixture::with(on, StoreOptions::default(), 1)
+    }
+
+    pub(crate) fn with(on: On, options: StoreOptions, seed: u64) -> Fixture {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
+        let env = Environment::new(clock.clone(), Entropy::seeded(seed), options);
+        let (files, address) = match on {
+            On::Memory => (None, "memory:".to_owned()),
+            On::Sqlite => {
+                let files = tempfile::tempdir().expect("a directory for the test");
+                let address = format!("sqlite:{}", files.path().join("jobs.db").display());
+                (Some(files), address)
+            }
+        };
+        let store = Store::open_in(&address, env).expect("a new store opens");
+        Fixture { store, clock, me: Caller::local(), address, _files: files }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    /// A job of a type, with a small payload.
+    pub(crate) fn job(&self, job_type: &str) -> NewJob {
+        new_job(job_type)
+    }
+
+    pub(crate) async fn submit(&self, job: NewJob) -> Job {
+        self.submit_all(vec![job]).await.remove(0).job
+    }
+
+    pub(crate) async fn submit_all(&self, jobs: Vec<NewJob>) -> Vec<Receipt> {
+        self.store.submit(&self.me, jobs, SubmitOptions::default()).await.expect("the submission is allowed")
+    }
+
+    pub(crate) async fn worker(&self) -> WorkerId {
+        self.worker_for(&[], &[]).await
+    }
+
+    pub(crate) async fn worker_for(&self, queues: &[&str], types: &[&str]) -> WorkerId {
+        let queues = queues.iter().map(|name| QueueName::new(name).unwrap()).collect();
+        let types = types.iter().map(|name| JobType::new(name).unwrap()).collect();
+        let new = NewWorker { queues, types, ..NewWorker::default() };
+        self.store.register(&self.me, new).await.expect("anybody may register").id
+    }
+
+    /// Claims up to `limit` jobs, without waiting.
+    pub(crate) async fn claim(&self, worker: WorkerId, limit: usize) -> Vec<Claimed> {
+        let request = ClaimRequest::new(worker, limit);
+        self.store.claim(&self.me, &request, Duration::ZERO).await.expect("the worker is known").jobs
+    }
+
+    /// Claims the one job that there is.
+    pub(crate) async fn claim_one(&self, worker: WorkerId) -> Claimed {
+        let mut jobs = self.claim(worker, 1).await;
+        assert_eq!(jobs.len(), 1, "there is a job to claim");
+        jobs.remove(0)
+    }
+
+    /// Submits a job and claims it with a new worker.
+    pub(crate) async fn running(&self, job: NewJob) -> (WorkerId, Claimed) {
+        let worker = self.worker().await;
+        let job = self.submit(job).await;
+        let claimed = self.claim_one(worker).await;
+        assert_eq!(claimed.job.id, job.id, "no other job was in the way");
+        (worker, claimed)
+    }
+
+    pub(crate) async fn finish(&self, worker: WorkerId, id: JobId, fence: Fence, outcome: Outcome) -> Finish {
+        let reports = vec![Report::new(id, fence, outcome)];
+        self.store.finish(&self.me, worker, reports).await.expect("the worker is known").remove(0)
+    }
+
+    pub(crate) async fn complete(&self, worker: WorkerId, claimed: &Claimed) -> Finish {
+        self.finish(worker, claimed.job.id, claimed.job.fence, Outcome::Completed { result: None }).await
+    }
+
+    pub(crate) async fn act(&self, id: JobId, act: Act) -> Acted {
+        self.store.act(&self.me, id, act).await.expect("the action is allowed")
+    }
+
+    pub(crate) async fn suspend(&self, id: JobId) -> Acted {
+        self.act(id, Act::Suspend(Suspend::default())).await
+    }
+
+    pub(crate) async fn resume(&self, id: JobId) -> Acted {
+        self.act(id, Act::Resume { reason: None }).await
+    }
+
+    pub(crate) async fn cancel(&self, id: JobId) -> Acted {
+        self.act(id, Act::Cancel { reason: None }).await
+    }
+
+    pub(crate) async fn get(&self, id: JobId) -> Snapshot {
+        self.store.get(&self.me, id).await.unwrap().expect("the job is there")
+    }
+
+    pub(crate) async fn state(&self, id: JobId) -> State {
+        self.get(id).await.job.state
+    }
+
+    /// Lets time act on everything.
+    pub(crate) async fn tick(&self) {
+        while self.store.tick().await.unwrap().has_more {}
+    }
+
+    /// Every invariant holds; called at the end of every test.
+    pub(crate) async fn verify(&self) {
+        self.tick().await;
+        for verdict in self.store.verify().await.unwrap() {
+            assert!(verdict.holds(), "{}: {}: {:#?}", verdict.code, verdict.promise, verdict.findings);
+        }
+    }
+}
+
+pub(crate) fn new_job(job_type: &str) -> NewJob {
+    NewJob::new(JobType::new(job_type).unwrap(), Payload::json(r#"{"to":"a@b.c"}"#))
+}
+
+pub(crate) fn queue(name: &str) -> QueueName {
+    QueueName::new(name).unwrap()
+}
+
+pub(crate) fn tenant(name: &str) -> Tenant {
+    Tenant::new(name).unwrap()
+}
+
+pub(crate) fn hand(claimed: &Claimed) -> Hand {
+    let worker = claimed.job.lease.map(|lease| lease.worker);
+    Hand { job: claimed.job.id, fence: claimed.job.fence, worker }
+}
+
+/// Runs each test of a module on every engine.
+macro_rules! on_every_engine {
+    ($($name:ident),* $(,)?) => {
+        mod memory {
+            $(#[tokio::test]
+            async fn $name() {
+                let fixture = crate::fixture::Fixture::new(crate::fixture::On::Memory);
+                super::$name(&fixture).await;
+                fixture.verify().await;
+            })*
+        }
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $name() {
+                let fixture = crate::fixture::Fixture::new(crate::fixture::On::Sqlite);
+                super::$name(&fixture).await;
+                fixture.verify().await;
+                fixture.store.close();
+            })*
+        }
+    };
+}
+
+pub(crate) use on_every_engine;
