@@ -94,3 +94,35 @@ pub const CROSS_PROCESS_EVERY: Duration = Duration::from_millis(10);
 pub const RATE_MINUTES_KEPT: i64 = 61;
 /// Jobs examined by one call of `verify`'s scans at a time.
 pub const VERIFY_PAGE: usize = 2_000;
+/// When to try again after the store said that it is overloaded: by then thousands of commits have passed.
+pub const OVERLOADED_RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Callers that may wait for a reader; one more is told the store is overloaded.
+pub const READS_WAITING_MAX: usize = 4_096;
+/// Reader threads: enough that a long list does not hold up a short look, few enough to leave the writer a core.
+pub const READERS: usize = 3;
+/// Longest look at one snapshot: while it lasts, the write-ahead log cannot begin again from its start.
+pub const SNAPSHOT_MAX: Duration = Duration::from_secs(30);
+/// Pages the writer keeps in memory, in KiB; with the readers' far below the 256 MB a store may use.
+pub const WRITER_CACHE_KIB: i64 = 32 * 1024;
+/// Pages each reader keeps in memory, in KiB.
+pub const READER_CACHE_KIB: i64 = 8 * 1024;
+/// Pages in the write-ahead log from which on they are moved to the database: as many as one page of its index holds.
+pub const LOG_PAGES_MAX: u64 = 4_000;
+/// Pages worth moving once the log is that long, so that a long look does not make every commit move a few.
+pub const LOG_PAGES_STEP: u64 = 400;
+/// Bytes of write-ahead log that stay allocated once it begins again from its start.
+pub const LOG_BYTES_KEPT: u64 = 64 << 20;
+/// Bytes of write-ahead log above which the writer cuts it when it has nothing else to do.
+pub const LOG_BYTES_MAX: u64 = 256 << 20;
+/// Disk space held back for running work to end when the disk is full: the whole log fits the database, and some more.
+pub const RESERVE_BYTES: u64 = 24 << 20;
+/// How often a store without its reserve tries to get it back; each try writes up to that much.
+pub const RESERVE_RETRY_EVERY: Duration = Duration::from_secs(1);
+/// How long one statement waits for a lock that another process has.
+pub const LOCK_WAIT: Duration = Duration::from_secs(5);
+/// How long a group of writes waits in all for its turn among other processes; then callers are told to come again.
+pub const LOCK_WAIT_MAX: Duration = Duration::from_secs(30);
+/// Tries to get a lock in that time, for a clock that stands still.
+pub const LOCK_TRIES_MAX: u32 = 64;
+/// How often the look-out for other processes checks whether anybody waits for it.
+pub const LOOKOUT_IDLE_EVERY: Duration = Duration::from_millis(100);

@@ -1,12 +1,196 @@
-//! The SQLite engine.
+//! The SQLite engine: one file, one writer thread that commits in groups, a few readers, and a look-out for other
+//! processes on the same file. Rules live elsewhere; this only begins, commits and answers.
+//!
+//! Beside `jobs.db` stand SQLite's `-wal` and `-shm`, the head marker `-head` and the space held back, `-reserve`. After
+//! an older backup was put in place, deleting `-head` says that the later commits are given up on purpose.
+
 mod advance;
 mod audit;
+mod backup;
+mod checkpoint;
 mod claim;
 mod document;
 mod facet;
+mod file;
+mod inbox;
 mod insert;
+mod lock;
+mod marker;
 mod migrate;
+mod mount;
+mod panic;
 mod prune;
 mod query;
+mod reader;
+mod reserve;
 mod row;
 mod tables;
+mod watch;
+mod writer;
+
+#[cfg(test)]
+mod life_tests;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use self::file::{Identity, Location};
+use self::inbox::Inbox;
+use self::marker::Marker;
+use self::reader::Reader;
+use self::reserve::Reserve;
+use self::tables::Tables;
+use self::watch::{Bell, OwnCommits, Watch};
+use self::writer::Writer;
+use super::engine::{Engine, EngineResult, ReadTask, WriteTask};
+use super::environment::Environment;
+use super::memo::Memo;
+use crate::clock::Timestamp;
+use crate::error::{OpenError, StoreError};
+use crate::limits;
+
+/// A store in one SQLite file.
+pub struct SqliteEngine {
+    writes: Arc<Inbox<Box<dyn WriteTask>>>,
+    reads: Arc<Inbox<Box<dyn ReadTask>>>,
+    bell: Arc<Bell>,
+    location: Location,
+    identity: Identity,
+    threads: Mutex<Threads>,
+}
+
+/// The threads that are still to be waited for.
+#[derive(Default)]
+struct Threads {
+    /// Readers and look-out.
+    others: Vec<JoinHandle<()>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl SqliteEngine {
+    /// Opens the file, or makes it; several processes may have it open. The file is checked before anything is served.
+    pub fn open(path: &Path, env: Arc<Environment>) -> Result<SqliteEngine, OpenError> {
+        let location = file::locate(path)?;
+        let own = Arc::new(OwnCommits::default());
+        let writer = open_writer(&location, env.clone(), own.clone())?;
+        let readers = (0..limits::READERS)
+            .map(|_| Ok(Reader::new(open_tables(&location, limits::READER_CACHE_KIB)?, env.clone())))
+            .collect::<EngineResult<Vec<Reader>>>()?;
+        let turns = readers.iter().map(Reader::turn).collect();
+        // It reads one row.
+        let lookout = file::connect_reader(location.path(), 64)?;
+        let watch = Watch::new(lookout, env, own, turns)?;
+        let engine = SqliteEngine {
+            writes: Arc::new(Inbox::new(limits::WRITES_WAITING_MAX)),
+            reads: Arc::new(Inbox::new(limits::READS_WAITING_MAX)),
+            bell: Arc::default(),
+            identity: writer.identity.clone(),
+            location,
+            threads: Mutex::default(),
+        };
+        engine.start(writer, readers, watch)?;
+        Ok(engine)
+    }
+
+    fn start(&self, writer: Writer, readers: Vec<Reader>, watch: Watch) -> EngineResult<()> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let inboxes = (self.writes.clone(), self.reads.clone());
+        threads.writer = Some(spawn("windlass-writer", move || writer.serve(&inboxes.0, &inboxes.1))?);
+        for reader in readers {
+            let inbox = self.reads.clone();
+            threads.others.push(spawn("windlass-reader", move || reader.serve(&inbox))?);
+        }
+        let bell = self.bell.clone();
+        threads.others.push(spawn("windlass-lookout", move || watch.serve(&bell))?);
+        Ok(())
+    }
+
+    /// Copies the store to a new file while it is in use. The copy opens by itself; an existing file is refused.
+    pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        self.identity.check()?;
+        backup::backup(self.location.path(), to)
+    }
+}
+
+fn open_writer(
+    location: &Location,
+    env: Arc<Environment>,
+    own: Arc<OwnCommits>,
+) -> Result<Writer, OpenError> {
+    let head_path = location.beside("-head");
+    let acknowledged = marker::look(&head_path);
+    if let Some(head) = acknowledged.filter(|head| location.was_emptied && head.commits > 0) {
+        return Err(OpenError::CommitsMissing { first_missing: 1, last_acknowledged: head.commits });
+    }
+    let clock = env.clock.clone();
+    let mut connection = lock::patiently(clock.as_ref(), || {
+        let connection = file::connect_writer(location.path())?;
+        file::quick_check(&connection)?;
+        Ok(connection)
+    })?;
+    migrate::migrate(&mut connection)?;
+    let head = file::head(&connection)?;
+    marker::refuse_lost_commits(acknowledged, head)?;
+    let marker = Marker::open(&head_path, location.mode, head)
+        .map_err(|error| file::cannot("write", &head_path, &error))?;
+    Ok(Writer {
+        tables: Tables::new(connection)?,
+        env,
+        identity: Identity::of(location),
+        log: location.beside("-wal"),
+        marker,
+        reserve: Reserve::open(&location.beside("-reserve"), location.mode),
+        own,
+        memo: Memo::default(),
+        now: Timestamp::MIN,
+    })
+}
+
+fn open_tables(location: &Location, cache_kib: i64) -> EngineResult<Tables> {
+    Tables::new(file::connect_reader(location.path(), cache_kib)?)
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> EngineResult<JoinHandle<()>> {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+    thread.map_err(|error| StoreError::Database(format!("cannot start a thread: {error}")))
+}
+
+fn join(thread: JoinHandle<()>) {
+    // A callback may drop the last handle to the store, on one of these very threads.
+    if thread.thread().id() != thread::current().id() && thread.join().is_err() {
+        tracing::error!("a thread of the store panicked");
+    }
+}
+
+impl Engine for SqliteEngine {
+    fn write(&self, task: Box<dyn WriteTask>) {
+        let is_urgent = task.is_urgent();
+        if let Err((task, refusal)) = self.writes.put(task, is_urgent) {
+            task.done(Err(refusal));
+        }
+    }
+
+    fn read(&self, task: Box<dyn ReadTask>) {
+        if let Err((task, refusal)) = self.reads.put(task, false) {
+            task.done(Err(refusal));
+        }
+    }
+
+    fn close(&self) {
+        // Taken out first: a thread that is joined may itself be closing the store.
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        self.reads.close();
+        self.bell.ring();
+        threads.others.into_iter().for_each(join);
+        // The writer goes last: once nobody else is there, its leaving removes the log.
+        self.writes.close();
+        threads.writer.into_iter().for_each(join);
+    }
+}
+
+impl Drop for SqliteEngine {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

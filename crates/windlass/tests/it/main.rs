@@ -1,3 +1,5 @@
 //! The one test binary of the library: each module is a suite, so that everything links once.
 
+mod conformance;
+mod fixture;
 mod tidy;

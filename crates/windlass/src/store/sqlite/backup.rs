@@ -1,0 +1,64 @@
+//! A copy of the database while it is in use: one snapshot, complete or not there at all. It keeps no schedule and removes
+//! no old copies.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, OpenFlags};
+
+use super::file::{cannot, connect_reader, create, sync_folder};
+use super::tables::store_error;
+use crate::error::StoreError;
+use crate::limits;
+use crate::store::engine::EngineResult;
+
+/// Copies the database at `from` to a new file that only its owner can read.
+pub(super) fn backup(from: &Path, to: &Path) -> EngineResult<()> {
+    let exists = || cannot("write a backup to", to, &io::Error::from(ErrorKind::AlreadyExists));
+    if fs::symlink_metadata(to).is_ok() {
+        return Err(exists());
+    }
+    // Under another name until it is whole: half a backup must never pass for one.
+    let partial = partial_name(to);
+    if !create(&partial).map_err(|error| cannot("create", &partial, &error))? {
+        return Err(cannot("create", &partial, &io::Error::from(ErrorKind::AlreadyExists)));
+    }
+    let outcome = copy(from, &partial).and_then(|()| {
+        if fs::symlink_metadata(to).is_ok() {
+            return Err(exists());
+        }
+        fs::rename(&partial, to).and_then(|()| sync_folder(to)).map_err(|error| cannot("name", to, &error))
+    });
+    if outcome.is_err()
+        && let Err(error) = fs::remove_file(&partial)
+    {
+        tracing::warn!(path = %partial.display(), %error, "cannot remove half a backup");
+    }
+    outcome
+}
+
+fn partial_name(to: &Path) -> PathBuf {
+    let mut name = to.as_os_str().to_owned();
+    name.push("-partial");
+    PathBuf::from(name)
+}
+
+fn copy(from: &Path, to: &Path) -> EngineResult<()> {
+    let source = connect_reader(from, limits::READER_CACHE_KIB)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut target = Connection::open_with_flags(to, flags).map_err(store_error)?;
+    // The file is worth nothing before it is whole, and is synced then.
+    target.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF").map_err(store_error)?;
+    {
+        let backup = Backup::new(&source, &mut target).map_err(store_error)?;
+        // In one step: between two, every commit would make it start over.
+        match backup.step(-1).map_err(store_error)? {
+            StepResult::Done => {}
+            _ => return Err(StoreError::Database("the backup could not get a lock".to_owned())),
+        }
+    }
+    target.close().map_err(|(_, error)| store_error(error))?;
+    File::open(to).and_then(|file| file.sync_all()).map_err(|error| cannot("sync", to, &error))
+}

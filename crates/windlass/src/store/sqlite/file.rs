@@ -1,0 +1,238 @@
+//! The database file: found or made, opened with the settings durability rests on, checked before it is served, and
+//! watched for being taken away underneath. What is in it is the business of the tables.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::lock;
+use super::marker::Head;
+use super::mount;
+use super::tables::store_error;
+use crate::error::{OpenError, StoreError};
+use crate::limits;
+use crate::store::engine::EngineResult;
+
+/// The first SQLite whose log cannot lose commits when it begins again from its start (its "WAL-reset bug").
+const SQLITE_VERSION_MIN: i32 = 3_051_003;
+
+/// A file that others must not read: jobs carry what their owners submit.
+pub(super) const PRIVATE: u32 = 0o600;
+
+/// Where a database is.
+#[derive(Debug, Clone)]
+pub(super) struct Location {
+    path: PathBuf,
+    /// Permissions of the database, which the files beside it share.
+    pub(super) mode: u32,
+    /// Whether there was a file, but nothing in it.
+    pub(super) was_emptied: bool,
+}
+
+impl Location {
+    /// The database.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file beside the database with this ending.
+    pub(super) fn beside(&self, ending: &str) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(ending);
+        PathBuf::from(name)
+    }
+}
+
+/// Finds the file or makes an empty one; refuses places where a database would not be safe.
+pub(super) fn locate(path: &Path) -> Result<Location, OpenError> {
+    assert_version(rusqlite::version_number())?;
+    if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
+        return Err(OpenError::UnknownAddress(path.display().to_string()));
+    }
+    let path = resolve(path)?;
+    if let Some(kind) = mount::network_file_system(&path) {
+        return Err(OpenError::NetworkFileSystem(path.display().to_string(), kind));
+    }
+    let is_new = create(&path).map_err(|error| cannot("create", &path, &error))?;
+    let file = fs::metadata(&path).map_err(|error| cannot("look at", &path, &error))?;
+    if !file.is_file() {
+        return Err(StoreError::Database(format!("`{}` is not a file", path.display())).into());
+    }
+    Ok(Location { path, mode: file.mode() & 0o666, was_emptied: !is_new && file.len() == 0 })
+}
+
+fn assert_version(found: i32) -> EngineResult<()> {
+    if found >= SQLITE_VERSION_MIN {
+        return Ok(());
+    }
+    Err(StoreError::Database(format!(
+        "SQLite {found} can lose commits, at least {SQLITE_VERSION_MIN} is needed"
+    )))
+}
+
+pub(super) fn cannot(what: &str, path: &Path, error: &io::Error) -> StoreError {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreError::Full,
+        _ => StoreError::Database(format!("cannot {what} `{}`: {error}", path.display())),
+    }
+}
+
+/// One absolute name for the file, however it was called: the files beside it must be found by everybody.
+fn resolve(path: &Path) -> EngineResult<PathBuf> {
+    if let Ok(whole) = path.canonicalize() {
+        return Ok(whole);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().map_err(|error| cannot("find the directory", folder, &error))?;
+    let name = path
+        .file_name()
+        .ok_or_else(|| StoreError::Database(format!("`{}` does not name a file", path.display())))?;
+    Ok(folder.join(name))
+}
+
+/// Makes an empty file that only its owner can read, unless there is one; tells whether it did.
+pub(super) fn create(path: &Path) -> io::Result<bool> {
+    // Closing a file drops every lock that this process has on it, SQLite's too. One at a time, nobody can have opened
+    // the new file with SQLite before it is closed here; an old file is not opened at all.
+    static CREATING: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
+    match OpenOptions::new().write(true).create_new(true).mode(PRIVATE).open(path) {
+        Ok(_) => sync_folder(path).map(|()| true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes the name of a file survive a power cut; SQLite does so for its log, but not for the database.
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+/// The connection that writes.
+pub(super) fn connect_writer(path: &Path) -> EngineResult<Connection> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, limits::WRITER_CACHE_KIB)?;
+    let mode: String =
+        connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(store_error)?;
+    if mode != "wal" {
+        return Err(StoreError::Database(format!("journal mode is {mode}, wal was asked for")));
+    }
+    Ok(connection)
+}
+
+/// A connection that only reads, keeping up to `cache_kib` in memory.
+pub(super) fn connect_reader(path: &Path, cache_kib: i64) -> EngineResult<Connection> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, cache_kib)?;
+    connection.pragma_update(None, "query_only", true).map_err(store_error)?;
+    leave_log(&connection)?;
+    Ok(connection)
+}
+
+fn connect(path: &Path, access: OpenFlags, cache_kib: i64) -> EngineResult<Connection> {
+    let connection =
+        Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(store_error)?;
+    lock::wait_for_locks(&connection)?;
+    let settings: [(&str, i64); 8] = [
+        // Every commit is on disk before it is acknowledged.
+        ("synchronous", 2),
+        ("foreign_keys", 0),
+        // A mapped file turns a disk error into a signal that ends the process.
+        ("mmap_size", 0),
+        ("cache_size", -cache_kib),
+        ("temp_store", 2),
+        ("journal_size_limit", i64::try_from(limits::LOG_BYTES_KEPT).unwrap_or(i64::MAX)),
+        // SQLite's own checkpoints swallow a failed fsync and try again, by when the pages may be lost.
+        ("wal_autocheckpoint", 0),
+        ("trusted_schema", 0),
+    ];
+    for (name, value) in settings {
+        connection.pragma_update(None, name, value).map_err(store_error)?;
+    }
+    connection.set_prepared_statement_cache_capacity(128);
+    Ok(connection)
+}
+
+/// Closing this connection then neither moves the log nor removes it.
+pub(super) fn leave_log(connection: &Connection) -> EngineResult<()> {
+    let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    connection.set_db_config(config, true).map(drop).map_err(store_error)
+}
+
+/// Refuses a file that SQLite itself finds damaged.
+pub(super) fn quick_check(connection: &Connection) -> EngineResult<()> {
+    let finding: String =
+        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(store_error)?;
+    if finding == "ok" { Ok(()) } else { Err(StoreError::Damaged(finding)) }
+}
+
+/// Which store this is and how far it has come.
+pub(super) fn head(connection: &Connection) -> EngineResult<Head> {
+    connection
+        .query_row("SELECT store_id, commits FROM meta", [], |row| {
+            Ok(Head { store: row.get(0)?, commits: row.get::<_, i64>(1)?.unsigned_abs() })
+        })
+        .map_err(store_error)
+}
+
+/// The very files that were opened, to notice when their names lead elsewhere.
+#[derive(Debug, Clone)]
+pub(super) struct Identity {
+    files: [(PathBuf, Option<(u64, u64)>); 2],
+}
+
+impl Identity {
+    /// The database and its log as they are now; a connection must have read from it.
+    pub(super) fn of(location: &Location) -> Identity {
+        let files = [location.path.clone(), location.beside("-wal")];
+        Identity { files: files.map(|path| (path.clone(), inode(&path))) }
+    }
+
+    /// Fails if one of the files was removed or replaced: nothing written from then on would ever be found again.
+    pub(super) fn check(&self) -> EngineResult<()> {
+        for (path, opened) in &self.files {
+            if inode(path) != *opened {
+                let trouble = format!("the file `{}` was replaced or removed", path.display());
+                return Err(StoreError::Stopped(trouble));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn inode(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_sqlite_is_refused() {
+        assert_eq!(assert_version(rusqlite::version_number()), Ok(()));
+        assert!(assert_version(3_051_002).is_err());
+    }
+
+    #[test]
+    fn a_place_that_holds_no_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [folder.path().join("none/jobs.db"), folder.path().to_owned(), PathBuf::from(":memory:")]
+        {
+            assert!(locate(&path).is_err(), "{}", path.display());
+        }
+        let missing = locate(&folder.path().join("none/jobs.db")).unwrap_err().to_string();
+        assert!(missing.contains("cannot find the directory"), "{missing}");
+    }
+
+    #[test]
+    fn a_file_without_content_is_told_from_a_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jobs.db");
+        assert!(!locate(&path).unwrap().was_emptied);
+        assert!(locate(&path).unwrap().was_emptied);
+    }
+}

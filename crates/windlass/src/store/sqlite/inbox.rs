@@ -1,0 +1,95 @@
+//! Work that waits for a thread: two bounded lines, of which the urgent one goes first. A full line refuses; nothing
+//! here blocks whoever brings work.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::error::StoreError;
+use crate::limits;
+
+/// Work that waits.
+pub(super) struct Inbox<T> {
+    lines: Mutex<Lines<T>>,
+    arrived: Condvar,
+    waiting_max: usize,
+}
+
+struct Lines<T> {
+    urgent: VecDeque<T>,
+    normal: VecDeque<T>,
+    /// What newcomers are told once nothing more is taken.
+    refusal: Option<StoreError>,
+}
+
+impl<T> Lines<T> {
+    fn is_empty(&self) -> bool {
+        self.urgent.is_empty() && self.normal.is_empty()
+    }
+
+    fn next(&mut self) -> Option<T> {
+        self.urgent.pop_front().or_else(|| self.normal.pop_front())
+    }
+}
+
+impl<T> Inbox<T> {
+    /// Room for `waiting_max` in each line, so that bulk work cannot crowd out heartbeats.
+    pub(super) fn new(waiting_max: usize) -> Inbox<T> {
+        let lines = Lines { urgent: VecDeque::new(), normal: VecDeque::new(), refusal: None };
+        Inbox { lines: Mutex::new(lines), arrived: Condvar::new(), waiting_max }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines<T>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes work in, or hands it back with the reason.
+    pub(super) fn put(&self, item: T, is_urgent: bool) -> Result<(), (T, StoreError)> {
+        let mut lines = self.lines();
+        if let Some(refusal) = &lines.refusal {
+            let refusal = refusal.clone();
+            return Err((item, refusal));
+        }
+        let line = if is_urgent { &mut lines.urgent } else { &mut lines.normal };
+        if line.len() >= self.waiting_max {
+            let retry_after = limits::OVERLOADED_RETRY_AFTER;
+            return Err((item, StoreError::Overloaded { waiting: line.len(), retry_after }));
+        }
+        line.push_back(item);
+        drop(lines);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    /// Up to `max` of what waits right now; none if nothing does.
+    pub(super) fn take(&self, max: usize) -> Vec<T> {
+        let mut lines = self.lines();
+        std::iter::from_fn(|| lines.next()).take(max).collect()
+    }
+
+    /// Returns when something waits; false once nothing does and nothing will.
+    pub(super) fn wait(&self) -> bool {
+        let mut lines = self.lines();
+        while lines.is_empty() {
+            if lines.refusal.is_some() {
+                return false;
+            }
+            lines = self.arrived.wait(lines).unwrap_or_else(PoisonError::into_inner);
+        }
+        true
+    }
+
+    /// Takes nothing more; what waits is still to be done.
+    pub(super) fn close(&self) {
+        let closed = || StoreError::Database("the store is closed".to_owned());
+        self.lines().refusal.get_or_insert_with(closed);
+        self.arrived.notify_all();
+    }
+
+    /// Takes nothing more and hands back what waits, to be refused.
+    pub(super) fn stop(&self, refusal: &StoreError) -> Vec<T> {
+        let mut lines = self.lines();
+        lines.refusal = Some(refusal.clone());
+        self.arrived.notify_all();
+        std::iter::from_fn(|| lines.next()).collect()
+    }
+}

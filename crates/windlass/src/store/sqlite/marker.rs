@@ -1,0 +1,154 @@
+//! The head marker: a small file beside the database with the number of the last commit that was acknowledged. SQLite
+//! cannot tell that a damaged log has lost commits at its end; this can. It is written after each commit's fsync and not
+//! synced itself: it may lag behind the database and never leads.
+//!
+//! Deleting the marker accepts the loss, as after restoring an older backup of the same store.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::error::OpenError;
+
+const MAGIC: &[u8; 8] = b"windhead";
+const BYTES: usize = 36;
+
+/// How far a store has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    /// Which store.
+    pub(super) store: [u8; 16],
+    /// Its last commit.
+    pub(super) commits: u64,
+}
+
+impl Head {
+    fn encode(self) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8..24].copy_from_slice(&self.store);
+        bytes[24..32].copy_from_slice(&self.commits.to_le_bytes());
+        let crc = crc32fast::hash(&bytes[..32]);
+        bytes[32..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; BYTES]) -> Option<Head> {
+        let (content, crc) = bytes.split_at(32);
+        if &content[..8] != MAGIC || crc != crc32fast::hash(content).to_le_bytes() {
+            return None;
+        }
+        let store = content[8..24].try_into().ok()?;
+        let commits = u64::from_le_bytes(content[24..].try_into().ok()?);
+        Some(Head { store, commits })
+    }
+}
+
+/// What an existing marker says; none if there is none or it cannot be read.
+///
+/// Read it before the database: what was acknowledged by then must be there afterwards, whatever others commit meanwhile.
+pub(super) fn look(path: &Path) -> Option<Head> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "cannot read the head marker: lost commits would go unnoticed");
+            return None;
+        }
+    };
+    let head = read(&file);
+    if head.is_none() {
+        tracing::warn!(path = %path.display(), "the head marker is torn: lost commits would go unnoticed");
+    }
+    head
+}
+
+fn read(file: &File) -> Option<Head> {
+    let mut bytes = [0; BYTES];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    Head::decode(&bytes)
+}
+
+/// Refuses a database that lacks commits which its marker says were acknowledged.
+pub(super) fn refuse_lost_commits(marked: Option<Head>, stored: Head) -> Result<(), OpenError> {
+    match marked {
+        Some(marked) if marked.store == stored.store && marked.commits > stored.commits => {
+            let first_missing = stored.commits + 1;
+            Err(OpenError::CommitsMissing { first_missing, last_acknowledged: marked.commits })
+        }
+        Some(marked) if marked.store != stored.store => {
+            tracing::warn!("the head marker belongs to another store: it is written anew");
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The marker of an open store.
+pub(super) struct Marker {
+    file: File,
+    store: [u8; 16],
+}
+
+impl Marker {
+    /// Opens or creates the marker, and moves it to `head`.
+    pub(super) fn open(path: &Path, mode: u32, head: Head) -> io::Result<Marker> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).mode(mode).open(path)?;
+        let marker = Marker { file, store: head.store };
+        marker.advance(head.commits);
+        Ok(marker)
+    }
+
+    /// Notes that a commit is on disk. Never goes back, since another process may have come further.
+    pub(super) fn advance(&self, commits: u64) {
+        let is_ahead = |marked: Head| marked.store == self.store && marked.commits >= commits;
+        if read(&self.file).is_some_and(is_ahead) {
+            return;
+        }
+        let bytes = Head { store: self.store, commits }.encode();
+        if let Err(error) = self.file.write_all_at(&bytes, 0) {
+            // A marker that lags is safe: it only sees less.
+            tracing::warn!(%error, "cannot write the head marker");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: Head = Head { store: [7; 16], commits: 41 };
+
+    #[test]
+    fn a_head_comes_back_and_a_changed_byte_is_noticed() {
+        assert_eq!(Head::decode(&HEAD.encode()), Some(HEAD));
+        for at in 0..BYTES {
+            let mut bytes = HEAD.encode();
+            bytes[at] ^= 1;
+            assert_eq!(Head::decode(&bytes), None, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn only_a_marker_of_the_same_store_that_is_ahead_is_refused() {
+        let marked = |commits, store| Some(Head { store: [store; 16], commits });
+        let missing = OpenError::CommitsMissing { first_missing: 42, last_acknowledged: 44 };
+        assert_eq!(refuse_lost_commits(marked(44, 7), HEAD), Err(missing));
+        assert_eq!(refuse_lost_commits(marked(41, 7), HEAD), Ok(()));
+        assert_eq!(refuse_lost_commits(marked(3, 7), HEAD), Ok(()));
+        assert_eq!(refuse_lost_commits(marked(44, 8), HEAD), Ok(()));
+        assert_eq!(refuse_lost_commits(None, HEAD), Ok(()));
+    }
+
+    #[test]
+    fn a_marker_goes_forward_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("head");
+        let marker = Marker::open(&path, 0o600, HEAD).unwrap();
+        marker.advance(43);
+        marker.advance(42);
+        assert_eq!(look(&path).map(|head| head.commits), Some(43));
+    }
+}

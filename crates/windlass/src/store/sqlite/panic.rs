@@ -1,0 +1,23 @@
+//! Panics of commands and callbacks: they end the request that caused them, never the thread that serves everybody.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::error::StoreError;
+
+/// What those are told whose command panicked.
+pub(super) fn panicked(payload: &(dyn Any + Send)) -> StoreError {
+    let words = payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    StoreError::Database(format!("a command panicked, nothing was changed: {words}"))
+}
+
+/// Does something of a caller's that must not take this thread with it.
+pub(super) fn contained(what: &'static str, work: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
+        tracing::error!(error = %panicked(payload.as_ref()), "panic while {what}");
+    }
+}

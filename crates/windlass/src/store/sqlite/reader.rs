@@ -1,0 +1,105 @@
+//! Readers: threads with connections that cannot write. Each look is a short transaction of its own, so that no snapshot
+//! keeps the log from beginning again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::InterruptHandle;
+
+use super::inbox::Inbox;
+use super::lock;
+use super::panic::{contained, panicked};
+use super::tables::Tables;
+use crate::store::engine::{EngineResult, ReadTask};
+use crate::store::environment::Environment;
+use crate::store::memo::Memo;
+use crate::store::view::View;
+
+/// Which look a reader is at: odd while it looks, even between two looks.
+pub(super) struct Turn {
+    number: AtomicU64,
+    handle: InterruptHandle,
+}
+
+impl Turn {
+    /// The number of the look or of the pause before it.
+    pub(super) fn current(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    /// Whether the number is that of a look.
+    pub(super) fn is_look(number: u64) -> bool {
+        number % 2 == 1
+    }
+
+    /// Ends the statement that is running.
+    pub(super) fn interrupt(&self) {
+        self.handle.interrupt();
+    }
+
+    fn next(&self) {
+        self.number.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A reader.
+pub(super) struct Reader {
+    tables: Tables,
+    memo: Memo,
+    env: Arc<Environment>,
+    turn: Arc<Turn>,
+}
+
+impl Reader {
+    /// A reader on its own connection.
+    pub(super) fn new(tables: Tables, env: Arc<Environment>) -> Reader {
+        let handle = tables.connection().get_interrupt_handle();
+        let turn = Arc::new(Turn { number: AtomicU64::new(0), handle });
+        Reader { tables, memo: Memo::default(), env, turn }
+    }
+
+    /// Shows which look it is at.
+    pub(super) fn turn(&self) -> Arc<Turn> {
+        self.turn.clone()
+    }
+
+    /// Reads for others until nothing waits and nothing will.
+    pub(super) fn serve(mut self, inbox: &Inbox<Box<dyn ReadTask>>) {
+        while inbox.wait() {
+            // One at a time: another reader may be free for the next.
+            for task in inbox.take(1) {
+                self.read(task);
+            }
+        }
+    }
+
+    /// A look without end, to be interrupted.
+    #[cfg(test)]
+    pub(super) fn look_for_ever(&self) -> EngineResult<i64> {
+        let endless =
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+        self.turn.next();
+        self.tables.connection().query_row(endless, [], |row| row.get(0)).map_err(super::tables::store_error)
+    }
+
+    fn read(&mut self, mut task: Box<dyn ReadTask>) {
+        self.turn.next();
+        let outcome = self.look(task.as_mut());
+        self.turn.next();
+        contained("answering a read", || task.done(outcome));
+    }
+
+    fn look(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
+        let tables = &mut self.tables;
+        lock::patiently(self.env.clock.as_ref(), || tables.begin_read())?;
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            task.run(&mut View::new(&mut self.tables, &mut self.memo, &self.env));
+        }));
+        self.tables.end_read();
+        outcome.map_err(|payload| {
+            self.memo.forget();
+            panicked(payload.as_ref())
+        })
+    }
+}

@@ -1,0 +1,114 @@
+//! Disk space held back in a file beside the database. When the disk is full the file is cut, so that running work can
+//! still end; submissions are refused until the space can be taken back. Sized in `limits`; it never holds data.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::clock::Timestamp;
+use crate::limits;
+
+/// Space held back.
+pub(super) struct Reserve {
+    path: PathBuf,
+    mode: u32,
+    retry_at: Timestamp,
+    /// Cleared where no such file can be made for a reason other than space: then there is no reserve to wait for.
+    is_possible: bool,
+}
+
+impl Reserve {
+    /// Takes the space if there is enough; else it is tried again when jobs are submitted.
+    pub(super) fn open(path: &Path, mode: u32) -> Reserve {
+        let mut reserve =
+            Reserve { path: path.to_owned(), mode, retry_at: Timestamp::MIN, is_possible: true };
+        // A power cut may have left the length without the blocks.
+        let is_whole = fs::metadata(path).is_ok_and(|file| file.blocks() * 512 >= limits::RESERVE_BYTES);
+        if !is_whole {
+            reserve.take();
+        }
+        reserve
+    }
+
+    /// Whether submissions may use what space there is. The file is asked each time: another process may have cut it.
+    pub(super) fn is_held(&mut self, now: Timestamp) -> bool {
+        if !self.is_possible || self.has_length() {
+            return true;
+        }
+        if now < self.retry_at {
+            return false;
+        }
+        self.retry_at = now.plus(limits::RESERVE_RETRY_EVERY);
+        self.take();
+        !self.is_possible || self.has_length()
+    }
+
+    fn has_length(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|file| file.len() >= limits::RESERVE_BYTES)
+    }
+
+    fn take(&mut self) {
+        let Err(error) = self.fill() else { return };
+        let is_full = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+        self.is_possible = is_full;
+        self.cut();
+        tracing::warn!(path = %self.path.display(), %error, "cannot hold back disk space");
+    }
+
+    fn fill(&self) -> io::Result<()> {
+        let mut file = self.open_file()?;
+        // Not zeros: some file systems store those in no space at all.
+        let mut noise = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut block = vec![0; 1 << 20];
+        for _ in 0..limits::RESERVE_BYTES >> 20 {
+            for word in block.chunks_exact_mut(8) {
+                noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                word.copy_from_slice(&(noise ^ (noise >> 29)).to_le_bytes());
+            }
+            file.write_all(&block)?;
+        }
+        Ok(())
+    }
+
+    fn open_file(&self) -> io::Result<File> {
+        OpenOptions::new().write(true).create(true).truncate(false).mode(self.mode).open(&self.path)
+    }
+
+    /// Gives the space back to the disk, for running work; it is not asked back before some of that has ended.
+    pub(super) fn release(&mut self, now: Timestamp) {
+        self.retry_at = now.plus(limits::RESERVE_RETRY_EVERY);
+        self.cut();
+    }
+
+    fn cut(&self) {
+        if let Err(error) = self.open_file().and_then(|file| file.set_len(0)) {
+            tracing::warn!(path = %self.path.display(), %error, "cannot release the space held back");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn space_is_taken_released_and_taken_back_at_intervals() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("reserve");
+        let mut reserve = Reserve::open(&path, 0o600);
+        assert_eq!(fs::metadata(&path).unwrap().len(), limits::RESERVE_BYTES);
+        reserve.release(Timestamp::MIN);
+        assert!(!reserve.is_held(Timestamp::MIN));
+        assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+        assert!(reserve.is_held(Timestamp::MIN.plus(limits::RESERVE_RETRY_EVERY)));
+        assert_eq!(fs::metadata(&path).unwrap().len(), limits::RESERVE_BYTES);
+    }
+
+    #[test]
+    fn a_store_that_can_have_no_reserve_does_without() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut reserve = Reserve::open(folder.path(), 0o600);
+        assert!(reserve.is_held(Timestamp::MIN));
+    }
+}

@@ -1,0 +1,147 @@
+//! The look-out: wakes those who wait here when another process has changed the file, and ends looks that keep a snapshot
+//! for too long. While nobody waits it only glances at a counter a few times a second.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::file;
+use super::reader::Turn;
+use super::tables::store_error;
+use crate::limits;
+use crate::store::engine::EngineResult;
+use crate::store::environment::Environment;
+
+/// How many commits this process made, so that its own do not look like another's.
+#[derive(Default)]
+pub(super) struct OwnCommits(Mutex<u64>);
+
+impl OwnCommits {
+    /// Makes a commit; `commit` tells whether there was anything to be committed.
+    pub(super) fn make<T>(&self, commit: impl FnOnce() -> EngineResult<(T, bool)>) -> EngineResult<T> {
+        // Held during the commit: a look in between would see it and not know whose it is.
+        let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (value, is_counted) = commit()?;
+        *own += u64::from(is_counted);
+        Ok(value)
+    }
+
+    /// How many of all commits are not this process's.
+    fn foreign(&self, all: impl FnOnce() -> EngineResult<u64>) -> EngineResult<u64> {
+        let own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(all()?.saturating_sub(*own))
+    }
+}
+
+/// Ends the look-out.
+#[derive(Default)]
+pub(super) struct Bell {
+    has_rung: Mutex<bool>,
+    rings: Condvar,
+}
+
+impl Bell {
+    /// Ends the wait, now and for good.
+    pub(super) fn ring(&self) {
+        *self.has_rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.rings.notify_all();
+    }
+
+    /// Waits for so long; true once it has rung.
+    fn wait(&self, at_most: Duration) -> bool {
+        let has_rung = self.has_rung.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.rings.wait_timeout_while(has_rung, at_most, |has_rung| !*has_rung);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// A reader at work: which look it is at, and for how long it has been seen at it.
+struct Watched {
+    turn: Arc<Turn>,
+    look: u64,
+    lasted: Duration,
+}
+
+/// The look-out.
+pub(super) struct Watch {
+    connection: Connection,
+    env: Arc<Environment>,
+    own: Arc<OwnCommits>,
+    version: i64,
+    foreign: u64,
+    readers: Vec<Watched>,
+}
+
+impl Watch {
+    /// A look-out that knows everything that was committed until now.
+    pub(super) fn new(
+        connection: Connection,
+        env: Arc<Environment>,
+        own: Arc<OwnCommits>,
+        turns: Vec<Arc<Turn>>,
+    ) -> EngineResult<Watch> {
+        let readers =
+            turns.into_iter().map(|turn| Watched { turn, look: 0, lasted: Duration::ZERO }).collect();
+        let mut watch = Watch { connection, env, own, version: 0, foreign: 0, readers };
+        watch.has_changed_elsewhere()?;
+        Ok(watch)
+    }
+
+    /// Looks out until the bell rings.
+    pub(super) fn serve(mut self, bell: &Bell) {
+        loop {
+            let pause = if self.env.wakeups.has_waiters() {
+                self.look();
+                limits::CROSS_PROCESS_EVERY
+            } else {
+                limits::LOOKOUT_IDLE_EVERY
+            };
+            self.end_long_looks(pause);
+            if bell.wait(pause) {
+                return;
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        match self.has_changed_elsewhere() {
+            Ok(true) => self.env.wakeups.changed_elsewhere(),
+            Ok(false) => {}
+            // Those who wait also look by themselves now and then.
+            Err(error) => tracing::debug!(%error, "cannot see what other processes do"),
+        }
+    }
+
+    /// Whether another process has committed since this was last asked.
+    pub(super) fn has_changed_elsewhere(&mut self) -> EngineResult<bool> {
+        let version = {
+            let mut look = self.connection.prepare_cached("PRAGMA data_version").map_err(store_error)?;
+            look.query_row([], |row| row.get(0)).map_err(store_error)?
+        };
+        if version == self.version {
+            return Ok(false);
+        }
+        let connection = &self.connection;
+        let foreign = self.own.foreign(|| file::head(connection).map(|head| head.commits))?;
+        self.version = version;
+        Ok(std::mem::replace(&mut self.foreign, foreign) != foreign)
+    }
+
+    /// Time is counted in pauses: a clock that is set must not end a look.
+    pub(super) fn end_long_looks(&mut self, pause: Duration) {
+        for reader in &mut self.readers {
+            let look = reader.turn.current();
+            if look == reader.look && Turn::is_look(look) {
+                reader.lasted += pause;
+            } else {
+                (reader.look, reader.lasted) = (look, Duration::ZERO);
+            }
+            if reader.lasted >= limits::SNAPSHOT_MAX {
+                tracing::warn!(after = ?reader.lasted, "a read took too long and was ended");
+                reader.turn.interrupt();
+                reader.lasted = Duration::ZERO;
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The one writer: takes everything that waits, does it in one transaction, and answers after the fsync. Requests that
+//! arrive meanwhile form the next group, so nobody ever waits for a group to fill.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::checkpoint;
+use super::file::{self, Identity};
+use super::inbox::Inbox;
+use super::lock;
+use super::marker::Marker;
+use super::panic::{contained, panicked};
+use super::reserve::Reserve;
+use super::tables::Tables;
+use super::watch::OwnCommits;
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::limits;
+use crate::store::engine::{EngineResult, ReadTask, WriteTask};
+use crate::store::environment::Environment;
+use crate::store::group;
+use crate::store::memo::Memo;
+use crate::store::unit::Effects;
+
+/// Requests that share a commit.
+type Group = Vec<Box<dyn WriteTask>>;
+
+/// The writer.
+pub(super) struct Writer {
+    pub(super) tables: Tables,
+    pub(super) env: Arc<Environment>,
+    pub(super) identity: Identity,
+    pub(super) log: PathBuf,
+    pub(super) marker: Marker,
+    pub(super) reserve: Reserve,
+    pub(super) own: Arc<OwnCommits>,
+    pub(super) memo: Memo,
+    /// Time of the last commit: the next one is not before it, whatever the clock says.
+    pub(super) now: Timestamp,
+}
+
+impl Writer {
+    /// Writes for others until nothing waits and nothing will, or until storage fails.
+    pub(super) fn serve(mut self, writes: &Inbox<Box<dyn WriteTask>>, reads: &Inbox<Box<dyn ReadTask>>) {
+        if let Err(error) = self.serve_all(writes) {
+            tracing::error!(%error, "the store stops");
+            group_refuse(writes.stop(&error), &error);
+            for task in reads.stop(&error) {
+                contained("refusing a read", || task.done(Err(error.clone())));
+            }
+            // Whatever was wrong, moving the log now could make it worse.
+            if let Err(error) = file::leave_log(self.tables.connection()) {
+                tracing::error!(%error, "cannot leave the log alone");
+            }
+        }
+    }
+
+    fn serve_all(&mut self, writes: &Inbox<Box<dyn WriteTask>>) -> EngineResult<()> {
+        loop {
+            let tasks = writes.take(limits::WRITES_PER_GROUP_MAX);
+            if !tasks.is_empty() {
+                self.commit(tasks)?;
+                continue;
+            }
+            self.cut_long_log()?;
+            if !writes.wait() {
+                return self.settle(checkpoint::cut(self.tables.connection()));
+            }
+        }
+    }
+
+    /// Does a group's work and answers everybody in it. Fails only if nothing may be acknowledged any more.
+    pub(super) fn commit(&mut self, mut tasks: Group) -> EngineResult<()> {
+        let adds_jobs = tasks.iter().any(|task| task.adds_jobs());
+        if adds_jobs && !self.reserve.is_held(self.env.clock.now()) {
+            tasks = refuse_new_jobs(tasks);
+        }
+        if tasks.is_empty() {
+            return Ok(());
+        }
+        let mut outcome = self.attempt(&mut tasks);
+        if outcome.as_ref().is_err_and(|error| *error == StoreError::Full) {
+            self.make_room()?;
+            tasks = refuse_new_jobs(tasks);
+            outcome = self.attempt(&mut tasks);
+        }
+        match outcome {
+            Ok(effects) => {
+                let env = self.env.clone();
+                contained("answering a write", || group::answer(&env, effects, tasks));
+                let moved = checkpoint::after_commit(self.tables.connection());
+                self.settle(moved)
+            }
+            Err(error) => {
+                group_refuse(tasks, &error);
+                if matches!(error, StoreError::Stopped(_)) { Err(error) } else { Ok(()) }
+            }
+        }
+    }
+
+    fn attempt(&mut self, tasks: &mut Group) -> EngineResult<Effects> {
+        if tasks.is_empty() {
+            return Ok(Effects::default());
+        }
+        let work = catch_unwind(AssertUnwindSafe(|| self.transact(tasks)));
+        let outcome = work.unwrap_or_else(|payload| Err(panicked(payload.as_ref())));
+        if outcome.is_err() {
+            self.tables.rollback();
+            self.memo.forget();
+        }
+        outcome
+    }
+
+    fn transact(&mut self, tasks: &mut Group) -> EngineResult<Effects> {
+        self.identity.check()?;
+        let tables = &mut self.tables;
+        let changes = tables.connection().total_changes();
+        lock::patiently(self.env.clock.as_ref(), || tables.begin_write())?;
+        // Asked once it is this process's turn, so that later commits do not carry earlier times.
+        self.now = self.now.max(self.env.clock.now());
+        let effects = group::run(&mut self.tables, &mut self.memo, &self.env, self.now, tasks)?;
+        let tables = &mut self.tables;
+        let number = self.own.make(|| {
+            let number = tables.commit()?;
+            Ok((number, tables.connection().total_changes() != changes))
+        })?;
+        // Again, since the commit went to whatever file is open: it counts only if it can be found.
+        self.identity.check()?;
+        self.marker.advance(number);
+        Ok(effects)
+    }
+
+    /// Lets work that is running end on a full disk.
+    fn make_room(&mut self) -> EngineResult<()> {
+        tracing::error!("the disk is full: jobs can end, but no new ones are taken");
+        self.reserve.release(self.env.clock.now());
+        // With its pages moved the log begins again from its start, and needs no more space for a while.
+        let moved = checkpoint::move_now(self.tables.connection());
+        self.settle(moved)
+    }
+
+    fn cut_long_log(&mut self) -> EngineResult<()> {
+        let is_long = std::fs::metadata(&self.log).is_ok_and(|log| log.len() > limits::LOG_BYTES_MAX);
+        if is_long {
+            let outcome = checkpoint::cut(self.tables.connection());
+            return self.settle(outcome);
+        }
+        Ok(())
+    }
+
+    /// Trouble with moving the log is nobody's request; only a failed fsync matters to all.
+    fn settle(&mut self, moved: EngineResult<()>) -> EngineResult<()> {
+        match moved {
+            Err(error @ StoreError::Stopped(_)) => return Err(error),
+            Err(StoreError::Full) => self.reserve.release(self.env.clock.now()),
+            Err(error) => tracing::warn!(%error, "cannot move the log into the database"),
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+}
+
+/// Tells those who submit that the disk is full; the others remain.
+fn refuse_new_jobs(tasks: Group) -> Group {
+    let (refused, others) = tasks.into_iter().partition(|task| task.adds_jobs());
+    group_refuse(refused, &StoreError::Full);
+    others
+}
+
+fn group_refuse(tasks: Group, error: &StoreError) {
+    contained("refusing a write", || group::refuse(tasks, error));
+}
