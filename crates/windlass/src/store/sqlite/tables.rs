@@ -14,8 +14,8 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{Job, JobId, Labels, Seq, Spec};
 use crate::store::engine::{
-    CountChange, Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, FacetWrite, Key, KeyHolder,
-    LaneCursor, NewRow, Read, RecordQuery, Side, Write,
+    CountChange, Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, FacetWrite, Key,
+    KeyHolder, LaneCursor, NewRow, Read, RecordQuery, Side, Write,
 };
 use crate::store::filter::Scan;
 
@@ -124,12 +124,12 @@ pub(super) fn prepare<'c>(connection: &'c Connection, sql: &str) -> EngineResult
     connection.prepare_cached(sql).map_err(store_error)
 }
 
-/// A count as SQLite keeps it; there is nothing to count that far.
+/// A count as stored; there is nothing to count that far.
 pub(super) fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// How many rows, as SQLite takes it.
+/// How many rows, as a statement takes it.
 pub(super) fn limit(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -139,7 +139,8 @@ pub(super) fn damaged(table: &str, row: i64, what: &str) -> StoreError {
     StoreError::Damaged(format!("row {row} of {table} {what}"))
 }
 
-/// What a failure of SQLite means to a store.
+/// What a failure of the database means to a store.
+#[allow(clippy::needless_pass_by_value, reason = "so that `map_err(store_error)` does")]
 pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
     use rusqlite::Error as Sql;
     match &error {
