@@ -36,6 +36,7 @@ pub(super) struct Tables {
     pub(super) connection: Connection,
     pub(super) interned: Interned,
     pub(super) meta: Meta,
+    changes_before: u64,
     /// None until somebody asks, and again after they may have changed behind our back.
     pub(super) counts: Option<Counts>,
 }
@@ -45,7 +46,13 @@ impl Tables {
     pub(super) fn new(connection: Connection) -> EngineResult<Tables> {
         connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
         let mut tables =
-            Tables { connection, interned: Interned::default(), meta: Meta::default(), counts: None };
+            Tables {
+                connection,
+                interned: Interned::default(),
+                meta: Meta::default(),
+                changes_before: 0,
+                counts: None,
+            };
         tables.refresh()?;
         Ok(tables)
     }
@@ -58,12 +65,18 @@ impl Tables {
     /// Begins a transaction that no other process can come between.
     pub(super) fn begin_write(&mut self) -> EngineResult<()> {
         self.run("BEGIN IMMEDIATE")?;
+        self.changes_before = self.connection.total_changes();
         self.refresh()
     }
 
-    /// Makes everything since `begin_write` durable; the answer is the number of this commit.
+    /// Makes everything since `begin_write` durable; the answer is the number of this commit, or of the last one if
+    /// nothing was written: a claim that finds no work costs no disk write.
     pub(super) fn commit(&mut self) -> EngineResult<u64> {
         let meta = self.meta;
+        if self.connection.total_changes() == self.changes_before {
+            self.run("COMMIT")?;
+            return Ok(meta.commits);
+        }
         let commits = meta.commits + 1;
         let sql = "UPDATE meta SET commits = ?1, next_seq = ?2, next_record = ?3, config_version = ?4";
         prepare(&self.connection, sql)?
