@@ -104,6 +104,17 @@ fn plain_spec() -> Spec {
     }
 }
 
+fn has_where(bit: impl Fn(u32) -> bool) -> Has {
+    Has {
+        dependents: bit(0),
+        unique_key: bit(1),
+        checkpoints: bit(2),
+        children: bit(3),
+        result: bit(4),
+        callback: bit(5),
+    }
+}
+
 /// A job in which every field differs from every other, and from what it is by default.
 fn full_job() -> Job {
     let mut policy = Policy { crashes_max: 9, ..Policy::default() };
@@ -164,14 +175,7 @@ fn full_job() -> Job {
         is_blocked: true,
         parent: Some(Parent { seq: Seq(22), id: id(23), group: u64::MAX, index: 25 }),
         cost_cents: -26,
-        has: Has {
-            dependents: true,
-            unique_key: true,
-            checkpoints: true,
-            children: true,
-            result: true,
-            callback: true,
-        },
+        has: has_where(|_| true),
         details: Arc::new(details),
         ..plain_job(77)
     }
@@ -225,15 +229,7 @@ fn every_field_comes_back_as_it_was_written() {
         tables.rollback();
     }
     for has in 0..6 {
-        let bit = |place| place == has;
-        let has = Has {
-            dependents: bit(0),
-            unique_key: bit(1),
-            checkpoints: bit(2),
-            children: bit(3),
-            result: bit(4),
-            callback: bit(5),
-        };
+        let has = has_where(|place| place == has);
         let changed = Job { has, any_unmet: false, ..job.clone() };
         tables.update(std::slice::from_ref(&changed)).unwrap();
         assert_eq!(tables.load(&[Seq(77)]).unwrap(), [Some(changed)]);
