@@ -96,7 +96,10 @@ impl Store {
             return Ok(Vec::new());
         }
         let caller = caller.clone();
-        self.write("submit", Kind::Submission, move |unit| submit::submit(unit, &caller, &jobs, options, None)).await
+        self.write("submit", Kind::Submission, move |unit| {
+            submit::submit(unit, &caller, &jobs, options, None)
+        })
+        .await
     }
 
     /// Does something to a job and says whether it changed.
@@ -113,7 +116,12 @@ impl Store {
     }
 
     /// Submits a final job again as a new one.
-    pub async fn redrive(&self, caller: &Caller, id: JobId, how: Redrive) -> Result<crate::job::Job, ActError> {
+    pub async fn redrive(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        how: Redrive,
+    ) -> Result<crate::job::Job, ActError> {
         let caller = caller.clone();
         self.write("redrive", Kind::Submission, move |unit| redrive::redrive(unit, &caller, id, how)).await
     }
@@ -173,7 +181,7 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (task, answer) = Command::new(kind, work);
+        let (task, answer) = Command::with_answer(kind, work);
         self.engine.write(task);
         let span = tracing::debug_span!("store", verb);
         answer.instrument(span).await.unwrap_or_else(|_| Err(gone().into()))
@@ -189,7 +197,7 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (task, answer) = Query::new(work);
+        let (task, answer) = Query::with_answer(work);
         self.engine.read(task);
         let span = tracing::trace_span!("store", verb);
         answer.instrument(span).await.unwrap_or_else(|_| Err(gone().into()))

@@ -43,8 +43,9 @@ impl Store {
             // Listening starts before looking: work that arrives in between is not missed.
             let mut work = self.env.wakeups.work();
             let (caller, request) = (caller.clone(), request.clone());
-            let answer =
-                self.write("claim", Kind::Ordinary, move |unit| claim::claim(unit, &caller, &request)).await?;
+            let answer = self
+                .write("claim", Kind::Ordinary, move |unit| claim::claim(unit, &caller, &request))
+                .await?;
             if !answer.jobs.is_empty() || Instant::now() >= deadline {
                 return Ok(answer);
             }
@@ -61,7 +62,8 @@ impl Store {
         beats: Vec<Beat>,
     ) -> Result<Pulse, WorkError> {
         let caller = caller.clone();
-        self.write("heartbeat", Kind::Urgent, move |unit| heartbeat::heartbeat(unit, &caller, worker, &beats)).await
+        self.write("heartbeat", Kind::Urgent, move |unit| heartbeat::heartbeat(unit, &caller, worker, &beats))
+            .await
     }
 
     /// Takes reports of how attempts ended; the answers are in their order.
@@ -72,7 +74,8 @@ impl Store {
         reports: Vec<Report>,
     ) -> Result<Vec<Finish>, WorkError> {
         let caller = caller.clone();
-        self.write("finish", Kind::Ordinary, move |unit| finish::finish(unit, &caller, worker, &reports)).await
+        self.write("finish", Kind::Ordinary, move |unit| finish::finish(unit, &caller, worker, &reports))
+            .await
     }
 
     /// Writes checkpoints, progress or log lines for a running job, all or none.
