@@ -28,8 +28,10 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
+use crate::clock::Patience;
 use crate::error::{ActError, OpenError, StoreError, SubmitError};
 use crate::job::{JobId, NewJob};
+use crate::limits;
 use caller::Caller;
 use command::act::{self, Act, Acted};
 use command::redrive::{self, Redrive};
@@ -158,15 +160,14 @@ impl Store {
         id: JobId,
         timeout: Duration,
     ) -> Result<Option<Snapshot>, StoreError> {
-        let deadline = tokio::time::Instant::now() + timeout;
+        let patience = Patience::lasting(timeout);
         loop {
             let mut ends = self.env.wakeups.ends();
             let found = self.get(caller, id).await?;
-            let is_over = tokio::time::Instant::now() >= deadline;
-            if is_over || found.as_ref().is_none_or(|found| found.job.state.is_final()) {
+            if patience.is_over() || found.as_ref().is_none_or(|found| found.job.state.is_final()) {
                 return Ok(found);
             }
-            let _news_or_over = tokio::time::timeout_at(deadline, ends.news()).await;
+            patience.wait_for(ends.news(), limits::BACKSTOP_EVERY).await;
         }
     }
 

@@ -1,5 +1,6 @@
 //! What operators and maintenance ask of a store: pauses, settings, bulk actions, lists, numbers, the audit trail.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::broadcast;
@@ -212,6 +213,13 @@ impl Store {
             }
         }
         Ok(removed)
+    }
+
+    /// Copies the store to a new file while it is in use; an existing file is refused.
+    pub async fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        let (engine, to) = (self.engine.clone(), to.to_owned());
+        let copied = tokio::task::spawn_blocking(move || engine.backup(&to)).await;
+        copied.unwrap_or_else(|error| Err(StoreError::Database(error.to_string())))
     }
 
     /// Checks every invariant on what is stored and says what it found.

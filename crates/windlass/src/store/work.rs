@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::Store;
 use super::caller::Caller;
 use super::command::children::{self, NewGroup, Spawned};
@@ -14,6 +12,7 @@ use super::command::step::{self, Hand, Note};
 use super::command::worker::{self, NewWorker};
 use super::config::Worker;
 use super::task::Kind;
+use crate::clock::Patience;
 use crate::error::WorkError;
 use crate::job::WorkerId;
 use crate::limits;
@@ -38,7 +37,7 @@ impl Store {
         request: &ClaimRequest,
         wait: Duration,
     ) -> Result<ClaimAnswer, WorkError> {
-        let deadline = Instant::now() + wait.min(limits::CLAIM_WAIT_MAX);
+        let patience = Patience::lasting(wait.min(limits::CLAIM_WAIT_MAX));
         loop {
             // Listening starts before looking: work that arrives in between is not missed.
             let mut work = self.env.wakeups.work();
@@ -46,11 +45,10 @@ impl Store {
             let answer = self
                 .write("claim", Kind::Ordinary, move |unit| claim::claim(unit, &caller, &request))
                 .await?;
-            if !answer.jobs.is_empty() || Instant::now() >= deadline {
+            if !answer.jobs.is_empty() || patience.is_over() {
                 return Ok(answer);
             }
-            let backstop = deadline.min(Instant::now() + limits::BACKSTOP_EVERY);
-            let _news_or_over = tokio::time::timeout_at(backstop, work.news()).await;
+            patience.wait_for(work.news(), limits::BACKSTOP_EVERY).await;
         }
     }
 
