@@ -71,8 +71,9 @@ pub(crate) fn submit(
     options: SubmitOptions,
     spawning: Option<Spawning>,
 ) -> Result<Vec<Receipt>, SubmitError> {
-    let batch = Batch::new(unit, caller, jobs, spawning)?;
+    let mut batch = Batch::new(unit, caller, jobs, spawning)?;
     let duplicates = batch.find_duplicates(unit, options)?;
+    batch.wait_for_originals(&duplicates)?;
     batch.check_unique_keys(unit, &duplicates)?;
     let depths = batch.depths(unit)?;
     batch.check_backlog(unit, &duplicates)?;
@@ -121,22 +122,7 @@ impl<'a> Batch<'a> {
         let mut order: Vec<usize> = (0..jobs.len()).collect();
         if is_graph {
             needs = resolve(unit, jobs, &lanes, &names)?;
-            let within: Vec<Vec<usize>> = needs
-                .iter()
-                .map(|needs: &Vec<(Need, Target)>| {
-                    needs
-                        .iter()
-                        .filter_map(|(_, target)| match target {
-                            Target::InBatch(index) => Some(*index),
-                            Target::Stored(_) => None,
-                        })
-                        .collect()
-                })
-                .collect();
-            order = find_cycle(&within).map_err(|index| {
-                let name = jobs[index].name.clone().unwrap_or_else(|| format!("job {index}"));
-                invalid(index, "after", Problem::Cycle(name))
-            })?;
+            order = order_of(jobs, &needs)?;
         }
         Ok(Batch { caller, jobs, spawning, lanes, needs, order })
     }
@@ -175,6 +161,26 @@ impl<'a> Batch<'a> {
             }
         }
         Ok(duplicates)
+    }
+
+    /// Whoever waits for a duplicate waits for the job it stands for, which may be deeper in the graph.
+    fn wait_for_originals(&mut self, duplicates: &HashMap<usize, Duplicate>) -> Result<(), SubmitError> {
+        if duplicates.is_empty() || self.needs.iter().all(Vec::is_empty) {
+            return Ok(());
+        }
+        for (index, needs) in self.needs.iter_mut().enumerate() {
+            let originals: BTreeSet<(Need, Target)> = std::mem::take(needs)
+                .into_iter()
+                .filter(|_| !duplicates.contains_key(&index))
+                .map(|(need, target)| match target {
+                    Target::InBatch(at) => (need, duplicates.get(&at).map_or(target, |duplicate| duplicate.target)),
+                    Target::Stored(_) => (need, target),
+                })
+                .collect();
+            *needs = originals.into_iter().collect();
+        }
+        self.order = order_of(self.jobs, &self.needs)?;
+        Ok(())
     }
 
     /// Refuses unique keys that a job which is not final holds (M14).
@@ -493,6 +499,21 @@ fn lanes(caller: &Caller, jobs: &[NewJob]) -> Result<Vec<Arc<Lane>>, SubmitError
     Ok(lanes)
 }
 
+/// The jobs in an order in which each comes after those it waits for (M61).
+fn order_of(jobs: &[NewJob], needs: &[Vec<(Need, Target)>]) -> Result<Vec<usize>, SubmitError> {
+    let within = |needs: &Vec<(Need, Target)>| -> Vec<usize> {
+        let in_batch = needs.iter().filter_map(|(_, target)| match target {
+            Target::InBatch(index) => Some(*index),
+            Target::Stored(_) => None,
+        });
+        in_batch.collect()
+    };
+    find_cycle(&needs.iter().map(within).collect::<Vec<_>>()).map_err(|index| {
+        let name = jobs[index].name.clone().unwrap_or_else(|| format!("job {index}"));
+        invalid(index, "after", Problem::Cycle(name))
+    })
+}
+
 fn names(jobs: &[NewJob]) -> Result<HashMap<&str, usize>, SubmitError> {
     let mut names = HashMap::new();
     for (index, job) in jobs.iter().enumerate() {
@@ -530,7 +551,10 @@ fn resolve(
         for (need, dependencies) in both {
             for (place, dependency) in dependencies.iter().enumerate() {
                 let target = match dependency {
-                    Dependency::Named(name) => names.get(name.as_str()).copied().map(Target::InBatch),
+                    Dependency::Named(name) => {
+                        let at = names.get(name.as_str()).copied();
+                        at.filter(|at| lanes[*at].tenant == lanes[index].tenant).map(Target::InBatch)
+                    }
                     Dependency::Job(id) => match found.get(id) {
                         Some(seq) if unit.job(*seq)?.is_some_and(|job| job.lane.tenant == lanes[index].tenant) => {
                             Some(Target::Stored(*seq))
@@ -581,6 +605,8 @@ pub(crate) fn unique_holder(
 ) -> Result<Option<JobId>, crate::error::StoreError> {
     let Some(holder) = unit.db()?.keyed(std::slice::from_ref(key))?.pop().flatten() else { return Ok(None) };
     unit.catch_up(holder.seq)?;
+    // A key that time has just freed is freed in the database first, or it would be taken from its next holder.
+    unit.flush()?;
     Ok(unit.job(holder.seq)?.filter(|job| !job.state.is_final()).map(|job| job.id))
 }
 
