@@ -2,6 +2,7 @@
 //! invariants.
 
 mod claim;
+mod concurrency;
 mod graph;
 mod holds;
 mod keys;

@@ -267,7 +267,8 @@ impl Search {
         if !self.running_by_key.contains_key(&key) {
             let filter =
                 Filter { concurrency: Some(key), states: vec![State::Running], ..Filter::default() };
-            let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(limits::CLAIM_JOBS_MAX);
+            // All of them: another lane with the same key may allow more.
+            let limit = usize::MAX;
             let holders = unit.db()?.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?;
             self.running_by_key.insert(key, holders.len() as u64);
         }
