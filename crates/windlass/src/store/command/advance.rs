@@ -216,15 +216,29 @@ impl Unit<'_> {
             states: vec![State::Scheduled],
             ..Filter::default()
         };
-        let scan = Scan { filter, order: Order::Claim, after: None, limit: limits::BULK_JOBS_PER_COMMIT };
-        let mut lanes = BTreeSet::new();
-        for job in self.db()?.scan(&scan)? {
-            if lanes.insert(job.lane.clone()) {
-                let seq = self.remember(job);
-                self.set_blocked(seq, false)?;
+        let (mut lanes, mut after) = (BTreeSet::new(), None);
+        loop {
+            let limit = limits::BULK_JOBS_PER_COMMIT;
+            let page =
+                self.db()?.scan(&Scan { filter: filter.clone(), order: Order::Claim, after, limit })?;
+            let Some(last) = page.last() else { return Ok(()) };
+            let (tenant, is_last) = (last.lane.tenant.clone(), page.len() < limit);
+            after = Some(Place::of(last));
+            for job in page {
+                if lanes.insert(job.lane.clone()) {
+                    let seq = self.remember(job);
+                    self.set_blocked(seq, false)?;
+                }
+            }
+            // A lane that is paused must not keep the others from their turn, however many of its jobs come first.
+            let counts = &self.db()?.counts()?.lanes;
+            let has_jobs = |counts: &[u64]| counts[State::Scheduled as usize] > 0;
+            let open =
+                counts.iter().filter(|(lane, counts)| lane.tenant == tenant && has_jobs(&counts[..])).count();
+            if is_last || lanes.len() >= open {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Sets a claimable job aside, or gives it its chance again.

@@ -53,7 +53,9 @@ pub(crate) fn pause(
     check_text("reason", pause.reason.as_deref(), limits::REASON_CHARS_MAX)?;
     let scope = scope_for(caller, target)?;
     let now = unit.now;
-    if unit.config()?.holds.get(&scope).is_some_and(|hold| hold.is_active(now)) {
+    // One whose time is over has lifted itself, whether or not maintenance has come by.
+    unit.lift_expired_holds()?;
+    if unit.config()?.holds.contains_key(&scope) {
         return Ok(false);
     }
     let hold = Hold {
@@ -84,12 +86,14 @@ pub(crate) fn resume(
 ) -> Result<bool, ActError> {
     check_text("reason", reason, limits::REASON_CHARS_MAX)?;
     let scope = scope_for(caller, target)?;
-    let now = unit.now;
-    let Some(hold) = unit.config()?.holds.get(&scope).cloned() else { return Ok(false) };
+    unit.lift_expired_holds()?;
+    if !unit.config()?.holds.contains_key(&scope) {
+        return Ok(false);
+    }
     unit.drop_hold(&scope)?;
     record(unit, caller, &scope, false, reason);
     unit.wake();
-    Ok(hold.is_active(now))
+    Ok(true)
 }
 
 /// What the caller's words mean: anybody but an admin speaks for the own tenant only (M90).

@@ -42,6 +42,7 @@ pub(crate) fn configure(unit: &mut Unit<'_>, caller: &Caller, settings: &Setting
                 config.types.insert(job_type.clone(), settings.clone());
             })?;
             record(unit, caller, AuditEvent::TypeConfigured, job_type.as_str(), settings);
+            unit.wake();
             Ok(true)
         }
         Settings::Tenant(tenant, settings) => {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) use keys::unique_holder;
 
 use crate::error::{Invalid, Problem, SubmitError};
-use crate::job::{Job, JobId, Lane, Need, NewJob, Seq, find_cycle};
+use crate::job::{Job, JobId, Lane, Need, NewJob, Seq};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::unit::Unit;
@@ -69,8 +69,9 @@ pub(crate) fn submit(
     options: SubmitOptions,
     spawning: Option<Spawning>,
 ) -> Result<Vec<Receipt>, SubmitError> {
-    let batch = Batch::new(unit, caller, jobs, spawning)?;
+    let mut batch = Batch::new(unit, caller, jobs, spawning)?;
     let duplicates = batch.find_duplicates(unit, options)?;
+    batch.wait_for_originals(&duplicates)?;
     batch.check_unique_keys(unit, &duplicates)?;
     let depths = batch.depths(unit)?;
     batch.check_backlog(unit, &duplicates)?;
@@ -119,22 +120,7 @@ impl<'a> Batch<'a> {
         let mut order: Vec<usize> = (0..jobs.len()).collect();
         if is_graph {
             needs = graph::resolve(unit, jobs, &lanes, &names)?;
-            let within: Vec<Vec<usize>> = needs
-                .iter()
-                .map(|needs: &Vec<(Need, Target)>| {
-                    needs
-                        .iter()
-                        .filter_map(|(_, target)| match target {
-                            Target::InBatch(index) => Some(*index),
-                            Target::Stored(_) => None,
-                        })
-                        .collect()
-                })
-                .collect();
-            order = find_cycle(&within).map_err(|index| {
-                let name = jobs[index].name.clone().unwrap_or_else(|| format!("job {index}"));
-                invalid(index, "after", Problem::Cycle(name))
-            })?;
+            order = graph::order_of(jobs, &needs)?;
         }
         Ok(Batch { caller, jobs, spawning, lanes, needs, order })
     }

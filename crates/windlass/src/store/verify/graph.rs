@@ -147,8 +147,8 @@ fn unique_key(view: &mut View<'_>, facts: &Facts) -> Result<Option<String>, Stor
 fn idempotency_key(view: &mut View<'_>, facts: &Facts) -> Result<Option<String>, StoreError> {
     let text = facts.spec.idempotency_key.as_deref().unwrap_or_default();
     let holder = view.db.keyed(&[key(KeyKind::Idempotency, &facts.job.lane, text)])?.pop().flatten();
-    // A later job may have the key, once the window was over; an earlier one never.
-    let is_sound = holder.is_some_and(|holder| holder.seq >= facts.job.seq);
+    // A later job may have the key, once the window was over, and take it along when it goes; an earlier one never.
+    let is_sound = holder.is_none_or(|holder| holder.seq >= facts.job.seq);
     Ok((!is_sound).then(|| format!("its idempotency key is held by {holder:?}")))
 }
 

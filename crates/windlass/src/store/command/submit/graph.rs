@@ -3,14 +3,38 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::keys::Duplicate;
 use super::{Batch, Target, invalid};
 use crate::error::{Problem, SubmitError};
-use crate::job::{Dependency, JobId, Lane, Need, NewJob, Seq, depth_of};
+use crate::job::{Dependency, JobId, Lane, Need, NewJob, Seq, depth_of, find_cycle};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::unit::Unit;
 
 impl Batch<'_> {
+    /// Whoever waits for a duplicate waits for the job it stands for, which may be deeper in the graph.
+    pub(super) fn wait_for_originals(
+        &mut self,
+        duplicates: &HashMap<usize, Duplicate>,
+    ) -> Result<(), SubmitError> {
+        if duplicates.is_empty() || self.needs.iter().all(Vec::is_empty) {
+            return Ok(());
+        }
+        for (index, needs) in self.needs.iter_mut().enumerate() {
+            let originals: BTreeSet<(Need, Target)> = std::mem::take(needs)
+                .into_iter()
+                .filter(|_| !duplicates.contains_key(&index))
+                .map(|(need, target)| match target {
+                    Target::InBatch(at) => (need, duplicates.get(&at).map_or(target, |other| other.target)),
+                    Target::Stored(_) => (need, target),
+                })
+                .collect();
+            *needs = originals.into_iter().collect();
+        }
+        self.order = order_of(self.jobs, &self.needs)?;
+        Ok(())
+    }
+
     /// How deep in the graph each job is (M61).
     pub(super) fn depths(&self, unit: &mut Unit<'_>) -> Result<Vec<u32>, SubmitError> {
         let mut depths = vec![1; self.jobs.len()];
@@ -53,6 +77,20 @@ pub(super) fn lanes(caller: &Caller, jobs: &[NewJob]) -> Result<Vec<Arc<Lane>>, 
     Ok(lanes)
 }
 
+/// The jobs in an order in which each comes after those it waits for (M61).
+pub(super) fn order_of(jobs: &[NewJob], needs: &[Vec<(Need, Target)>]) -> Result<Vec<usize>, SubmitError> {
+    let in_batch = |(_, target): &(Need, Target)| match target {
+        Target::InBatch(index) => Some(*index),
+        Target::Stored(_) => None,
+    };
+    let within: Vec<Vec<usize>> =
+        needs.iter().map(|needs| needs.iter().filter_map(in_batch).collect()).collect();
+    find_cycle(&within).map_err(|index| {
+        let name = jobs[index].name.clone().unwrap_or_else(|| format!("job {index}"));
+        invalid(index, "after", Problem::Cycle(name))
+    })
+}
+
 /// Where the jobs with a local name are.
 pub(super) fn names(jobs: &[NewJob]) -> Result<HashMap<&str, usize>, SubmitError> {
     let mut names = HashMap::new();
@@ -91,7 +129,10 @@ pub(super) fn resolve(
         for (need, dependencies) in both {
             for (place, dependency) in dependencies.iter().enumerate() {
                 let target = match dependency {
-                    Dependency::Named(name) => names.get(name.as_str()).copied().map(Target::InBatch),
+                    Dependency::Named(name) => {
+                        let at = names.get(name.as_str()).copied();
+                        at.filter(|at| lanes[*at].tenant == lanes[index].tenant).map(Target::InBatch)
+                    }
                     Dependency::Job(id) => match found.get(id) {
                         Some(seq)
                             if unit.job(*seq)?.is_some_and(|job| job.lane.tenant == lanes[index].tenant) =>

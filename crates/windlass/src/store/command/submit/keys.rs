@@ -105,6 +105,8 @@ fn live_holder(unit: &mut Unit<'_>, key: &Key) -> Result<Option<Seq>, SubmitErro
 pub(crate) fn unique_holder(unit: &mut Unit<'_>, key: &Key) -> Result<Option<JobId>, StoreError> {
     let Some(holder) = unit.db()?.keyed(std::slice::from_ref(key))?.pop().flatten() else { return Ok(None) };
     unit.catch_up(holder.seq)?;
+    // A key that time has just freed is freed in the database first, or it would be taken from its next holder.
+    unit.flush()?;
     Ok(unit.job(holder.seq)?.filter(|job| !job.state.is_final()).map(|job| job.id))
 }
 
