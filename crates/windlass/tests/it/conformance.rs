@@ -1,4 +1,5 @@
 //! One suite for every engine: each test is a sentence, names the line of the model it proves, and ends with a check of all
 //! invariants.
 
+mod finish;
 mod smoke;
