@@ -3,3 +3,4 @@
 
 mod finish;
 mod smoke;
+mod steps;
