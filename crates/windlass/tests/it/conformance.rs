@@ -3,5 +3,6 @@
 
 mod children;
 mod finish;
+mod operate;
 mod smoke;
 mod steps;
