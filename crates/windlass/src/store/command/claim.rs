@@ -267,7 +267,10 @@ impl Search {
         if !self.running_by_key.contains_key(&key) {
             let filter =
                 Filter { concurrency: Some(key), states: vec![State::Running], ..Filter::default() };
-            let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(limits::CLAIM_JOBS_MAX);
+            // Counted for all lanes at once, and another lane's queue may allow more than this one's.
+            let settings = self.config.queues.values();
+            let most = settings.filter_map(|settings| settings.max_running_per_key).fold(limit, u64::max);
+            let limit = usize::try_from(most).unwrap_or(usize::MAX);
             let holders = unit.db()?.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?;
             self.running_by_key.insert(key, holders.len() as u64);
         }

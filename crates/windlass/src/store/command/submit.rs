@@ -71,8 +71,9 @@ pub(crate) fn submit(
     options: SubmitOptions,
     spawning: Option<Spawning>,
 ) -> Result<Vec<Receipt>, SubmitError> {
-    let batch = Batch::new(unit, caller, jobs, spawning)?;
+    let mut batch = Batch::new(unit, caller, jobs, spawning)?;
     let duplicates = batch.find_duplicates(unit, options)?;
+    batch.follow(&duplicates)?;
     batch.check_unique_keys(unit, &duplicates)?;
     let depths = batch.depths(unit)?;
     batch.check_backlog(unit, &duplicates)?;
@@ -121,22 +122,7 @@ impl<'a> Batch<'a> {
         let mut order: Vec<usize> = (0..jobs.len()).collect();
         if is_graph {
             needs = resolve(unit, jobs, &lanes, &names)?;
-            let within: Vec<Vec<usize>> = needs
-                .iter()
-                .map(|needs: &Vec<(Need, Target)>| {
-                    needs
-                        .iter()
-                        .filter_map(|(_, target)| match target {
-                            Target::InBatch(index) => Some(*index),
-                            Target::Stored(_) => None,
-                        })
-                        .collect()
-                })
-                .collect();
-            order = find_cycle(&within).map_err(|index| {
-                let name = jobs[index].name.clone().unwrap_or_else(|| format!("job {index}"));
-                invalid(index, "after", Problem::Cycle(name))
-            })?;
+            order = order_of(jobs, &needs)?;
         }
         Ok(Batch { caller, jobs, spawning, lanes, needs, order })
     }
@@ -175,6 +161,23 @@ impl<'a> Batch<'a> {
             }
         }
         Ok(duplicates)
+    }
+
+    /// Makes whoever waits for a duplicate wait for the job that it stands for.
+    fn follow(&mut self, duplicates: &HashMap<usize, Duplicate>) -> Result<(), SubmitError> {
+        if duplicates.is_empty() || self.needs.iter().all(Vec::is_empty) {
+            return Ok(());
+        }
+        let meant = |target: Target| match target {
+            Target::InBatch(index) => duplicates.get(&index).map_or(target, |duplicate| duplicate.target),
+            Target::Stored(_) => target,
+        };
+        for needs in &mut self.needs {
+            let followed: BTreeSet<_> = needs.iter().map(|(need, target)| (*need, meant(*target))).collect();
+            *needs = followed.into_iter().collect();
+        }
+        self.order = order_of(self.jobs, &self.needs)?;
+        Ok(())
     }
 
     /// Refuses unique keys that a job which is not final holds (M14).
@@ -505,6 +508,19 @@ fn names(jobs: &[NewJob]) -> Result<HashMap<&str, usize>, SubmitError> {
     Ok(names)
 }
 
+/// The jobs in an order in which each comes after those of the batch that it waits for.
+fn order_of(jobs: &[NewJob], needs: &[Vec<(Need, Target)>]) -> Result<Vec<usize>, SubmitError> {
+    let in_batch = |(_, target): &(Need, Target)| match target {
+        Target::InBatch(index) => Some(*index),
+        Target::Stored(_) => None,
+    };
+    let within: Vec<Vec<usize>> = needs.iter().map(|needs| needs.iter().filter_map(in_batch).collect()).collect();
+    find_cycle(&within).map_err(|index| {
+        let name = jobs[index].name.clone().unwrap_or_else(|| format!("job {index}"));
+        invalid(index, "after", Problem::Cycle(name))
+    })
+}
+
 /// Finds the jobs that the batch waits for; one of another tenant looks like one that does not exist (M61).
 fn resolve(
     unit: &mut Unit<'_>,
@@ -530,7 +546,10 @@ fn resolve(
         for (need, dependencies) in both {
             for (place, dependency) in dependencies.iter().enumerate() {
                 let target = match dependency {
-                    Dependency::Named(name) => names.get(name.as_str()).copied().map(Target::InBatch),
+                    Dependency::Named(name) => names
+                        .get(name.as_str())
+                        .filter(|other| lanes[**other].tenant == lanes[index].tenant)
+                        .map(|other| Target::InBatch(*other)),
                     Dependency::Job(id) => match found.get(id) {
                         Some(seq) if unit.job(*seq)?.is_some_and(|job| job.lane.tenant == lanes[index].tenant) => {
                             Some(Target::Stored(*seq))
