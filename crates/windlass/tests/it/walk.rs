@@ -1,12 +1,15 @@
 //! Random walks: thousands of steps that a seed decides, done to every engine alike, and many callers at once on one
 //! store. They look for what nobody thought of; what they find becomes a test of its own elsewhere.
 
+mod again;
 mod dice;
+mod findings;
 mod laws;
 mod operate;
 mod operation;
 mod pair;
 mod picture;
+mod race;
 mod steps;
 mod submission;
 mod work;

@@ -600,6 +600,8 @@ pub(crate) fn unique_holder(
 ) -> Result<Option<JobId>, crate::error::StoreError> {
     let Some(holder) = unit.db()?.keyed(std::slice::from_ref(key))?.pop().flatten() else { return Ok(None) };
     unit.catch_up(holder.seq)?;
+    // If its time was over it has let go of the key, which must not come after the next holder takes it.
+    unit.flush()?;
     Ok(unit.job(holder.seq)?.filter(|job| !job.state.is_final()).map(|job| job.id))
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use windlass::audit::{AuditEvent, Record};
 use windlass::job::{Job, JobId, State};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
@@ -37,6 +38,22 @@ impl Laws {
     }
 }
 
+/// The live trail of every job: each step begins where the one before it ended (M3).
+#[derive(Default)]
+pub(super) struct Steps {
+    states: HashMap<JobId, State>,
+}
+
+impl Steps {
+    pub(super) fn take(&mut self, record: &Record) -> Result<(), String> {
+        let (Some(job), Some((from, to))) = (record.job, step_of(record)) else { return Ok(()) };
+        match self.states.insert(job, to) {
+            Some(known) if known != from => Err(format!("job {job} was {known}, but {record:?}")),
+            _ => Ok(()),
+        }
+    }
+}
+
 fn grew(before: &Job, now: &Job) -> Result<(), String> {
     let counts = |job: &Job| [u64::from(job.attempt), u64::from(job.failures), u64::from(job.crashes), job.fence.0];
     let has_fallen = counts(before).iter().zip(counts(now)).any(|(before, now)| *before > now);
@@ -48,6 +65,17 @@ fn grew(before: &Job, now: &Job) -> Result<(), String> {
         return Err(format!("job {} was final\n  {before:?}\n  and is now {now:?}", now.id));
     }
     Ok(())
+}
+
+/// The step that a record tells of, if it tells of one.
+pub(super) fn step_of(record: &Record) -> Option<(State, State)> {
+    // A lease that ended is told of beside what that led to.
+    if record.event == AuditEvent::Reaped {
+        return None;
+    }
+    let context: serde_json::Value = serde_json::from_str(&record.context).ok()?;
+    let state = |name: &str| context.get(name)?.as_str()?.parse().ok();
+    Some((state("previous_state")?, state("state")?))
 }
 
 /// A claim gave only what it may: nothing paused (M57), nothing over a limit (M110), the most urgent first (M21).

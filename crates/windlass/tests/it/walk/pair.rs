@@ -12,6 +12,7 @@ use windlass::entropy::Entropy;
 use windlass::store::Store;
 use windlass::store::environment::{Environment, StoreOptions};
 
+use super::laws::Steps;
 use super::operation::{Answer, Operation};
 use crate::fixture::START;
 
@@ -23,6 +24,7 @@ pub(super) struct Pair {
     seed: u64,
     address: String,
     events: Option<[Receiver<Arc<Record>>; 2]>,
+    steps: Steps,
     _files: TempDir,
 }
 
@@ -33,7 +35,7 @@ impl Pair {
         let address = format!("sqlite:{}", files.path().join("jobs.db").display());
         let memory = open("memory:", &clock, Entropy::seeded(seed));
         let sqlite = open(&address, &clock, Entropy::seeded(seed));
-        let mut pair = Pair { memory, sqlite, clock, seed, address, events: None, _files: files };
+        let mut pair = Pair { memory, sqlite, clock, seed, address, events: None, steps: Steps::default(), _files: files };
         // Listeners make a store build records it would not keep; both ways must do the same.
         if seed % 2 == 1 {
             pair.listen();
@@ -71,7 +73,7 @@ impl Pair {
         loop {
             let both = (memory.try_recv(), sqlite.try_recv());
             match both {
-                (Ok(one), Ok(other)) if one == other => {}
+                (Ok(one), Ok(other)) if one == other => self.steps.take(&one)?,
                 (Err(TryRecvError::Empty), Err(TryRecvError::Empty)) => return Ok(()),
                 (one, other) => {
                     return Err(format!("the live events differ\n  memory: {one:?}\n  sqlite: {other:?}"));
