@@ -42,7 +42,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// M21
 async fn the_most_urgent_then_the_first_eligible_comes_first(t: &Fixture) {
     let random = Entropy::seeded(7);
-    let mut pick = |n: usize| (random.bits() % n as u128) as usize;
+    let pick = |n: usize| (random.bits() % n as u128) as usize;
     let mut expected = Vec::new();
     for round in 0..6 {
         let batch: Vec<NewJob> = (0..40)
