@@ -1,11 +1,15 @@
 //! One suite for every engine: each test is a sentence, names the line of the model it proves, and ends with a check of all
 //! invariants.
 
+mod backlog;
 mod claim;
 mod concurrency;
+mod fence;
 mod graph;
 mod holds;
 mod keys;
+mod lease;
 mod metadata;
 mod smoke;
+mod starvation;
 mod submit;

@@ -10,7 +10,8 @@ use windlass::clock::{Clock, ManualClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::error::SubmitError;
 use windlass::job::{
-    Dependency, Failure, Fence, Job, JobId, JobType, NewJob, Payload, Priority, QueueName, State, Tenant, WorkerId,
+    Dependency, Failure, Fence, Job, JobId, JobType, NewJob, Payload, Priority, QueueName, State, Tenant,
+    WorkerId,
 };
 use windlass::store::Store;
 use windlass::store::caller::Caller;
@@ -247,7 +248,8 @@ impl Fixture {
     /// Submits what must be refused, and makes sure that nothing changed by it.
     pub(crate) async fn refused(&self, jobs: Vec<NewJob>) -> SubmitError {
         let before = self.everything().await;
-        let error = self.store.submit(&self.me, jobs, SubmitOptions::default()).await.expect_err("must be refused");
+        let error =
+            self.store.submit(&self.me, jobs, SubmitOptions::default()).await.expect_err("must be refused");
         assert_eq!(self.everything().await, before, "a refusal leaves no trace");
         error
     }
@@ -300,4 +302,9 @@ pub(crate) fn after_any(dependencies: &[JobId]) -> NewJob {
 pub(crate) fn named(name: &str, after: &[&str]) -> NewJob {
     let after = after.iter().map(|name| Dependency::Named((*name).to_owned())).collect();
     NewJob { name: Some(name.to_owned()), after, ..new_job("step") }
+}
+
+/// All of this time but the last instant.
+pub(crate) fn just_before(time: Duration) -> Duration {
+    time.saturating_sub(Duration::from_millis(1))
 }

@@ -98,6 +98,8 @@ impl Unit<'_> {
         let mut worker = known.cloned().ok_or(WorkError::NoSuchWorker(id))?;
         if worker.is_silent(self.now) && !worker.is_lost {
             self.worker_lost(&worker)?;
+            // Its leases are gone, whatever becomes of the call that found it out.
+            self.begin();
         }
         // Being heard of is written at most once a second: it is not worth a disk write each time.
         if worker.is_lost || self.now.since(worker.seen_at) >= limits::BACKSTOP_EVERY {

@@ -59,7 +59,10 @@ async fn end(t: &Fixture, id: JobId, state: State) {
 
 /// A job that its first failure ends.
 fn once() -> NewJob {
-    NewJob { retry: Some(windlass::job::RetryPolicy { max_attempts: 1, ..Default::default() }), ..new_job("step") }
+    NewJob {
+        retry: Some(windlass::job::RetryPolicy { max_attempts: 1, ..Default::default() }),
+        ..new_job("step")
+    }
 }
 
 async fn effective(t: &Fixture, id: JobId) -> i64 {
@@ -288,7 +291,8 @@ async fn a_job_waits_for_at_most_a_thousand(t: &Fixture) {
 
 /// M61
 async fn jobs_that_would_wait_for_themselves_are_refused(t: &Fixture) {
-    let any = |name: &str, of: &str| NewJob { after_any: vec![Dependency::Named(of.into())], ..named(name, &[]) };
+    let any =
+        |name: &str, of: &str| NewJob { after_any: vec![Dependency::Named(of.into())], ..named(name, &[]) };
     let cycles = [
         vec![named("a", &["a"])],
         vec![named("a", &["b"]), named("b", &["a"])],
@@ -309,7 +313,10 @@ async fn an_unknown_id_is_refused(t: &Fixture) {
     for (job, field) in [(after(&[known, unknown]), "after.1"), (after_any(&[unknown]), "after_any.0")] {
         let error = t.refused(vec![job]).await;
         let SubmitError::Invalid { index: 0, invalid } = error else { panic!("{error}") };
-        assert_eq!((invalid.field.as_str(), invalid.problem), (field, Problem::NoSuchJob(unknown.to_string())));
+        assert_eq!(
+            (invalid.field.as_str(), invalid.problem),
+            (field, Problem::NoSuchJob(unknown.to_string()))
+        );
     }
 }
 

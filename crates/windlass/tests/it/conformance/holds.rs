@@ -13,11 +13,12 @@ use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::Finish;
 use windlass::store::command::heartbeat::{Beat, Directive};
 use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::config::PauseMode;
 use windlass::store::environment::{Environment, StoreOptions};
 
-use crate::fixture::{Fixture, ids, job_type, new_job, on_every_engine, queue, tenant};
+use crate::fixture::{just_before, Fixture, ids, job_type, new_job, on_every_engine, queue, tenant};
 
 on_every_engine!(
     a_closed_gate_lets_nothing_start_and_running_work_go_on,
@@ -73,7 +74,8 @@ async fn a_closed_gate_lets_nothing_start_and_running_work_go_on(t: &Fixture) {
     assert!(t.claim(worker, 10).await.is_empty());
     let other = t.worker().await;
     assert!(t.claim(other, 10).await.is_empty());
-    let pulse = t.store.heartbeat(&t.me, worker, vec![Beat::new(claimed.job.id, claimed.job.fence)]).await.unwrap();
+    let pulse =
+        t.store.heartbeat(&t.me, worker, vec![Beat::new(claimed.job.id, claimed.job.fence)]).await.unwrap();
     assert_eq!(pulse.directives, [(claimed.job.id, Directive::Continue)]);
     assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(State::Completed));
     assert_eq!(t.submit(new_job("email.send")).await.state, State::Scheduled, "submissions are taken");
@@ -84,7 +86,8 @@ async fn a_closed_gate_lets_nothing_start_and_running_work_go_on(t: &Fixture) {
 /// M54 M56 M57
 async fn a_pause_holds_its_own_jobs_and_no_others(t: &Fixture) {
     let all = eight_jobs(t).await;
-    let targets: [(Target, fn(usize) -> bool); 4] = [
+    type Held = fn(usize) -> bool;
+    let targets: [(Target, Held); 4] = [
         (Target::Queue(queue("mail")), |n| n & 1 == 0),
         (Target::Type(job_type("send")), |n| n & 2 == 0),
         (Target::Tenant(tenant("acme")), |n| n & 4 != 0),
@@ -120,7 +123,10 @@ async fn a_pause_says_who_when_why_and_until_when(t: &Fixture) {
     assert_eq!((hold.reason.as_deref(), hold.expires_at), (Some("rotating keys"), Some(since.plus(MINUTE))));
     let reasons = t.store.explain(&t.me, job).await.unwrap().unwrap();
     let details = &reasons[0].details;
-    assert_eq!((reasons[0].code, &details["by"], &details["reason"]), ("queue_paused", &"local".into(), &"rotating keys".into()));
+    assert_eq!(
+        (reasons[0].code, &details["by"], &details["reason"]),
+        ("queue_paused", &"local".into(), &"rotating keys".into())
+    );
     assert_eq!(details["since"], since.to_string());
     assert_eq!(details["expires_at"], since.plus(MINUTE).to_string());
 }
@@ -150,7 +156,7 @@ async fn a_pause_lifts_itself(t: &Fixture) {
     for (n, target) in targets.into_iter().enumerate() {
         let job = t.submit(new_job("email.send")).await.id;
         pause(t, target.clone(), Pause { expires: Some(MINUTE / 4), ..Pause::default() }).await;
-        t.advance(MINUTE / 4 - Duration::from_millis(1));
+        t.advance(just_before(MINUTE / 4));
         t.tick().await;
         assert!(t.claim(worker, 1).await.is_empty(), "still held by {target:?}");
         t.advance(Duration::from_millis(1));
@@ -301,7 +307,8 @@ async fn a_paused_worker_gets_nothing_and_finishes_what_it_has(t: &Fixture) {
     pause(t, Target::Worker(worker), Pause::default()).await;
     let answer = t.store.claim(&t.me, &ClaimRequest::new(worker, 1), Duration::ZERO).await.unwrap();
     assert!(answer.jobs.is_empty() && answer.is_paused);
-    let pulse = t.store.heartbeat(&t.me, worker, vec![Beat::new(claimed.job.id, claimed.job.fence)]).await.unwrap();
+    let pulse =
+        t.store.heartbeat(&t.me, worker, vec![Beat::new(claimed.job.id, claimed.job.fence)]).await.unwrap();
     assert_eq!(pulse.directives, [(claimed.job.id, Directive::Continue)]);
     assert_eq!(pulse.paused, Some(PauseMode::Graceful));
     assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(State::Completed));
@@ -318,7 +325,8 @@ async fn an_aggressive_worker_pause_releases_what_it_has(t: &Fixture) {
     pause(t, Target::Worker(worker), aggressive()).await;
     let job = t.get(claimed.job.id).await.job;
     assert_eq!((job.state, job.failures, job.crashes), (State::Retrying, 0, 0));
-    let pulse = t.store.heartbeat(&t.me, worker, vec![Beat::new(claimed.job.id, claimed.job.fence)]).await.unwrap();
+    let pulse =
+        t.store.heartbeat(&t.me, worker, vec![Beat::new(claimed.job.id, claimed.job.fence)]).await.unwrap();
     assert_eq!(pulse.directives, [(claimed.job.id, Directive::Lost)]);
     assert_eq!(pulse.paused, Some(PauseMode::Aggressive));
     assert_eq!(t.complete(worker, &claimed).await, Finish::Stale);
@@ -338,7 +346,8 @@ async fn pauses_survive_a_restart() {
     };
     let me = Caller::local();
     let store = open(1);
-    let worker: WorkerId = store.register(&me, NewWorker { heartbeats: false, ..NewWorker::default() }).await.unwrap().id;
+    let worker: WorkerId =
+        store.register(&me, NewWorker { heartbeats: false, ..NewWorker::default() }).await.unwrap().id;
     let targets = [
         Target::Gate,
         Target::Tenant(tenant("default")),
@@ -350,7 +359,8 @@ async fn pauses_survive_a_restart() {
     for target in &targets {
         store.pause(&me, target.clone(), how.clone()).await.unwrap();
     }
-    let job = store.submit(&me, vec![new_job("email.send")], Default::default()).await.unwrap().remove(0).job.id;
+    let job =
+        store.submit(&me, vec![new_job("email.send")], SubmitOptions::default()).await.unwrap().remove(0).job.id;
     let before = store.config().await.unwrap();
     store.close();
     drop(store);

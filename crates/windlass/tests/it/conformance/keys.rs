@@ -9,7 +9,7 @@ use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::{Receipt, SubmitOptions};
 use windlass::store::environment::StoreOptions;
 
-use crate::fixture::{Fixture, after, after_any, named, new_job, on_every_engine, tenant};
+use crate::fixture::{just_before, Fixture, after, after_any, named, new_job, on_every_engine, tenant};
 
 on_every_engine!(
     the_same_key_is_the_same_job,
@@ -76,13 +76,16 @@ async fn a_final_job_still_answers_for_its_key(t: &Fixture) {
 /// M13
 async fn after_the_window_the_key_is_new(t: &Fixture) {
     let first = receipt(t, keyed("order-1")).await;
-    t.advance(DAY - Duration::from_millis(1));
-    assert!(receipt(t, keyed("order-1")).await.is_duplicate, "a duplicate does not begin a window of its own");
+    t.advance(just_before(DAY));
+    assert!(
+        receipt(t, keyed("order-1")).await.is_duplicate,
+        "a duplicate does not begin a window of its own"
+    );
     t.advance(Duration::from_millis(1));
     let second = receipt(t, keyed("order-1")).await;
     assert!(!second.is_duplicate);
     assert_ne!(second.job.id, first.job.id);
-    t.advance(DAY - Duration::from_millis(1));
+    t.advance(just_before(DAY));
     let third = receipt(t, keyed("order-1")).await;
     assert_eq!((third.is_duplicate, third.job.id), (true, second.job.id));
 }
@@ -140,7 +143,8 @@ async fn strictness_refuses_another_payload(t: &Fixture) {
 async fn a_duplicate_within_one_batch_is_one_job(t: &Fixture) {
     let other = NewJob { payload: Payload::json("{}"), ..keyed("a") };
     let receipts = t.submit_all(vec![keyed("a"), keyed("b"), keyed("a"), other]).await;
-    let flags: Vec<_> = receipts.iter().map(|receipt| (receipt.is_duplicate, receipt.payload_differs)).collect();
+    let flags: Vec<_> =
+        receipts.iter().map(|receipt| (receipt.is_duplicate, receipt.payload_differs)).collect();
     assert_eq!(flags, [(false, false), (false, false), (true, false), (true, true)]);
     assert_eq!(receipts[2].job.id, receipts[0].job.id);
     assert_eq!(receipts[3].job.id, receipts[0].job.id);
@@ -180,7 +184,9 @@ async fn sixty_four_callers_at_once_get_one_job(t: &Fixture) {
     let callers: Vec<_> = (0..64)
         .map(|_| {
             let (store, me) = (t.store.clone(), t.me.clone());
-            tokio::spawn(async move { store.submit(&me, vec![keyed("order-1")], SubmitOptions::default()).await })
+            tokio::spawn(
+                async move { store.submit(&me, vec![keyed("order-1")], SubmitOptions::default()).await },
+            )
         })
         .collect();
     let mut receipts = Vec::new();
@@ -200,7 +206,11 @@ async fn a_key_outlives_the_job_that_had_it_before(t: &Fixture) {
     let second = receipt(t, keyed("order-1")).await.job.id;
     t.store.delete(&t.me, first).await.unwrap();
     let third = receipt(t, keyed("order-1")).await;
-    assert_eq!((third.is_duplicate, third.job.id), (true, second), "the first one took only its own key along");
+    assert_eq!(
+        (third.is_duplicate, third.job.id),
+        (true, second),
+        "the first one took only its own key along"
+    );
     t.cancel(second).await;
     t.store.delete(&t.me, second).await.unwrap();
     assert!(!receipt(t, keyed("order-1")).await.is_duplicate, "nobody is left to answer for it");
@@ -248,7 +258,14 @@ async fn every_unfinished_state_holds_the_unique_key(t: &Fixture) {
     let worker = t.worker_for(&[], &["sync"]).await;
     let dependency = t.submit(new_job("other")).await.id;
     let created = t.submit(NewJob { hold: true, ..unique("created") }).await.id;
-    let pending = t.submit(NewJob { unique_key: Some("pending".into()), job_type: crate::fixture::job_type("sync"), ..after(&[dependency]) }).await.id;
+    let pending = t
+        .submit(NewJob {
+            unique_key: Some("pending".into()),
+            job_type: crate::fixture::job_type("sync"),
+            ..after(&[dependency])
+        })
+        .await
+        .id;
     let delayed = t.submit(NewJob { delay: Some(DAY), ..unique("delayed") }).await.id;
     let suspended = t.submit(unique("suspended")).await.id;
     t.suspend(suspended).await;

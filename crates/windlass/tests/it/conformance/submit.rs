@@ -73,7 +73,10 @@ async fn one_bad_job_in_the_middle_refuses_the_whole_batch(t: &Fixture) {
     let bad = [
         NewJob { idempotency_key: Some("k".repeat(257)), ..new_job("bad") },
         NewJob { unique_key: Some("k".repeat(257)), ..new_job("bad") },
-        NewJob { retry: Some(RetryPolicy { max_attempts: 101, ..RetryPolicy::standard() }), ..new_job("bad") },
+        NewJob {
+            retry: Some(RetryPolicy { max_attempts: 101, ..RetryPolicy::standard() }),
+            ..new_job("bad")
+        },
         NewJob { lease_timeout: Some(Duration::from_millis(999)), ..new_job("bad") },
         NewJob { lifetime: Some(Duration::ZERO), ..new_job("bad") },
         NewJob { after: vec![unknown], ..new_job("bad") },
@@ -130,10 +133,15 @@ async fn a_whole_graph_is_one_call(t: &Fixture) {
 
 /// M21 M63
 async fn a_graph_may_name_what_comes_later(t: &Fixture) {
-    let receipts = t.submit_all(vec![named("last", &["middle"]), named("middle", &["first"]), named("first", &[])]).await;
+    let receipts = t
+        .submit_all(vec![named("last", &["middle"]), named("middle", &["first"]), named("first", &[])])
+        .await;
     let depths: Vec<u32> = receipts.iter().map(|receipt| receipt.job.depth).collect();
     assert_eq!(depths, [3, 2, 1]);
-    assert!(receipts.is_sorted_by_key(|receipt| receipt.job.seq), "submission order is the batch's, not the graph's");
+    assert!(
+        receipts.is_sorted_by_key(|receipt| receipt.job.seq),
+        "submission order is the batch's, not the graph's"
+    );
     let worker = t.worker().await;
     for receipt in receipts.iter().rev() {
         let claimed = t.claim_one(worker).await;
@@ -256,8 +264,13 @@ async fn the_most_specific_setting_wins(t: &Fixture) {
 /// M34 M90
 async fn a_tenants_own_queue_settings_win_over_everybodys(t: &Fixture) {
     let operator = Caller::new("ops", Role::Operator, Some(tenant("acme")));
-    let own = QueueSettings { priority: Some(priority(90)), timeouts: limits(90), ..QueueSettings::default() };
-    t.set_queue("mail", QueueSettings { retry: Some(attempts(5)), timeouts: limits(50), ..QueueSettings::default() }).await;
+    let own =
+        QueueSettings { priority: Some(priority(90)), timeouts: limits(90), ..QueueSettings::default() };
+    t.set_queue(
+        "mail",
+        QueueSettings { retry: Some(attempts(5)), timeouts: limits(50), ..QueueSettings::default() },
+    )
+    .await;
     t.store.configure(&operator, Settings::Queue(queue("mail"), own)).await.unwrap();
     let job = NewJob { queue: queue("mail"), ..new_job("email.send") };
     let theirs = t.submit(NewJob { tenant: Some(tenant("acme")), ..job.clone() }).await;
