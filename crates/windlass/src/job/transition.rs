@@ -2,7 +2,9 @@
 //! else (M4); it reads no clock, draws no randomness and does no I/O.
 
 use super::event::{Action, AttemptOutcome, Event};
-use super::{Category, ErrorRecord, Failure, Job, Lease, Need, State, SuspendMode, Suspension, Wait, WorkerId};
+use super::{
+    Category, ErrorRecord, Failure, Job, Lease, Need, State, SuspendMode, Suspension, Wait, WorkerId,
+};
 use crate::clock::Timestamp;
 use crate::error::Refused;
 
@@ -28,8 +30,8 @@ pub enum Transition {
 /// generated from it, and a test holds it against [`transition`] for every pair.
 pub const LIFECYCLE: &[(Action, &[State], &[State])] = {
     use State::{
-        Cancelled, Completed, Created, DeadLetter, Delayed, Failed, Pending, Retrying, Running, Scheduled, Suspended,
-        Waiting,
+        Cancelled, Completed, Created, DeadLetter, Delayed, Failed, Pending, Retrying, Running, Scheduled,
+        Suspended, Waiting,
     };
     &[
         (Action::Submit, &[Created], &[Pending, Delayed, Scheduled]),
@@ -51,11 +53,7 @@ pub const LIFECYCLE: &[(Action, &[State], &[State])] = {
             &[Created, Pending, Delayed, Scheduled, Running, Waiting, Retrying, Suspended],
             &[Cancelled],
         ),
-        (
-            Action::Expire,
-            &[Created, Pending, Delayed, Scheduled, Running, Waiting, Retrying],
-            &[DeadLetter],
-        ),
+        (Action::Expire, &[Created, Pending, Delayed, Scheduled, Running, Waiting, Retrying], &[DeadLetter]),
     ]
 };
 
@@ -336,7 +334,9 @@ fn suspend(next: &mut Job, mode: SuspendMode, how: &Suspension, now: Timestamp) 
     match (next.state, mode) {
         (State::Suspended, _) => Verdict::Unchanged,
         (State::Running, SuspendMode::IdleOnly) => Verdict::Refused,
-        (State::Running, SuspendMode::Graceful) if next.details.suspend_requested.is_some() => Verdict::Unchanged,
+        (State::Running, SuspendMode::Graceful) if next.details.suspend_requested.is_some() => {
+            Verdict::Unchanged
+        }
         (State::Running, SuspendMode::Graceful) => {
             next.details_mut().suspend_requested = Some(how.clone());
             Verdict::Changed(None)

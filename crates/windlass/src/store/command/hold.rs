@@ -7,7 +7,9 @@ use serde_json::json;
 use super::record::Cause;
 use crate::audit::AuditEvent;
 use crate::error::{ActError, Denied, StoreError};
-use crate::job::{Event, JobType, QueueName, Seq, State, SuspendMode, Suspension, Tenant, WorkerId, check_text};
+use crate::job::{
+    Event, JobType, QueueName, Seq, State, SuspendMode, Suspension, Tenant, WorkerId, check_text,
+};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::{Hold, PauseMode, Scope, encode};
@@ -146,23 +148,21 @@ fn interrupt(unit: &mut Unit<'_>, caller: &Caller, hold: &Hold) -> Result<(), St
         Scope::Queue { queue, tenant } => (queue.clone(), tenant.clone()),
         Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } => return Ok(()),
     };
-    let filter =
-        Filter { queue: Some(queue), tenant, states: vec![State::Running], ..Filter::default() };
+    let filter = Filter { queue: Some(queue), tenant, states: vec![State::Running], ..Filter::default() };
     let mut after = None;
     loop {
-        let scan = Scan {
-            filter: filter.clone(),
-            order: Order::Oldest,
-            after,
-            limit: limits::BULK_JOBS_PER_COMMIT,
-        };
+        let scan =
+            Scan { filter: filter.clone(), order: Order::Oldest, after, limit: limits::BULK_JOBS_PER_COMMIT };
         let running = unit.db()?.scan(&scan)?;
         let Some(last) = running.last() else { return Ok(()) };
         after = Some(Place::of(last));
         let running: Vec<Seq> = running.into_iter().map(|job| unit.remember(job)).collect();
         for seq in running {
-            let suspension =
-                Suspension { by: caller.id.clone(), reason: hold.reason.clone(), expires_at: hold.expires_at };
+            let suspension = Suspension {
+                by: caller.id.clone(),
+                reason: hold.reason.clone(),
+                expires_at: hold.expires_at,
+            };
             let event = Event::Suspend { mode: SuspendMode::Aggressive, suspension };
             let _refused = unit.apply(seq, &event, &Cause::caller(caller, hold.reason.as_deref()))?;
         }

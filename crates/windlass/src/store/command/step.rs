@@ -119,8 +119,14 @@ impl Unit<'_> {
     }
 
     /// Keeps a checkpoint; the caller puts the job.
-    pub(crate) fn save_checkpoint(&mut self, job: &mut Job, step: &str, value: &[u8]) -> Result<(), WorkError> {
-        let query = FacetQuery { seq: job.seq, kind: FacetKind::Checkpoint, name: Some(step), above: None, limit: 1 };
+    pub(crate) fn save_checkpoint(
+        &mut self,
+        job: &mut Job,
+        step: &str,
+        value: &[u8],
+    ) -> Result<(), WorkError> {
+        let query =
+            FacetQuery { seq: job.seq, kind: FacetKind::Checkpoint, name: Some(step), above: None, limit: 1 };
         let is_new = !job.has.checkpoints || self.db()?.facets(query)?.is_empty();
         if is_new {
             let limit = limits::CHECKPOINTS_MAX;

@@ -139,10 +139,12 @@ impl Unit<'_> {
         event: impl Fn(f64) -> Event,
     ) -> Result<usize, StoreError> {
         let mut ended = 0;
-        let cause = Cause { reason: Some(json!({"worker": worker.to_string()}).to_string()), ..Cause::system() };
+        let cause =
+            Cause { reason: Some(json!({"worker": worker.to_string()}).to_string()), ..Cause::system() };
         loop {
             let filter = Filter { worker: Some(worker), states: vec![State::Running], ..Filter::default() };
-            let scan = Scan { filter, order: Order::Oldest, after: None, limit: limits::BULK_JOBS_PER_COMMIT };
+            let scan =
+                Scan { filter, order: Order::Oldest, after: None, limit: limits::BULK_JOBS_PER_COMMIT };
             let held: Vec<Seq> = self.db()?.scan(&scan)?.into_iter().map(|job| self.remember(job)).collect();
             if held.is_empty() {
                 return Ok(ended);

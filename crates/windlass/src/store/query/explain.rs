@@ -55,7 +55,10 @@ pub(crate) fn reasons(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Ve
     if job.state == State::Scheduled {
         found.extend(limit_reasons(view, &config, job)?);
     }
-    if !config.workers.values().any(|worker| worker.takes(&job.lane) && !worker.is_lost && !worker.is_silent(view.now))
+    if !config
+        .workers
+        .values()
+        .any(|worker| worker.takes(&job.lane) && !worker.is_lost && !worker.is_silent(view.now))
     {
         let lane = &job.lane;
         let message = format!("no live worker takes {} from queue {}", lane.job_type, lane.queue);
@@ -103,9 +106,7 @@ fn waiting_for(wait: &Wait) -> Reason {
             let message = format!("waits for signal {name}");
             reason("waiting", message, json!({"signal": name, "until": until.map(|at| at.to_string())}))
         }
-        Wait::Children { group } => {
-            reason("waiting", "waits for its children", json!({"group": group}))
-        }
+        Wait::Children { group } => reason("waiting", "waits for its children", json!({"group": group})),
     }
 }
 

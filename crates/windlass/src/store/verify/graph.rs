@@ -21,8 +21,14 @@ impl Default for Graph {
     fn default() -> Graph {
         Graph {
             keys: Verdict::new("I14", "a key in force belongs to the one job that has it"),
-            dependencies: Verdict::new("I15", "open dependencies equal a recount, depths grow, limits are kept"),
-            groups: Verdict::new("I16", "open children equal a recount, and a decided group waits for nobody"),
+            dependencies: Verdict::new(
+                "I15",
+                "open dependencies equal a recount, depths grow, limits are kept",
+            ),
+            groups: Verdict::new(
+                "I16",
+                "open children equal a recount, and a decided group waits for nobody",
+            ),
             tenants: Verdict::new("I20", "no edge and no parent crosses tenants"),
             blocked: Verdict::new("M110", "a job set aside for its key waits for one that has it or is next"),
         }
@@ -77,7 +83,8 @@ impl Graph {
             after_open += u32::from(edge.need == Need::After && dependency.state != State::Completed);
             any_ended |= edge.need == Need::AfterAny && dependency.state.is_final();
             if dependency.depth >= job.depth {
-                let finding = format!("job {}: is not deeper than {}, which it waits for", job.id, dependency.id);
+                let finding =
+                    format!("job {}: is not deeper than {}, which it waits for", job.id, dependency.id);
                 self.dependencies.look(Some(finding));
             }
         }
@@ -148,8 +155,7 @@ fn idempotency_key(view: &mut View<'_>, facts: &Facts) -> Result<Option<String>,
 fn set_aside_for_nobody(view: &mut View<'_>, job: &Job) -> Result<Option<String>, StoreError> {
     let Some(key) = job.concurrency else { return Ok(Some("is set aside without a key".into())) };
     for (states, is_blocked) in [(State::Running, None), (State::Scheduled, Some(false))] {
-        let filter =
-            Filter { concurrency: Some(key), states: vec![states], is_blocked, ..Filter::default() };
+        let filter = Filter { concurrency: Some(key), states: vec![states], is_blocked, ..Filter::default() };
         let scan = Scan { filter, order: Order::Oldest, after: None, limit: 1 };
         if !view.db.scan(&scan)?.is_empty() {
             return Ok(None);

@@ -13,7 +13,9 @@ use windlass::store::command::finish::{Outcome, Park};
 use windlass::store::command::worker::NewWorker;
 use windlass::store::engine::RecordQuery;
 
-use crate::fixture::{just_before, Fixture, ids, job_type, new_job, on_every_engine, priority, queue, tenant};
+use crate::fixture::{
+    Fixture, ids, job_type, just_before, new_job, on_every_engine, priority, queue, tenant,
+};
 
 on_every_engine!(
     the_most_urgent_then_the_first_eligible_comes_first,

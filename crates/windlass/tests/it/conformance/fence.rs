@@ -79,7 +79,7 @@ async fn nothing_is_written(t: &Fixture, worker: WorkerId, job: JobId, fence: Fe
     assert_eq!(t.everything().await, before);
     assert!(t.store.checkpoints(&t.me, job).await.unwrap().unwrap().is_empty());
     assert!(t.store.logs(&t.me, job, 0).await.unwrap().unwrap().is_empty());
-    assert_eq!(t.store.result(&t.me, job).await.unwrap().unwrap(), None);
+    assert_eq!(t.store.result(&t.me, job).await.unwrap().unwrap().0, None);
     assert!(t.store.stats(&t.me).await.unwrap().costs.is_empty());
 }
 

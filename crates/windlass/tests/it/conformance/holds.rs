@@ -18,7 +18,7 @@ use windlass::store::command::worker::NewWorker;
 use windlass::store::config::PauseMode;
 use windlass::store::environment::{Environment, StoreOptions};
 
-use crate::fixture::{just_before, Fixture, ids, job_type, new_job, on_every_engine, queue, tenant};
+use crate::fixture::{Fixture, ids, job_type, just_before, new_job, on_every_engine, queue, tenant};
 
 on_every_engine!(
     a_closed_gate_lets_nothing_start_and_running_work_go_on,
@@ -83,10 +83,12 @@ async fn a_closed_gate_lets_nothing_start_and_running_work_go_on(t: &Fixture) {
     assert_eq!(t.claim_one(worker).await.job.id, waiting);
 }
 
+/// Whether a pause holds the job at this place.
+type Held = fn(usize) -> bool;
+
 /// M54 M56 M57
 async fn a_pause_holds_its_own_jobs_and_no_others(t: &Fixture) {
     let all = eight_jobs(t).await;
-    type Held = fn(usize) -> bool;
     let targets: [(Target, Held); 4] = [
         (Target::Queue(queue("mail")), |n| n & 1 == 0),
         (Target::Type(job_type("send")), |n| n & 2 == 0),
@@ -359,8 +361,13 @@ async fn pauses_survive_a_restart() {
     for target in &targets {
         store.pause(&me, target.clone(), how.clone()).await.unwrap();
     }
-    let job =
-        store.submit(&me, vec![new_job("email.send")], SubmitOptions::default()).await.unwrap().remove(0).job.id;
+    let job = store
+        .submit(&me, vec![new_job("email.send")], SubmitOptions::default())
+        .await
+        .unwrap()
+        .remove(0)
+        .job
+        .id;
     let before = store.config().await.unwrap();
     store.close();
     drop(store);

@@ -9,7 +9,7 @@ use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::{Receipt, SubmitOptions};
 use windlass::store::environment::StoreOptions;
 
-use crate::fixture::{just_before, Fixture, after, after_any, named, new_job, on_every_engine, tenant};
+use crate::fixture::{Fixture, after, after_any, just_before, named, new_job, on_every_engine, tenant};
 
 on_every_engine!(
     the_same_key_is_the_same_job,

@@ -14,7 +14,7 @@ use windlass::store::command::heartbeat::{Beat, Directive};
 use windlass::store::command::worker::NewWorker;
 use windlass::store::engine::RecordQuery;
 
-use crate::fixture::{just_before, Fixture, new_job, on_every_engine};
+use crate::fixture::{Fixture, just_before, new_job, on_every_engine};
 
 on_every_engine!(
     a_heartbeat_extends_the_lease,

@@ -33,7 +33,8 @@ async fn random_work(t: &Fixture, random: &Entropy) {
         match pick(6) {
             0 | 1 => {
                 let job = NewJob { queue: queue(names[pick(3)]), ..key(names[pick(3)]) };
-                submit_many(t, NewJob { priority: Some(priority([0, 1, 2][pick(3)])), ..job }, pick(3) + 1).await;
+                submit_many(t, NewJob { priority: Some(priority([0, 1, 2][pick(3)])), ..job }, pick(3) + 1)
+                    .await;
             }
             2 | 3 => {
                 running.extend(t.claim(worker, pick(4) + 1).await);
@@ -49,7 +50,8 @@ async fn random_work(t: &Fixture, random: &Entropy) {
                     in_state(t, State::Scheduled).await.iter().map(|found| found.job.id).collect();
                 if !open.is_empty() {
                     let id = open[pick(open.len())];
-                    let acts = [Act::Suspend(Suspend::default()), Act::Priority(priority([0, 1, 2, 3, 4][pick(5)]))];
+                    let acts =
+                        [Act::Suspend(Suspend::default()), Act::Priority(priority([0, 1, 2, 3, 4][pick(5)]))];
                     t.act(id, acts[pick(2)].clone()).await;
                 }
             }
