@@ -3,10 +3,11 @@
 
 use super::event::{Action, AttemptOutcome, Event};
 use super::{
-    Category, ErrorRecord, Failure, Job, Lease, Need, State, SuspendMode, Suspension, Wait, WorkerId,
+    Category, ErrorRecord, Failure, Job, Lease, Need, State, SuspendMode, Suspension, Wait, WorkerId, cut,
 };
 use crate::clock::Timestamp;
 use crate::error::Refused;
+use crate::limits;
 
 /// What an event makes of a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -295,10 +296,16 @@ fn fail(next: &mut Job, failure: &Failure, random: f64, outcome: AttemptOutcome,
 }
 
 fn record(job: &Job, failure: &Failure, now: Timestamp, retryable: bool) -> ErrorRecord {
+    // A failure's fields are public: it may have been made past the constructors that cut them (M45).
+    let (mut message, mut code) = (failure.message.clone(), failure.code.clone());
+    cut(&mut message, limits::ERROR_MESSAGE_BYTES_MAX);
+    if let Some(code) = &mut code {
+        cut(code, limits::ERROR_CODE_CHARS_MAX);
+    }
     ErrorRecord {
         category: failure.category,
-        code: failure.code.clone(),
-        message: failure.message.clone(),
+        code,
+        message,
         at: now,
         attempt: job.attempt,
         retry_after: failure.retry_after,

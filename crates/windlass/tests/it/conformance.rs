@@ -2,14 +2,18 @@
 //! invariants.
 
 mod backlog;
+mod children;
 mod claim;
 mod concurrency;
 mod fence;
+mod finish;
 mod graph;
 mod holds;
 mod keys;
 mod lease;
 mod metadata;
+mod operate;
 mod smoke;
 mod starvation;
+mod steps;
 mod submit;

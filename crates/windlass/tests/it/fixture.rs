@@ -1,6 +1,8 @@
 //! What every test of a store starts from: a store on each engine, a clock that stands still, and short ways to say what is
 //! done to it.
 
+mod states;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -210,6 +212,7 @@ macro_rules! on_every_engine {
 }
 
 pub(crate) use on_every_engine;
+pub(crate) use states::{caller, secs};
 
 /// Everything that is stored, to prove that a refusal changed nothing.
 #[derive(Debug, PartialEq)]

@@ -54,13 +54,18 @@ impl Unit<'_> {
     ) -> EngineResult<Result<bool, Refused>> {
         let mut todo = VecDeque::new();
         let result = self.step(seq, event, cause, &mut todo)?;
+        self.work_off(todo)?;
+        Ok(result)
+    }
+
+    fn work_off(&mut self, mut todo: VecDeque<Consequence>) -> EngineResult<()> {
         while let Some(next) = todo.pop_front() {
             match next {
                 Consequence::Ended(seq) => self.ended(seq, &mut todo)?,
                 Consequence::KeyFreed(key) => self.unblock(key)?,
             }
         }
-        Ok(result)
+        Ok(())
     }
 
     fn step(
@@ -160,23 +165,39 @@ impl Unit<'_> {
         let Some(mut group) = self.child_group(parent.seq, parent.group)? else { return Ok(()) };
         let decided = group.child_ended(is_completed);
         self.put_child_group(parent.seq, parent.group, &group);
-        if decided.is_none() {
-            return Ok(());
+        if decided.is_some() {
+            self.group_decided(parent.seq, parent.group, &group, todo)?;
         }
-        let is_waiting_for_it = self
-            .job(parent.seq)?
-            .is_some_and(|job| job.details.wait == Some(Wait::Children { group: parent.group }));
-        if is_waiting_for_it {
-            let _refused = self.step(parent.seq, &Event::Wake, &Cause::system(), todo)?;
+        Ok(())
+    }
+
+    /// Wakes a parent that parked on a group which was decided before it parked.
+    pub(crate) fn wake_if_decided(&mut self, parent: Seq, number: u64) -> EngineResult<()> {
+        let group = self.child_group(parent, number)?.filter(|group| group.decided.is_some());
+        let Some(group) = group else { return Ok(()) };
+        let mut todo = VecDeque::new();
+        self.group_decided(parent, number, &group, &mut todo)?;
+        self.work_off(todo)
+    }
+
+    /// Wakes the parent that waits for a group, and cancels the children nobody waits for any more.
+    fn group_decided(
+        &mut self,
+        parent: Seq,
+        number: u64,
+        group: &ChildGroup,
+        todo: &mut VecDeque<Consequence>,
+    ) -> EngineResult<()> {
+        let Some(job) = self.job(parent)?.cloned() else { return Ok(()) };
+        if job.details.wait == Some(Wait::Children { group: number }) {
+            let _refused = self.step(parent, &Event::Wake, &Cause::system(), todo)?;
         }
-        // Nobody waits for the others any more.
-        let is_early = group.open > 0 && group.strategy != GroupStrategy::CollectAll;
-        if is_early && let Some(job) = self.job(parent.seq)?.cloned() {
-            let reason = match decided {
+        if group.open > 0 && group.strategy != GroupStrategy::CollectAll {
+            let reason = match group.decided {
                 Some(Decided::Badly) => "its group cannot succeed any more",
                 _ => "its group has succeeded without it",
             };
-            self.cancel_children(&job, Some(parent.group), reason, todo)?;
+            self.cancel_children(&job, Some(number), reason, todo)?;
         }
         Ok(())
     }

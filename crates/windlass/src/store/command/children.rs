@@ -52,6 +52,7 @@ pub(crate) fn spawn(
     };
     submit::check(&group.jobs, unit.env.options.payload_bytes_max).map_err(refused)?;
     let parent = unit.in_hand(caller, hand)?;
+    check_tenant(&parent, &group.jobs)?;
     if let Some((number, known)) = find_group(unit, &parent, &group.name)? {
         return again(unit, &parent, number, &known);
     }
@@ -89,6 +90,16 @@ fn check(group: &NewGroup) -> Result<(), Invalid> {
             "children cannot have idempotency keys: the group's name is theirs".into(),
         );
         return Err(Invalid::new("jobs.idempotency_key", problem));
+    }
+    Ok(())
+}
+
+/// Refuses children of another tenant, whoever the worker is: no parent crosses tenants (M90).
+fn check_tenant(parent: &Job, jobs: &[NewJob]) -> Result<(), Invalid> {
+    let is_elsewhere = |job: &NewJob| job.tenant.as_ref().is_some_and(|tenant| *tenant != parent.lane.tenant);
+    if jobs.iter().any(is_elsewhere) {
+        let problem = Problem::Contradiction("children belong to the tenant of their parent".into());
+        return Err(Invalid::new("jobs.tenant", problem));
     }
     Ok(())
 }
@@ -160,9 +171,5 @@ fn park(unit: &mut Unit<'_>, parent: &Job, number: u64) -> Result<(), WorkError>
     let worker = parent.lease.map(|lease| lease.worker.to_string()).unwrap_or_default();
     let cause = Cause { kind: "worker", id: worker, reason: None, trace_id: None };
     let _refused = unit.apply(parent.seq, &Event::Park { wait: Wait::Children { group: number } }, &cause)?;
-    let is_decided = unit.child_group(parent.seq, number)?.is_some_and(|group| group.decided.is_some());
-    if is_decided {
-        let _refused = unit.apply(parent.seq, &Event::Wake, &Cause::system())?;
-    }
-    Ok(())
+    Ok(unit.wake_if_decided(parent.seq, number)?)
 }

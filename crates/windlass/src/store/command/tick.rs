@@ -172,6 +172,8 @@ pub(crate) fn prune(unit: &mut Unit<'_>, state: State, after: Option<Place>) -> 
             pruned.jobs += 1;
         }
     }
+    // At once, so that nobody else in this commit finds them any more.
+    unit.flush()?;
     Ok(pruned)
 }
 

@@ -98,7 +98,7 @@ impl Unit<'_> {
         let mut worker = known.cloned().ok_or(WorkError::NoSuchWorker(id))?;
         if worker.is_silent(self.now) && !worker.is_lost {
             self.worker_lost(&worker)?;
-            // Its leases are gone, whatever becomes of the call that found it out.
+            // Its silence stands, whatever becomes of the command that met it.
             self.begin();
         }
         // Being heard of is written at most once a second: it is not worth a disk write each time.
