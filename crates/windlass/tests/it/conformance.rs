@@ -1,15 +1,19 @@
 //! One suite for every engine: each test is a sentence, names the line of the model it proves, and ends with a check of all
 //! invariants.
 
+mod backlog;
 mod children;
 mod claim;
 mod concurrency;
+mod fence;
 mod finish;
 mod graph;
 mod holds;
 mod keys;
+mod lease;
 mod metadata;
 mod operate;
 mod smoke;
+mod starvation;
 mod steps;
 mod submit;

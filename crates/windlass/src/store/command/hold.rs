@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::record::Cause;
 use crate::audit::AuditEvent;
-use crate::error::{ActError, Denied, StoreError};
+use crate::error::{ActError, StoreError};
 use crate::job::{
     Event, JobType, QueueName, Seq, State, SuspendMode, Suspension, Tenant, WorkerId, check_text,
 };
@@ -51,7 +51,7 @@ pub(crate) fn pause(
     pause: &Pause,
 ) -> Result<bool, ActError> {
     check_text("reason", pause.reason.as_deref(), limits::REASON_CHARS_MAX)?;
-    let scope = scope_for(caller, target)?;
+    let scope = scope_for(unit, caller, target)?;
     let now = unit.now;
     // One whose time is over has lifted itself, whether or not maintenance has come by.
     unit.lift_expired_holds()?;
@@ -85,7 +85,7 @@ pub(crate) fn resume(
     reason: Option<&str>,
 ) -> Result<bool, ActError> {
     check_text("reason", reason, limits::REASON_CHARS_MAX)?;
-    let scope = scope_for(caller, target)?;
+    let scope = scope_for(unit, caller, target)?;
     unit.lift_expired_holds()?;
     if !unit.config()?.holds.contains_key(&scope) {
         return Ok(false);
@@ -97,11 +97,26 @@ pub(crate) fn resume(
 }
 
 /// What the caller's words mean: anybody but an admin speaks for the own tenant only (M90).
-fn scope_for(caller: &Caller, target: &Target) -> Result<Scope, Denied> {
+fn scope_for(unit: &mut Unit<'_>, caller: &Caller, target: &Target) -> Result<Scope, ActError> {
     match target {
-        Target::Gate => caller.must(Permission::Administer).map(|()| Scope::Gate),
-        Target::Tenant(tenant) => caller.must(Permission::Administer).map(|()| Scope::Tenant(tenant.clone())),
-        Target::Worker(worker) => caller.must(Permission::Pause).map(|()| Scope::Worker(*worker)),
+        Target::Gate => {
+            caller.must(Permission::Administer)?;
+            Ok(Scope::Gate)
+        }
+        Target::Tenant(tenant) => {
+            caller.must(Permission::Administer)?;
+            Ok(Scope::Tenant(tenant.clone()))
+        }
+        Target::Worker(worker) => {
+            caller.must(Permission::Pause)?;
+            // One that works for everybody is not a tenant's to stop; nor does it learn whether there is such a worker.
+            let is_theirs =
+                unit.config()?.workers.get(worker).is_some_and(|known| known.tenant == caller.tenant);
+            if caller.tenant.is_some() && !is_theirs {
+                caller.must(Permission::Administer)?;
+            }
+            Ok(Scope::Worker(*worker))
+        }
         Target::Type(job_type) => {
             caller.must(Permission::Pause)?;
             Ok(Scope::Type { job_type: job_type.clone(), tenant: caller.tenant.clone() })
