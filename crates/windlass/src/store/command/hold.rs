@@ -115,6 +115,9 @@ fn scope_for(unit: &mut Unit<'_>, caller: &Caller, target: &Target) -> Result<Sc
             if caller.tenant.is_some() && !is_theirs {
                 caller.must(Permission::Administer)?;
             }
+            if !unit.config()?.workers.contains_key(worker) {
+                return Err(ActError::NoSuchWorker(*worker));
+            }
             Ok(Scope::Worker(*worker))
         }
         Target::Type(job_type) => {
