@@ -55,7 +55,7 @@ async fn run(crew: &Crew, cx: &Cx) -> Option<Outcome> {
     let limit = job.policy.timeouts.execution;
     let outcome = tokio::select! {
         biased;
-        ended = catch(future) => outcome_of(ended),
+        ended = catch(future) => Some(outcome_of(ended)),
         stop = cx.stopped() => match stop {
             Stop::Park(park) => Some(Outcome::Parked(park)),
             Stop::Parked | Stop::Crash => None,
@@ -89,8 +89,8 @@ async fn catch(mut future: HandlerFuture) -> Result<Result<Vec<u8>, anyhow::Erro
     .await
 }
 
-fn outcome_of(ended: Result<Result<Vec<u8>, anyhow::Error>, Box<dyn Any + Send>>) -> Option<Outcome> {
-    Some(match ended {
+fn outcome_of(ended: Result<Result<Vec<u8>, anyhow::Error>, Box<dyn Any + Send>>) -> Outcome {
+    match ended {
         Ok(Ok(result)) => Outcome::Completed { result: (result != b"null").then_some(result) },
         Ok(Err(error)) => match error.downcast_ref::<Snooze>() {
             Some(Snooze(duration)) => Outcome::Parked(Park::For(*duration)),
@@ -104,5 +104,5 @@ fn outcome_of(ended: Result<Result<Vec<u8>, anyhow::Error>, Box<dyn Any + Send>>
                 .unwrap_or_else(|| "something that is not text".into());
             Outcome::Failed(Failure::new(Category::System, format!("panicked: {message}")).with_code("panic"))
         }
-    })
+    }
 }
