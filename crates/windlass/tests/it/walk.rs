@@ -10,6 +10,7 @@ mod operation;
 mod pair;
 mod picture;
 mod race;
+mod reach;
 mod steps;
 mod submission;
 mod work;
@@ -22,6 +23,7 @@ use dice::Dice;
 use laws::Laws;
 use operation::{Answer, Operation};
 use pair::Pair;
+use reach::Reach;
 use world::World;
 
 /// Walks by default, and steps in each.
@@ -44,11 +46,25 @@ fn any_walk_looks_the_same_on_every_engine() {
     let first = first.unwrap_or(1);
     let seeds: Vec<u64> = (first..first + count).collect();
     let lanes = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut reach = Reach::default();
     std::thread::scope(|scope| {
-        for own in seeds.chunks(seeds.len().div_ceil(lanes)) {
-            scope.spawn(move || own.iter().for_each(|seed| walk(*seed, steps)));
+        let own = seeds.chunks(seeds.len().div_ceil(lanes));
+        let own = own.map(|own| scope.spawn(move || walks(own, steps)));
+        for walker in own.collect::<Vec<_>>() {
+            reach.merge(&walker.join().expect("all walks of this thread end well"));
         }
     });
+    if count >= SEEDS {
+        reach.assert_everywhere();
+    }
+}
+
+fn walks(seeds: &[u64], steps: usize) -> Reach {
+    let mut reach = Reach::default();
+    for seed in seeds {
+        reach.merge(&walk(*seed, steps));
+    }
+    reach
 }
 
 fn setting<T: FromStr>(name: &str) -> Option<T> {
@@ -56,8 +72,9 @@ fn setting<T: FromStr>(name: &str) -> Option<T> {
 }
 
 /// Takes one walk; shows how it went if it goes wrong.
-fn walk(seed: u64, steps: usize) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime starts");
+fn walk(seed: u64, steps: usize) -> Reach {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime starts");
     let mut walker = Walker::new(seed);
     if let Err(finding) = runtime.block_on(walker.walk(steps)) {
         let last: Vec<String> = walker.last.iter().map(|(step, done)| format!("{step}: {done:?}")).collect();
@@ -69,6 +86,7 @@ fn walk(seed: u64, steps: usize) {
             last.join("\n")
         );
     }
+    walker.reach
 }
 
 struct Walker {
@@ -76,6 +94,7 @@ struct Walker {
     dice: Dice,
     world: World,
     laws: Laws,
+    reach: Reach,
     /// The last steps, for whoever has to find out.
     last: VecDeque<(usize, Operation)>,
     taken: usize,
@@ -88,8 +107,17 @@ impl Walker {
     fn new(seed: u64) -> Walker {
         let pair = Pair::new(seed);
         let world = World::new(pair.now());
-        let (last, laws) = (VecDeque::with_capacity(SHOWN), Laws::default());
-        Walker { pair, dice: Dice::new(seed), world, laws, last, taken: 0, seen: 0, was_reopened: false }
+        Walker {
+            pair,
+            dice: Dice::new(seed),
+            world,
+            laws: Laws::default(),
+            reach: Reach::default(),
+            last: VecDeque::with_capacity(SHOWN),
+            taken: 0,
+            seen: 0,
+            was_reopened: false,
+        }
     }
 
     async fn walk(&mut self, steps: usize) -> Result<(), String> {
@@ -122,7 +150,8 @@ impl Walker {
             laws::claimed(&self.pair.memory, &config, claimed).await?;
         }
         self.world.now = self.pair.now();
-        self.world.learn(&answer);
+        self.world.learn(&mut self.dice, &operation, &answer);
+        self.reach.answered(&answer);
         Ok(answer)
     }
 
@@ -131,10 +160,17 @@ impl Walker {
         while let Answer::Ticked(Ok(ticked)) = self.take(Operation::Tick).await?
             && ticked.has_more
         {}
-        let jobs = picture::compare(&self.pair, &mut self.seen, !self.was_reopened).await?;
+        let jobs = picture::compare(&self.pair, !self.was_reopened).await?;
+        for record in picture::compare_records(&self.pair, self.seen).await? {
+            self.seen = record.seq;
+            self.reach.recorded(record.event);
+        }
         self.laws.look(&jobs)?;
+        self.reach.saw(&jobs);
         self.world.is_full = jobs.iter().filter(|found| !found.job.state.is_final()).count() > LIVE_MAX;
         self.world.jobs.retain(|id| jobs.iter().any(|found| found.job.id == *id) || self.dice.chance(2));
+        let ended = jobs.iter().filter(|found| found.job.state.is_final());
+        self.world.ended = ended.map(|found| found.job.id).collect();
         let ids: Vec<_> = jobs.iter().map(|found| found.job.id).collect();
         if is_thorough {
             for id in ids {

@@ -55,12 +55,14 @@ impl Steps {
 }
 
 fn grew(before: &Job, now: &Job) -> Result<(), String> {
-    let counts = |job: &Job| [u64::from(job.attempt), u64::from(job.failures), u64::from(job.crashes), job.fence.0];
+    let counts =
+        |job: &Job| [u64::from(job.attempt), u64::from(job.failures), u64::from(job.crashes), job.fence.0];
     let has_fallen = counts(before).iter().zip(counts(now)).any(|(before, now)| *before > now);
     if has_fallen || before.updated_at > now.updated_at || before.expires_at > now.expires_at {
         return Err(format!("job {} went back\n  from {before:?}\n  to {now:?}", now.id));
     }
-    let has_changed = |job: &Job| (job.state, job.completed_at, job.fence, job.cost_cents, job.details.error.clone());
+    let has_changed =
+        |job: &Job| (job.state, job.completed_at, job.fence, job.cost_cents, job.details.error.clone());
     if before.state.is_final() && has_changed(before) != has_changed(now) {
         return Err(format!("job {} was final\n  {before:?}\n  and is now {now:?}", now.id));
     }
@@ -101,7 +103,9 @@ pub(super) async fn claimed(store: &Store, config: &Config, answer: &ClaimAnswer
 fn within_limits(config: &Config, running: &[&Job], job: &Job) -> Result<(), String> {
     let count = |fits: &dyn Fn(&Job) -> bool| running.iter().filter(|job| fits(job)).count() as u64;
     let over = |what: &str, found: u64, limit: Option<u64>| match limit {
-        Some(limit) if found > limit => Err(format!("{found} jobs run for {what} of job {}, not {limit}", job.id)),
+        Some(limit) if found > limit => {
+            Err(format!("{found} jobs run for {what} of job {}, not {limit}", job.id))
+        }
         _ => Ok(()),
     };
     let lane = &job.lane;

@@ -90,9 +90,13 @@ impl Operation {
     /// Does it.
     pub(super) async fn apply(&self, store: &Store) -> Answer {
         match self {
-            Operation::Submit(who, jobs, how) => Answer::Submitted(store.submit(who, jobs.clone(), *how).await),
+            Operation::Submit(who, jobs, how) => {
+                Answer::Submitted(store.submit(who, jobs.clone(), *how).await)
+            }
             Operation::Act(who, id, act) => Answer::Acted(store.act(who, *id, act.clone()).await),
-            Operation::ActStrictly(who, id, act) => Answer::Acted(store.act_strictly(who, *id, act.clone()).await),
+            Operation::ActStrictly(who, id, act) => {
+                Answer::Acted(store.act_strictly(who, *id, act.clone()).await)
+            }
             Operation::Redrive(who, id, how) => Answer::Redriven(store.redrive(who, *id, *how).await),
             Operation::Delete(who, id) => Answer::Deleted(store.delete(who, *id).await),
             Operation::Signal(who, id, name, value) => {
@@ -111,7 +115,9 @@ impl Operation {
                 Answer::Finished(store.finish(who, *worker, reports.clone()).await)
             }
             Operation::Note(who, hand, notes) => Answer::Noted(store.note(who, *hand, notes.clone()).await),
-            Operation::Spawn(who, hand, group) => Answer::Spawned(store.spawn(who, *hand, group.clone()).await),
+            Operation::Spawn(who, hand, group) => {
+                Answer::Spawned(store.spawn(who, *hand, group.clone()).await)
+            }
             _ => self.operate(store).await,
         }
     }
@@ -122,12 +128,18 @@ impl Operation {
                 Answer::Switched(store.pause(who, target.clone(), pause.clone()).await)
             }
             Operation::Resume(who, target) => Answer::Switched(store.resume(who, target.clone(), None).await),
-            Operation::Configure(who, settings) => Answer::Switched(store.configure(who, settings.clone()).await),
-            Operation::Bulk(who, filter, action) => Answer::Bulk(store.bulk(who, filter, action.clone()).await),
+            Operation::Configure(who, settings) => {
+                Answer::Switched(store.configure(who, settings.clone()).await)
+            }
+            Operation::Bulk(who, filter, action) => {
+                Answer::Bulk(store.bulk(who, filter, action.clone()).await)
+            }
             Operation::Count(who, filter) => Answer::Counted(store.bulk_dry_run(who, filter).await),
             Operation::List(who, request) => Answer::Listed(pages(store, who, request).await),
             Operation::Audit(who, query) => Answer::Audited(store.audit(who, query.clone()).await),
-            Operation::OldestReady(who, queue) => Answer::Oldest(store.oldest_ready(who, queue.clone()).await),
+            Operation::OldestReady(who, queue) => {
+                Answer::Oldest(store.oldest_ready(who, queue.clone()).await)
+            }
             Operation::Tick => Answer::Ticked(store.tick().await),
             Operation::Seal => Answer::Sealed(store.seal().await),
             Operation::Prune => Answer::Pruned(store.prune().await),
@@ -138,7 +150,11 @@ impl Operation {
 }
 
 /// All pages of a list, one after the other.
-pub(super) async fn pages(store: &Store, who: &Caller, request: &ListRequest) -> Result<Vec<Page>, StoreError> {
+pub(super) async fn pages(
+    store: &Store,
+    who: &Caller,
+    request: &ListRequest,
+) -> Result<Vec<Page>, StoreError> {
     let (mut pages, mut request) = (Vec::new(), request.clone());
     loop {
         let page = store.list(who, request.clone()).await?;

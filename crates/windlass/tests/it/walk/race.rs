@@ -107,7 +107,8 @@ impl Arena {
     /// Notes what a claim handed out.
     fn note_claims(&self, jobs: &[windlass::store::command::claim::Claimed]) {
         let mut told = self.told.lock().expect("nobody panicked");
-        told.claims.extend(jobs.iter().map(|claimed| (claimed.job.id, claimed.job.fence, claimed.job.attempt)));
+        told.claims
+            .extend(jobs.iter().map(|claimed| (claimed.job.id, claimed.job.fence, claimed.job.attempt)));
     }
 
     fn note_finish(&self, job: JobId, fence: Fence, finish: &Finish) {
@@ -124,7 +125,9 @@ impl Arena {
         }
         let worker = self.worker(false).await;
         for _ in 0..DRAIN_ROUNDS_MAX {
-            for (state, act) in [(State::Suspended, Act::Resume { reason: None }), (State::Created, Act::Submit)] {
+            for (state, act) in
+                [(State::Suspended, Act::Resume { reason: None }), (State::Created, Act::Submit)]
+            {
                 let filter = Filter { states: vec![state], ..Filter::default() };
                 store.bulk(me, &filter, BulkAct::Act(act)).await.expect("an admin may");
             }
@@ -166,7 +169,10 @@ impl Arena {
         let mut ends = BTreeSet::new();
         let mut completions = BTreeSet::new();
         for (job, fence, state) in &told.applied {
-            assert!(told.claims.iter().any(|(id, given, _)| (id, given) == (job, fence)), "{job} was never given");
+            assert!(
+                told.claims.iter().any(|(id, given, _)| (id, given) == (job, fence)),
+                "{job} was never given"
+            );
             assert!(ends.insert((job, fence)), "two reports for job {job} with {fence:?} were taken");
             if *state == State::Completed {
                 assert!(completions.insert(job), "job {job} completed twice");

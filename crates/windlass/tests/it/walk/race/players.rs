@@ -105,12 +105,11 @@ async fn report(arena: &Arena, dice: &mut Dice, worker: WorkerId, one: &Claimed)
     };
     let first = store.finish(me, worker, vec![Report::new(job, fence, outcome(dice))]);
     let second = store.finish(me, worker, vec![Report::new(job, fence, outcome(dice))]);
-    let answers = match dice.chance(25) {
-        true => {
-            let (first, second) = tokio::join!(first, second);
-            vec![first, second]
-        }
-        false => vec![first.await],
+    let answers = if dice.chance(25) {
+        let (first, second) = tokio::join!(first, second);
+        vec![first, second]
+    } else {
+        vec![first.await]
     };
     for answer in answers {
         arena.note_finish(job, fence, &answer.expect("the worker is known")[0]);
@@ -132,7 +131,8 @@ async fn meddle(arena: Arc<Arena>, mut dice: Dice) {
             0 => act(&arena, job, Act::Cancel { reason: None }).await,
             1 => act(&arena, job, Act::Priority(dice.pick(&[Priority::CRITICAL, Priority::BULK]))).await,
             2..=4 => {
-                let mode = dice.pick(&[SuspendMode::IdleOnly, SuspendMode::Graceful, SuspendMode::Aggressive]);
+                let mode =
+                    dice.pick(&[SuspendMode::IdleOnly, SuspendMode::Graceful, SuspendMode::Aggressive]);
                 act(&arena, job, Act::Suspend(Suspend { mode, ..Suspend::default() })).await;
             }
             _ => {

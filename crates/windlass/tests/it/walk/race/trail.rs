@@ -74,7 +74,11 @@ impl Replay {
         let job = &self.jobs[&id];
         let queue = job.lane.queue.as_str();
         let is_paused = self.paused.contains("gate") || self.paused.contains(queue);
-        assert!(!is_paused, "record {seq}: job {id} of {queue} was claimed while {:?} is paused", self.paused);
+        assert!(
+            !is_paused,
+            "record {seq}: job {id} of {queue} was claimed while {:?} is paused",
+            self.paused
+        );
         let running = |fits: &dyn Fn(&Job) -> bool| {
             self.running.iter().filter(|id| fits(&self.jobs[id])).count() as u64
         };
