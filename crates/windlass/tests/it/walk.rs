@@ -2,6 +2,7 @@
 //! store. They look for what nobody thought of; what they find becomes a test of its own elsewhere.
 
 mod again;
+mod claims;
 mod dice;
 mod findings;
 mod laws;
@@ -145,9 +146,9 @@ impl Walker {
         }
         self.last.push_back((self.taken, operation.clone()));
         let answer = self.pair.step(&operation).await?;
-        if let Answer::Claimed(_, Ok(claimed)) = &answer {
-            let config = picture::told(self.pair.memory.config().await)?;
-            laws::claimed(&self.pair.memory, &config, claimed).await?;
+        self.laws.answered(&operation, &answer)?;
+        if let (Operation::Claim(_, request), Answer::Claimed(_, Ok(claimed))) = (&operation, &answer) {
+            claims::check(&self.pair.memory, request, claimed).await?;
         }
         self.world.now = self.pair.now();
         self.world.learn(&mut self.dice, &operation, &answer);
