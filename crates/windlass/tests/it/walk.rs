@@ -2,6 +2,7 @@
 //! store. They look for what nobody thought of; what they find becomes a test of its own elsewhere.
 
 mod again;
+mod claims;
 mod dice;
 mod findings;
 mod laws;
@@ -10,6 +11,7 @@ mod operation;
 mod pair;
 mod picture;
 mod race;
+mod reach;
 mod steps;
 mod submission;
 mod work;
@@ -22,6 +24,7 @@ use dice::Dice;
 use laws::Laws;
 use operation::{Answer, Operation};
 use pair::Pair;
+use reach::Reach;
 use world::World;
 
 /// Walks by default, and steps in each.
@@ -44,11 +47,25 @@ fn any_walk_looks_the_same_on_every_engine() {
     let first = first.unwrap_or(1);
     let seeds: Vec<u64> = (first..first + count).collect();
     let lanes = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut reach = Reach::default();
     std::thread::scope(|scope| {
-        for own in seeds.chunks(seeds.len().div_ceil(lanes)) {
-            scope.spawn(move || own.iter().for_each(|seed| walk(*seed, steps)));
+        let own = seeds.chunks(seeds.len().div_ceil(lanes));
+        let own = own.map(|own| scope.spawn(move || walks(own, steps)));
+        for walker in own.collect::<Vec<_>>() {
+            reach.merge(&walker.join().expect("all walks of this thread end well"));
         }
     });
+    if count >= SEEDS {
+        reach.assert_everywhere();
+    }
+}
+
+fn walks(seeds: &[u64], steps: usize) -> Reach {
+    let mut reach = Reach::default();
+    for seed in seeds {
+        reach.merge(&walk(*seed, steps));
+    }
+    reach
 }
 
 fn setting<T: FromStr>(name: &str) -> Option<T> {
@@ -56,7 +73,7 @@ fn setting<T: FromStr>(name: &str) -> Option<T> {
 }
 
 /// Takes one walk; shows how it went if it goes wrong.
-fn walk(seed: u64, steps: usize) {
+fn walk(seed: u64, steps: usize) -> Reach {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime starts");
     let mut walker = Walker::new(seed);
@@ -70,6 +87,7 @@ fn walk(seed: u64, steps: usize) {
             last.join("\n")
         );
     }
+    walker.reach
 }
 
 struct Walker {
@@ -77,6 +95,7 @@ struct Walker {
     dice: Dice,
     world: World,
     laws: Laws,
+    reach: Reach,
     /// The last steps, for whoever has to find out.
     last: VecDeque<(usize, Operation)>,
     taken: usize,
@@ -89,8 +108,17 @@ impl Walker {
     fn new(seed: u64) -> Walker {
         let pair = Pair::new(seed);
         let world = World::new(pair.now());
-        let (last, laws) = (VecDeque::with_capacity(SHOWN), Laws::default());
-        Walker { pair, dice: Dice::new(seed), world, laws, last, taken: 0, seen: 0, was_reopened: false }
+        Walker {
+            pair,
+            dice: Dice::new(seed),
+            world,
+            laws: Laws::default(),
+            reach: Reach::default(),
+            last: VecDeque::with_capacity(SHOWN),
+            taken: 0,
+            seen: 0,
+            was_reopened: false,
+        }
     }
 
     async fn walk(&mut self, steps: usize) -> Result<(), String> {
@@ -118,12 +146,13 @@ impl Walker {
         }
         self.last.push_back((self.taken, operation.clone()));
         let answer = self.pair.step(&operation).await?;
-        if let Answer::Claimed(_, Ok(claimed)) = &answer {
-            let config = picture::told(self.pair.memory.config().await)?;
-            laws::claimed(&self.pair.memory, &config, claimed).await?;
+        self.laws.answered(&operation, &answer)?;
+        if let (Operation::Claim(_, request), Answer::Claimed(_, Ok(claimed))) = (&operation, &answer) {
+            claims::check(&self.pair.memory, request, claimed).await?;
         }
         self.world.now = self.pair.now();
-        self.world.learn(&answer);
+        self.world.learn(&mut self.dice, &operation, &answer);
+        self.reach.answered(&answer);
         Ok(answer)
     }
 
@@ -132,10 +161,17 @@ impl Walker {
         while let Answer::Ticked(Ok(ticked)) = self.take(Operation::Tick).await?
             && ticked.has_more
         {}
-        let jobs = picture::compare(&self.pair, &mut self.seen, !self.was_reopened).await?;
+        let jobs = picture::compare(&self.pair, !self.was_reopened).await?;
+        for record in picture::compare_records(&self.pair, self.seen).await? {
+            self.seen = record.seq;
+            self.reach.recorded(record.event);
+        }
         self.laws.look(&jobs)?;
+        self.reach.saw(&jobs);
         self.world.is_full = jobs.iter().filter(|found| !found.job.state.is_final()).count() > LIVE_MAX;
         self.world.jobs.retain(|id| jobs.iter().any(|found| found.job.id == *id) || self.dice.chance(2));
+        let ended = jobs.iter().filter(|found| found.job.state.is_final());
+        self.world.ended = ended.map(|found| found.job.id).collect();
         let ids: Vec<_> = jobs.iter().map(|found| found.job.id).collect();
         if is_thorough {
             for id in ids {

@@ -31,7 +31,7 @@ async fn history(on: On, seed: u64) -> Seal {
     let t = Fixture::with(on, StoreOptions::default(), seed);
     for name in ["default", "mail", "slow"] {
         let settings = QueueSettings { audit: Some(AuditLevel::All), ..QueueSettings::default() };
-        t.store.configure(&t.me, Settings::Queue(queue(name), settings)).await.unwrap();
+        t.store.configure(&t.me, Settings::Queue(queue(name), settings)).await.expect("an admin may");
     }
     let (mut dice, mut world) = (Dice::new(seed), World::new(t.now()));
     for _ in 0..STEPS {
@@ -41,10 +41,10 @@ async fn history(on: On, seed: u64) -> Seal {
         }
         let answer = operation.apply(&t.store).await;
         world.now = t.now();
-        world.learn(&answer);
+        world.learn(&mut dice, &operation, &answer);
     }
     loop {
-        let sealed = t.store.seal().await.unwrap();
+        let sealed = t.store.seal().await.expect("the store answers");
         if !sealed.has_more {
             t.store.close();
             return sealed.seal;

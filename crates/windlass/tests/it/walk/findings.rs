@@ -40,7 +40,7 @@ async fn a_stale_note_of_a_worker_that_fell_silent_is_refused_by_name(t: &Fixtur
 /// M110: what one queue allows for a key does not hide from another how many there are.
 async fn a_key_is_counted_in_full_for_queues_with_different_limits(t: &Fixture) {
     let settings = QueueSettings { max_running_per_key: Some(2), ..QueueSettings::default() };
-    t.store.configure(&t.me, Settings::Queue(queue("mail"), settings)).await.unwrap();
+    t.store.configure(&t.me, Settings::Queue(queue("mail"), settings)).await.expect("an admin may");
     let job = |name: &str| NewJob {
         queue: queue(name),
         concurrency_key: Some("c1".to_owned()),
@@ -113,7 +113,7 @@ async fn a_unique_key_that_time_frees_belongs_to_the_next_holder(t: &Fixture) {
     let taken = SubmitError::UniqueKeyTaken { index: 0, key: "u".to_owned(), holder: second.id };
     assert_eq!(third, Err(taken));
     t.advance(Duration::from_secs(2));
-    t.store.redrive(&t.me, first.id, Redrive::default()).await.unwrap();
+    t.store.redrive(&t.me, first.id, Redrive::default()).await.expect("the key is free");
 }
 
 /// Nothing is wrong with a job that has outlived the window of its key, or a job it waited for.
@@ -130,5 +130,5 @@ async fn keys_and_edges_of_removed_jobs_are_missed_by_nobody(t: &Fixture) {
     let after_any = vec![Dependency::Job(first.id), Dependency::Job(second.id)];
     t.submit(NewJob { after_any, hold: true, ..t.job("email.send") }).await;
     t.cancel(second.id).await;
-    t.store.delete(&t.me, second.id).await.unwrap();
+    t.store.delete(&t.me, second.id).await.expect("it has ended");
 }

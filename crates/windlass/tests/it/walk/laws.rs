@@ -4,22 +4,18 @@
 use std::collections::HashMap;
 
 use windlass::audit::{AuditEvent, Record};
-use windlass::job::{Job, JobId, State};
-use windlass::store::Store;
-use windlass::store::caller::Caller;
-use windlass::store::command::claim::ClaimAnswer;
-use windlass::store::config::Config;
-use windlass::store::filter::Filter;
-use windlass::store::query::list::ListRequest;
+use windlass::job::{Fence, Job, JobId, Priority, State};
+use windlass::store::command::finish::Finish;
+use windlass::store::command::heartbeat::Directive;
 use windlass::store::query::snapshot::Snapshot;
 
-use super::operation::pages;
-use super::picture::told;
+use super::operation::{Answer, Operation};
 
-/// All jobs as they were at the last look.
+/// All jobs as they were at the last look, and the last fence that each was given out with.
 #[derive(Default)]
 pub(super) struct Laws {
     before: HashMap<JobId, Job>,
+    fences: HashMap<JobId, Fence>,
 }
 
 impl Laws {
@@ -34,7 +30,64 @@ impl Laws {
             }
         }
         self.before = now.iter().map(|found| (found.job.id, found.job.clone())).collect();
-        Ok(())
+        now.iter().try_for_each(|found| self.inherits(found))
+    }
+
+    /// M24: a job that waits is as urgent as the most urgent of those it waits for.
+    fn inherits(&self, Snapshot { job, spec, .. }: &Snapshot) -> Result<(), String> {
+        if job.state.is_final() || !job.has_unmet_dependencies() {
+            return Ok(());
+        }
+        let mut most = Priority::BULK;
+        for id in spec.after.iter().chain(&spec.after_any) {
+            // What was removed may have been more urgent.
+            let Some(dependency) = self.before.get(id) else { return Ok(()) };
+            most = most.max(dependency.effective_priority());
+        }
+        if job.inherited == most {
+            return Ok(());
+        }
+        Err(format!("job {} inherits {:?}, not {most:?}", job.id, job.inherited))
+    }
+
+    /// M5: fences only grow, and nothing is taken from a worker that does not name the last one.
+    pub(super) fn answered(&mut self, operation: &Operation, answer: &Answer) -> Result<(), String> {
+        match (operation, answer) {
+            (_, Answer::Claimed(_, Ok(claimed))) => {
+                for claimed in &claimed.jobs {
+                    let (job, fence) = (claimed.job.id, claimed.job.fence);
+                    if self.fences.insert(job, fence).is_some_and(|before| before >= fence) {
+                        return Err(format!("job {job} was given out again with {fence:?}"));
+                    }
+                }
+                Ok(())
+            }
+            (Operation::Finish(_, _, reports), Answer::Finished(Ok(ends))) => {
+                let taken = reports.iter().zip(ends).filter(|(_, end)| matches!(end, Finish::Applied(_)));
+                taken.into_iter().try_for_each(|(report, _)| self.is_last(report.job, report.fence))
+            }
+            (Operation::Heartbeat(_, _, beats), Answer::Beaten(Ok(pulse))) => {
+                let taken = beats.iter().zip(&pulse.directives);
+                let mut taken = taken.filter(|(_, (_, directive))| *directive == Directive::Continue);
+                taken.try_for_each(|(beat, _)| self.is_last(beat.job, beat.fence))
+            }
+            (Operation::Note(_, hand, _), Answer::Noted(Ok(()))) => self.is_last(hand.job, hand.fence),
+            (Operation::Spawn(_, hand, _), Answer::Spawned(Ok(spawned))) => {
+                // M64: a group that is decided is no reason to stop again.
+                if spawned.is_known && spawned.parent.state == State::Scheduled {
+                    return Err(format!("job {} was stopped for nothing", spawned.parent.id));
+                }
+                self.is_last(hand.job, hand.fence)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_last(&self, job: JobId, fence: Fence) -> Result<(), String> {
+        match self.fences.get(&job) {
+            Some(last) if *last == fence => Ok(()),
+            last => Err(format!("job {job} was given out with {last:?}, but {fence:?} was taken")),
+        }
     }
 }
 
@@ -78,58 +131,4 @@ pub(super) fn step_of(record: &Record) -> Option<(State, State)> {
     let context: serde_json::Value = serde_json::from_str(&record.context).ok()?;
     let state = |name: &str| context.get(name)?.as_str()?.parse().ok();
     Some((state("previous_state")?, state("state")?))
-}
-
-/// A claim gave only what it may: nothing paused (M57), nothing over a limit (M110), the most urgent first (M21).
-pub(super) async fn claimed(store: &Store, config: &Config, answer: &ClaimAnswer) -> Result<(), String> {
-    let Some(first) = answer.jobs.first() else { return Ok(()) };
-    let now = first.job.updated_at;
-    let running = running(store).await?;
-    for (place, claimed) in answer.jobs.iter().enumerate() {
-        let job = &claimed.job;
-        // As it was when this one was taken: the next may be of a queue that allows more for the same key.
-        let is_later = |other: &Job| answer.jobs[place + 1..].iter().any(|later| later.job.id == other.id);
-        let running: Vec<&Job> = running.iter().filter(|other| !is_later(other)).collect();
-        if let Some(hold) = config.holds_on(&job.lane, now).next() {
-            return Err(format!("job {} was claimed in spite of {hold:?}", job.id));
-        }
-        within_limits(config, &running, job)?;
-    }
-    let urgency = |job: &Job| (u8::MAX - job.effective_priority().value(), job.eligible_at, job.seq);
-    let is_ordered = answer.jobs.windows(2).all(|two| urgency(&two[0].job) <= urgency(&two[1].job));
-    if is_ordered { Ok(()) } else { Err("the claimed jobs are not in order".to_owned()) }
-}
-
-fn within_limits(config: &Config, running: &[&Job], job: &Job) -> Result<(), String> {
-    let count = |fits: &dyn Fn(&Job) -> bool| running.iter().filter(|job| fits(job)).count() as u64;
-    let over = |what: &str, found: u64, limit: Option<u64>| match limit {
-        Some(limit) if found > limit => {
-            Err(format!("{found} jobs run for {what} of job {}, not {limit}", job.id))
-        }
-        _ => Ok(()),
-    };
-    let lane = &job.lane;
-    let own_queue = |other: &Job| other.lane.queue == lane.queue;
-    let own_tenant = |other: &Job| other.lane.tenant == lane.tenant;
-    for ((queue, tenant), settings) in &config.queues {
-        if *queue == lane.queue && tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant) {
-            let found = count(&|other| own_queue(other) && (tenant.is_none() || own_tenant(other)));
-            over("the queue", found, settings.max_running)?;
-        }
-    }
-    let kind = config.types.get(&lane.job_type).and_then(|kind| kind.max_running);
-    over("the type", count(&|other| other.lane.job_type == lane.job_type), kind)?;
-    over("the tenant", count(&own_tenant), config.tenants.get(&lane.tenant).and_then(|own| own.max_running))?;
-    if job.concurrency.is_some() {
-        let found = count(&|other| other.concurrency == job.concurrency);
-        over("the key", found, Some(config.running_per_key(lane)))?;
-    }
-    Ok(())
-}
-
-async fn running(store: &Store) -> Result<Vec<Job>, String> {
-    let filter = Filter { states: vec![State::Running], ..Filter::default() };
-    let request = ListRequest { filter, limit: 500, ..ListRequest::default() };
-    let pages = told(pages(store, &Caller::local(), &request).await)?;
-    Ok(pages.into_iter().flat_map(|page| page.jobs).map(|found| found.job).collect())
 }

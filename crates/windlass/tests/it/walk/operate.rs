@@ -20,12 +20,12 @@ use super::work::{signal_name, value};
 use super::world::{self, World};
 
 pub(super) fn act(dice: &mut Dice, world: &World) -> Operation {
-    let (caller, job, act) = (manager(dice, world), world.job(dice), one_act(dice));
+    let (caller, job, act) = (manager(dice), world.job(dice), one_act(dice));
     if dice.chance(15) { Operation::ActStrictly(caller, job, act) } else { Operation::Act(caller, job, act) }
 }
 
 pub(super) fn signal(dice: &mut Dice, world: &World) -> Operation {
-    Operation::Signal(manager(dice, world), world.job(dice), signal_name(dice), value(dice))
+    Operation::Signal(manager(dice), world.job(dice), signal_name(dice), value(dice))
 }
 
 pub(super) fn bulk(dice: &mut Dice, world: &World) -> Operation {
@@ -34,37 +34,37 @@ pub(super) fn bulk(dice: &mut Dice, world: &World) -> Operation {
         1 => BulkAct::Delete,
         _ => BulkAct::Act(one_act(dice)),
     };
-    let mut filter = filter(dice, world);
+    let mut filter = if dice.chance(30) { filter(dice, world) } else { Filter::default() };
     // Never all jobs at once: the walk would start anew each time.
     if filter.states.is_empty() {
         filter.states = vec![dice.pick(&State::ALL)];
     }
-    if filter == (Filter { states: filter.states.clone(), ..Filter::default() }) {
+    if dice.chance(70) {
         filter.queue = Some(world::queue(dice));
     }
-    Operation::Bulk(manager(dice, world), filter, action)
+    Operation::Bulk(manager(dice), filter, action)
 }
 
 pub(super) fn pause(dice: &mut Dice, world: &World) -> Operation {
     let pause = Pause {
         mode: dice.pick(&[PauseMode::Graceful, PauseMode::Aggressive]),
         reason: dice.maybe(40, &["deploy".to_owned()]),
-        expires: dice.chance(60).then(|| dice.time(&[0, 1_000, 30_000, 300_000])),
+        expires: dice.chance(85).then(|| dice.time(&[0, 500, 1_000, 5_000, 300_000])),
     };
-    Operation::Pause(operator(dice, world), target(dice, world), pause)
+    Operation::Pause(operator(dice), target(dice, world), pause)
 }
 
 pub(super) fn resume(dice: &mut Dice, world: &World) -> Operation {
-    Operation::Resume(operator(dice, world), target(dice, world))
+    Operation::Resume(operator(dice), target(dice, world))
 }
 
-pub(super) fn configure(dice: &mut Dice, world: &World) -> Operation {
-    let few = [0, 1, 2, 3, 5];
+pub(super) fn configure(dice: &mut Dice) -> Operation {
+    let few = [1, 2, 3, 5, 8, 13, if dice.chance(20) { 0 } else { 3 }];
     let settings = match dice.below(5) {
         0 => Settings::Type(
             world::job_type(dice),
             TypeSettings {
-                max_running: dice.maybe(40, &few),
+                max_running: dice.maybe(30, &few),
                 retry: dice.chance(30).then(|| retry(dice)),
                 timeouts: timeouts(dice),
                 priority: dice.chance(20).then(|| priority(dice)),
@@ -73,12 +73,12 @@ pub(super) fn configure(dice: &mut Dice, world: &World) -> Operation {
         ),
         1 => Settings::Tenant(
             world::tenant(dice),
-            TenantSettings { max_running: dice.maybe(40, &few), max_depth: dice.maybe(30, &[3, 20, 60]) },
+            TenantSettings { max_running: dice.maybe(30, &few), max_depth: dice.maybe(20, &[3, 20, 60]) },
         ),
         _ => Settings::Queue(
             world::queue(dice),
             QueueSettings {
-                max_running: dice.maybe(40, &few),
+                max_running: dice.maybe(30, &few),
                 max_running_per_key: dice.maybe(60, &[1, 2, 3]),
                 max_depth: dice.maybe(20, &[3, 20, 60]),
                 audit: dice.maybe(70, &[AuditLevel::All, AuditLevel::Outcomes, AuditLevel::Operators]),
@@ -88,7 +88,7 @@ pub(super) fn configure(dice: &mut Dice, world: &World) -> Operation {
             },
         ),
     };
-    Operation::Configure(operator(dice, world), settings)
+    Operation::Configure(operator(dice), settings)
 }
 
 pub(super) fn filter(dice: &mut Dice, world: &World) -> Filter {
@@ -152,10 +152,10 @@ fn timeouts(dice: &mut Dice) -> PartialTimeouts {
     PartialTimeouts { execution: some(10, 15), lease: some(10, 3), lifetime: some(10, 7_200) }
 }
 
-fn manager(dice: &mut Dice, world: &World) -> Caller {
-    world.caller(dice, &[Role::Submitter, Role::Operator])
+fn manager(dice: &mut Dice) -> Caller {
+    world::caller(dice, &[Role::Submitter, Role::Operator])
 }
 
-fn operator(dice: &mut Dice, world: &World) -> Caller {
-    world.caller(dice, &[Role::Operator])
+fn operator(dice: &mut Dice) -> Caller {
+    world::caller(dice, &[Role::Operator])
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use windlass::audit::Record;
 use windlass::error::StoreError;
 use windlass::job::JobId;
 use windlass::store::Store;
@@ -16,8 +17,8 @@ use super::pair::Pair;
 /// Records that one look at the audit trail takes.
 const RECORDS: usize = 1_000;
 
-/// Compares lists, numbers, settings, the audit trail after `seen` and the checks of both; answers all jobs.
-pub(super) async fn compare(pair: &Pair, seen: &mut u64, with_rates: bool) -> Result<Vec<Snapshot>, String> {
+/// Compares lists, numbers, settings and the checks of both; answers all jobs.
+pub(super) async fn compare(pair: &Pair, with_rates: bool) -> Result<Vec<Snapshot>, String> {
     let [memory, sqlite] = [jobs(&pair.memory).await, jobs(&pair.sqlite).await];
     let (memory, sqlite) = (told(memory)?, told(sqlite)?);
     for (one, other) in memory.iter().zip(&sqlite) {
@@ -33,7 +34,6 @@ pub(super) async fn compare(pair: &Pair, seen: &mut u64, with_rates: bool) -> Re
     }
     same("the numbers", &one, &other)?;
     same("the settings", &pair.memory.config().await, &pair.sqlite.config().await)?;
-    compare_records(pair, seen).await?;
     check(&pair.memory, "memory").await?;
     check(&pair.sqlite, "sqlite").await?;
     Ok(memory)
@@ -52,18 +52,20 @@ pub(super) async fn compare_sides(pair: &Pair, id: JobId) -> Result<(), String> 
     same("reasons", &one.explain(&who, id).await, &other.explain(&who, id).await)
 }
 
-async fn compare_records(pair: &Pair, seen: &mut u64) -> Result<(), String> {
+/// Compares the audit trail after a record; answers what is new in it.
+pub(super) async fn compare_records(pair: &Pair, after: u64) -> Result<Vec<Record>, String> {
+    let (who, mut query) = (Caller::local(), RecordQuery { after, limit: RECORDS, ..RecordQuery::default() });
+    let mut found = Vec::new();
     loop {
-        let query = RecordQuery { after: *seen, limit: RECORDS, ..RecordQuery::default() };
-        let who = Caller::local();
         let memory = told(pair.memory.audit(&who, query.clone()).await)?;
-        let sqlite = told(pair.sqlite.audit(&who, query).await)?;
+        let sqlite = told(pair.sqlite.audit(&who, query.clone()).await)?;
         for (one, other) in memory.iter().zip(&sqlite) {
             same("a record", one, other)?;
         }
         same("the number of records", &memory.len(), &sqlite.len())?;
-        let Some(last) = memory.last() else { return Ok(()) };
-        *seen = last.seq;
+        let Some(last) = memory.last() else { return Ok(found) };
+        query.after = last.seq;
+        found.extend(memory);
     }
 }
 

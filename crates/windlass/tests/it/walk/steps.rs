@@ -16,44 +16,59 @@ use super::submission::submission;
 use super::work;
 use super::world::{self, World};
 
-/// How far time moves, in milliseconds: often a little, rarely by days.
-const JUMPS: [u64; 14] =
-    [1, 1, 50, 200, 500, 1_000, 1_500, 5_000, 11_000, 31_000, 120_000, 1_200_000, 4_000_000, 90_000_000];
-const LONG_JUMPS: [u64; 3] = [700_000_000, 2_700_000_000, 40_000_000];
+/// How far time moves, in milliseconds: often a little, sometimes past leases and backoffs, rarely by days.
+const SHORT_JUMPS: [u64; 6] = [1, 50, 200, 500, 1_000, 1_500];
+const JUMPS: [u64; 5] = [5_000, 11_000, 31_000, 120_000, 1_200_000];
+const LONG_JUMPS: [u64; 5] = [4_000_000, 40_000_000, 90_000_000, 700_000_000, 2_700_000_000];
 
 /// The next step of a walk.
 pub(super) fn next(dice: &mut Dice, world: &World) -> Operation {
     if world.wants_workers() && dice.chance(30) {
-        return work::register(dice, world);
+        return work::register(dice);
     }
     match dice.below(100) {
-        0..=21 if !world.is_full => submission(dice, world),
-        0..=35 => work::claim(dice, world),
-        36..=52 => work::finish(dice, world),
-        53..=55 => work::heartbeat(dice, world),
-        56..=58 => work::note(dice, world),
-        59..=61 => work::spawn(dice, world),
-        62..=71 => operate::act(dice, world),
-        72..=73 => operate::signal(dice, world),
-        74..=75 => {
+        0..=19 if !world.is_full => submission(dice, world),
+        0..=33 => work::claim(dice, world),
+        34..=49 => work::finish(dice, world),
+        50..=52 => work::heartbeat(dice, world),
+        53..=55 => work::note(dice, world),
+        56..=59 => work::spawn(dice, world),
+        60..=69 => operate::act(dice, world),
+        70..=71 => operate::signal(dice, world),
+        72..=73 => {
             let how = Redrive { reset_checkpoints: dice.chance(50) };
-            Operation::Redrive(world.caller(dice, &[Role::Submitter, Role::Operator]), world.job(dice), how)
+            Operation::Redrive(
+                world::caller(dice, &[Role::Submitter, Role::Operator]),
+                world.ended(dice),
+                how,
+            )
         }
-        76 => Operation::Delete(world.caller(dice, &[Role::Operator]), world.job(dice)),
-        77..=78 => operate::bulk(dice, world),
-        79..=80 => operate::pause(dice, world),
-        81..=83 => operate::resume(dice, world),
-        84..=85 => operate::configure(dice, world),
-        86 => Operation::Deregister(world.caller(dice, &[Role::Worker]), world.worker(dice)),
-        87..=88 => look(dice, world),
-        89..=90 => Operation::Tick,
+        74 => Operation::Delete(world::caller(dice, &[Role::Operator]), world.ended(dice)),
+        75..=77 => operate::bulk(dice, world),
+        78..=79 => operate::pause(dice, world),
+        80..=82 => operate::resume(dice, world),
+        83..=84 => operate::configure(dice),
+        85 => Operation::Deregister(world::caller(dice, &[Role::Worker]), world.worker(dice)),
+        86..=88 => look(dice, world),
+        89 => Operation::Tick,
+        90 => {
+            if dice.chance(50) {
+                Operation::Tick
+            } else {
+                Operation::Config
+            }
+        }
         91 => maintain(dice),
         _ => Operation::Pass(jump(dice)),
     }
 }
 
 fn jump(dice: &mut Dice) -> Duration {
-    if dice.chance(2) { dice.time(&LONG_JUMPS) } else { dice.time(&JUMPS) }
+    match dice.below(20) {
+        0 => dice.time(&LONG_JUMPS),
+        1..=5 => dice.time(&JUMPS),
+        _ => dice.time(&SHORT_JUMPS),
+    }
 }
 
 fn maintain(dice: &mut Dice) -> Operation {
@@ -62,7 +77,7 @@ fn maintain(dice: &mut Dice) -> Operation {
 
 /// A question whose answer an engine may find through an index.
 fn look(dice: &mut Dice, world: &World) -> Operation {
-    let caller = world.caller(dice, &[Role::Viewer, Role::Operator, Role::Submitter]);
+    let caller = world::caller(dice, &[Role::Viewer, Role::Operator, Role::Submitter]);
     match dice.below(8) {
         0 => Operation::Count(caller, operate::filter(dice, world)),
         1 => Operation::OldestReady(caller, world::queue(dice)),

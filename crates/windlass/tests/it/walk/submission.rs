@@ -16,7 +16,7 @@ const HOUR: u64 = 60 * MINUTE;
 
 /// One job, a batch, or a graph.
 pub(super) fn submission(dice: &mut Dice, world: &World) -> Operation {
-    let caller = world.caller(dice, &[Role::Submitter, Role::Operator]);
+    let caller = world::caller(dice, &[Role::Submitter, Role::Operator]);
     let count = if dice.chance(60) { 1 } else { 1 + dice.below(6) };
     let mut jobs: Vec<NewJob> = (0..count).map(|_| new_job(dice, world)).collect();
     if count > 1 && dice.chance(50) {
@@ -61,7 +61,7 @@ fn new_job(dice: &mut Dice, world: &World) -> NewJob {
     };
     let mut job = NewJob::new(world::job_type(dice), payload);
     job.queue = world::queue(dice);
-    job.tenant = dice.chance(35).then(|| world::tenant(dice));
+    job.tenant = dice.chance(20).then(|| world::tenant(dice));
     job.priority = dice.chance(40).then(|| priority(dice));
     match dice.below(20) {
         0..=2 => job.delay = Some(dice.time(&[0, 1, 500, 5 * SECOND, 2 * MINUTE, 3 * HOUR])),
@@ -79,7 +79,7 @@ fn new_job(dice: &mut Dice, world: &World) -> NewJob {
 }
 
 fn keys(dice: &mut Dice, job: &mut NewJob) {
-    job.idempotency_key = dice.maybe(20, &["i1", "i2", "i3"]).map(str::to_owned);
+    job.idempotency_key = dice.maybe(20, &["i1", "i2"]).map(str::to_owned);
     job.idempotency_window = dice.chance(8).then(|| dice.time(&[0, SECOND, HOUR]));
     job.unique_key = dice.maybe(12, &["u1", "u2"]).map(str::to_owned);
     job.concurrency_key = dice.maybe(40, &["c1", "c2"]).map(str::to_owned);

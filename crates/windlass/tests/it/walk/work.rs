@@ -17,7 +17,7 @@ use super::world::{self, Held, World};
 const SIGNALS: [&str; 2] = ["paid", "approved"];
 const STEPS: [&str; 3] = ["fetch", "charge", "mail"];
 
-pub(super) fn register(dice: &mut Dice, world: &World) -> Operation {
+pub(super) fn register(dice: &mut Dice) -> Operation {
     let new = NewWorker {
         name: dice.pick(&["", "w1"]).to_owned(),
         queues: if dice.chance(25) { vec![world::queue(dice), world::queue(dice)] } else { Vec::new() },
@@ -25,12 +25,12 @@ pub(super) fn register(dice: &mut Dice, world: &World) -> Operation {
         heartbeats: dice.chance(60),
         ..NewWorker::default()
     };
-    let caller = if dice.chance(70) { Caller::local() } else { world.caller(dice, &[Role::Worker]) };
+    let caller = if dice.chance(70) { Caller::local() } else { world::caller(dice, &[Role::Worker]) };
     Operation::Register(caller, new)
 }
 
 pub(super) fn claim(dice: &mut Dice, world: &World) -> Operation {
-    let caller = somebody(dice, world);
+    let caller = somebody(dice);
     let mut request = ClaimRequest::new(world.worker(dice), dice.pick(&[1, 1, 2, 5, 20, 0]));
     request.queues = dice.chance(15).then(|| vec![world::queue(dice)]);
     request.types = dice.chance(15).then(|| vec![world::job_type(dice), world::job_type(dice)]);
@@ -38,7 +38,7 @@ pub(super) fn claim(dice: &mut Dice, world: &World) -> Operation {
 }
 
 pub(super) fn finish(dice: &mut Dice, world: &World) -> Operation {
-    let caller = somebody(dice, world);
+    let caller = somebody(dice);
     let mut worker = world.worker(dice);
     let mut reports = Vec::new();
     for _ in 0..=dice.below(3) {
@@ -52,7 +52,7 @@ pub(super) fn finish(dice: &mut Dice, world: &World) -> Operation {
 }
 
 pub(super) fn heartbeat(dice: &mut Dice, world: &World) -> Operation {
-    let caller = somebody(dice, world);
+    let caller = somebody(dice);
     let mut worker = world.worker(dice);
     let mut beats = Vec::new();
     for _ in 0..dice.below(4) {
@@ -69,7 +69,7 @@ pub(super) fn heartbeat(dice: &mut Dice, world: &World) -> Operation {
 }
 
 pub(super) fn note(dice: &mut Dice, world: &World) -> Operation {
-    let Some(hand) = hand(dice, world) else { return register(dice, world) };
+    let Some(hand) = hand(dice, world) else { return register(dice) };
     let mut notes = Vec::new();
     for _ in 0..dice.below(4) {
         notes.push(match dice.below(6) {
@@ -78,19 +78,22 @@ pub(super) fn note(dice: &mut Dice, world: &World) -> Operation {
             _ => Note::Checkpoint { step: dice.pick(&STEPS).to_owned(), value: value(dice) },
         });
     }
-    Operation::Note(somebody(dice, world), hand, notes)
+    Operation::Note(somebody(dice), hand, notes)
 }
 
 pub(super) fn spawn(dice: &mut Dice, world: &World) -> Operation {
-    let Some(hand) = hand(dice, world) else { return register(dice, world) };
-    let jobs: Vec<_> = (0..dice.below(5)).map(|_| child(dice, world)).collect();
+    let Some(mut hand) = hand(dice, world) else { return register(dice) };
+    if let Some(again) = world.lease_of_a_parent().filter(|_| dice.chance(50)) {
+        hand = Hand { job: again.job, fence: again.fence, worker: None };
+    }
+    let jobs: Vec<_> = (0..dice.pick(&[0, 0, 1, 1, 2, 4])).map(|_| child(dice, world)).collect();
     let strategy = match dice.below(3) {
         0 => GroupStrategy::FailFast,
         1 => GroupStrategy::CollectAll,
         _ => GroupStrategy::Threshold(1 + u32::try_from(dice.below(3)).expect("it is small")),
     };
-    let name = dice.pick(&["pages", "mails"]).to_owned();
-    Operation::Spawn(somebody(dice, world), hand, NewGroup { name, strategy, jobs })
+    let name = dice.pick(&["pages", "pages", "pages", "mails"]).to_owned();
+    Operation::Spawn(somebody(dice), hand, NewGroup { name, strategy, jobs })
 }
 
 pub(super) fn signal_name(dice: &mut Dice) -> &'static str {
@@ -102,8 +105,8 @@ pub(super) fn value(dice: &mut Dice) -> Vec<u8> {
 }
 
 /// Mostly somebody who may work for everybody.
-fn somebody(dice: &mut Dice, world: &World) -> Caller {
-    if dice.chance(80) { Caller::local() } else { world.caller(dice, &[Role::Worker]) }
+fn somebody(dice: &mut Dice) -> Caller {
+    if dice.chance(80) { Caller::local() } else { world::caller(dice, &[Role::Worker]) }
 }
 
 /// A lease for a call; the first one mostly says who calls.

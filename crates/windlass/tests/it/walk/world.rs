@@ -3,10 +3,11 @@
 
 use windlass::clock::Timestamp;
 use windlass::job::{Fence, JobId, JobType, QueueName, Tenant, WorkerId};
+use windlass::limits;
 use windlass::store::caller::{Caller, Role};
 
 use super::dice::Dice;
-use super::operation::Answer;
+use super::operation::{Answer, Operation};
 
 const TENANTS: [&str; 3] = ["default", "acme", "zoo"];
 const QUEUES: [&str; 3] = ["default", "mail", "slow"];
@@ -28,6 +29,10 @@ pub(super) struct Held {
 pub(super) struct World {
     pub(super) now: Timestamp,
     pub(super) jobs: Vec<JobId>,
+    /// Those that had ended at the last look.
+    pub(super) ended: Vec<JobId>,
+    /// Those that have spawned children.
+    parents: Vec<JobId>,
     pub(super) workers: Vec<WorkerId>,
     pub(super) held: Vec<Held>,
     /// Whether there are so many live jobs that no more are submitted for a while.
@@ -36,27 +41,31 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(now: Timestamp) -> World {
-        World { now, jobs: Vec::new(), workers: Vec::new(), held: Vec::new(), is_full: false }
+        World {
+            now,
+            jobs: Vec::new(),
+            ended: Vec::new(),
+            parents: Vec::new(),
+            workers: Vec::new(),
+            held: Vec::new(),
+            is_full: false,
+        }
     }
 
     pub(super) fn wants_workers(&self) -> bool {
         self.workers.len() < WORKERS_MAX
     }
 
-    /// Somebody: mostly one who may do what is asked.
-    pub(super) fn caller(&self, dice: &mut Dice, fitting: &[Role]) -> Caller {
-        let local = Caller::local();
-        match dice.below(10) {
-            0..=4 => local,
-            5..=8 => member(dice, fitting),
-            _ => member(dice, &[Role::Operator, Role::Submitter, Role::Worker, Role::Viewer]),
-        }
-    }
-
     /// A job, mostly a late one, sometimes one that never was.
     pub(super) fn job(&self, dice: &mut Dice) -> JobId {
         let none = JobId::from_bytes([7; 16]);
         if dice.chance(1) { none } else { dice.recent(&self.jobs, 40).unwrap_or(none) }
+    }
+
+    /// A job, mostly one that has ended.
+    pub(super) fn ended(&self, dice: &mut Dice) -> JobId {
+        let ended = dice.recent(&self.ended, 40).filter(|_| dice.chance(75));
+        ended.unwrap_or_else(|| self.job(dice))
     }
 
     pub(super) fn worker(&self, dice: &mut Dice) -> WorkerId {
@@ -66,7 +75,7 @@ impl World {
 
     /// A lease, mostly a late one, sometimes with a fence or a worker it was not given with.
     pub(super) fn lease(&self, dice: &mut Dice) -> Option<Held> {
-        let mut held = dice.recent(&self.held, 12)?;
+        let mut held = dice.recent(&self.held, 6)?;
         match dice.below(20) {
             0 => held.fence = held.fence.next(),
             1 => held.fence = Fence(held.fence.0 - 1),
@@ -76,8 +85,23 @@ impl World {
         Some(held)
     }
 
-    /// Learns from an answer.
-    pub(super) fn learn(&mut self, answer: &Answer) {
+    /// The latest lease on a job that spawned children in an earlier attempt.
+    pub(super) fn lease_of_a_parent(&self) -> Option<Held> {
+        self.held.iter().rev().find(|held| self.parents.contains(&held.job)).copied()
+    }
+
+    /// Learns from the answer to a step.
+    pub(super) fn learn(&mut self, dice: &mut Dice, operation: &Operation, answer: &Answer) {
+        if let (Operation::Finish(_, _, reports), Answer::Finished(Ok(_))) = (operation, answer) {
+            // Most leases that were used up are forgotten; with the others somebody comes too late.
+            let is_used = |held: &Held| {
+                reports.iter().any(|report| (report.job, report.fence) == (held.job, held.fence))
+            };
+            self.held.retain(|held| !is_used(held) || dice.chance(15));
+        }
+        if matches!(operation, Operation::Pass(time) if *time >= limits::WORKER_SILENCE_MAX) {
+            self.held.retain(|_| dice.chance(20));
+        }
         match answer {
             Answer::Submitted(Ok(receipts)) => {
                 let new = receipts.iter().filter(|receipt| !receipt.is_duplicate);
@@ -85,6 +109,7 @@ impl World {
             }
             Answer::Redriven(Ok(job)) => self.jobs.push(job.id),
             Answer::Spawned(Ok(spawned)) if !spawned.is_known => {
+                self.parents.push(spawned.parent.id);
                 self.jobs.extend(spawned.children.iter().map(|child| child.id));
             }
             Answer::Registered(Ok(worker)) => self.workers.push(worker.id),
@@ -106,8 +131,18 @@ impl World {
     }
 }
 
+/// Somebody: mostly one who may do what is asked.
+pub(super) fn caller(dice: &mut Dice, fitting: &[Role]) -> Caller {
+    match dice.below(10) {
+        0..=4 => Caller::local(),
+        5..=8 => member(dice, fitting),
+        _ => member(dice, &[Role::Operator, Role::Submitter, Role::Worker, Role::Viewer]),
+    }
+}
+
 fn member(dice: &mut Dice, roles: &[Role]) -> Caller {
-    let (role, tenant) = (dice.pick(roles), tenant(dice));
+    let role = dice.pick(roles);
+    let tenant = if dice.chance(60) { Tenant::default() } else { tenant(dice) };
     let name = dice.pick(&["ann", "bob"]);
     let everywhere = role == Role::Worker && dice.chance(50);
     Caller::new(name, role, (!everywhere).then_some(tenant))
@@ -122,5 +157,6 @@ pub(super) fn queue(dice: &mut Dice) -> QueueName {
 }
 
 pub(super) fn job_type(dice: &mut Dice) -> JobType {
-    JobType::new(dice.pick(&TYPES)).expect("it is a name")
+    let types = if dice.chance(40) { &TYPES[..1] } else { &TYPES[..] };
+    JobType::new(dice.pick(types)).expect("it is a name")
 }

@@ -105,12 +105,11 @@ async fn report(arena: &Arena, dice: &mut Dice, worker: WorkerId, one: &Claimed)
     };
     let first = store.finish(me, worker, vec![Report::new(job, fence, outcome(dice))]);
     let second = store.finish(me, worker, vec![Report::new(job, fence, outcome(dice))]);
-    let answers = match dice.chance(25) {
-        true => {
-            let (first, second) = tokio::join!(first, second);
-            vec![first, second]
-        }
-        false => vec![first.await],
+    let answers = if dice.chance(25) {
+        let (first, second) = tokio::join!(first, second);
+        vec![first, second]
+    } else {
+        vec![first.await]
     };
     for answer in answers {
         arena.note_finish(job, fence, &answer.expect("the worker is known")[0]);
