@@ -1,7 +1,9 @@
 //! One suite for every engine: each test is a sentence, names the line of the model it proves, and ends with a check of all
 //! invariants.
 
+mod audit;
 mod children;
+mod damage;
 mod finish;
 mod operate;
 mod smoke;

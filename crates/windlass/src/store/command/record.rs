@@ -147,8 +147,11 @@ fn context_of(event: AuditEvent, before: &Job, after: &Job, cause: &Cause) -> St
                 "job_id": after.id.to_string(),
                 "actor_id": cause.id,
                 "previous_state": before.state.as_str(),
-                "state": after.state.as_str(),
             });
+            // Suspensions and resumes say exactly this (M92); where they lead follows from the event.
+            if event == AuditEvent::Cancelled {
+                context["state"] = json!(after.state.as_str());
+            }
             if let Some(reason) = &cause.reason {
                 context["reason"] = json!(reason);
             }

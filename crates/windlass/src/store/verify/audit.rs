@@ -55,7 +55,15 @@ fn step_of(record: &Record) -> Option<(State, State)> {
     }
     let context: Value = serde_json::from_str(&record.context).ok()?;
     let state = |name: &str| context.get(name)?.as_str()?.parse().ok();
-    Some((state("previous_state")?, state("state")?))
+    let from = state("previous_state")?;
+    let to = match record.event {
+        // These two say only where the job was (M92).
+        AuditEvent::Suspended => State::Suspended,
+        AuditEvent::Resumed if from == State::Suspended => State::Scheduled,
+        AuditEvent::Resumed => from,
+        _ => state("state")?,
+    };
+    Some((from, to))
 }
 
 fn is_in_table(from: State, to: State) -> bool {
