@@ -5,6 +5,7 @@ mod audit;
 mod children;
 mod damage;
 mod finish;
+mod look;
 mod operate;
 mod smoke;
 mod steps;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::record::Cause;
 use crate::audit::AuditEvent;
-use crate::error::{ActError, Denied, StoreError};
+use crate::error::{ActError, StoreError};
 use crate::job::{Event, JobType, QueueName, Seq, State, SuspendMode, Suspension, Tenant, WorkerId, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
@@ -49,7 +49,7 @@ pub(crate) fn pause(
     pause: &Pause,
 ) -> Result<bool, ActError> {
     check_text("reason", pause.reason.as_deref(), limits::REASON_CHARS_MAX)?;
-    let scope = scope_for(caller, target)?;
+    let scope = scope_for(unit, caller, target)?;
     let now = unit.now;
     if unit.config()?.holds.get(&scope).is_some_and(|hold| hold.is_active(now)) {
         return Ok(false);
@@ -81,7 +81,7 @@ pub(crate) fn resume(
     reason: Option<&str>,
 ) -> Result<bool, ActError> {
     check_text("reason", reason, limits::REASON_CHARS_MAX)?;
-    let scope = scope_for(caller, target)?;
+    let scope = scope_for(unit, caller, target)?;
     let now = unit.now;
     let Some(hold) = unit.config()?.holds.get(&scope).cloned() else { return Ok(false) };
     unit.drop_hold(&scope)?;
@@ -91,11 +91,26 @@ pub(crate) fn resume(
 }
 
 /// What the caller's words mean: anybody but an admin speaks for the own tenant only (M90).
-fn scope_for(caller: &Caller, target: &Target) -> Result<Scope, Denied> {
+fn scope_for(unit: &mut Unit<'_>, caller: &Caller, target: &Target) -> Result<Scope, ActError> {
     match target {
-        Target::Gate => caller.must(Permission::Administer).map(|()| Scope::Gate),
-        Target::Tenant(tenant) => caller.must(Permission::Administer).map(|()| Scope::Tenant(tenant.clone())),
-        Target::Worker(worker) => caller.must(Permission::Pause).map(|()| Scope::Worker(*worker)),
+        Target::Gate => {
+            caller.must(Permission::Administer)?;
+            Ok(Scope::Gate)
+        }
+        Target::Tenant(tenant) => {
+            caller.must(Permission::Administer)?;
+            Ok(Scope::Tenant(tenant.clone()))
+        }
+        Target::Worker(worker) => {
+            caller.must(Permission::Pause)?;
+            let config = unit.config()?;
+            let serves = |tenant| config.workers.get(worker).is_some_and(|found| found.tenant.as_ref() == Some(tenant));
+            // A worker of another tenant, or of all of them, is not this tenant's to stop.
+            if caller.tenant.as_ref().is_some_and(|tenant| !serves(tenant)) {
+                caller.must(Permission::Administer)?;
+            }
+            Ok(Scope::Worker(*worker))
+        }
         Target::Type(job_type) => {
             caller.must(Permission::Pause)?;
             Ok(Scope::Type { job_type: job_type.clone(), tenant: caller.tenant.clone() })
