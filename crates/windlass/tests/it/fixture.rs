@@ -11,7 +11,8 @@ use windlass::audit::{AuditEvent, AuditLevel, Record};
 use windlass::clock::{Clock, ManualClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::job::{
-    Dependency, Failure, Fence, Job, JobId, JobType, NewJob, Payload, QueueName, RetryPolicy, State, Tenant, WorkerId,
+    Dependency, Failure, Fence, Job, JobId, JobType, NewJob, Payload, QueueName, RetryPolicy, State, Tenant,
+    WorkerId,
 };
 use windlass::store::Store;
 use windlass::store::caller::{Caller, Role};
@@ -255,7 +256,10 @@ impl Fixture {
     /// Names and values of a job's checkpoints.
     pub(crate) async fn checkpoints(&self, id: JobId) -> Vec<(String, String)> {
         let found = self.store.checkpoints(&self.me, id).await.unwrap().expect("the job is there");
-        found.into_iter().map(|saved| (saved.step, String::from_utf8_lossy(&saved.value).into_owned())).collect()
+        found
+            .into_iter()
+            .map(|saved| (saved.step, String::from_utf8_lossy(&saved.value).into_owned()))
+            .collect()
     }
 
     pub(crate) async fn attempts(&self, id: JobId) -> Vec<Attempt> {
@@ -278,7 +282,12 @@ impl Fixture {
 
     /// What is kept of what happened to one job.
     pub(crate) async fn events_of(&self, id: JobId) -> Vec<AuditEvent> {
-        self.trail().await.into_iter().filter(|record| record.job == Some(id)).map(|record| record.event).collect()
+        self.trail()
+            .await
+            .into_iter()
+            .filter(|record| record.job == Some(id))
+            .map(|record| record.event)
+            .collect()
     }
 
     pub(crate) async fn picture(&self, id: JobId) -> Picture {
@@ -338,9 +347,7 @@ impl Fixture {
     async fn end_in(&self, state: State, worker: WorkerId, claimed: &Claimed) {
         let outcome = match state {
             State::Running => return,
-            State::Waiting => {
-                Outcome::Parked(Park::Signal { name: "go".into(), step: None, timeout: None })
-            }
+            State::Waiting => Outcome::Parked(Park::Signal { name: "go".into(), step: None, timeout: None }),
             State::Retrying => {
                 Outcome::Failed(Failure::temporary("later").with_retry_after(Duration::from_secs(3600)))
             }
@@ -359,4 +366,12 @@ pub(crate) fn caller(id: &str, role: Role, tenant_name: &str) -> Caller {
 
 pub(crate) fn secs(count: u64) -> Duration {
     Duration::from_secs(count)
+}
+
+/// The shortest time there is to a store.
+pub(crate) const MOMENT: Duration = Duration::from_millis(1);
+
+/// A moment less than this.
+pub(crate) fn just_under(time: Duration) -> Duration {
+    time.saturating_sub(MOMENT)
 }

@@ -1,5 +1,7 @@
 //! The one test binary of the library: each module is a suite, so that everything links once.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 mod conformance;
 mod fixture;
 mod tidy;

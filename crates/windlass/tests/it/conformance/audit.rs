@@ -10,6 +10,7 @@ use windlass::limits;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::act::{Act, Suspend};
 use windlass::store::command::settings::Settings;
+use windlass::store::command::submit::SubmitOptions;
 use windlass::store::config::{QueueSettings, TypeSettings};
 use windlass::store::engine::RecordQuery;
 
@@ -30,7 +31,7 @@ on_every_engine!(
 #[test]
 fn the_list_of_events_is_closed() {
     // M92
-    let named = [
+    let expected = [
         "job.lifecycle.submitted",
         "job.lifecycle.claimed",
         "job.lifecycle.completed",
@@ -51,7 +52,7 @@ fn the_list_of_events_is_closed() {
         "gate.ops.closed",
         "gate.ops.opened",
     ];
-    for name in named {
+    for name in expected {
         assert_eq!(name.parse::<AuditEvent>().unwrap().as_str(), name);
     }
     let mut names: Vec<&str> = AuditEvent::ALL.iter().map(|event| event.as_str()).collect();
@@ -159,8 +160,12 @@ async fn a_change_of_priority_says_who_and_from_what_to_what(t: &Fixture) {
 /// M92
 async fn a_record_names_its_actor_tenant_and_trace(t: &Fixture) {
     let olga = Caller { trace_id: Some("trace-1".into()), ..caller("olga", Role::Operator, "blue") };
-    let id = t.store.submit(&olga, vec![new_job("report")], Default::default()).await.unwrap()[0].job.id;
-    t.store.act(&olga, id, Act::Suspend(Suspend { expires: Some(secs(5)), ..Suspend::default() })).await.unwrap();
+    let id =
+        t.store.submit(&olga, vec![new_job("report")], SubmitOptions::default()).await.unwrap()[0].job.id;
+    t.store
+        .act(&olga, id, Act::Suspend(Suspend { expires: Some(secs(5)), ..Suspend::default() }))
+        .await
+        .unwrap();
     t.advance(secs(5));
     t.tick().await;
     let worker = t.worker().await;
@@ -204,7 +209,8 @@ async fn each_filter_finds_its_records_and_all_of_them_together_too(t: &Fixture)
     let bob = caller("bob", Role::Operator, "red");
     let mut jobs = Vec::new();
     for who in [&ann, &bob] {
-        let id = t.store.submit(who, vec![new_job("report")], Default::default()).await.unwrap()[0].job.id;
+        let id =
+            t.store.submit(who, vec![new_job("report")], SubmitOptions::default()).await.unwrap()[0].job.id;
         t.store.act(who, id, Act::Suspend(Suspend::default())).await.unwrap();
         t.advance(secs(10));
         t.store.act(&t.me, id, Act::Resume { reason: None }).await.unwrap();

@@ -34,7 +34,8 @@ struct Family {
 }
 
 async fn family(t: &Fixture) -> Family {
-    let (worker, children) = (t.steady_worker_for(&["default"]).await, t.steady_worker_for(&["children"]).await);
+    let (worker, children) =
+        (t.steady_worker_for(&["default"]).await, t.steady_worker_for(&["children"]).await);
     t.submit(new_job("parent")).await;
     Family { worker, children, parent: t.claim_one(worker).await }
 }

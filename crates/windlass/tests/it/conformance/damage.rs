@@ -96,7 +96,8 @@ async fn a_second_completion_is_found() {
     let claimed = t.claim_one(worker).await;
     t.complete(worker, &claimed).await;
     let store = edited(&t, |file| {
-        let record = r#"{"worker":null,"started_at":1800000000000,"ended_at":1800000000000,"outcome":"completed"}"#;
+        let record =
+            r#"{"worker":null,"started_at":1800000000000,"ended_at":1800000000000,"outcome":"completed"}"#;
         add_facet(file, seq_of(file, claimed.job.id), 0, "", 1, record);
     })
     .await;
@@ -119,7 +120,10 @@ async fn an_attempt_that_is_missing_is_found() {
 async fn a_counter_off_by_one_is_found() {
     let t = Fixture::new(On::Sqlite);
     t.placed(State::Scheduled).await;
-    let store = edited(&t, |file| assert_eq!(file.execute("UPDATE counts SET n = n + 1 WHERE n > 0", []).unwrap(), 1)).await;
+    let store = edited(&t, |file| {
+        assert_eq!(file.execute("UPDATE counts SET n = n + 1 WHERE n > 0", []).unwrap(), 1);
+    })
+    .await;
     assert_eq!(broken(&store).await, ["I23"]);
 }
 
@@ -172,7 +176,8 @@ async fn a_group_that_miscounts_its_children_is_found() {
     let group = NewGroup { name: "all".into(), strategy: GroupStrategy::CollectAll, jobs };
     t.store.spawn(&t.me, hand(&parent), group).await.unwrap();
     let store = edited(&t, |file| {
-        let body = r#"{"name":"all","strategy":"collect_all","total":2,"open":1,"completed":1,"decided":null}"#;
+        let body =
+            r#"{"name":"all","strategy":"collect_all","total":2,"open":1,"completed":1,"decided":null}"#;
         add_facet(file, seq_of(file, parent.job.id), 5, "", 1, body);
     })
     .await;
@@ -193,7 +198,9 @@ async fn a_checkpoint_that_is_missing_is_found() {
     let (_, claimed) = t.running(new_job("report")).await;
     t.checkpoint(&claimed, "one", "1").await;
     t.checkpoint(&claimed, "two", "2").await;
-    let store = edited(&t, |file| assert_eq!(file.execute("DELETE FROM facets WHERE name = 'one'", []).unwrap(), 1)).await;
+    let store =
+        edited(&t, |file| assert_eq!(file.execute("DELETE FROM facets WHERE name = 'one'", []).unwrap(), 1))
+            .await;
     assert_eq!(broken(&store).await, ["I22"]);
 }
 

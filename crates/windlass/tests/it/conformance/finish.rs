@@ -70,7 +70,8 @@ async fn a_failed_attempt_keeps_its_error_and_a_success_clears_it_from_the_job(t
     t.complete(worker, &claimed).await;
     assert_eq!(t.get(id).await.job.details.error, None);
     let attempts = t.attempts(id).await;
-    let errors: Vec<_> = attempts.iter().map(|attempt| attempt.record.as_ref().unwrap().error.clone()).collect();
+    let errors: Vec<_> =
+        attempts.iter().map(|attempt| attempt.record.as_ref().unwrap().error.clone()).collect();
     assert_eq!(errors, [Some(error), None]);
 }
 
@@ -211,10 +212,7 @@ async fn a_thousand_outcomes_are_taken_and_one_more_is_refused_as_a_whole(t: &Fi
     let last = reports.pop().unwrap();
     let answers = t.store.finish(&t.me, worker, reports).await.unwrap();
     assert_eq!(answers, vec![Finish::Applied(State::Completed); many]);
-    assert_eq!(
-        t.store.finish(&t.me, worker, vec![last]).await.unwrap(),
-        [Finish::Applied(State::Completed)]
-    );
+    assert_eq!(t.store.finish(&t.me, worker, vec![last]).await.unwrap(), [Finish::Applied(State::Completed)]);
 }
 
 /// M5

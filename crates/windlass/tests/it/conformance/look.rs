@@ -32,7 +32,7 @@ async fn counts_equal_a_recount_of_every_job(t: &Fixture) {
         let tenant = (state != State::Pending).then(|| tenant(name));
         t.placed_as(state, NewJob { tenant, ..new_job(&format!("type-{name}")) }).await;
     }
-    let stats = t.store.stats(&t.me).await.unwrap();
+    let kept = t.store.stats(&t.me).await.unwrap();
     let page = t.store.list(&t.me, ListRequest { limit: 500, ..ListRequest::default() }).await.unwrap();
     let mut recount: BTreeMap<State, u64> = State::ALL.into_iter().map(|state| (state, 0)).collect();
     let (mut queues, mut types, mut tenants) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
@@ -43,10 +43,10 @@ async fn counts_equal_a_recount_of_every_job(t: &Fixture) {
         *types.entry((lane.job_type.clone(), state)).or_insert(0) += 1;
         *tenants.entry((lane.tenant.clone(), state)).or_insert(0) += 1;
     }
-    assert_eq!(stats.states, recount);
-    assert_eq!(flat(stats.queues), queues);
-    assert_eq!(flat(stats.types), types);
-    assert_eq!(flat(stats.tenants), tenants);
+    assert_eq!(kept.states, recount);
+    assert_eq!(flat(kept.queues), queues);
+    assert_eq!(flat(kept.types), types);
+    assert_eq!(flat(kept.tenants), tenants);
 }
 
 fn flat<K: Ord + Clone>(counts: BTreeMap<K, BTreeMap<State, u64>>) -> BTreeMap<(K, State), u64> {

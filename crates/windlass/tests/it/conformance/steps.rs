@@ -28,8 +28,8 @@ on_every_engine!(
 );
 
 fn saved(claimed: &Claimed) -> Vec<(&str, &str)> {
-    let text = |value: &'_ [u8]| std::str::from_utf8(value).unwrap().to_owned().leak() as &str;
-    claimed.checkpoints.iter().map(|found| (found.step.as_str(), text(&found.value))).collect()
+    let text = |found| std::str::from_utf8(found).unwrap();
+    claimed.checkpoints.iter().map(|found| (found.step.as_str(), text(&*found.value))).collect()
 }
 
 fn checkpoint(step: &str, value: impl Into<Vec<u8>>) -> Note {
@@ -43,7 +43,8 @@ async fn a_checkpoint_is_replaced_by_name_and_handed_over_at_the_next_claim(t: &
     t.checkpoint(&claimed, "rows", "1").await;
     t.checkpoint(&claimed, "fetch", r#"{"url": "x"}"#).await;
     t.checkpoint(&claimed, "rows", "2").await;
-    let expected = [("fetch", r#"{"url": "x"}"#), ("rows", "2")].map(|(step, value)| (step.into(), value.into()));
+    let expected =
+        [("fetch", r#"{"url": "x"}"#), ("rows", "2")].map(|(step, value)| (step.into(), value.into()));
     assert_eq!(t.checkpoints(claimed.job.id).await, expected);
     t.fail(worker, &claimed, Failure::temporary("busy")).await;
     t.advance(secs(2));
@@ -113,7 +114,9 @@ async fn a_stale_hand_writes_nothing(t: &Fixture) {
     let other = t.worker().await;
     let before = t.picture(id).await;
     let current = hand(&second);
-    for stale in [hand(&first), Hand { worker: Some(other), ..current }, Hand { worker: None, ..hand(&first) }] {
+    for stale in
+        [hand(&first), Hand { worker: Some(other), ..current }, Hand { worker: None, ..hand(&first) }]
+    {
         for note in [checkpoint("one", "1"), Note::Logs(vec!["hello".into()])] {
             let refused = t.store.note(&t.me, stale, vec![note]).await;
             assert_eq!(refused, Err(WorkError::Stale(id)), "{stale:?}");
@@ -159,7 +162,10 @@ async fn names_and_values_are_taken_up_to_their_limits(t: &Fixture) {
     let with_nul = checkpoint("a\0b", "1");
     for (field, note) in [("step", too_long), ("value", too_large), ("step", with_nul)] {
         let refused = t.store.note(&t.me, hand(&claimed), vec![note]).await;
-        assert!(matches!(&refused, Err(WorkError::Invalid(invalid)) if invalid.field == field), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(WorkError::Invalid(invalid)) if invalid.field == field),
+            "{refused:?}"
+        );
     }
     assert!(t.picture(claimed.job.id).await == before);
 }

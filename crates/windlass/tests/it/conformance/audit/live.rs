@@ -7,6 +7,7 @@ use windlass::audit::{AuditEvent, Record};
 use windlass::job::{Failure, NewJob, State};
 use windlass::store::command::act::{Act, Suspend};
 use windlass::store::command::finish::Finish;
+use windlass::store::command::submit::SubmitOptions;
 
 use crate::fixture::{Fixture, new_job, on_every_engine, queue, secs};
 
@@ -47,7 +48,7 @@ async fn what_is_kept_is_shown_with_its_number_in_the_order_of_commits(t: &Fixtu
         let (store, me) = (t.store.clone(), t.me.clone());
         submitting.spawn(async move {
             let job = NewJob { unique_key: Some(n.to_string()), ..new_job("report") };
-            let id = store.submit(&me, vec![job], Default::default()).await.unwrap()[0].job.id;
+            let id = store.submit(&me, vec![job], SubmitOptions::default()).await.unwrap()[0].job.id;
             store.act(&me, id, Act::Suspend(Suspend::default())).await.unwrap();
             store.act(&me, id, Act::Cancel { reason: None }).await.unwrap();
         });

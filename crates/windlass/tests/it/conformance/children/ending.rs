@@ -42,7 +42,8 @@ async fn children_that_end_in_one_batch_wake_their_parent_once(t: &Fixture) {
     family.spawn(t, GroupStrategy::CollectAll, 5).await;
     let claimed = family.claim_children(t).await;
     let outcome = Outcome::Completed { result: None };
-    let reports = claimed.iter().map(|child| Report::new(child.job.id, child.job.fence, outcome.clone())).collect();
+    let reports =
+        claimed.iter().map(|child| Report::new(child.job.id, child.job.fence, outcome.clone())).collect();
     t.store.finish(&t.me, family.children, reports).await.unwrap();
     is_woken_once(t, &family).await;
 }

@@ -6,6 +6,7 @@ use windlass::limits;
 use windlass::store::caller::Role;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::step::Hand;
+use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 
 use super::{child, family, group};
@@ -46,15 +47,21 @@ async fn a_threshold_is_between_one_and_the_number_of_children(t: &Fixture) {
     let family = family(t).await;
     let before = t.picture(family.id()).await;
     for (threshold, count) in [(0, 2), (3, 2), (1, 0)] {
-        let refused =
-            t.store.spawn(&t.me, hand(&family.parent), group("all", GroupStrategy::Threshold(threshold), count)).await;
+        let refused = t
+            .store
+            .spawn(&t.me, hand(&family.parent), group("all", GroupStrategy::Threshold(threshold), count))
+            .await;
         let Err(WorkError::Invalid(invalid)) = refused else { panic!("{refused:?}") };
         assert_eq!(invalid.field, "strategy.threshold");
     }
     assert_eq!(t.picture(family.id()).await, before);
     for name in [String::new(), "n".repeat(limits::STEP_NAME_CHARS_MAX + 1)] {
-        let refused = t.store.spawn(&t.me, hand(&family.parent), group(&name, GroupStrategy::CollectAll, 1)).await;
-        assert!(matches!(&refused, Err(WorkError::Invalid(invalid)) if invalid.field == "group"), "{refused:?}");
+        let refused =
+            t.store.spawn(&t.me, hand(&family.parent), group(&name, GroupStrategy::CollectAll, 1)).await;
+        assert!(
+            matches!(&refused, Err(WorkError::Invalid(invalid)) if invalid.field == "group"),
+            "{refused:?}"
+        );
     }
     assert_eq!(t.picture(family.id()).await, before);
     family.spawn(t, GroupStrategy::Threshold(2), 2).await;
@@ -105,7 +112,7 @@ async fn a_worker_may_spawn_though_it_may_not_submit(t: &Fixture) {
     let registered = t.store.register(&worker, NewWorker::default()).await.unwrap().id;
     let parent = t.submit(NewJob { tenant: Some(tenant("blue")), ..new_job("parent") }).await;
     let claimed = t.claim_one(registered).await;
-    let refused = t.store.submit(&worker, vec![new_job("child")], Default::default()).await;
+    let refused = t.store.submit(&worker, vec![new_job("child")], SubmitOptions::default()).await;
     assert!(refused.is_err());
     let spawned =
         t.store.spawn(&worker, hand(&claimed), group("all", GroupStrategy::CollectAll, 1)).await.unwrap();

@@ -102,7 +102,9 @@ async fn a_trail_that_was_cut_off_is_found() {
 #[tokio::test]
 async fn the_trail_goes_on_after_a_forgery_and_it_is_still_found() {
     let t = sealed().await;
-    let store = edited(&t, |file| file.execute_batch("UPDATE audit SET actor_id = 'eve' WHERE seq = 2").unwrap()).await;
+    let store =
+        edited(&t, |file| file.execute_batch("UPDATE audit SET actor_id = 'eve' WHERE seq = 2").unwrap())
+            .await;
     // Later seals build on the chain as it was, not on what was forged.
     assert_eq!(store.seal().await.unwrap().seal.through, 10);
     assert!(!findings(&store).await.is_empty());

@@ -6,9 +6,10 @@ use windlass::audit::AuditEvent;
 use windlass::job::{AttemptOutcome, Category, Failure, JobType, NewJob, RetryPolicy, State, Strategy};
 use windlass::store::command::finish::Finish;
 use windlass::store::command::settings::Settings;
+use windlass::store::command::submit::SubmitOptions;
 use windlass::store::config::{QueueSettings, TypeSettings};
 
-use crate::fixture::{Fixture, new_job, on_every_engine, queue, secs};
+use crate::fixture::{Fixture, MOMENT, just_under, new_job, on_every_engine, queue, secs};
 
 on_every_engine!(
     each_category_is_retried_or_not_as_its_policy_says,
@@ -44,7 +45,10 @@ async fn each_category_is_retried_or_not_as_its_policy_says(t: &Fixture) {
             let answer = t.fail(worker, &claimed, Failure::new(category, "as told")).await;
             assert_eq!(answer, Finish::Applied(expected), "{category} with {retry_on:?}");
             let job = t.get(claimed.job.id).await.job;
-            assert_eq!((job.failures, job.crashes), (u32::from(is_retried), u32::from(category == Category::System)));
+            assert_eq!(
+                (job.failures, job.crashes),
+                (u32::from(is_retried), u32::from(category == Category::System))
+            );
             let error = job.details.error.as_ref().unwrap();
             assert_eq!((error.category, error.retryable), (category, is_retried));
             let is_timeout = category == Category::Timeout;
@@ -63,7 +67,7 @@ fn cancelling() -> windlass::store::command::act::Act {
 async fn a_policy_that_retries_what_is_never_retried_is_refused(t: &Fixture) {
     for category in [Category::Permanent, Category::Cancelled] {
         let job = with_policy(RetryPolicy { retry_on: vec![category], ..RetryPolicy::standard() });
-        let refused = t.store.submit(&t.me, vec![job], Default::default()).await.unwrap_err();
+        let refused = t.store.submit(&t.me, vec![job], SubmitOptions::default()).await.unwrap_err();
         assert!(refused.to_string().contains("retry_on"), "{refused}");
     }
     assert!(t.store.stats(&t.me).await.unwrap().states.is_empty());
@@ -82,9 +86,9 @@ async fn delays_of(t: &Fixture, retry: RetryPolicy) -> Vec<Duration> {
             return delays;
         }
         let delay = job.retry_at.unwrap().since(t.now());
-        t.advance(delay - Duration::from_millis(1));
+        t.advance(just_under(delay));
         assert!(t.claim(worker, 1).await.is_empty(), "not before its time");
-        t.advance(Duration::from_millis(1));
+        t.advance(MOMENT);
         delays.push(delay);
         // Long delays make the worker silent; whoever claims next is a new one in all but name.
         claimed = t.claim_one(worker).await;
@@ -130,7 +134,10 @@ async fn jitter_stays_within_its_share(t: &Fixture) {
     let (low, high) = (Duration::from_millis(500), secs(1));
     // The longest delay caps the jitter as well; only the lower half is left of a constant at its cap.
     assert!(delays.iter().all(|delay| (low..=high * 3 / 2).contains(delay)), "{delays:?}");
-    assert!(delays.iter().any(|delay| *delay < high) && delays.iter().any(|delay| *delay > high), "{delays:?}");
+    assert!(
+        delays.iter().any(|delay| *delay < high) && delays.iter().any(|delay| *delay > high),
+        "{delays:?}"
+    );
 }
 
 /// M34 M42

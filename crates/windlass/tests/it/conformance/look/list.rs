@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use windlass::job::{GroupStrategy, JobId, JobType, NewJob, Priority, State};
 use windlass::limits;
 use windlass::store::command::children::NewGroup;
+use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::{Cursor, ListRequest};
 
@@ -31,7 +32,9 @@ async fn each_filter_finds_its_jobs_and_several_narrow_each_other(t: &Fixture) {
     tagged.labels.tags.insert("size".into(), "big".into());
     tagged.labels.correlation_id = Some("order-7".into());
     let mut jobs = vec![t.submit(tagged).await.id];
-    jobs.push(t.store.submit(&ann, vec![new_job("owned")], Default::default()).await.unwrap()[0].job.id);
+    jobs.push(
+        t.store.submit(&ann, vec![new_job("owned")], SubmitOptions::default()).await.unwrap()[0].job.id,
+    );
     t.advance(secs(10));
     jobs.push(t.submit(NewJob { queue: queue("own"), ..new_job("typed") }).await.id);
     let worker = t.worker_for(&["own"], &[]).await;
@@ -109,8 +112,12 @@ async fn nothing_is_missed_or_repeated_while_jobs_come_and_go(t: &Fixture) {
             priority: Some(Priority::new(i64::from(n % 7) * 10).unwrap()),
             ..new_job("report")
         };
-        let there: Vec<JobId> =
-            t.submit_all((0..40).map(job).collect()).await.into_iter().map(|receipt| receipt.job.id).collect();
+        let there: Vec<JobId> = t
+            .submit_all((0..40).map(job).collect())
+            .await
+            .into_iter()
+            .map(|receipt| receipt.job.id)
+            .collect();
         let (leaving, staying) = there.split_at(10);
         for id in leaving {
             t.cancel(*id).await;

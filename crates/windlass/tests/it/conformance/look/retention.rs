@@ -1,12 +1,13 @@
 //! Final jobs are removed when they have been kept long enough, with all that hangs on them.
 
+use windlass::clock::Timestamp;
 use windlass::job::{Dependency, JobId, Labels, NewJob, State};
 use windlass::limits;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::finish::{Finish, Outcome};
 
-use crate::fixture::{Fixture, On, new_job, on_every_engine, secs};
+use crate::fixture::{Fixture, MOMENT, On, START, just_under, new_job, on_every_engine, secs};
 
 on_every_engine!(
     each_final_state_is_kept_for_its_time,
@@ -30,10 +31,10 @@ async fn each_final_state_is_kept_for_its_time(t: &Fixture) {
     // Neither is removed, however old: they have not ended.
     let live = [t.placed(State::Suspended).await.id, t.placed(State::Running).await.id];
     for (day, removed) in [(7, 3), (30, 1)] {
-        let until = t.now().plus(secs((day - (t.now().as_millis().unsigned_abs() / 1000 - 1_800_000_000) / DAY) * DAY));
-        t.advance(until.since(t.now()) - std::time::Duration::from_millis(1));
+        let until = Timestamp::from_millis(START).plus(secs(day * DAY));
+        t.advance(just_under(until.since(t.now())));
         assert_eq!(t.store.prune().await.unwrap(), 0, "one millisecond too early");
-        t.advance(std::time::Duration::from_millis(1));
+        t.advance(MOMENT);
         assert_eq!(t.store.prune().await.unwrap(), removed);
         for (id, kept) in &placed {
             assert_eq!(is_there(&t.store, &t.me, *id).await, *kept > day);
@@ -108,7 +109,8 @@ async fn what_hangs_on_a_job_goes_with_it_and_the_audit_stays(t: &Fixture) {
     assert_eq!(t.store.result(&t.me, id).await.unwrap(), None);
     assert_eq!(t.events_of(id).await, events);
     // Both keys are free again.
-    let again = NewJob { idempotency_key: Some("once".into()), unique_key: Some("only".into()), ..new_job("report") };
+    let again =
+        NewJob { idempotency_key: Some("once".into()), unique_key: Some("only".into()), ..new_job("report") };
     assert_ne!(t.submit(again).await.id, id);
 }
 

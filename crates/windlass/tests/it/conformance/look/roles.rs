@@ -10,10 +10,14 @@ use windlass::store::command::bulk::BulkAct;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
+use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::config::{QueueSettings, TenantSettings, TypeSettings};
+use windlass::store::engine::RecordQuery;
 use windlass::store::filter::Filter;
+use windlass::store::query::list::ListRequest;
 
 use crate::fixture::{Fixture, Placed, caller, hand, new_job, on_every_engine, tenant};
 
@@ -82,13 +86,15 @@ struct Things {
 async fn things(t: &Fixture) -> Things {
     let owner = Caller { role: Role::Admin, ..caller("who", Role::Admin, "blue") };
     let job = || NewJob { queue: QueueName::new("theirs").unwrap(), ..new_job("report") };
-    let mut submitted = t.store.submit(&owner, vec![job(), job()], Default::default()).await.unwrap();
+    let mut submitted = t.store.submit(&owner, vec![job(), job()], SubmitOptions::default()).await.unwrap();
     let (ended, live) = (submitted.remove(0).job.id, submitted.remove(0).job.id);
     t.cancel(ended).await;
-    let worker = t.store.register(&owner, NewWorker { queues: vec![QueueName::new("run").unwrap()], ..NewWorker::default() });
+    let worker = t
+        .store
+        .register(&owner, NewWorker { queues: vec![QueueName::new("run").unwrap()], ..NewWorker::default() });
     let worker = worker.await.unwrap().id;
     let run = NewJob { queue: QueueName::new("run").unwrap(), ..new_job("report") };
-    let id = t.store.submit(&owner, vec![run], Default::default()).await.unwrap().remove(0).job.id;
+    let id = t.store.submit(&owner, vec![run], SubmitOptions::default()).await.unwrap().remove(0).job.id;
     let claimed = t.claim_one(worker).await;
     Things { live, ended, running: Placed { id, worker, claimed: Some(claimed) } }
 }
@@ -102,18 +108,19 @@ async fn is_denied(t: &Fixture, who: &Caller, verb: Verb) -> bool {
     let worker = running.worker;
     let by_hand = || hand(running.claimed.as_ref().unwrap());
     let job_type = || JobType::new("quiet").unwrap();
-    let pause = async |target| store.pause(who, target, Pause::default()).await.err().is_some_and(|e| act(&e));
+    let pause =
+        async |target| store.pause(who, target, Pause::default()).await.err().is_some_and(|e| act(&e));
     let set = async |settings| store.configure(who, settings).await.err().is_some_and(|e| act(&e));
     let on = async |id, what| store.act(who, id, what).await.err().is_some_and(|e| act(&e));
     match verb {
         Verb::Submit => {
-            let answer = store.submit(who, vec![new_job("report")], Default::default()).await;
+            let answer = store.submit(who, vec![new_job("report")], SubmitOptions::default()).await;
             matches!(answer, Err(SubmitError::Denied(_)))
         }
         Verb::Suspend => on(live, Act::Suspend(Suspend::default())).await,
         Verb::Cancel => on(live, Act::Cancel { reason: None }).await,
         Verb::Signal => store.signal(who, live, "go", Vec::new()).await.err().is_some_and(|e| act(&e)),
-        Verb::Redrive => store.redrive(who, ended, Default::default()).await.err().is_some_and(|e| act(&e)),
+        Verb::Redrive => store.redrive(who, ended, Redrive::default()).await.err().is_some_and(|e| act(&e)),
         Verb::Delete => store.delete(who, ended).await.err().is_some_and(|e| act(&e)),
         Verb::Bulk => {
             let resume = BulkAct::Act(Act::Resume { reason: None });
@@ -164,9 +171,9 @@ async fn every_role_may_look(t: &Fixture) {
     for role in ROLES {
         let who = caller("anybody", role, "blue");
         assert_eq!(t.store.get(&who, ended).await.unwrap().unwrap().job.state, State::Cancelled);
-        assert_eq!(t.store.list(&who, Default::default()).await.unwrap().jobs.len(), 3);
+        assert_eq!(t.store.list(&who, ListRequest::default()).await.unwrap().jobs.len(), 3);
         assert_eq!(t.store.stats(&who).await.unwrap().states[&State::Cancelled], 1);
-        let query = windlass::store::engine::RecordQuery { limit: 10, ..Default::default() };
+        let query = RecordQuery { limit: 10, ..RecordQuery::default() };
         assert_eq!(t.store.audit(&who, query).await.unwrap().len(), 1);
     }
 }

@@ -11,13 +11,16 @@ use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::heartbeat::{Beat, Directive};
 use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::step::Note;
+use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::config::QueueSettings;
 use windlass::store::engine::RecordQuery;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
+use windlass::store::query::stats::Stats;
 
 use crate::fixture::{Fixture, caller, hand, new_job, on_every_engine, queue, secs, tenant};
 
@@ -41,7 +44,8 @@ fn stranger() -> Caller {
 /// M90
 async fn no_look_shows_another_tenants_job(t: &Fixture) {
     let (worker, claimed) = t.running(blue()).await;
-    let report = Report::new(claimed.job.id, claimed.job.fence, Outcome::Completed { result: Some(b"1".to_vec()) });
+    let report =
+        Report::new(claimed.job.id, claimed.job.fence, Outcome::Completed { result: Some(b"1".to_vec()) });
     t.store.finish(&t.me, worker, vec![Report { cost_cents: 5, ..report }]).await.unwrap();
     t.advance(secs(1));
     t.submit(blue()).await;
@@ -64,10 +68,14 @@ async fn no_look_shows_another_tenants_job(t: &Fixture) {
         let page = t.store.list(&eve, ListRequest { filter, ..ListRequest::default() }).await.unwrap();
         assert!(page.jobs.is_empty());
     }
-    assert_eq!(t.store.stats(&eve).await.unwrap(), Default::default(), "no count, rate or cost");
+    assert_eq!(t.store.stats(&eve).await.unwrap(), Stats::default(), "no count, rate or cost");
     assert_eq!(t.store.oldest_ready(&eve, queue("default")).await.unwrap(), None);
     let own = t.store.stats(&caller("olga", Role::Viewer, "blue")).await.unwrap();
-    assert_eq!((own.states[&State::Completed], own.costs.len()), (1, 1), "a viewer of the tenant sees all of it");
+    assert_eq!(
+        (own.states[&State::Completed], own.costs.len()),
+        (1, 1),
+        "a viewer of the tenant sees all of it"
+    );
 }
 
 /// M90
@@ -89,7 +97,7 @@ async fn no_action_reaches_another_tenants_job(t: &Fixture) {
             assert_eq!(t.store.act(&eve, id, act.clone()).await, Err(ActError::NotFound(id)));
             assert_eq!(t.store.act_strictly(&eve, id, act).await, Err(ActError::NotFound(id)));
         }
-        assert_eq!(t.store.redrive(&eve, id, Default::default()).await, Err(ActError::NotFound(id)));
+        assert_eq!(t.store.redrive(&eve, id, Redrive::default()).await, Err(ActError::NotFound(id)));
         assert_eq!(t.store.delete(&eve, id).await, Err(ActError::NotFound(id)));
         assert_eq!(t.store.signal(&eve, id, "go", Vec::new()).await, Err(ActError::NotFound(id)));
     }
@@ -139,7 +147,7 @@ async fn a_pause_or_setting_counts_for_the_own_tenant_only(t: &Fixture) {
     let none = QueueSettings { max_depth: Some(0), ..QueueSettings::default() };
     t.store.configure(&eve, Settings::Queue(queue("default"), none)).await.unwrap();
     t.submit(blue()).await;
-    let refused = t.store.submit(&eve, vec![new_job("report")], Default::default()).await;
+    let refused = t.store.submit(&eve, vec![new_job("report")], SubmitOptions::default()).await;
     assert!(refused.is_err(), "the own tenant's queue is full");
     // What an admin says counts for all.
     t.store.pause(&t.me, Target::Queue(queue("default")), Pause::default()).await.unwrap();
@@ -160,7 +168,8 @@ async fn another_tenants_worker_cannot_be_paused(t: &Fixture) {
         assert!(matches!(refused, Err(ActError::Denied(_))), "{refused:?}");
     }
     assert_eq!(t.store.config().await.unwrap().holds.len(), 2);
-    let mine = t.store.register(&caller("robot", Role::Worker, "red"), NewWorker::default()).await.unwrap().id;
+    let mine =
+        t.store.register(&caller("robot", Role::Worker, "red"), NewWorker::default()).await.unwrap().id;
     assert!(t.store.pause(&eve, Target::Worker(mine), Pause::default()).await.unwrap());
 }
 
@@ -168,7 +177,7 @@ async fn another_tenants_worker_cannot_be_paused(t: &Fixture) {
 async fn nobody_submits_for_another_tenant(t: &Fixture) {
     for role in [Role::Operator, Role::Submitter] {
         let who = caller("eve", role, "red");
-        let refused = t.store.submit(&who, vec![blue()], Default::default()).await;
+        let refused = t.store.submit(&who, vec![blue()], SubmitOptions::default()).await;
         assert!(refused.unwrap_err().to_string().contains("may not"));
     }
     assert!(t.store.stats(&t.me).await.unwrap().states.is_empty());
