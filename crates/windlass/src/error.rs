@@ -117,7 +117,9 @@ pub enum OpenError {
     #[error("`{0}` is on a network file system ({1}): use a local disk, or PostgreSQL")]
     NetworkFileSystem(String, String),
     /// Commits that were acknowledged are not in the file any more.
-    #[error("commits {first_missing} to {last_acknowledged} were acknowledged and are gone: restore a backup")]
+    #[error(
+        "commits {first_missing} to {last_acknowledged} were acknowledged and are gone: restore a backup"
+    )]
     CommitsMissing {
         /// The first commit that is missing.
         first_missing: u64,

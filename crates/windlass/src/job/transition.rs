@@ -31,8 +31,8 @@ pub enum Transition {
 /// generated from it, and a test holds it against [`transition`] for every pair.
 pub const LIFECYCLE: &[(Action, &[State], &[State])] = {
     use State::{
-        Cancelled, Completed, Created, DeadLetter, Delayed, Failed, Pending, Retrying, Running, Scheduled, Suspended,
-        Waiting,
+        Cancelled, Completed, Created, DeadLetter, Delayed, Failed, Pending, Retrying, Running, Scheduled,
+        Suspended, Waiting,
     };
     &[
         (Action::Submit, &[Created], &[Pending, Delayed, Scheduled]),
@@ -54,11 +54,7 @@ pub const LIFECYCLE: &[(Action, &[State], &[State])] = {
             &[Created, Pending, Delayed, Scheduled, Running, Waiting, Retrying, Suspended],
             &[Cancelled],
         ),
-        (
-            Action::Expire,
-            &[Created, Pending, Delayed, Scheduled, Running, Waiting, Retrying],
-            &[DeadLetter],
-        ),
+        (Action::Expire, &[Created, Pending, Delayed, Scheduled, Running, Waiting, Retrying], &[DeadLetter]),
     ]
 };
 
@@ -345,7 +341,9 @@ fn suspend(next: &mut Job, mode: SuspendMode, how: &Suspension, now: Timestamp) 
     match (next.state, mode) {
         (State::Suspended, _) => Verdict::Unchanged,
         (State::Running, SuspendMode::IdleOnly) => Verdict::Refused,
-        (State::Running, SuspendMode::Graceful) if next.details.suspend_requested.is_some() => Verdict::Unchanged,
+        (State::Running, SuspendMode::Graceful) if next.details.suspend_requested.is_some() => {
+            Verdict::Unchanged
+        }
         (State::Running, SuspendMode::Graceful) => {
             next.details_mut().suspend_requested = Some(how.clone());
             Verdict::Changed(None)

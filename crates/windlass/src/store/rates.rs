@@ -151,13 +151,10 @@ impl Rates {
             self.minute = minute_of(now);
             self.lanes.clear();
         }
-        let (minute, is_dirty) = match self.lanes.get_mut(&after.lane) {
-            Some(entry) => (&mut entry.0, &mut entry.1),
-            None => {
-                let entry = self.lanes.entry(after.lane.clone()).or_default();
-                (&mut entry.0, &mut entry.1)
-            }
-        };
+        if !self.lanes.contains_key(&after.lane) {
+            self.lanes.insert(after.lane.clone(), (Minute::default(), true));
+        }
+        let (minute, is_dirty) = self.lanes.get_mut(&after.lane).expect("was just made sure of");
         minute.count(before, after, now);
         *is_dirty = true;
     }

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::config::Config;
-use super::engine::{
-    CountChange, DocumentKind, Edge, EngineResult, FacetWrite, Key, NewRow, Read, Write,
-};
+use super::engine::{CountChange, DocumentKind, Edge, EngineResult, FacetWrite, Key, NewRow, Read, Write};
 use super::environment::Environment;
 use super::memo::Memo;
 use super::rates::rate_key;
@@ -406,9 +404,10 @@ impl<'a> Unit<'a> {
             db.append(&mut kept)?;
             if self.env.feed.has_listeners() {
                 let mut kept = kept.into_iter();
-                let numbered = pending.records.into_iter().filter_map(|(record, is_kept)| {
-                    if is_kept { kept.next() } else { Some(record) }
-                });
+                let numbered = pending
+                    .records
+                    .into_iter()
+                    .filter_map(|(record, is_kept)| if is_kept { kept.next() } else { Some(record) });
                 self.effects.records.extend(numbered);
             }
         }

@@ -3,9 +3,16 @@
 
 mod audit;
 mod children;
+mod claim;
+mod concurrency;
 mod damage;
 mod finish;
+mod graph;
+mod holds;
+mod keys;
 mod look;
+mod metadata;
 mod operate;
 mod smoke;
 mod steps;
+mod submit;

@@ -1,33 +1,35 @@
 //! What every test of a store starts from: a store on each engine, a clock that stands still, and short ways to say what is
 //! done to it.
 
-use std::collections::BTreeMap;
+mod states;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use windlass::audit::{AuditEvent, AuditLevel, Record};
+use windlass::audit::Record;
 use windlass::clock::{Clock, ManualClock, Timestamp};
 use windlass::entropy::Entropy;
+use windlass::error::SubmitError;
 use windlass::job::{
-    Dependency, Failure, Fence, Job, JobId, JobType, NewJob, Payload, QueueName, RetryPolicy, State, Tenant,
+    Dependency, Failure, Fence, Job, JobId, JobType, NewJob, Payload, Priority, QueueName, State, Tenant,
     WorkerId,
 };
 use windlass::store::Store;
-use windlass::store::caller::{Caller, Role};
+use windlass::store::caller::Caller;
 use windlass::store::command::act::{Act, Acted, Suspend};
-use windlass::store::command::claim::{Checkpoint, ClaimRequest, Claimed};
-use windlass::store::command::finish::{Finish, Outcome, Park, Report};
+use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::settings::Settings;
-use windlass::store::command::step::{Hand, Note};
+use windlass::store::command::step::Hand;
 use windlass::store::command::submit::{Receipt, SubmitOptions};
 use windlass::store::command::worker::NewWorker;
-use windlass::store::config::QueueSettings;
+use windlass::store::config::{QueueSettings, TenantSettings, TypeSettings};
 use windlass::store::engine::RecordQuery;
 use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::query::side::Attempt;
+use windlass::store::query::list::ListRequest;
 use windlass::store::query::snapshot::Snapshot;
+use windlass::store::query::stats::ByState;
 
 /// A store to be tested.
 pub(crate) struct Fixture {
@@ -210,168 +212,97 @@ macro_rules! on_every_engine {
 }
 
 pub(crate) use on_every_engine;
+pub(crate) use states::{MOMENT, Placed, caller, just_under, secs};
 
-/// Everything that a refusal must leave as it was.
+/// Everything that is stored, to prove that a refusal changed nothing.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Picture {
-    job: Option<Snapshot>,
-    attempts: Option<Vec<Attempt>>,
-    checkpoints: Option<Vec<Checkpoint>>,
-    states: BTreeMap<State, u64>,
-    trail: Vec<Record>,
-}
-
-/// A job that was brought into some state, and who ran it last.
-pub(crate) struct Placed {
-    pub(crate) id: JobId,
-    pub(crate) worker: WorkerId,
-    pub(crate) claimed: Option<Claimed>,
+pub(crate) struct Everything {
+    pub(crate) jobs: Vec<Snapshot>,
+    pub(crate) counts: ByState,
+    pub(crate) records: Vec<Record>,
 }
 
 impl Fixture {
-    /// A worker that is not taken for dead however long it says nothing.
-    pub(crate) async fn steady_worker(&self) -> WorkerId {
-        self.steady_worker_for(&[]).await
+    /// Another, empty store on the same engine.
+    pub(crate) fn another(&self, options: StoreOptions) -> Fixture {
+        let on = if self.address == "memory:" { On::Memory } else { On::Sqlite };
+        Fixture::with(on, options, 2)
     }
 
-    pub(crate) async fn steady_worker_for(&self, queues: &[&str]) -> WorkerId {
-        let queues = queues.iter().map(|name| queue(name)).collect();
-        let new = NewWorker { queues, heartbeats: false, ..NewWorker::default() };
-        self.store.register(&self.me, new).await.expect("anybody may register").id
+    pub(crate) async fn everything(&self) -> Everything {
+        let mut request = ListRequest { limit: 500, ..ListRequest::default() };
+        let mut jobs = Vec::new();
+        loop {
+            let page = self.store.list(&self.me, request.clone()).await.unwrap();
+            jobs.extend(page.jobs);
+            if page.next.is_none() {
+                break;
+            }
+            request.cursor = page.next;
+        }
+        let counts = self.store.stats(&self.me).await.unwrap().states;
+        Everything { jobs, counts, records: self.records(RecordQuery::default()).await }
+    }
+
+    pub(crate) async fn records(&self, query: RecordQuery) -> Vec<Record> {
+        self.store.audit(&self.me, RecordQuery { limit: 1_000, ..query }).await.unwrap()
+    }
+
+    /// Submits what must be refused, and makes sure that nothing changed by it.
+    pub(crate) async fn refused(&self, jobs: Vec<NewJob>) -> SubmitError {
+        let before = self.everything().await;
+        let error =
+            self.store.submit(&self.me, jobs, SubmitOptions::default()).await.expect_err("must be refused");
+        assert_eq!(self.everything().await, before, "a refusal leaves no trace");
+        error
     }
 
     pub(crate) async fn fail(&self, worker: WorkerId, claimed: &Claimed, failure: Failure) -> Finish {
         self.finish(worker, claimed.job.id, claimed.job.fence, Outcome::Failed(failure)).await
     }
 
-    pub(crate) async fn park(&self, worker: WorkerId, claimed: &Claimed, park: Park) -> Finish {
-        self.finish(worker, claimed.job.id, claimed.job.fence, Outcome::Parked(park)).await
+    /// Claims as many as there are and gives their ids, in order.
+    pub(crate) async fn claim_ids(&self, worker: WorkerId, limit: usize) -> Vec<JobId> {
+        ids(&self.claim(worker, limit).await)
     }
 
-    pub(crate) async fn checkpoint(&self, claimed: &Claimed, step: &str, value: &str) {
-        let note = Note::Checkpoint { step: step.to_owned(), value: value.into() };
-        self.store.note(&self.me, hand(claimed), vec![note]).await.expect("the lease is held");
-    }
-
-    /// Names and values of a job's checkpoints.
-    pub(crate) async fn checkpoints(&self, id: JobId) -> Vec<(String, String)> {
-        let found = self.store.checkpoints(&self.me, id).await.unwrap().expect("the job is there");
-        found
-            .into_iter()
-            .map(|saved| (saved.step, String::from_utf8_lossy(&saved.value).into_owned()))
-            .collect()
-    }
-
-    pub(crate) async fn attempts(&self, id: JobId) -> Vec<Attempt> {
-        self.store.attempts(&self.me, id).await.unwrap().expect("the job is there")
-    }
-
-    /// All that is kept of what happened.
-    pub(crate) async fn trail(&self) -> Vec<Record> {
-        let mut trail: Vec<Record> = Vec::new();
-        loop {
-            let after = trail.last().map_or(0, |record| record.seq);
-            let query = RecordQuery { after, limit: usize::MAX, ..RecordQuery::default() };
-            let page = self.store.audit(&self.me, query).await.unwrap();
-            if page.is_empty() {
-                return trail;
-            }
-            trail.extend(page);
-        }
-    }
-
-    /// What is kept of what happened to one job.
-    pub(crate) async fn events_of(&self, id: JobId) -> Vec<AuditEvent> {
-        self.trail()
-            .await
-            .into_iter()
-            .filter(|record| record.job == Some(id))
-            .map(|record| record.event)
-            .collect()
-    }
-
-    pub(crate) async fn picture(&self, id: JobId) -> Picture {
-        Picture {
-            job: self.store.get(&self.me, id).await.unwrap(),
-            attempts: self.store.attempts(&self.me, id).await.unwrap(),
-            checkpoints: self.store.checkpoints(&self.me, id).await.unwrap(),
-            states: self.store.stats(&self.me).await.unwrap().states,
-            trail: self.trail().await,
-        }
-    }
-
-    /// Every transition of a queue is kept from now on.
-    pub(crate) async fn audit_all(&self, name: &str) {
-        let settings = QueueSettings { audit: Some(AuditLevel::All), ..QueueSettings::default() };
+    pub(crate) async fn set_queue(&self, name: &str, settings: QueueSettings) {
         self.store.configure(&self.me, Settings::Queue(queue(name), settings)).await.unwrap();
     }
 
-    /// A new job in this state, alone in a queue of its own.
-    pub(crate) async fn placed(&self, state: State) -> Placed {
-        self.placed_as(state, new_job("email.send")).await
+    pub(crate) async fn set_type(&self, name: &str, settings: TypeSettings) {
+        self.store.configure(&self.me, Settings::Type(job_type(name), settings)).await.unwrap();
     }
 
-    /// This job in this state, alone in a queue of its own.
-    pub(crate) async fn placed_as(&self, state: State, mut job: NewJob) -> Placed {
-        static QUEUES: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("own-{}", QUEUES.fetch_add(1, Ordering::Relaxed));
-        job.queue = queue(&name);
-        let worker = self.steady_worker_for(&[&name]).await;
-        match state {
-            State::Created => job.hold = true,
-            State::Pending => job.after.push(Dependency::Job(self.submit(new_job("other")).await.id)),
-            State::Delayed => job.delay = Some(Duration::from_secs(3600)),
-            State::DeadLetter => job.retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::standard() }),
-            _ => {}
-        }
-        let id = self.submit(job).await.id;
-        let claimed = match state {
-            State::Created | State::Pending | State::Delayed | State::Scheduled => None,
-            State::Suspended => {
-                self.suspend(id).await;
-                None
-            }
-            State::Cancelled => {
-                self.cancel(id).await;
-                None
-            }
-            _ => Some(self.claim_one(worker).await),
-        };
-        if let Some(claimed) = &claimed {
-            self.end_in(state, worker, claimed).await;
-        }
-        assert_eq!(self.state(id).await, state);
-        Placed { id, worker, claimed }
-    }
-
-    async fn end_in(&self, state: State, worker: WorkerId, claimed: &Claimed) {
-        let outcome = match state {
-            State::Running => return,
-            State::Waiting => Outcome::Parked(Park::Signal { name: "go".into(), step: None, timeout: None }),
-            State::Retrying => {
-                Outcome::Failed(Failure::temporary("later").with_retry_after(Duration::from_secs(3600)))
-            }
-            State::Completed => Outcome::Completed { result: None },
-            State::Failed => Outcome::Failed(Failure::permanent("gone", "never")),
-            State::DeadLetter => Outcome::Failed(Failure::temporary("again")),
-            _ => unreachable!("no attempt ends {state}"),
-        };
-        self.finish(worker, claimed.job.id, claimed.job.fence, outcome).await;
+    pub(crate) async fn set_tenant(&self, name: &str, settings: TenantSettings) {
+        self.store.configure(&self.me, Settings::Tenant(tenant(name), settings)).await.unwrap();
     }
 }
 
-pub(crate) fn caller(id: &str, role: Role, tenant_name: &str) -> Caller {
-    Caller::new(id, role, Some(tenant(tenant_name)))
+pub(crate) fn job_type(name: &str) -> JobType {
+    JobType::new(name).unwrap()
 }
 
-pub(crate) fn secs(count: u64) -> Duration {
-    Duration::from_secs(count)
+pub(crate) fn priority(value: i64) -> Priority {
+    Priority::new(value).unwrap()
 }
 
-/// The shortest time there is to a store.
-pub(crate) const MOMENT: Duration = Duration::from_millis(1);
+pub(crate) fn ids(claimed: &[Claimed]) -> Vec<JobId> {
+    claimed.iter().map(|claimed| claimed.job.id).collect()
+}
 
-/// A moment less than this.
-pub(crate) fn just_under(time: Duration) -> Duration {
-    time.saturating_sub(MOMENT)
+/// A job that waits for these to complete.
+pub(crate) fn after(dependencies: &[JobId]) -> NewJob {
+    NewJob { after: dependencies.iter().copied().map(Dependency::Job).collect(), ..new_job("step") }
+}
+
+/// A job that waits for one of these to end.
+pub(crate) fn after_any(dependencies: &[JobId]) -> NewJob {
+    NewJob { after_any: dependencies.iter().copied().map(Dependency::Job).collect(), ..new_job("step") }
+}
+
+/// A job with a name for others of its batch, which it waits for.
+pub(crate) fn named(name: &str, after: &[&str]) -> NewJob {
+    let after = after.iter().map(|name| Dependency::Named((*name).to_owned())).collect();
+    NewJob { name: Some(name.to_owned()), after, ..new_job("step") }
 }

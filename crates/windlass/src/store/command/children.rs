@@ -86,7 +86,9 @@ fn check(group: &NewGroup) -> Result<(), Invalid> {
     }
     if group.jobs.iter().any(|job| job.idempotency_key.is_some()) {
         // A duplicate would be another parent's child, and its end would never reach this one.
-        let problem = Problem::Contradiction("children cannot have idempotency keys: the group's name is theirs".into());
+        let problem = Problem::Contradiction(
+            "children cannot have idempotency keys: the group's name is theirs".into(),
+        );
         return Err(Invalid::new("jobs.idempotency_key", problem));
     }
     Ok(())

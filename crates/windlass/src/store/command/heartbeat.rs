@@ -127,7 +127,9 @@ fn beat_one(unit: &mut Unit<'_>, worker: WorkerId, seq: Seq, beat: &Beat) -> Res
     let now = unit.now;
     job.lease = job.lease.map(|lease| Lease {
         expires_at: now.plus(job.policy.timeouts.lease),
-        deadline_at: beat.timeout.map_or(lease.deadline_at, |timeout| lease.deadline_at.min(now.plus(timeout))),
+        deadline_at: beat
+            .timeout
+            .map_or(lease.deadline_at, |timeout| lease.deadline_at.min(now.plus(timeout))),
         ..lease
     });
     if let Some(progress) = &beat.progress {

@@ -7,7 +7,9 @@ use serde_json::json;
 use super::record::Cause;
 use crate::audit::AuditEvent;
 use crate::error::{ActError, StoreError};
-use crate::job::{Event, JobType, QueueName, Seq, State, SuspendMode, Suspension, Tenant, WorkerId, check_text};
+use crate::job::{
+    Event, JobType, QueueName, Seq, State, SuspendMode, Suspension, Tenant, WorkerId, check_text,
+};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::{Hold, PauseMode, Scope, encode};
@@ -51,7 +53,9 @@ pub(crate) fn pause(
     check_text("reason", pause.reason.as_deref(), limits::REASON_CHARS_MAX)?;
     let scope = scope_for(unit, caller, target)?;
     let now = unit.now;
-    if unit.config()?.holds.get(&scope).is_some_and(|hold| hold.is_active(now)) {
+    // One whose time is over has lifted itself, whether or not maintenance has come by.
+    unit.lift_expired_holds()?;
+    if unit.config()?.holds.contains_key(&scope) {
         return Ok(false);
     }
     let hold = Hold {
@@ -82,12 +86,14 @@ pub(crate) fn resume(
 ) -> Result<bool, ActError> {
     check_text("reason", reason, limits::REASON_CHARS_MAX)?;
     let scope = scope_for(unit, caller, target)?;
-    let now = unit.now;
-    let Some(hold) = unit.config()?.holds.get(&scope).cloned() else { return Ok(false) };
+    unit.lift_expired_holds()?;
+    if !unit.config()?.holds.contains_key(&scope) {
+        return Ok(false);
+    }
     unit.drop_hold(&scope)?;
     record(unit, caller, &scope, false, reason);
     unit.wake();
-    Ok(hold.is_active(now))
+    Ok(true)
 }
 
 /// What the caller's words mean: anybody but an admin speaks for the own tenant only (M90).
@@ -104,7 +110,9 @@ fn scope_for(unit: &mut Unit<'_>, caller: &Caller, target: &Target) -> Result<Sc
         Target::Worker(worker) => {
             caller.must(Permission::Pause)?;
             let config = unit.config()?;
-            let serves = |tenant| config.workers.get(worker).is_some_and(|found| found.tenant.as_ref() == Some(tenant));
+            let serves = |tenant| {
+                config.workers.get(worker).is_some_and(|found| found.tenant.as_ref() == Some(tenant))
+            };
             // A worker of another tenant, or of all of them, is not this tenant's to stop.
             if caller.tenant.as_ref().is_some_and(|tenant| !serves(tenant)) {
                 caller.must(Permission::Administer)?;
@@ -157,23 +165,21 @@ fn interrupt(unit: &mut Unit<'_>, caller: &Caller, hold: &Hold) -> Result<(), St
         Scope::Queue { queue, tenant } => (queue.clone(), tenant.clone()),
         Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } => return Ok(()),
     };
-    let filter =
-        Filter { queue: Some(queue), tenant, states: vec![State::Running], ..Filter::default() };
+    let filter = Filter { queue: Some(queue), tenant, states: vec![State::Running], ..Filter::default() };
     let mut after = None;
     loop {
-        let scan = Scan {
-            filter: filter.clone(),
-            order: Order::Oldest,
-            after,
-            limit: limits::BULK_JOBS_PER_COMMIT,
-        };
+        let scan =
+            Scan { filter: filter.clone(), order: Order::Oldest, after, limit: limits::BULK_JOBS_PER_COMMIT };
         let running = unit.db()?.scan(&scan)?;
         let Some(last) = running.last() else { return Ok(()) };
         after = Some(Place::of(last));
         let running: Vec<Seq> = running.into_iter().map(|job| unit.remember(job)).collect();
         for seq in running {
-            let suspension =
-                Suspension { by: caller.id.clone(), reason: hold.reason.clone(), expires_at: hold.expires_at };
+            let suspension = Suspension {
+                by: caller.id.clone(),
+                reason: hold.reason.clone(),
+                expires_at: hold.expires_at,
+            };
             let event = Event::Suspend { mode: SuspendMode::Aggressive, suspension };
             let _refused = unit.apply(seq, &event, &Cause::caller(caller, hold.reason.as_deref()))?;
         }

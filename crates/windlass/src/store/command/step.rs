@@ -105,7 +105,8 @@ fn check_room(unit: &mut Unit<'_>, job: &Job, notes: &[Note]) -> Result<(), Work
             Note::Progress(_) | Note::Logs(_) => None,
         })
         .collect();
-    let (kept, limit) = (usize::try_from(job.details.checkpoints).unwrap_or(usize::MAX), limits::CHECKPOINTS_MAX);
+    let (kept, limit) =
+        (usize::try_from(job.details.checkpoints).unwrap_or(usize::MAX), limits::CHECKPOINTS_MAX);
     if kept.saturating_add(named.len()) <= limit {
         return Ok(());
     }
@@ -145,12 +146,18 @@ impl Unit<'_> {
     }
 
     fn has_checkpoint(&mut self, job: &Job, step: &str) -> Result<bool, StoreError> {
-        let query = FacetQuery { seq: job.seq, kind: FacetKind::Checkpoint, name: Some(step), above: None, limit: 1 };
+        let query =
+            FacetQuery { seq: job.seq, kind: FacetKind::Checkpoint, name: Some(step), above: None, limit: 1 };
         Ok(job.has.checkpoints && !self.db()?.facets(query)?.is_empty())
     }
 
     /// Keeps a checkpoint; the caller puts the job.
-    pub(crate) fn save_checkpoint(&mut self, job: &mut Job, step: &str, value: &[u8]) -> Result<(), WorkError> {
+    pub(crate) fn save_checkpoint(
+        &mut self,
+        job: &mut Job,
+        step: &str,
+        value: &[u8],
+    ) -> Result<(), WorkError> {
         if !self.has_checkpoint(job, step)? {
             let limit = limits::CHECKPOINTS_MAX;
             let details = job.details_mut();

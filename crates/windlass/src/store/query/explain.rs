@@ -62,8 +62,12 @@ pub(crate) fn reasons(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Ve
 /// Nobody who could take it is alive and at work (M104).
 fn without_workers(view: &View<'_>, config: &Config, job: &Job) -> Option<Reason> {
     let (lane, now) = (&job.lane, view.now);
-    let live = config.workers.values().filter(|worker| worker.takes(lane) && !worker.is_lost && !worker.is_silent(now));
-    let (paused, at_work): (Vec<_>, Vec<_>) = live.partition(|worker| config.hold_on_worker(worker.id, now).is_some());
+    let live = config
+        .workers
+        .values()
+        .filter(|worker| worker.takes(lane) && !worker.is_lost && !worker.is_silent(now));
+    let (paused, at_work): (Vec<_>, Vec<_>) =
+        live.partition(|worker| config.hold_on_worker(worker.id, now).is_some());
     if !at_work.is_empty() {
         return None;
     }
@@ -116,9 +120,7 @@ fn waiting_for(wait: &Wait) -> Reason {
             let message = format!("waits for signal {name}");
             reason("waiting", message, json!({"signal": name, "until": until.map(|at| at.to_string())}))
         }
-        Wait::Children { group } => {
-            reason("waiting", "waits for its children", json!({"group": group}))
-        }
+        Wait::Children { group } => reason("waiting", "waits for its children", json!({"group": group})),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use rusqlite::params;
 
-use super::row::{Head, Order, SpecColumns, SpecParts, pack};
+use super::row::{Head, IndexKeys, SpecColumns, SpecParts, pack};
 use super::tables::{Tables, damaged, prepare, store_error};
 use crate::job::{Job, Labels, Seq, Spec};
 use crate::store::engine::EngineResult;
@@ -17,15 +17,15 @@ impl Tables {
         for job in jobs {
             let lane = interned.lane_id(connection, &job.lane)?;
             let policy = interned.policy_id(connection, &job.policy)?;
-            let order = Order::of(job, lane);
+            let keys = IndexKeys::of(job, lane);
             pack(job, &Head { seq: job.seq, id: job.id, lane, policy }, &mut record);
             let changed = statement
                 .execute(params![
                     job.seq.0,
-                    order.state,
-                    order.order_key,
-                    order.rank,
-                    order.at,
+                    keys.state,
+                    keys.order_key,
+                    keys.rank,
+                    keys.at,
                     job.expires_at.as_millis(),
                     record,
                 ])

@@ -74,7 +74,9 @@ fn read_record(row: &Row<'_>) -> EngineResult<Record> {
     let job: Option<[u8; 16]> = row.get(7).map_err(store_error)?;
     Ok(Record {
         seq: seq.unsigned_abs(),
-        event: *AuditEvent::ALL.get(usize::from(event)).ok_or_else(|| damaged("audit", seq, "names no event"))?,
+        event: *AuditEvent::ALL
+            .get(usize::from(event))
+            .ok_or_else(|| damaged("audit", seq, "names no event"))?,
         alias: row.get(2).map_err(store_error)?,
         at: Timestamp::from_millis(row.get(3).map_err(store_error)?),
         actor_type: row.get(4).map_err(store_error)?,

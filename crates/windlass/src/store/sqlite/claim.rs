@@ -35,9 +35,9 @@ impl Tables {
     pub(super) fn ready_in(&mut self, cursor: &LaneCursor, max: usize) -> EngineResult<Vec<Job>> {
         let (connection, interned) = (&self.connection, &mut self.interned);
         let Some(lane) = interned.find_lane(connection, &cursor.lane)? else { return Ok(Vec::new()) };
-        let (rank, at, seq) = cursor.after.map_or((-1, 0, 0), |place| {
-            (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0)
-        });
+        let (rank, at, seq) = cursor
+            .after
+            .map_or((-1, 0, 0), |place| (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0));
         let mut statement = prepare(connection, READY)?;
         let rows = statement.query([lane, rank, at, seq, limit(max)]).map_err(store_error)?;
         read_jobs(rows, interned, connection)

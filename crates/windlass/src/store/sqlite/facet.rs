@@ -20,7 +20,8 @@ impl Tables {
     pub(super) fn read_facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>> {
         let (seq, kind) = (query.seq.0, kind_code(query.kind));
         let (above, max) = (query.above.map_or(-1, number), limit(query.limit));
-        let mut statement = prepare(&self.connection, if query.name.is_some() { ONE_NAME } else { ALL_NAMES })?;
+        let mut statement =
+            prepare(&self.connection, if query.name.is_some() { ONE_NAME } else { ALL_NAMES })?;
         let mut rows = match query.name {
             Some(name) => statement.query(params![seq, kind, above, max, name]),
             None => statement.query(params![seq, kind, above, max]),

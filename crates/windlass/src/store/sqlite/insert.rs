@@ -3,7 +3,7 @@
 
 use rusqlite::params;
 
-use super::row::{Head, Order, SpecColumns, SpecParts, pack};
+use super::row::{Head, IndexKeys, SpecColumns, SpecParts, pack};
 use super::tables::{Tables, prepare, store_error};
 use crate::job::{Need, Seq, Spec};
 use crate::store::engine::{Edge, EngineResult, Key, KeyKind, NewRow};
@@ -44,7 +44,7 @@ impl Tables {
         for NewRow { job, .. } in rows {
             let lane = interned.lane_id(connection, &job.lane)?;
             let policy = interned.policy_id(connection, &job.policy)?;
-            let order = Order::of(job, lane);
+            let keys = IndexKeys::of(job, lane);
             pack(job, &Head { seq: job.seq, id: job.id, lane, policy }, &mut record);
             statement
                 .execute(params![
@@ -52,10 +52,10 @@ impl Tables {
                     job.id.as_bytes(),
                     lane,
                     policy,
-                    order.state,
-                    order.order_key,
-                    order.rank,
-                    order.at,
+                    keys.state,
+                    keys.order_key,
+                    keys.rank,
+                    keys.at,
                     job.expires_at.as_millis(),
                     job.created_at.as_millis(),
                     job.concurrency.map(|key| key.0),
@@ -71,7 +71,8 @@ impl Tables {
         if spec.labels.tags.is_empty() {
             return Ok(());
         }
-        let mut statement = prepare(&self.connection, "INSERT INTO tags (name, value, seq) VALUES (?1, ?2, ?3)")?;
+        let mut statement =
+            prepare(&self.connection, "INSERT INTO tags (name, value, seq) VALUES (?1, ?2, ?3)")?;
         for (name, value) in &spec.labels.tags {
             statement.execute(params![name, value, seq.0]).map_err(store_error)?;
         }

@@ -52,7 +52,8 @@ impl Tables {
         for (kind, text) in keys {
             let Some(text) = text else { continue };
             let lane = self.interned.lane(&self.connection, traces.lane)?;
-            let sql = "DELETE FROM keys WHERE kind = ?1 AND tenant = ?2 AND type = ?3 AND key = ?4 AND seq = ?5";
+            let sql =
+                "DELETE FROM keys WHERE kind = ?1 AND tenant = ?2 AND type = ?3 AND key = ?4 AND seq = ?5";
             prepare(&self.connection, sql)?
                 .execute(params![kind_code(kind), lane.tenant.as_str(), lane.job_type.as_str(), text, seq.0])
                 .map_err(store_error)?;

@@ -3,6 +3,7 @@
 
 mod record;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
@@ -11,6 +12,7 @@ use rusqlite::{Connection, Row, Rows, Statement};
 pub(super) use self::record::{Head, pack};
 use self::record::{Shared, is_whole, unpack};
 use super::tables::{Interned, damaged, store_error};
+use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{Job, JobId, Labels, Payload, Seq, Spec, State, acts_at};
 use crate::store::config::{encode, parse};
@@ -23,28 +25,28 @@ pub(super) const NEVER: i64 = i64::MAX;
 
 /// The columns that a job's place in every order follows from; see the migration for their meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Order {
+pub(super) struct IndexKeys {
     pub(super) state: i64,
     pub(super) order_key: i64,
     pub(super) rank: i64,
     pub(super) at: i64,
 }
 
-impl Order {
+impl IndexKeys {
     /// Where a job in this lane stands.
-    pub(super) fn of(job: &Job, lane: i64) -> Order {
+    pub(super) fn of(job: &Job, lane: i64) -> IndexKeys {
         let state = code(job.state);
         if job.state == State::Scheduled {
             let place = Place::of(job);
             let (rank, at) = (i64::from(place.rank), place.eligible_at.as_millis());
             if job.is_blocked {
                 let order_key = job.concurrency.map_or(0, |key| key.0);
-                return Order { state: SET_ASIDE, order_key, rank, at };
+                return IndexKeys { state: SET_ASIDE, order_key, rank, at };
             }
-            return Order { state, order_key: lane, rank, at };
+            return IndexKeys { state, order_key: lane, rank, at };
         }
-        let at = if job.state.is_final() { 0 } else { acts_at(job).map_or(NEVER, |at| at.as_millis()) };
-        Order { state, order_key: 0, rank: 0, at }
+        let at = if job.state.is_final() { 0 } else { acts_at(job).map_or(NEVER, Timestamp::as_millis) };
+        IndexKeys { state, order_key: 0, rank: 0, at }
     }
 }
 
@@ -198,7 +200,7 @@ pub(super) fn read_spec(row: &Row<'_>, seq: Seq) -> EngineResult<Spec> {
         unique_key: owned(3),
         concurrency_key: owned(4),
         labels: Labels {
-            tags: columns.texts[5].map_or_else(|| Ok(Default::default()), |text| parse(text.as_bytes()))?,
+            tags: columns.texts[5].map_or_else(|| Ok(BTreeMap::new()), |text| parse(text.as_bytes()))?,
             correlation_id: owned(6),
             callback_url: owned(7),
         },

@@ -37,9 +37,11 @@ pub(super) fn records(view: &mut View<'_>) -> Result<Vec<Verdict>, StoreError> {
             let is_legal = from == to || is_in_table(from, to);
             legal.look((!is_legal).then(|| format!("record {}: {from} to {to} of job {job}", record.seq)));
             let before = ended.get(&job).copied();
-            ends.look(before.filter(|_| from != to || !to.is_final()).map(|event| {
-                format!("record {}: {} of job {job} after {event}", record.seq, record.event)
-            }));
+            ends.look(
+                before.filter(|_| from != to || !to.is_final()).map(|event| {
+                    format!("record {}: {} of job {job} after {event}", record.seq, record.event)
+                }),
+            );
             if to.is_final() && from != to {
                 ended.insert(job, record.event);
             }
@@ -55,15 +57,7 @@ fn step_of(record: &Record) -> Option<(State, State)> {
     }
     let context: Value = serde_json::from_str(&record.context).ok()?;
     let state = |name: &str| context.get(name)?.as_str()?.parse().ok();
-    let from = state("previous_state")?;
-    let to = match record.event {
-        // These two say only where the job was (M92).
-        AuditEvent::Suspended => State::Suspended,
-        AuditEvent::Resumed if from == State::Suspended => State::Scheduled,
-        AuditEvent::Resumed => from,
-        _ => state("state")?,
-    };
-    Some((from, to))
+    Some((state("previous_state")?, state("state")?))
 }
 
 fn is_in_table(from: State, to: State) -> bool {

@@ -7,6 +7,7 @@ use windlass::error::WorkError;
 use windlass::job::{AttemptOutcome, Category, Failure, JobId, JobType, State};
 use windlass::limits;
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
+use windlass::store::query::side::JobResult;
 
 use crate::fixture::{Fixture, new_job, on_every_engine, secs, tenant};
 
@@ -35,11 +36,11 @@ async fn a_result_is_kept_byte_for_byte_and_a_job_without_one_says_so(t: &Fixtur
         Finish::Applied(State::Completed)
     );
     let kept = t.store.result(&t.me, claimed.job.id).await.unwrap().unwrap();
-    assert_eq!(kept.as_deref(), Some(result.as_slice()));
+    assert_eq!(kept.0.as_deref(), Some(result.as_slice()));
 
     let (worker, claimed) = t.running(new_job("report")).await;
     t.complete(worker, &claimed).await;
-    assert_eq!(t.store.result(&t.me, claimed.job.id).await.unwrap(), Some(None));
+    assert_eq!(t.store.result(&t.me, claimed.job.id).await.unwrap(), Some(JobResult(None)));
     let nobody = JobId::from_bytes([7; 16]);
     assert_eq!(t.store.result(&t.me, nobody).await.unwrap(), None);
 }
@@ -55,7 +56,7 @@ async fn a_result_at_the_limit_is_kept_and_one_byte_more_is_rejected_while_the_l
     assert_eq!(t.picture(id).await, before);
     let answer = t.finish(worker, id, fence, of_size(limits::PAYLOAD_BYTES_DEFAULT)).await;
     assert_eq!(answer, Finish::Applied(State::Completed));
-    let kept = t.store.result(&t.me, id).await.unwrap().unwrap().unwrap();
+    let kept = t.store.result(&t.me, id).await.unwrap().unwrap().0.unwrap();
     assert_eq!(kept.len(), limits::PAYLOAD_BYTES_DEFAULT);
 }
 

@@ -9,7 +9,7 @@ use rusqlite::types::Value;
 
 use super::super::row::{SET_ASIDE, code, read_job};
 use super::super::tables::{Tables, prepare, store_error};
-use crate::job::{Job, Labels, Lane, Payload, Spec, State};
+use crate::job::{Job, JobType, Labels, Lane, Payload, QueueName, Spec, State, Tenant};
 use crate::store::engine::{EngineResult, Place};
 use crate::store::filter::{Filter, Order, Scan};
 
@@ -296,8 +296,8 @@ fn assemble(scan: &Scan, source: Source) -> Query {
         (Order::Newest | Order::Oldest | Order::Claim, _) => {}
     }
     match scan.order {
-        Order::Newest => query.sql.push_str(&format!(" ORDER BY {} DESC", source.seq)),
-        Order::Oldest => query.sql.push_str(&format!(" ORDER BY {}", source.seq)),
+        Order::Newest => query.sql.extend([" ORDER BY ", source.seq, " DESC"]),
+        Order::Oldest => query.sql.extend([" ORDER BY ", source.seq]),
         Order::Claim if is_claim_order => query.sql.push_str(" ORDER BY h.rank, h.at, h.seq"),
         Order::Claim => {}
     }
@@ -307,9 +307,9 @@ fn assemble(scan: &Scan, source: Source) -> Query {
 /// What the columns of `hot` can tell, to spare unpacking what does not fit.
 fn narrow(query: &mut Query, filter: &Filter) {
     let names = [
-        ("tenant = ?", filter.tenant.as_ref().map(|name| name.as_str())),
-        ("queue = ?", filter.queue.as_ref().map(|name| name.as_str())),
-        ("type = ?", filter.job_type.as_ref().map(|name| name.as_str())),
+        ("tenant = ?", filter.tenant.as_ref().map(Tenant::as_str)),
+        ("queue = ?", filter.queue.as_ref().map(QueueName::as_str)),
+        ("type = ?", filter.job_type.as_ref().map(JobType::as_str)),
     ];
     let names: Vec<(&str, &str)> = names.into_iter().filter_map(|(sql, name)| Some((sql, name?))).collect();
     if !names.is_empty() {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::job::{
-    ConcurrencyKey, Details, Fence, Has, Job, JobId, Lane, Lease, Parent, Policy, Priority, Seq, State, WorkerId,
+    ConcurrencyKey, Details, Fence, Has, Job, JobId, Lane, Lease, Parent, Policy, Priority, Seq, State,
+    WorkerId,
 };
 
 /// The layout of what follows; a later one is told apart by its first byte.

@@ -58,7 +58,11 @@ impl Interned {
     }
 
     /// The number of a lane; none if no job was ever in it.
-    pub(crate) fn find_lane(&mut self, connection: &Connection, lane: &Arc<Lane>) -> EngineResult<Option<i64>> {
+    pub(crate) fn find_lane(
+        &mut self,
+        connection: &Connection,
+        lane: &Arc<Lane>,
+    ) -> EngineResult<Option<i64>> {
         if let Some((known, id)) = &self.recent_lane
             && (Arc::ptr_eq(known, lane) || known == lane)
         {
@@ -134,7 +138,12 @@ impl Interned {
         Ok(id)
     }
 
-    fn add_policy(&mut self, connection: &Connection, policy: &Arc<Policy>, body: Vec<u8>) -> EngineResult<i64> {
+    fn add_policy(
+        &mut self,
+        connection: &Connection,
+        policy: &Arc<Policy>,
+        body: Vec<u8>,
+    ) -> EngineResult<i64> {
         let text = String::from_utf8_lossy(&body).into_owned();
         let found: Option<i64> = connection
             .prepare_cached("SELECT id FROM policies WHERE body = ?1")
