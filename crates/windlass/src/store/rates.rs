@@ -135,6 +135,8 @@ pub fn minute_of(now: Timestamp) -> i64 {
 pub struct Rates {
     minute: i64,
     lanes: BTreeMap<Arc<Lane>, (Minute, bool)>,
+    /// Of minutes that are over, and not written yet.
+    overdue: Vec<(Arc<Lane>, i64, Minute)>,
     written_at: Option<Timestamp>,
 }
 
@@ -145,6 +147,7 @@ impl Rates {
     /// Counts one change of a job.
     pub fn count(&mut self, before: Option<&Job>, after: &Job, now: Timestamp) {
         if minute_of(now) != self.minute {
+            self.overdue = self.take_unwritten();
             self.minute = minute_of(now);
             self.lanes.clear();
         }
@@ -162,15 +165,17 @@ impl Rates {
             return Vec::new();
         }
         self.written_at = Some(now);
-        let minute = self.minute;
-        self.lanes
-            .iter_mut()
-            .filter(|(_, (_, is_dirty))| *is_dirty)
-            .map(|(lane, (counts, is_dirty))| {
-                *is_dirty = false;
-                (lane.clone(), minute, counts.clone())
-            })
-            .collect()
+        self.take_unwritten()
+    }
+
+    fn take_unwritten(&mut self) -> Vec<(Arc<Lane>, i64, Minute)> {
+        let (minute, mut unwritten) = (self.minute, std::mem::take(&mut self.overdue));
+        let dirty = self.lanes.iter_mut().filter(|(_, (_, is_dirty))| *is_dirty);
+        unwritten.extend(dirty.map(|(lane, (counts, is_dirty))| {
+            *is_dirty = false;
+            (lane.clone(), minute, counts.clone())
+        }));
+        unwritten
     }
 }
 

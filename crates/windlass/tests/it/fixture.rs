@@ -212,7 +212,7 @@ macro_rules! on_every_engine {
 }
 
 pub(crate) use on_every_engine;
-pub(crate) use states::{caller, secs};
+pub(crate) use states::{MOMENT, Placed, caller, just_under, secs};
 
 /// Everything that is stored, to prove that a refusal changed nothing.
 #[derive(Debug, PartialEq)]

@@ -14,6 +14,8 @@ use windlass::store::caller::Role;
 use windlass::store::command::act::{Act, Patch, Suspend};
 use windlass::store::command::finish::Finish;
 use windlass::store::command::heartbeat::{Beat, Directive};
+use windlass::store::command::redrive::Redrive;
+use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
 
@@ -236,7 +238,7 @@ async fn an_unknown_job_is_not_found_by_any_action(t: &Fixture) {
     for act in acts {
         assert_eq!(t.store.act(&t.me, nobody, act).await, Err(ActError::NotFound(nobody)));
     }
-    assert_eq!(t.store.redrive(&t.me, nobody, Default::default()).await, Err(ActError::NotFound(nobody)));
+    assert_eq!(t.store.redrive(&t.me, nobody, Redrive::default()).await, Err(ActError::NotFound(nobody)));
     assert!(t.trail().await.is_empty());
 }
 
@@ -244,7 +246,7 @@ async fn an_unknown_job_is_not_found_by_any_action(t: &Fixture) {
 async fn a_submitter_manages_its_own_jobs_only(t: &Fixture) {
     let ann = caller("ann", Role::Submitter, "blue");
     let bob = caller("bob", Role::Submitter, "blue");
-    let submitted = t.store.submit(&ann, vec![new_job("report")], Default::default()).await.unwrap();
+    let submitted = t.store.submit(&ann, vec![new_job("report")], SubmitOptions::default()).await.unwrap();
     let id = submitted[0].job.id;
     assert_eq!(submitted[0].job.lane.tenant, tenant("blue"));
     let before = t.picture(id).await;
@@ -257,7 +259,7 @@ async fn a_submitter_manages_its_own_jobs_only(t: &Fixture) {
     assert!(t.store.act(&ann, id, Act::Priority(Priority::HIGH)).await.unwrap().is_changed);
     t.store.act(&ann, id, cancel()).await.unwrap();
     assert!(matches!(t.store.delete(&bob, id).await, Err(ActError::Denied(_))));
-    assert!(matches!(t.store.redrive(&bob, id, Default::default()).await, Err(ActError::Denied(_))));
-    t.store.redrive(&ann, id, Default::default()).await.unwrap();
+    assert!(matches!(t.store.redrive(&bob, id, Redrive::default()).await, Err(ActError::Denied(_))));
+    t.store.redrive(&ann, id, Redrive::default()).await.unwrap();
     t.store.delete(&ann, id).await.unwrap();
 }

@@ -28,8 +28,8 @@ on_every_engine!(
 );
 
 fn saved(claimed: &Claimed) -> Vec<(&str, &str)> {
-    let text = |value: &'_ [u8]| std::str::from_utf8(value).unwrap().to_owned().leak() as &str;
-    claimed.checkpoints.iter().map(|found| (found.step.as_str(), text(&found.value))).collect()
+    let text = |found| std::str::from_utf8(found).unwrap();
+    claimed.checkpoints.iter().map(|found| (found.step.as_str(), text(&*found.value))).collect()
 }
 
 fn checkpoint(step: &str, value: impl Into<Vec<u8>>) -> Note {

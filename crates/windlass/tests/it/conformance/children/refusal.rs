@@ -6,6 +6,7 @@ use windlass::limits;
 use windlass::store::caller::Role;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::step::Hand;
+use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 
 use super::{child, family, group};
@@ -111,7 +112,7 @@ async fn a_worker_may_spawn_though_it_may_not_submit(t: &Fixture) {
     let registered = t.store.register(&worker, NewWorker::default()).await.unwrap().id;
     let parent = t.submit(NewJob { tenant: Some(tenant("blue")), ..new_job("parent") }).await;
     let claimed = t.claim_one(registered).await;
-    let refused = t.store.submit(&worker, vec![new_job("child")], Default::default()).await;
+    let refused = t.store.submit(&worker, vec![new_job("child")], SubmitOptions::default()).await;
     assert!(refused.is_err());
     let spawned =
         t.store.spawn(&worker, hand(&claimed), group("all", GroupStrategy::CollectAll, 1)).await.unwrap();

@@ -6,9 +6,10 @@ use windlass::audit::AuditEvent;
 use windlass::job::{AttemptOutcome, Category, Failure, JobType, NewJob, RetryPolicy, State, Strategy};
 use windlass::store::command::finish::Finish;
 use windlass::store::command::settings::Settings;
+use windlass::store::command::submit::SubmitOptions;
 use windlass::store::config::{QueueSettings, TypeSettings};
 
-use crate::fixture::{Fixture, new_job, on_every_engine, queue, secs};
+use crate::fixture::{Fixture, MOMENT, just_under, new_job, on_every_engine, queue, secs};
 
 on_every_engine!(
     each_category_is_retried_or_not_as_its_policy_says,
@@ -66,7 +67,7 @@ fn cancelling() -> windlass::store::command::act::Act {
 async fn a_policy_that_retries_what_is_never_retried_is_refused(t: &Fixture) {
     for category in [Category::Permanent, Category::Cancelled] {
         let job = with_policy(RetryPolicy { retry_on: vec![category], ..RetryPolicy::standard() });
-        let refused = t.store.submit(&t.me, vec![job], Default::default()).await.unwrap_err();
+        let refused = t.store.submit(&t.me, vec![job], SubmitOptions::default()).await.unwrap_err();
         assert!(refused.to_string().contains("retry_on"), "{refused}");
     }
     assert!(t.store.stats(&t.me).await.unwrap().states.is_empty());
@@ -85,9 +86,9 @@ async fn delays_of(t: &Fixture, retry: RetryPolicy) -> Vec<Duration> {
             return delays;
         }
         let delay = job.retry_at.unwrap().since(t.now());
-        t.advance(delay - Duration::from_millis(1));
+        t.advance(just_under(delay));
         assert!(t.claim(worker, 1).await.is_empty(), "not before its time");
-        t.advance(Duration::from_millis(1));
+        t.advance(MOMENT);
         delays.push(delay);
         // Long delays make the worker silent; whoever claims next is a new one in all but name.
         claimed = t.claim_one(worker).await;

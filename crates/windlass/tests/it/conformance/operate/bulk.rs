@@ -10,6 +10,7 @@ use windlass::store::caller::Role;
 use windlass::store::command::act::{Act, Patch, Suspend};
 use windlass::store::command::bulk::{Bulk, BulkAct};
 use windlass::store::command::redrive::Redrive;
+use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::Filter;
 
 use crate::fixture::{Fixture, caller, new_job, on_every_engine, queue};
@@ -105,7 +106,7 @@ async fn a_bulk_action_never_leaves_the_callers_tenant_or_own_jobs(t: &Fixture) 
     let bob = caller("bob", Role::Submitter, "blue");
     let eve = caller("eve", Role::Operator, "red");
     for who in [&ann, &bob, &eve] {
-        t.store.submit(who, vec![new_job("report")], Default::default()).await.unwrap();
+        t.store.submit(who, vec![new_job("report")], SubmitOptions::default()).await.unwrap();
     }
     let high = BulkAct::Act(Act::Priority(Priority::HIGH));
     for (who, expected) in [(&ann, 1), (&eve, 1)] {

@@ -1,7 +1,5 @@
 //! Holding a job and letting go of it.
 
-use std::time::Duration;
-
 use windlass::audit::AuditEvent;
 use windlass::error::{ActError, WorkError};
 use windlass::job::{Action, AttemptOutcome, Dependency, Failure, NewJob, RetryPolicy, State, SuspendMode};
@@ -11,7 +9,7 @@ use windlass::store::command::heartbeat::{Beat, Directive};
 use windlass::store::command::step::Note;
 
 use super::{is_refused, is_unchanged};
-use crate::fixture::{Fixture, hand, new_job, on_every_engine, secs};
+use crate::fixture::{Fixture, MOMENT, hand, just_under, new_job, on_every_engine, secs};
 
 on_every_engine!(
     an_idle_job_is_suspended_from_every_state_in_every_mode,
@@ -223,9 +221,9 @@ async fn a_suspension_lifts_itself(t: &Fixture) {
     let placed = t.placed(State::Scheduled).await;
     let expires = Some(secs(60));
     t.act(placed.id, Act::Suspend(Suspend { expires, ..Suspend::default() })).await;
-    t.advance(secs(60) - Duration::from_millis(1));
+    t.advance(just_under(secs(60)));
     assert!(t.claim(placed.worker, 1).await.is_empty());
-    t.advance(Duration::from_millis(1));
+    t.advance(MOMENT);
     // The claim itself sees that it is over; nobody had to tick.
     assert_eq!(t.claim_one(placed.worker).await.job.id, placed.id);
     assert_eq!(t.events_of(placed.id).await, [AuditEvent::Suspended, AuditEvent::Resumed]);

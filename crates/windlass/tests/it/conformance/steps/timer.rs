@@ -4,7 +4,7 @@ use windlass::clock::Timestamp;
 use windlass::job::{AttemptOutcome, State, Wait};
 use windlass::store::command::finish::{Finish, Park};
 
-use crate::fixture::{Fixture, new_job, on_every_engine, secs};
+use crate::fixture::{Fixture, MOMENT, just_under, new_job, on_every_engine, secs};
 
 on_every_engine!(
     a_parked_job_frees_its_slot_and_wakes_at_its_time,
@@ -26,9 +26,9 @@ async fn a_parked_job_frees_its_slot_and_wakes_at_its_time(t: &Fixture) {
         assert_eq!((parked.lease, parked.failures), (None, 0));
         assert_eq!(parked.details.wait, Some(Wait::Timer { until }));
         assert_eq!(t.attempts(job.id).await[0].record.as_ref().unwrap().outcome, AttemptOutcome::Parked);
-        t.advance(secs(3600) - std::time::Duration::from_millis(1));
+        t.advance(just_under(secs(3600)));
         assert!(t.claim(worker, 1).await.is_empty());
-        t.advance(std::time::Duration::from_millis(1));
+        t.advance(MOMENT);
         t.tick().await;
         assert_eq!(t.state(job.id).await, State::Scheduled);
         let again = t.claim_one(worker).await;
