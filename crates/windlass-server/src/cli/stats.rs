@@ -29,11 +29,15 @@ pub(super) async fn stats(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         .filter(|state| stats.states.get(state).is_some_and(|count| *count > 0))
         .collect();
     print!("{:<24}", "queue");
-    shown.iter().for_each(|state| print!(" {:>11}", state.as_str()));
+    for state in &shown {
+        print!(" {:>11}", state.as_str());
+    }
     println!();
     for (queue, counts) in &stats.queues {
         print!("{:<24}", queue.as_str());
-        shown.iter().for_each(|state| print!(" {:>11}", counts.get(state).copied().unwrap_or(0)));
+        for state in &shown {
+            print!(" {:>11}", counts.get(state).copied().unwrap_or(0));
+        }
         println!();
     }
     Ok(ExitCode::SUCCESS)

@@ -78,11 +78,6 @@ impl Fixture {
         self.clock.advance(by);
     }
 
-    /// A job of a type, with a small payload.
-    pub(crate) fn job(&self, job_type: &str) -> NewJob {
-        new_job(job_type)
-    }
-
     pub(crate) async fn submit(&self, job: NewJob) -> Job {
         self.submit_all(vec![job]).await.remove(0).job
     }
