@@ -10,7 +10,7 @@ use windlass::store::command::step::Note;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::config::QueueSettings;
 
-use crate::fixture::{Fixture, hand, on_every_engine, queue, tenant};
+use crate::fixture::{Fixture, hand, new_job, on_every_engine, queue, tenant};
 
 on_every_engine!(
     a_stale_note_of_a_worker_that_fell_silent_is_refused_by_name,
@@ -29,7 +29,7 @@ fn named(name: &str, after: &[&str]) -> NewJob {
 
 /// M31: that the worker was silent stands; that its note came too late is its own answer.
 async fn a_stale_note_of_a_worker_that_fell_silent_is_refused_by_name(t: &Fixture) {
-    let (_, claimed) = t.running(t.job("email.send")).await;
+    let (_, claimed) = t.running(new_job("email.send")).await;
     t.advance(Duration::from_secs(31));
     let note = Note::Logs(vec!["still here".to_owned()]);
     let answer = t.store.note(&t.me, hand(&claimed), vec![note]).await;
@@ -44,7 +44,7 @@ async fn a_key_is_counted_in_full_for_queues_with_different_limits(t: &Fixture) 
     let job = |name: &str| NewJob {
         queue: queue(name),
         concurrency_key: Some("c1".to_owned()),
-        ..t.job("email.send")
+        ..new_job("email.send")
     };
     let worker = t.worker().await;
     t.submit_all(vec![job("mail"), job("mail")]).await;
@@ -104,7 +104,7 @@ async fn a_unique_key_that_time_frees_belongs_to_the_next_holder(t: &Fixture) {
     let job = || NewJob {
         unique_key: Some("u".to_owned()),
         lifetime: Some(Duration::from_secs(1)),
-        ..t.job("email.send")
+        ..new_job("email.send")
     };
     let first = t.submit(job()).await;
     t.advance(Duration::from_secs(2));
@@ -121,14 +121,14 @@ async fn keys_and_edges_of_removed_jobs_are_missed_by_nobody(t: &Fixture) {
     let job = || NewJob {
         idempotency_key: Some("k".to_owned()),
         idempotency_window: Some(Duration::from_secs(1)),
-        ..t.job("email.send")
+        ..new_job("email.send")
     };
     let first = t.submit(job()).await;
     t.advance(Duration::from_secs(1));
     let second = t.submit(job()).await;
     assert_ne!(first.id, second.id);
     let after_any = vec![Dependency::Job(first.id), Dependency::Job(second.id)];
-    t.submit(NewJob { after_any, hold: true, ..t.job("email.send") }).await;
+    t.submit(NewJob { after_any, hold: true, ..new_job("email.send") }).await;
     t.cancel(second.id).await;
     t.store.delete(&t.me, second.id).await.expect("it has ended");
 }
