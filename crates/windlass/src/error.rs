@@ -210,6 +210,9 @@ pub enum ActError {
     /// A value is not allowed.
     #[error(transparent)]
     Invalid(#[from] Invalid),
+    /// There is no such worker, or it was forgotten.
+    #[error("no worker {0}")]
+    NoSuchWorker(WorkerId),
     /// The unique key of a job to be redriven is held by another.
     #[error("unique key `{key}` is held by job {holder}")]
     UniqueKeyTaken {

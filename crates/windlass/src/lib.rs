@@ -45,11 +45,16 @@
 
 pub mod audit;
 pub mod clock;
+pub mod context;
 pub mod entropy;
 pub mod error;
+pub mod handler;
 pub mod job;
 pub mod limits;
 pub mod maintenance;
+pub mod queue;
 pub mod store;
+pub mod testing;
+pub mod worker;
 
 pub use store::Store;

@@ -232,6 +232,8 @@ fn dependency_ended(next: &mut Job, need: Need, state: State, now: Timestamp) ->
     }
     match need {
         Need::After if state == State::Completed => next.after_unmet = next.after_unmet.saturating_sub(1),
+        // The first one was enough; the others do not matter any more.
+        Need::AfterAny if !next.any_unmet => return Verdict::Unchanged,
         Need::AfterAny => next.any_unmet = false,
         // A dependency that ended badly ends its dependents the same way (M62).
         Need::After => {

@@ -59,6 +59,8 @@ pub struct Effects {
     pub has_work: bool,
     /// Whether jobs became final.
     pub has_ends: bool,
+    /// Whether running jobs were cut off.
+    pub has_interrupts: bool,
     /// What happened, for live readers; kept ones have their number.
     pub records: Vec<Record>,
 }
@@ -263,6 +265,8 @@ impl<'a> Unit<'a> {
         let job = &self.jobs[&seq].job;
         self.effects.has_work |= job.state == State::Scheduled && !job.is_blocked;
         self.effects.has_ends |= job.state.is_final();
+        let is_cut_off = matches!(job.state, State::Suspended | State::Cancelled | State::DeadLetter);
+        self.effects.has_interrupts |= previous.state == State::Running && is_cut_off;
         self.memo.rates.count(Some(previous), job, self.now);
     }
 

@@ -2,17 +2,21 @@
 //! invariants.
 
 mod audit;
+mod backlog;
 mod children;
 mod claim;
 mod concurrency;
 mod damage;
+mod fence;
 mod finish;
 mod graph;
 mod holds;
 mod keys;
+mod lease;
 mod look;
 mod metadata;
 mod operate;
 mod smoke;
+mod starvation;
 mod steps;
 mod submit;

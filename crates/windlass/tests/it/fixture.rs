@@ -306,3 +306,8 @@ pub(crate) fn named(name: &str, after: &[&str]) -> NewJob {
     let after = after.iter().map(|name| Dependency::Named((*name).to_owned())).collect();
     NewJob { name: Some(name.to_owned()), after, ..new_job("step") }
 }
+
+/// All of this time but the last instant.
+pub(crate) fn just_before(time: Duration) -> Duration {
+    time.saturating_sub(Duration::from_millis(1))
+}

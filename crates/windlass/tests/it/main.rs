@@ -6,3 +6,4 @@ mod conformance;
 mod fixture;
 mod tidy;
 mod walk;
+mod worker;

@@ -5,7 +5,7 @@ use super::record::Cause;
 use super::step::Hand;
 use super::submit::{self, Receipt, Spawning, SubmitOptions};
 use crate::error::{Invalid, Problem, SubmitError, WorkError};
-use crate::job::{ChildGroup, Decided, Event, GroupStrategy, Job, NewJob, Wait};
+use crate::job::{ChildGroup, Decided, Dependency, Event, GroupStrategy, Job, NewJob, Wait};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::parse;
@@ -53,6 +53,7 @@ pub(crate) fn spawn(
     submit::check(&group.jobs, unit.env.options.payload_bytes_max).map_err(refused)?;
     let parent = unit.in_hand(caller, hand)?;
     check_tenant(&parent, &group.jobs)?;
+    check_parent(&parent, &group.jobs)?;
     if let Some((number, known)) = find_group(unit, &parent, &group.name)? {
         return again(unit, &parent, number, &known);
     }
@@ -100,6 +101,18 @@ fn check_tenant(parent: &Job, jobs: &[NewJob]) -> Result<(), Invalid> {
     if jobs.iter().any(is_elsewhere) {
         let problem = Problem::Contradiction("children belong to the tenant of their parent".into());
         return Err(Invalid::new("jobs.tenant", problem));
+    }
+    Ok(())
+}
+
+/// A child that waits for its own parent, which waits for it, would wait for ever.
+fn check_parent(parent: &Job, jobs: &[NewJob]) -> Result<(), WorkError> {
+    let is_parent = |dependency: &Dependency| *dependency == Dependency::Job(parent.id);
+    for (index, job) in jobs.iter().enumerate() {
+        if job.after.iter().chain(&job.after_any).any(is_parent) {
+            let invalid = Invalid::new("after", Problem::Cycle(parent.id.to_string()));
+            return Err(WorkError::Children(Box::new(SubmitError::Invalid { index, invalid })));
+        }
     }
     Ok(())
 }

@@ -78,7 +78,10 @@ pub(crate) fn claim(
 ) -> Result<ClaimAnswer, WorkError> {
     caller.must(Permission::Work)?;
     let worker = unit.worker_calls(caller, request.worker)?;
-    unit.promote(limits::TICK_JOBS_PER_COMMIT)?;
+    if unit.promote(limits::TICK_JOBS_PER_COMMIT)? >= limits::TICK_JOBS_PER_COMMIT {
+        // More are due than one commit moves: whoever finds nothing now looks again at once.
+        unit.wake();
+    }
     let config = unit.config()?;
     if config.hold_on_worker(worker.id, unit.now).is_some() {
         return Ok(ClaimAnswer { jobs: Vec::new(), is_paused: true });
@@ -245,6 +248,7 @@ impl Search {
                 unit.set_blocked(seq, true)?;
                 self.set_aside += 1;
                 if self.set_aside >= limits::TICK_JOBS_PER_COMMIT {
+                    unit.wake();
                     return Ok(None);
                 }
                 continue;

@@ -142,7 +142,8 @@ fn beat_one(unit: &mut Unit<'_>, worker: WorkerId, seq: Seq, beat: &Beat) -> Res
 
 /// Why a worker does not hold a job any more.
 fn why_lost(job: &Job, fence: Fence) -> Directive {
-    let was_theirs_last = job.fence == fence || job.fence == fence.next();
+    // Compared first: a fence that was never given out may be the last number there is, which none follows.
+    let was_theirs_last = job.fence == fence || (fence < job.fence && fence.next() == job.fence);
     let timed_out = job
         .details
         .error

@@ -109,13 +109,14 @@ fn scope_for(unit: &mut Unit<'_>, caller: &Caller, target: &Target) -> Result<Sc
         }
         Target::Worker(worker) => {
             caller.must(Permission::Pause)?;
-            let config = unit.config()?;
-            let serves = |tenant| {
-                config.workers.get(worker).is_some_and(|found| found.tenant.as_ref() == Some(tenant))
-            };
-            // A worker of another tenant, or of all of them, is not this tenant's to stop.
-            if caller.tenant.as_ref().is_some_and(|tenant| !serves(tenant)) {
+            // One that works for everybody is not a tenant's to stop; nor does it learn whether there is such a worker.
+            let is_theirs =
+                unit.config()?.workers.get(worker).is_some_and(|known| known.tenant == caller.tenant);
+            if caller.tenant.is_some() && !is_theirs {
                 caller.must(Permission::Administer)?;
+            }
+            if !unit.config()?.workers.contains_key(worker) {
+                return Err(ActError::NoSuchWorker(*worker));
             }
             Ok(Scope::Worker(*worker))
         }

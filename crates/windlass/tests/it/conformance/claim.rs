@@ -13,7 +13,9 @@ use windlass::store::command::finish::{Outcome, Park};
 use windlass::store::command::worker::NewWorker;
 use windlass::store::engine::RecordQuery;
 
-use crate::fixture::{Fixture, ids, job_type, new_job, on_every_engine, priority, queue, tenant};
+use crate::fixture::{
+    Fixture, ids, job_type, just_before, new_job, on_every_engine, priority, queue, tenant,
+};
 
 on_every_engine!(
     the_most_urgent_then_the_first_eligible_comes_first,
@@ -42,7 +44,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// M21
 async fn the_most_urgent_then_the_first_eligible_comes_first(t: &Fixture) {
     let random = Entropy::seeded(7);
-    let pick = |n: usize| (random.bits() % n as u128) as usize;
+    let pick = |n: usize| usize::try_from(random.bits() % n as u128).unwrap();
     let mut expected = Vec::new();
     for round in 0..6 {
         let batch: Vec<NewJob> = (0..40)
@@ -207,7 +209,7 @@ async fn a_claim_takes_at_most_a_thousand(t: &Fixture) {
 /// M41 M52
 async fn a_job_is_never_claimed_before_its_time(t: &Fixture) {
     let worker = t.worker().await;
-    let (delayed, at) = (Duration::from_millis(5_000), t.now().plus(Duration::from_millis(7_000)));
+    let (delayed, at) = (Duration::from_secs(5), t.now().plus(Duration::from_secs(7)));
     let first = t.submit(NewJob { delay: Some(delayed), ..new_job("email.send") }).await;
     let second = t.submit(NewJob { run_at: Some(at), ..new_job("email.send") }).await;
     let past = t.submit(NewJob { run_at: Some(t.now().minus(MINUTE)), ..new_job("email.send") }).await;
@@ -225,7 +227,7 @@ async fn a_claim_promotes_what_is_due(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     t.fail(worker, &claimed, Failure::temporary("again").with_retry_after(MINUTE)).await;
     let delayed = t.submit(NewJob { delay: Some(MINUTE), ..new_job("email.send") }).await.id;
-    t.advance(MINUTE - Duration::from_millis(1));
+    t.advance(just_before(MINUTE));
     assert!(t.claim(worker, 10).await.is_empty());
     t.advance(Duration::from_millis(1));
     assert_eq!(t.claim_ids(worker, 10).await, [claimed.job.id, delayed], "without any maintenance");

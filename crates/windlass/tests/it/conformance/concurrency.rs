@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use windlass::entropy::Entropy;
 use windlass::job::{Failure, GroupStrategy, JobId, NewJob, State, SuspendMode, WorkerId};
 use windlass::store::command::act::{Act, Suspend};
 use windlass::store::command::children::NewGroup;
@@ -32,16 +31,15 @@ on_every_engine!(
     a_paused_queue_does_not_keep_a_key_from_others,
     many_set_aside_in_a_paused_queue_do_not_keep_a_key_from_others,
     a_candidate_that_goes_away_leaves_its_turn_to_the_next,
-    no_job_starves_and_no_limit_is_exceeded,
 );
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn key(name: &str) -> NewJob {
+pub(super) fn key(name: &str) -> NewJob {
     NewJob { concurrency_key: Some(name.to_owned()), ..new_job("sync") }
 }
 
-fn at_most(limit: u64) -> QueueSettings {
+pub(super) fn at_most(limit: u64) -> QueueSettings {
     QueueSettings { max_running: Some(limit), ..QueueSettings::default() }
 }
 
@@ -49,7 +47,7 @@ fn per_key(limit: u64) -> QueueSettings {
     QueueSettings { max_running_per_key: Some(limit), ..QueueSettings::default() }
 }
 
-async fn submit_many(t: &Fixture, job: NewJob, count: usize) -> Vec<JobId> {
+pub(super) async fn submit_many(t: &Fixture, job: NewJob, count: usize) -> Vec<JobId> {
     t.submit_all(vec![job; count]).await.iter().map(|receipt| receipt.job.id).collect()
 }
 
@@ -123,12 +121,13 @@ async fn a_key_runs_one_job_at_a_time(t: &Fixture) {
     let same = submit_many(t, key("account-1"), 3).await;
     let other = submit_many(t, key("account-2"), 1).await;
     let worker = t.worker().await;
-    let first = t.claim(worker, 100).await;
-    assert_eq!(crate::fixture::ids(&first), [same[0], other[0]]);
-    for (done, next) in [(first[0].clone(), same[1])] {
+    let mut running = t.claim(worker, 100).await;
+    assert_eq!(crate::fixture::ids(&running), [same[0], other[0]]);
+    for next in &same[1..] {
         assert!(t.claim(worker, 100).await.is_empty());
-        t.complete(worker, &done).await;
-        assert_eq!(t.claim_ids(worker, 100).await, [next]);
+        t.complete(worker, &running[0]).await;
+        running = t.claim(worker, 100).await;
+        assert_eq!(crate::fixture::ids(&running), [*next]);
     }
 }
 
@@ -178,7 +177,7 @@ const WAYS: [&str; 13] = [
     "timeout", "lifetime", "leave",
 ];
 
-async fn stop(t: &Fixture, way: &str, worker: WorkerId, claimed: &Claimed) {
+pub(super) async fn stop(t: &Fixture, way: &str, worker: WorkerId, claimed: &Claimed) {
     let id = claimed.job.id;
     let outcome = match way {
         "complete" => Outcome::Completed { result: None },
@@ -348,80 +347,4 @@ async fn a_candidate_that_goes_away_leaves_its_turn_to_the_next(t: &Fixture) {
     assert_eq!(t.claim_ids(worker, 10).await, [jobs[3]]);
     t.resume(jobs[1]).await;
     assert!(t.claim(worker, 10).await.is_empty());
-}
-
-/// M110
-async fn no_job_starves_and_no_limit_is_exceeded(t: &Fixture) {
-    for seed in 0..8 {
-        println!("seed {seed}");
-        random_work(t, &Entropy::seeded(seed)).await;
-    }
-}
-
-/// Random work on three keys and three queues, then everything that is left is worked off.
-async fn random_work(t: &Fixture, random: &Entropy) {
-    let pick = |n: usize| usize::try_from(random.bits() % n as u128).unwrap();
-    let worker = t.worker().await;
-    let names = ["a", "b", "c"];
-    let limit = pick(3) as u64 + 1;
-    t.set_queue("a", at_most(limit)).await;
-    let mut running: Vec<Claimed> = Vec::new();
-    for _ in 0..80 {
-        match pick(6) {
-            0 | 1 => {
-                let job = NewJob { queue: queue(names[pick(3)]), ..key(names[pick(3)]) };
-                submit_many(t, NewJob { priority: Some(priority(pick(3) as i64)), ..job }, pick(3) + 1).await;
-            }
-            2 | 3 => {
-                running.extend(t.claim(worker, pick(4) + 1).await);
-                within_limits(t, limit).await;
-            }
-            4 if !running.is_empty() => {
-                let claimed = running.swap_remove(pick(running.len()));
-                let ways = ["complete", "retry", "fail", "park", "cancel", "suspend"];
-                stop(t, ways[pick(ways.len())], worker, &claimed).await;
-            }
-            _ => {
-                let open =
-                    t.everything().await.jobs.into_iter().filter(|found| found.job.state == State::Scheduled);
-                let open: Vec<JobId> = open.map(|found| found.job.id).collect();
-                if !open.is_empty() {
-                    let id = open[pick(open.len())];
-                    let acts = [Act::Suspend(Suspend::default()), Act::Priority(priority(pick(5) as i64))];
-                    t.act(id, acts[pick(2)].clone()).await;
-                }
-            }
-        }
-    }
-    work_off(t, worker, running, limit).await;
-}
-
-async fn within_limits(t: &Fixture, limit: u64) {
-    let everything = t.everything().await;
-    let running: Vec<_> = everything.jobs.iter().filter(|found| found.job.state == State::Running).collect();
-    let in_queue = running.iter().filter(|found| found.job.lane.queue == queue("a")).count();
-    assert!(in_queue as u64 <= limit, "{in_queue} run in a queue of {limit}");
-    for name in ["a", "b", "c"] {
-        let with_key = running.iter().filter(|found| found.spec.concurrency_key.as_deref() == Some(name));
-        assert!(with_key.count() <= 1, "two jobs run with key {name}");
-    }
-}
-
-async fn work_off(t: &Fixture, worker: WorkerId, mut running: Vec<Claimed>, limit: u64) {
-    loop {
-        for claimed in running.drain(..) {
-            t.complete(worker, &claimed).await;
-        }
-        running = t.claim(worker, 100).await;
-        within_limits(t, limit).await;
-        if running.is_empty() {
-            break;
-        }
-    }
-    for found in t.everything().await.jobs {
-        assert_ne!(found.job.state, State::Scheduled, "{} starves: {:?}", found.job.id, found.why);
-        if !found.job.state.is_final() {
-            t.cancel(found.job.id).await;
-        }
-    }
 }

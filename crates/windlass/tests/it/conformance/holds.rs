@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::audit::AuditEvent;
-use windlass::clock::{Clock, ManualClock, Timestamp};
+use windlass::clock::{ManualClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::error::ActError;
 use windlass::job::{Failure, JobId, NewJob, State, WorkerId};
@@ -13,11 +13,12 @@ use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::Finish;
 use windlass::store::command::heartbeat::{Beat, Directive};
 use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::config::PauseMode;
 use windlass::store::environment::{Environment, StoreOptions};
 
-use crate::fixture::{Fixture, ids, job_type, new_job, on_every_engine, queue, tenant};
+use crate::fixture::{Fixture, ids, job_type, just_before, new_job, on_every_engine, queue, tenant};
 
 on_every_engine!(
     a_closed_gate_lets_nothing_start_and_running_work_go_on,
@@ -30,6 +31,7 @@ on_every_engine!(
     resuming_what_has_lifted_itself_changes_nothing,
     a_reason_has_a_longest_length,
     an_operators_pause_counts_for_the_own_tenant,
+    an_operator_pauses_workers_of_the_own_tenant_only,
     a_resumed_job_in_a_paused_queue_is_scheduled_and_not_claimed,
     an_aggressive_queue_pause_suspends_what_runs,
     a_graceful_queue_pause_lets_running_jobs_end,
@@ -82,10 +84,13 @@ async fn a_closed_gate_lets_nothing_start_and_running_work_go_on(t: &Fixture) {
     assert_eq!(t.claim_one(worker).await.job.id, waiting);
 }
 
+/// Whether a pause holds the job at this place.
+type Held = fn(usize) -> bool;
+
 /// M54 M56 M57
 async fn a_pause_holds_its_own_jobs_and_no_others(t: &Fixture) {
     let all = eight_jobs(t).await;
-    let targets: [(Target, fn(usize) -> bool); 4] = [
+    let targets: [(Target, Held); 4] = [
         (Target::Queue(queue("mail")), |n| n & 1 == 0),
         (Target::Type(job_type("send")), |n| n & 2 == 0),
         (Target::Tenant(tenant("acme")), |n| n & 4 != 0),
@@ -154,7 +159,7 @@ async fn a_pause_lifts_itself(t: &Fixture) {
     for (n, target) in targets.into_iter().enumerate() {
         let job = t.submit(new_job("email.send")).await.id;
         pause(t, target.clone(), Pause { expires: Some(MINUTE / 4), ..Pause::default() }).await;
-        t.advance(MINUTE / 4 - Duration::from_millis(1));
+        t.advance(just_before(MINUTE / 4));
         t.tick().await;
         assert!(t.claim(worker, 1).await.is_empty(), "still held by {target:?}");
         t.advance(Duration::from_millis(1));
@@ -249,6 +254,21 @@ async fn an_operators_pause_counts_for_the_own_tenant(t: &Fixture) {
         assert!(matches!(error, ActError::Denied(_)), "{error}");
     }
     assert_eq!(t.store.config().await.unwrap().holds.len(), 2);
+}
+
+/// M55 M90
+async fn an_operator_pauses_workers_of_the_own_tenant_only(t: &Fixture) {
+    let operator = Caller::new("ops", Role::Operator, Some(tenant("acme")));
+    let register = async |caller: &Caller| t.store.register(caller, NewWorker::default()).await.unwrap().id;
+    let own = register(&operator).await;
+    let theirs = register(&Caller::new("w", Role::Worker, Some(tenant("umbrella")))).await;
+    for worker in [theirs, t.worker().await, WorkerId::new(7)] {
+        let error = t.store.pause(&operator, Target::Worker(worker), aggressive()).await.unwrap_err();
+        assert!(matches!(error, ActError::Denied(_)), "{error}");
+    }
+    assert!(t.store.config().await.unwrap().holds.is_empty());
+    assert!(t.store.pause(&operator, Target::Worker(own), Pause::default()).await.unwrap());
+    assert!(t.store.resume(&operator, Target::Worker(own), None).await.unwrap());
 }
 
 /// M54
@@ -357,8 +377,13 @@ async fn pauses_survive_a_restart() {
     for target in &targets {
         store.pause(&me, target.clone(), how.clone()).await.unwrap();
     }
-    let job =
-        store.submit(&me, vec![new_job("email.send")], Default::default()).await.unwrap().remove(0).job.id;
+    let job = store
+        .submit(&me, vec![new_job("email.send")], SubmitOptions::default())
+        .await
+        .unwrap()
+        .remove(0)
+        .job
+        .id;
     let before = store.config().await.unwrap();
     store.close();
     drop(store);
@@ -371,6 +396,5 @@ async fn pauses_survive_a_restart() {
     }
     let answer = store.claim(&me, &ClaimRequest::new(worker, 1), Duration::ZERO).await.unwrap();
     assert_eq!(ids(&answer.jobs), [job]);
-    assert_eq!(clock.now(), Timestamp::from_millis(crate::fixture::START));
     store.close();
 }

@@ -9,7 +9,7 @@ use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::{Receipt, SubmitOptions};
 use windlass::store::environment::StoreOptions;
 
-use crate::fixture::{Fixture, after, after_any, named, new_job, on_every_engine, tenant};
+use crate::fixture::{Fixture, after, after_any, just_before, named, new_job, on_every_engine, tenant};
 
 on_every_engine!(
     the_same_key_is_the_same_job,
@@ -76,7 +76,7 @@ async fn a_final_job_still_answers_for_its_key(t: &Fixture) {
 /// M13
 async fn after_the_window_the_key_is_new(t: &Fixture) {
     let first = receipt(t, keyed("order-1")).await;
-    t.advance(DAY - Duration::from_millis(1));
+    t.advance(just_before(DAY));
     assert!(
         receipt(t, keyed("order-1")).await.is_duplicate,
         "a duplicate does not begin a window of its own"
@@ -85,7 +85,7 @@ async fn after_the_window_the_key_is_new(t: &Fixture) {
     let second = receipt(t, keyed("order-1")).await;
     assert!(!second.is_duplicate);
     assert_ne!(second.job.id, first.job.id);
-    t.advance(DAY - Duration::from_millis(1));
+    t.advance(just_before(DAY));
     let third = receipt(t, keyed("order-1")).await;
     assert_eq!((third.is_duplicate, third.job.id), (true, second.job.id));
 }
