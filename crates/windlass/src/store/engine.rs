@@ -314,6 +314,8 @@ pub trait Read {
     fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>>;
     /// How many jobs are where.
     fn counts(&mut self) -> EngineResult<&Counts>;
+    /// What is wrong with the storage itself, in words, as far as no other question would show it. Looks at all there is.
+    fn damage(&mut self) -> EngineResult<Vec<String>>;
 }
 
 /// Writing. All of it is on disk, or none of it, before anybody is told.

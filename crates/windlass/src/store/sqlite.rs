@@ -8,12 +8,14 @@ mod advance;
 mod audit;
 mod backup;
 mod checkpoint;
+mod checksum;
 mod claim;
 mod document;
 mod facet;
 mod file;
 mod inbox;
 mod insert;
+mod integrity;
 mod lock;
 mod marker;
 mod migrate;
@@ -114,18 +116,23 @@ fn open_writer(
 ) -> Result<Writer, OpenError> {
     let head_path = location.beside("-head");
     let acknowledged = marker::look(&head_path);
-    if let Some(head) = acknowledged.filter(|head| location.was_emptied && head.commits > 0) {
-        return Err(OpenError::CommitsMissing { first_missing: 1, last_acknowledged: head.commits });
-    }
     let clock = env.clock.clone();
     let mut connection = lock::patiently(clock.as_ref(), || {
         let connection = file::connect_writer(location.path())?;
         file::quick_check(&connection)?;
         Ok(connection)
     })?;
+    // A database that was there and has nothing in it has lost everything, be it emptied or with a log that is lost from
+    // its beginning; made anew it would pass for another store.
+    let is_blank = location.was_there && migrate::is_blank(&connection)?;
+    if let Some(head) = acknowledged.filter(|head| is_blank && head.commits > 0) {
+        return Err(OpenError::CommitsMissing { first_missing: 1, last_acknowledged: head.commits });
+    }
     migrate::migrate(&mut connection)?;
+    file::check_indexes(&connection)?;
     let head = file::head(&connection)?;
     marker::refuse_lost_commits(acknowledged, head)?;
+    file::own_log(&connection)?;
     let marker = Marker::open(&head_path, location.mode, head)
         .map_err(|error| file::cannot("write", &head_path, &error))?;
     Ok(Writer {

@@ -92,6 +92,7 @@ pub(crate) fn verify(view: &mut View<'_>) -> Result<Vec<Verdict>, StoreError> {
     verdicts.push(counters(view, &recount, jobs)?);
     verdicts.extend(audit::records(view)?);
     verdicts.push(audit_chain(view)?);
+    verdicts.push(storage(view)?);
     Ok(verdicts)
 }
 
@@ -116,6 +117,17 @@ fn facts(view: &mut View<'_>, page: Vec<Job>) -> Result<Vec<Facts>, StoreError> 
         found.push(Facts { job, spec, attempts, checkpoints });
     }
     Ok(found)
+}
+
+/// I26: what no question about jobs would show.
+fn storage(view: &mut View<'_>) -> Result<Verdict, StoreError> {
+    let mut verdict =
+        Verdict::new("I26", "the storage is sound: an index finds what is stored, as it was written");
+    verdict.look(None);
+    for finding in view.db.damage()? {
+        verdict.look(Some(finding));
+    }
+    Ok(verdict)
 }
 
 /// I23: the counters are what counting comes to.

@@ -14,6 +14,7 @@ use crate::store::caller::{Caller, Permission};
 use crate::store::config::{Config, Worker};
 use crate::store::engine::{FacetKind, FacetQuery, LaneCursor, Place};
 use crate::store::filter::{Filter, Order, Scan};
+use crate::store::query::side::all_there;
 use crate::store::unit::Unit;
 
 /// What a worker asks for.
@@ -111,6 +112,8 @@ fn hand_over(unit: &mut Unit<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, StoreEr
             spec.ok_or_else(|| StoreError::Damaged(format!("job {seq:?} has lost what was submitted")))?;
         let job = unit.job(*seq)?.expect("a claimed job is at hand").clone();
         let checkpoints = if job.has.checkpoints { checkpoints(unit, *seq)? } else { Vec::new() };
+        // A step whose checkpoint was lost would be done twice.
+        all_there(&job, "checkpoints", checkpoints.len(), job.details.checkpoints)?;
         claimed.push(Claimed { job, spec, checkpoints });
     }
     Ok(claimed)

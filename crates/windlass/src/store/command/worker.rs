@@ -1,7 +1,5 @@
 //! The worker registry: who works, since when, and who has fallen silent. A worker's identity is new at every start (M31).
 
-use serde_json::json;
-
 use super::record::Cause;
 use crate::error::{Invalid, Problem, StoreError, WorkError};
 use crate::job::{Event, JobType, QueueName, Seq, State, WorkerId, check_text};
@@ -139,8 +137,7 @@ impl Unit<'_> {
         event: impl Fn(f64) -> Event,
     ) -> Result<usize, StoreError> {
         let mut ended = 0;
-        let cause =
-            Cause { reason: Some(json!({"worker": worker.to_string()}).to_string()), ..Cause::system() };
+        let cause = Cause { reason: Some(format!("worker {worker} is gone")), ..Cause::system() };
         loop {
             let filter = Filter { worker: Some(worker), states: vec![State::Running], ..Filter::default() };
             let scan =

@@ -128,6 +128,10 @@ impl Read for Tables {
     fn counts(&mut self) -> EngineResult<&Counts> {
         Ok(&self.counts)
     }
+
+    fn damage(&mut self) -> EngineResult<Vec<String>> {
+        Ok(Vec::new())
+    }
 }
 
 /// The edges on which `seq` is waited for.

@@ -36,6 +36,14 @@ fn facets(
     view.db.facets(FacetQuery { seq, kind, name: None, above, limit })
 }
 
+/// Refuses to pass off a part of what the job's record says was written for the whole.
+pub(crate) fn all_there(job: &Job, what: &str, found: usize, written: u64) -> Result<(), StoreError> {
+    if found as u64 == written {
+        return Ok(());
+    }
+    Err(StoreError::Damaged(format!("job {} keeps {found} {what}, {written} were written", job.id)))
+}
+
 /// All attempts, the running one last.
 pub(crate) fn attempts(
     view: &mut View<'_>,
@@ -48,6 +56,7 @@ pub(crate) fn attempts(
         let number = u32::try_from(facet.number).unwrap_or(u32::MAX);
         found.push(Attempt { id: AttemptId { job: id, number }, record: Some(parse(&facet.body)?) });
     }
+    all_there(&job, "attempts", found.len(), u64::from(job.attempt) - u64::from(job.lease.is_some()))?;
     if job.lease.is_some() {
         found.push(Attempt { id: job.attempt_id(), record: None });
     }
@@ -62,6 +71,7 @@ pub(crate) fn checkpoints(
 ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
     let Some(job) = visible(view, caller, id)? else { return Ok(None) };
     let found = facets(view, job.seq, FacetKind::Checkpoint, None)?;
+    all_there(&job, "checkpoints", found.len(), job.details.checkpoints)?;
     Ok(Some(found.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect()))
 }
 
@@ -77,6 +87,8 @@ pub(crate) fn logs(
     for facet in facets(view, job.seq, FacetKind::Log, Some(after))? {
         found.push((facet.number, parse(&facet.body)?));
     }
+    let dropped = job.details.log_lines.saturating_sub(limits::LOG_LINES_MAX);
+    all_there(&job, "log lines", found.len(), job.details.log_lines.saturating_sub(after.max(dropped)))?;
     Ok(Some(found))
 }
 
@@ -94,8 +106,9 @@ pub(crate) fn result(
     if !job.has.result {
         return Ok(Some(JobResult(None)));
     }
-    let found = facets(view, job.seq, FacetKind::Result, None)?.pop();
-    Ok(Some(JobResult(found.map(|facet| facet.body))))
+    let lost = || StoreError::Damaged(format!("job {id} has lost its result"));
+    let found = facets(view, job.seq, FacetKind::Result, None)?.pop().ok_or_else(lost)?;
+    Ok(Some(JobResult(Some(found.body))))
 }
 
 /// A group of children with its children in input order.
@@ -120,6 +133,7 @@ pub(crate) fn groups(
     for facet in facets(view, job.seq, FacetKind::Group, None)? {
         found.push(Group { number: facet.number, group: parse(&facet.body)?, children: Vec::new() });
     }
+    all_there(&job, "groups", found.len(), job.details.groups)?;
     let mut after = None;
     while !found.is_empty() {
         let filter = Filter { parent: Some(id), ..Filter::default() };

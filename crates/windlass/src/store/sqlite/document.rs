@@ -3,17 +3,26 @@
 
 use rusqlite::params;
 
-use super::tables::{Tables, prepare, store_error};
+use super::checksum::{Column, checksum};
+use super::tables::{Tables, damaged, prepare, store_error};
 use crate::store::engine::{Document, DocumentKind, EngineResult};
 
 impl Tables {
     pub(super) fn read_documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>> {
-        let sql = "SELECT key, body FROM documents WHERE kind = ?1 ORDER BY key";
+        let sql = "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 ORDER BY key";
         let mut statement = prepare(&self.connection, sql)?;
-        let rows = statement
-            .query_map([kind_code(kind)], |row| Ok(Document { key: row.get(0)?, body: row.get(1)? }))
-            .map_err(store_error)?;
-        rows.map(|document| document.map_err(store_error)).collect()
+        let mut rows = statement.query([kind_code(kind)]).map_err(store_error)?;
+        let mut documents = Vec::new();
+        while let Some(row) = rows.next().map_err(store_error)? {
+            let document =
+                Document { key: row.get(0).map_err(store_error)?, body: row.get(1).map_err(store_error)? };
+            let check: u32 = row.get(2).map_err(store_error)?;
+            if document_check(kind_code(kind), &document.key, &document.body) != check {
+                return Err(damaged("documents", kind_code(kind), "does not match its checksum"));
+            }
+            documents.push(document);
+        }
+        Ok(documents)
     }
 
     pub(super) fn write_document(
@@ -22,10 +31,13 @@ impl Tables {
         key: &str,
         body: Option<&[u8]>,
     ) -> EngineResult<()> {
-        let put = "INSERT OR REPLACE INTO documents (kind, key, body) VALUES (?1, ?2, ?3)";
+        let put = "INSERT OR REPLACE INTO documents (kind, key, \"check\", body) VALUES (?1, ?2, ?3, ?4)";
         let remove = "DELETE FROM documents WHERE kind = ?1 AND key = ?2";
         match body {
-            Some(body) => prepare(&self.connection, put)?.execute(params![kind_code(kind), key, body]),
+            Some(body) => {
+                let check = document_check(kind_code(kind), key, body);
+                prepare(&self.connection, put)?.execute(params![kind_code(kind), key, check, body])
+            }
             None => prepare(&self.connection, remove)?.execute(params![kind_code(kind), key]),
         }
         .map_err(store_error)?;
@@ -34,6 +46,11 @@ impl Tables {
         }
         Ok(())
     }
+}
+
+/// A document's checksum.
+pub(super) fn document_check(kind: i64, key: &str, body: &[u8]) -> u32 {
+    checksum(&[Column::Number(kind), Column::Bytes(key.as_bytes()), Column::Bytes(body)])
 }
 
 fn kind_code(kind: DocumentKind) -> i64 {

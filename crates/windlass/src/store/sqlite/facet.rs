@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::params;
 
+use super::checksum::{Column, checksum};
 use super::tables::{Tables, damaged, limit, number, prepare, store_error};
 use crate::job::Seq;
 use crate::store::engine::{EngineResult, Facet, FacetKind, FacetQuery, FacetWrite};
@@ -38,7 +39,7 @@ impl Tables {
                 number: number.map_err(store_error)?.unsigned_abs(),
                 body,
             };
-            if checksum(seq, kind, &facet) != check.map_err(store_error)? {
+            if facet_check(seq, kind, &facet.name, facet.number, &facet.body) != check.map_err(store_error)? {
                 return Err(damaged("facets", seq, "does not match its checksum"));
             }
             facets.push(facet);
@@ -50,7 +51,7 @@ impl Tables {
         match write {
             FacetWrite::Put(facet) => {
                 let (Seq(seq), kind) = (facet.seq, kind_code(facet.kind));
-                let check = checksum(seq, kind, facet);
+                let check = facet_check(seq, kind, &facet.name, facet.number, &facet.body);
                 prepare(&self.connection, PUT)?
                     .execute(params![seq, kind, facet.name, number(facet.number), check, &*facet.body])
                     .map(drop)
@@ -63,15 +64,10 @@ impl Tables {
     }
 }
 
-fn checksum(seq: i64, kind: i64, facet: &Facet) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&seq.to_le_bytes());
-    hasher.update(&kind.to_le_bytes());
-    hasher.update(&facet.number.to_le_bytes());
-    hasher.update(&number(facet.name.len() as u64).to_le_bytes());
-    hasher.update(facet.name.as_bytes());
-    hasher.update(&facet.body);
-    hasher.finalize()
+/// A facet's checksum.
+pub(super) fn facet_check(seq: i64, kind: i64, name: &str, at: u64, body: &[u8]) -> u32 {
+    let [seq, kind, at] = [seq, kind, number(at)].map(Column::Number);
+    checksum(&[seq, kind, at, Column::Bytes(name.as_bytes()), Column::Bytes(body)])
 }
 
 fn kind_code(kind: FacetKind) -> i64 {

@@ -3,6 +3,7 @@
 
 use rusqlite::params;
 
+use super::checksum::{Column, checksum};
 use super::row::{Head, IndexKeys, SpecColumns, SpecParts, pack};
 use super::tables::{Tables, prepare, store_error};
 use crate::job::{Need, Seq, Spec};
@@ -83,13 +84,15 @@ impl Tables {
         if row.keys.is_empty() {
             return Ok(());
         }
-        let sql = "INSERT OR REPLACE INTO keys (kind, tenant, type, key, seq, expires_at) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let sql = "INSERT OR REPLACE INTO keys (kind, tenant, type, key, seq, expires_at, \"check\") \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
         let mut statement = prepare(&self.connection, sql)?;
         for (key, expires_at) in &row.keys {
             let (kind, tenant, job_type, text) = key_columns(key);
+            let (seq, expires_at) = (row.job.seq.0, expires_at.as_millis());
+            let check = key_check(key_columns(key), seq, expires_at);
             statement
-                .execute(params![kind, tenant, job_type, text, row.job.seq.0, expires_at.as_millis()])
+                .execute(params![kind, tenant, job_type, text, seq, expires_at, check])
                 .map_err(store_error)?;
         }
         Ok(())
@@ -110,6 +113,14 @@ impl Tables {
 /// A key as it is stored and looked up.
 pub(super) fn key_columns(key: &Key) -> (i64, &str, &str, &str) {
     (kind_code(key.kind), key.tenant.as_str(), key.job_type.as_str(), &key.text)
+}
+
+/// The checksum of a key and what it leads to.
+pub(super) fn key_check(key: (i64, &str, &str, &str), seq: i64, expires_at: i64) -> u32 {
+    let (kind, tenant, job_type, text) = key;
+    let [tenant, job_type, text] = [tenant, job_type, text].map(|text| Column::Bytes(text.as_bytes()));
+    let numbers = [kind, seq, expires_at].map(Column::Number);
+    checksum(&[numbers[0], tenant, job_type, text, numbers[1], numbers[2]])
 }
 
 /// What a key is for, as stored.

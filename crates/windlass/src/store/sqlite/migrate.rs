@@ -21,6 +21,11 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
     Ok(())
 }
 
+/// Whether there is nothing in the file yet.
+pub(super) fn is_blank(connection: &Connection) -> Result<bool, OpenError> {
+    Ok(version(connection)? == 0)
+}
+
 fn step(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Looked up again: another process may have been here while this one waited for the lock.

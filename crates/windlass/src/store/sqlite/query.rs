@@ -4,7 +4,7 @@ mod scan;
 
 use rusqlite::OptionalExtension;
 
-use super::insert::key_columns;
+use super::insert::{key_check, key_columns};
 use super::row::{read_job, read_spec};
 use super::tables::{Tables, damaged, prepare, store_error};
 use crate::clock::Timestamp;
@@ -56,17 +56,19 @@ impl Tables {
     }
 
     pub(super) fn key_holders(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
-        let sql =
-            "SELECT seq, expires_at FROM keys WHERE kind = ?1 AND tenant = ?2 AND type = ?3 AND key = ?4";
+        let sql = "SELECT seq, expires_at, \"check\" FROM keys \
+                   WHERE kind = ?1 AND tenant = ?2 AND type = ?3 AND key = ?4";
         let mut statement = prepare(&self.connection, sql)?;
         let mut holder = |key: &Key| {
-            statement
-                .query_row(key_columns(key), |row| {
-                    let expires_at = Timestamp::from_millis(row.get(1)?);
-                    Ok(KeyHolder { seq: Seq(row.get(0)?), expires_at })
-                })
+            let found: Option<(i64, i64, u32)> = statement
+                .query_row(key_columns(key), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
                 .optional()
-                .map_err(store_error)
+                .map_err(store_error)?;
+            let Some((seq, expires_at, check)) = found else { return Ok(None) };
+            if key_check(key_columns(key), seq, expires_at) != check {
+                return Err(damaged("keys", seq, "does not match its checksum"));
+            }
+            Ok(Some(KeyHolder { seq: Seq(seq), expires_at: Timestamp::from_millis(expires_at) }))
         };
         keys.iter().map(&mut holder).collect()
     }

@@ -217,6 +217,9 @@ impl Read for Tables {
     fn counts(&mut self) -> EngineResult<&Counts> {
         self.load_counts()
     }
+    fn damage(&mut self) -> EngineResult<Vec<String>> {
+        self.find_damage()
+    }
 }
 
 impl Write for Tables {

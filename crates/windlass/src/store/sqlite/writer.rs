@@ -45,10 +45,11 @@ impl Writer {
     pub(super) fn serve(mut self, writes: &Inbox<Box<dyn WriteTask>>, reads: &Inbox<Box<dyn ReadTask>>) {
         if let Err(error) = self.serve_all(writes) {
             tracing::error!(%error, "the store stops");
-            group_refuse(writes.stop(&error), &error);
+            // Readers first: whoever is told by the writer that all is over finds it so.
             for task in reads.stop(&error) {
                 contained("refusing a read", || task.done(Err(error.clone())));
             }
+            group_refuse(writes.stop(&error), &error);
             // Whatever was wrong, moving the log now could make it worse.
             if let Err(error) = file::leave_log(self.tables.connection()) {
                 tracing::error!(%error, "cannot leave the log alone");

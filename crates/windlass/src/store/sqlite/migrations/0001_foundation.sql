@@ -10,20 +10,23 @@ CREATE TABLE meta (
 );
 INSERT INTO meta VALUES (1, randomblob(16), 0, 1, 1, 0);
 
+-- `check` is a CRC-32 over the rest of its row, here and below.
 CREATE TABLE lanes (
-    id     INTEGER PRIMARY KEY,
-    tenant TEXT NOT NULL,
-    queue  TEXT NOT NULL,
-    type   TEXT NOT NULL,
+    id      INTEGER PRIMARY KEY,
+    tenant  TEXT    NOT NULL,
+    queue   TEXT    NOT NULL,
+    type    TEXT    NOT NULL,
+    "check" INTEGER NOT NULL,
     UNIQUE (tenant, queue, type)
 );
 
 CREATE TABLE policies (
-    id   INTEGER PRIMARY KEY,
-    body TEXT NOT NULL UNIQUE
+    id      INTEGER PRIMARY KEY,
+    body    TEXT    NOT NULL UNIQUE,
+    "check" INTEGER NOT NULL
 );
 
--- What was submitted. `check` is a CRC-32 over the whole row; no `content_type` means JSON. The payload is last, so
+-- What was submitted; no `content_type` means JSON. The payload is last, so
 -- that the other columns are read without following its overflow pages.
 CREATE TABLE jobs (
     seq             INTEGER PRIMARY KEY,
@@ -85,6 +88,7 @@ CREATE TABLE keys (
     key        TEXT    NOT NULL,
     seq        INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
+    "check"    INTEGER NOT NULL,
     PRIMARY KEY (kind, tenant, type, key)
 ) WITHOUT ROWID;
 
@@ -107,9 +111,10 @@ CREATE TABLE facets (
 ) WITHOUT ROWID;
 
 CREATE TABLE documents (
-    kind INTEGER NOT NULL,
-    key  TEXT    NOT NULL,
-    body BLOB    NOT NULL,
+    kind    INTEGER NOT NULL,
+    key     TEXT    NOT NULL,
+    "check" INTEGER NOT NULL,
+    body    BLOB    NOT NULL,
     PRIMARY KEY (kind, key)
 ) WITHOUT ROWID;
 

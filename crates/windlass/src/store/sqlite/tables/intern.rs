@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::super::checksum::checksum_of_texts;
 use super::{damaged, store_error};
 use crate::job::{Details, JobType, Lane, Policy, QueueName, Tenant};
 use crate::store::config::{encode, parse};
@@ -40,18 +41,23 @@ impl Interned {
         if let Some(lane) = self.lanes.get(&id) {
             return Ok(lane.clone());
         }
-        let names: Option<[String; 3]> = connection
-            .prepare_cached("SELECT tenant, queue, type FROM lanes WHERE id = ?1")
+        let found: Option<([String; 3], u32)> = connection
+            .prepare_cached("SELECT tenant, queue, type, \"check\" FROM lanes WHERE id = ?1")
             .and_then(|mut statement| {
-                statement.query_row([id], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?])).optional()
+                let read = |row: &Row<'_>| Ok(([row.get(0)?, row.get(1)?, row.get(2)?], row.get(3)?));
+                statement.query_row([id], read).optional()
             })
             .map_err(store_error)?;
-        let Some([tenant, queue, job_type]) = names else { return Err(damaged("lanes", id, "is missing")) };
+        let Some((names, check)) = found else { return Err(damaged("lanes", id, "is missing")) };
+        let [tenant, queue, job_type] = names.each_ref().map(String::as_str);
+        if checksum_of_texts(&[tenant, queue, job_type]) != check {
+            return Err(damaged("lanes", id, "does not match its checksum"));
+        }
         let bad = |problem: crate::error::Problem| damaged("lanes", id, &problem.to_string());
         let lane = Arc::new(Lane {
-            tenant: Tenant::new(&tenant).map_err(bad)?,
-            queue: QueueName::new(&queue).map_err(bad)?,
-            job_type: JobType::new(&job_type).map_err(bad)?,
+            tenant: Tenant::new(tenant).map_err(bad)?,
+            queue: QueueName::new(queue).map_err(bad)?,
+            job_type: JobType::new(job_type).map_err(bad)?,
         });
         self.remember_lane(&lane, id);
         Ok(lane)
@@ -87,9 +93,11 @@ impl Interned {
         if let Some(id) = self.find_lane(connection, lane)? {
             return Ok(id);
         }
+        let [tenant, queue, job_type] = names(lane);
+        let check = checksum_of_texts(&[tenant, queue, job_type]);
         let id = connection
-            .prepare_cached("INSERT INTO lanes (tenant, queue, type) VALUES (?1, ?2, ?3)")
-            .and_then(|mut statement| statement.insert(names(lane)))
+            .prepare_cached("INSERT INTO lanes (tenant, queue, type, \"check\") VALUES (?1, ?2, ?3, ?4)")
+            .and_then(|mut statement| statement.insert(params![tenant, queue, job_type, check]))
             .map_err(store_error)?;
         self.remember_lane(lane, id);
         Ok(id)
@@ -109,11 +117,16 @@ impl Interned {
         if let Some(policy) = self.policies.get(&id) {
             return Ok(policy.clone());
         }
-        let body: Option<String> = connection
-            .prepare_cached("SELECT body FROM policies WHERE id = ?1")
-            .and_then(|mut statement| statement.query_row([id], |row| row.get(0)).optional())
+        let found: Option<(String, u32)> = connection
+            .prepare_cached("SELECT body, \"check\" FROM policies WHERE id = ?1")
+            .and_then(|mut statement| {
+                statement.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+            })
             .map_err(store_error)?;
-        let Some(body) = body else { return Err(damaged("policies", id, "is missing")) };
+        let Some((body, check)) = found else { return Err(damaged("policies", id, "is missing")) };
+        if checksum_of_texts(&[&body]) != check {
+            return Err(damaged("policies", id, "does not match its checksum"));
+        }
         let policy: Arc<Policy> = Arc::new(parse(body.as_bytes())?);
         self.remember_policy(&policy, body.into_bytes(), id);
         Ok(policy)
@@ -152,8 +165,8 @@ impl Interned {
         let id = match found {
             Some(id) => id,
             None => connection
-                .prepare_cached("INSERT INTO policies (body) VALUES (?1)")
-                .and_then(|mut statement| statement.insert(params![text]))
+                .prepare_cached("INSERT INTO policies (body, \"check\") VALUES (?1, ?2)")
+                .and_then(|mut statement| statement.insert(params![text, checksum_of_texts(&[&text])]))
                 .map_err(store_error)?,
         };
         self.remember_policy(policy, body, id);

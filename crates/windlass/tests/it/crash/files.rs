@@ -1,0 +1,139 @@
+//! Files that are taken away, replaced, from the future, copied and put back.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use windlass::error::{OpenError, StoreError, SubmitError};
+use windlass::store::Store;
+use windlass::store::caller::Caller;
+use windlass::store::command::submit::SubmitOptions;
+use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::sqlite::SqliteEngine;
+
+use super::ledger::{Ack, Ledger};
+use super::load::new_job;
+use super::process::{Process, Role, Task};
+use super::{address, open_at, verify};
+use crate::fixture::START;
+
+async fn submit(store: &Store, tag: &str) -> Result<Ack, SubmitError> {
+    let receipts = store.submit(&Caller::local(), vec![new_job(tag)], SubmitOptions::default()).await?;
+    Ok(Ack::Submitted { id: receipts[0].job.id, tag: tag.to_owned() })
+}
+
+fn is_stopped<T>(outcome: &Result<T, SubmitError>) -> bool {
+    matches!(outcome, Err(SubmitError::Store(StoreError::Stopped(_))))
+}
+
+/// M100
+#[tokio::test]
+async fn a_file_that_is_removed_or_replaced_stops_the_store() {
+    type Harm = fn(&Path);
+    let harms: [(&str, Harm); 4] = [
+        ("removed", |path| fs::remove_file(path).unwrap()),
+        ("moved away", |path| fs::rename(path, path.with_extension("old")).unwrap()),
+        ("replaced by a copy", |path| {
+            fs::copy(path, path.with_extension("new")).unwrap();
+            fs::rename(path.with_extension("new"), path).unwrap();
+        }),
+        ("without its log", |path| fs::remove_file(path.with_extension("db-wal")).unwrap()),
+    ];
+    for (what, harm) in harms {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, _) = open_at(&address(folder.path()), START).unwrap();
+        submit(&store, "before").await.unwrap();
+        harm(&folder.path().join("jobs.db"));
+        assert!(is_stopped(&submit(&store, "after").await), "a file {what} is noticed");
+        assert!(is_stopped(&submit(&store, "later").await), "nothing more is taken, file {what}");
+        let read = store.verify().await;
+        assert!(matches!(read, Err(StoreError::Stopped(_))), "nothing more is served, file {what}: {read:?}");
+        store.close();
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_a_newer_version_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = address(folder.path());
+    let (store, _) = open_at(&address, START).unwrap();
+    submit(&store, "old").await.unwrap();
+    store.close();
+    // Bytes 60 to 63 of the file are the schema's version.
+    let path = folder.path().join("jobs.db");
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.write_all_at(&999_u32.to_be_bytes(), 60).unwrap();
+    drop(file);
+    let before = fs::read(&path).unwrap();
+    let refused = open_at(&address, START).map(drop);
+    assert!(matches!(refused, Err(OpenError::NewerSchema { found: 999, .. })), "{refused:?}");
+    assert!(fs::read(&path).unwrap() == before, "a file that is refused is left as it was");
+}
+
+/// M100
+#[tokio::test]
+async fn a_backup_taken_under_load_opens_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = address(folder.path());
+    let name = "load".to_owned();
+    let task = Task { role: Role::Mixed, address: address.clone(), seed: 35, now: Some(START), name };
+    let mut process = Process::start(&task);
+    let env = || Arc::new(Environment::system(StoreOptions::default()));
+    let mut ledger = Ledger::default();
+    let mut copies = Vec::new();
+    for number in 0..5 {
+        let lines: Vec<String> = std::iter::from_fn(|| process.hear()).take(60).collect();
+        ledger.take(&lines);
+        let engine = SqliteEngine::open(&folder.path().join("jobs.db"), env()).unwrap();
+        let copy = folder.path().join(format!("copy{number}"));
+        fs::create_dir(&copy).unwrap();
+        engine.backup(&copy.join("jobs.db")).unwrap();
+        copies.push((copy, ledger.acks.len()));
+    }
+    process.kill();
+    process.hear_all();
+    for (copy, acks) in &copies {
+        let (store, _) = open_at(&super::address(copy), START).unwrap();
+        for ack in &ledger.acks[..*acks] {
+            ledger.check_one(&store, ack).await;
+        }
+        verify(&store, "a backup").await;
+        store.close();
+    }
+    println!("5 backups under load, the last with {} acknowledged", ledger.acks.len());
+}
+
+/// I25
+#[tokio::test]
+async fn an_older_backup_is_refused_until_the_loss_is_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = address(folder.path());
+    let path = folder.path().join("jobs.db");
+    let (store, _) = open_at(&address, START).unwrap();
+    let mut ledger = Ledger::default();
+    ledger.acks.push(submit(&store, "kept").await.unwrap());
+    store.close();
+    let env = Arc::new(Environment::system(StoreOptions::default()));
+    let engine = SqliteEngine::open(&path, env).unwrap();
+    let copy = folder.path().join("copy.db");
+    engine.backup(&copy).unwrap();
+    drop(engine);
+    let (store, _) = open_at(&address, START).unwrap();
+    for number in 0..3 {
+        submit(&store, &format!("given-up.{number}")).await.unwrap();
+    }
+    store.close();
+
+    fs::rename(&copy, &path).unwrap();
+    for _ in 0..2 {
+        let refused = open_at(&address, START).map(drop);
+        assert!(matches!(refused, Err(OpenError::CommitsMissing { .. })), "{refused:?}");
+    }
+    fs::remove_file(folder.path().join("jobs.db-head")).unwrap();
+    let (store, _) = open_at(&address, START).unwrap();
+    ledger.check(&store, 0).await;
+    verify(&store, "an older backup").await;
+    submit(&store, "afterwards").await.unwrap();
+    store.close();
+}
