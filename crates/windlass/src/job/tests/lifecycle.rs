@@ -184,6 +184,12 @@ fn expected(job: &Job, event: &Event) -> Answer {
         }
         // Remembered while suspended (M52).
         Event::Wake if state == State::Suspended && job.details.wait.is_some() => Answer::Stays,
+        // One of several was enough; the others tell it nothing new (M60).
+        Event::DependencyEnded { need: Need::AfterAny, .. }
+            if lifecycle_knows(event, state) && !job.any_unmet =>
+        {
+            Answer::NoOp
+        }
         Event::DependencyEnded { need, state: other } if lifecycle_knows(event, state) => {
             let is_bad = *need == Need::After && *other != State::Completed;
             let left = match need {

@@ -9,6 +9,7 @@ use windlass::error::{OpenError, StoreError, SubmitError};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
+use windlass::store::engine::Engine;
 use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::sqlite::SqliteEngine;
 
