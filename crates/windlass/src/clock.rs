@@ -5,6 +5,7 @@
 mod tests;
 
 use std::fmt;
+use std::future::Future;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -142,5 +143,28 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.millis.load(Ordering::SeqCst))
+    }
+}
+
+/// How long somebody is willing to wait, in real time, whatever the store's clock shows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience(tokio::time::Instant);
+
+impl Patience {
+    /// Patience that ends after `wait`.
+    pub(crate) fn lasting(wait: Duration) -> Patience {
+        Patience(tokio::time::Instant::now() + wait)
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_over(self) -> bool {
+        tokio::time::Instant::now() >= self.0
+    }
+
+    /// Waits for `news`, at most until patience ends, and at most for `backstop`.
+    pub(crate) async fn wait_for(self, news: impl Future<Output = ()>, backstop: Duration) {
+        let until = self.0.min(tokio::time::Instant::now() + backstop);
+        // Either is a reason to look again.
+        let _news_or_over = tokio::time::timeout_at(until, news).await;
     }
 }

@@ -117,7 +117,9 @@ pub enum OpenError {
     #[error("`{0}` is on a network file system ({1}): use a local disk, or PostgreSQL")]
     NetworkFileSystem(String, String),
     /// Commits that were acknowledged are not in the file any more.
-    #[error("commits {first_missing} to {last_acknowledged} were acknowledged and are gone: restore a backup")]
+    #[error(
+        "commits {first_missing} to {last_acknowledged} were acknowledged and are gone: restore a backup"
+    )]
     CommitsMissing {
         /// The first commit that is missing.
         first_missing: u64,
@@ -208,6 +210,9 @@ pub enum ActError {
     /// A value is not allowed.
     #[error(transparent)]
     Invalid(#[from] Invalid),
+    /// There is no such worker, or it was forgotten.
+    #[error("no worker {0}")]
+    NoSuchWorker(WorkerId),
     /// The unique key of a job to be redriven is held by another.
     #[error("unique key `{key}` is held by job {holder}")]
     UniqueKeyTaken {

@@ -11,29 +11,29 @@ mod priority;
 mod retry;
 mod spec;
 mod state;
-mod timer;
-mod transition;
 #[cfg(test)]
 mod tests;
+mod timer;
+mod transition;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 pub use event::{Action, AttemptOutcome, Event};
-pub use failure::{Category, ErrorRecord, Failure};
 pub(crate) use failure::cut;
+pub use failure::{Category, ErrorRecord, Failure};
 pub use graph::{Need, depth_of, find_cycle};
 pub use id::{AttemptId, Fence, JobId, Seq, WorkerId};
 pub use name::{JobType, QueueName, Tenant};
 pub use parts::{
-    ChildGroup, ConcurrencyKey, Decided, Details, GroupStrategy, Lane, Lease, Parent, Policy, Progress, Suspension, SuspendMode,
-    Timeouts, Wait,
+    ChildGroup, ConcurrencyKey, Decided, Details, GroupStrategy, Lane, Lease, Parent, Policy, Progress,
+    SuspendMode, Suspension, Timeouts, Wait,
 };
 pub use priority::Priority;
 pub use retry::{RetryPolicy, Strategy};
-pub use spec::{Dependency, Labels, NewJob, Payload, Spec};
 pub(crate) use spec::check_text;
+pub use spec::{Dependency, Labels, NewJob, Payload, Spec};
 pub use state::State;
 pub use timer::{acts_at, timer};
 pub use transition::{Change, LIFECYCLE, Transition, transition};
@@ -109,6 +109,10 @@ pub struct Job {
 
 /// Which side records a job has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own; together they are no state machine"
+)]
 pub struct Has {
     /// Jobs wait for it.
     pub dependents: bool,

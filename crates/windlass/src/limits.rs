@@ -126,3 +126,12 @@ pub const LOCK_WAIT_MAX: Duration = Duration::from_secs(30);
 pub const LOCK_TRIES_MAX: u32 = 64;
 /// How often the look-out for other processes checks whether anybody waits for it.
 pub const LOOKOUT_IDLE_EVERY: Duration = Duration::from_millis(100);
+
+/// Outcomes that wait to be reported; a full buffer slows claiming.
+pub const REPORTS_BUFFERED_MAX: usize = 4_096;
+/// How long a handler that was told to stop may clean up before it is dropped.
+pub const GRACE_DEFAULT: Duration = Duration::from_secs(5);
+/// How long a worker that shuts down lets its handlers go on.
+pub const DRAIN_DEFAULT: Duration = Duration::from_secs(30);
+/// How long a worker that shuts down tries to report what it has done.
+pub const FAREWELL_MAX: Duration = Duration::from_secs(10);

@@ -28,8 +28,10 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
+use crate::clock::Patience;
 use crate::error::{ActError, OpenError, StoreError, SubmitError};
 use crate::job::{JobId, NewJob};
+use crate::limits;
 use caller::Caller;
 use command::act::{self, Act, Acted};
 use command::redrive::{self, Redrive};
@@ -96,7 +98,10 @@ impl Store {
             return Ok(Vec::new());
         }
         let caller = caller.clone();
-        self.write("submit", Kind::Submission, move |unit| submit::submit(unit, &caller, &jobs, options, None)).await
+        self.write("submit", Kind::Submission, move |unit| {
+            submit::submit(unit, &caller, &jobs, options, None)
+        })
+        .await
     }
 
     /// Does something to a job and says whether it changed.
@@ -113,7 +118,12 @@ impl Store {
     }
 
     /// Submits a final job again as a new one.
-    pub async fn redrive(&self, caller: &Caller, id: JobId, how: Redrive) -> Result<crate::job::Job, ActError> {
+    pub async fn redrive(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        how: Redrive,
+    ) -> Result<crate::job::Job, ActError> {
         let caller = caller.clone();
         self.write("redrive", Kind::Submission, move |unit| redrive::redrive(unit, &caller, id, how)).await
     }
@@ -150,15 +160,14 @@ impl Store {
         id: JobId,
         timeout: Duration,
     ) -> Result<Option<Snapshot>, StoreError> {
-        let deadline = tokio::time::Instant::now() + timeout;
+        let patience = Patience::lasting(timeout);
         loop {
             let mut ends = self.env.wakeups.ends();
             let found = self.get(caller, id).await?;
-            let is_over = tokio::time::Instant::now() >= deadline;
-            if is_over || found.as_ref().is_none_or(|found| found.job.state.is_final()) {
+            if patience.is_over() || found.as_ref().is_none_or(|found| found.job.state.is_final()) {
                 return Ok(found);
             }
-            let _news_or_over = tokio::time::timeout_at(deadline, ends.news()).await;
+            patience.wait_for(ends.news(), limits::BACKSTOP_EVERY).await;
         }
     }
 
@@ -173,7 +182,7 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (task, answer) = Command::new(kind, work);
+        let (task, answer) = Command::with_answer(kind, work);
         self.engine.write(task);
         let span = tracing::debug_span!("store", verb);
         answer.instrument(span).await.unwrap_or_else(|_| Err(gone().into()))
@@ -189,7 +198,7 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (task, answer) = Query::new(work);
+        let (task, answer) = Query::with_answer(work);
         self.engine.read(task);
         let span = tracing::trace_span!("store", verb);
         answer.instrument(span).await.unwrap_or_else(|_| Err(gone().into()))

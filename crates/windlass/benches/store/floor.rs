@@ -93,9 +93,7 @@ fn update(db: &Connection, seq: i64, state: i64, at: i64) {
 fn finish(db: &Connection, first: i64) {
     db.execute_batch("BEGIN IMMEDIATE").expect("begins");
     let mut find = db.prepare_cached("SELECT seq, record FROM hot WHERE id = ?1").expect("sql");
-    let mut attempt = db
-        .prepare_cached("INSERT INTO facets VALUES (?1, 0, '', 1, 1, ?2)")
-        .expect("sql");
+    let mut attempt = db.prepare_cached("INSERT INTO facets VALUES (?1, 0, '', 1, 1, ?2)").expect("sql");
     let mut audit = db
         .prepare_cached(
             "INSERT INTO audit (event, at, actor_type, actor_id, tenant, job, context) \

@@ -1,7 +1,8 @@
 //! How fast the store is on SQLite, with every answer on disk, beside what bare SQLite does with the same columns and the
 //! same disk writes. Prints a table for `docs/performance.md`.
 //!
-//! `cargo bench -p windlass --bench store` runs all of it; `-- --quick` runs it without the million-job backlogs.
+//! `cargo bench -p windlass --bench store` runs all of it; `-- --quick` leaves out the million-job backlogs, `-- --drain`
+//! only drains, for a profiler.
 
 mod floor;
 mod report;
@@ -15,6 +16,9 @@ fn main() {
     // Cargo also starts this when it only lists or checks benches.
     if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
         return;
+    }
+    if std::env::args().any(|argument| argument == "--drain") {
+        return drain_only();
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let mut report = Report::default();
@@ -46,4 +50,14 @@ fn main() {
         runtime.block_on(workload::flatness(&mut report));
     }
     report.print();
+}
+
+fn drain_only() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let bench = Bench::open(100).await;
+        bench.submit_batches(500_000, 1_000).await;
+        eprintln!("drain {:.0}/s", bench.drain(480_000, 4).await);
+        bench.close();
+    });
 }

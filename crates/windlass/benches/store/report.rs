@@ -18,7 +18,8 @@ pub(crate) struct Report {
 impl Report {
     /// A rate in jobs a second, beside the floor's.
     pub(crate) fn add(&mut self, what: String, rate: f64, floor: Option<f64>) {
-        let beside = floor.map_or(String::new(), |floor| format!("floor {floor:.0}/s, ratio {:.2}", rate / floor));
+        let beside =
+            floor.map_or(String::new(), |floor| format!("floor {floor:.0}/s, ratio {:.2}", rate / floor));
         self.push(what, format!("{rate:.0}/s"), beside);
     }
 

@@ -48,7 +48,8 @@ impl fmt::Display for Category {
 }
 
 /// What a worker, or the store itself, reports when an attempt fails.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
 pub struct Failure {
     /// What kind.
     pub category: Category,

@@ -13,6 +13,16 @@ pub enum Need {
     AfterAny,
 }
 
+impl Need {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Need::After => "after",
+            Need::AfterAny => "after_any",
+        }
+    }
+}
+
 /// The jobs of one batch in an order in which each comes after those it waits for, or the place of one that waits for
 /// itself. `needs[i]` are the places within the batch that job `i` waits for.
 pub fn find_cycle(needs: &[Vec<usize>]) -> Result<Vec<usize>, usize> {

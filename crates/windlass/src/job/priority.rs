@@ -26,10 +26,8 @@ impl Priority {
 
     /// The priority, if it is between 0 and 100.
     pub fn new(value: i64) -> Result<Priority, Problem> {
-        u8::try_from(value).ok().filter(|value| *value <= 100).map(Priority).ok_or_else(|| Problem::OutOfRange {
-            value: value.to_string(),
-            min: "0".into(),
-            max: "100".into(),
+        u8::try_from(value).ok().filter(|value| *value <= 100).map(Priority).ok_or_else(|| {
+            Problem::OutOfRange { value: value.to_string(), min: "0".into(), max: "100".into() }
         })
     }
 
@@ -75,10 +73,7 @@ impl FromStr for Priority {
 }
 
 fn unknown(text: &str) -> Problem {
-    Problem::Unknown {
-        value: text.to_owned(),
-        allowed: "0 to 100, critical, high, normal, low, bulk",
-    }
+    Problem::Unknown { value: text.to_owned(), allowed: "0 to 100, critical, high, normal, low, bulk" }
 }
 
 impl fmt::Display for Priority {

@@ -2,9 +2,12 @@
 //! else (M4); it reads no clock, draws no randomness and does no I/O.
 
 use super::event::{Action, AttemptOutcome, Event};
-use super::{Category, ErrorRecord, Failure, Job, Lease, Need, State, SuspendMode, Suspension, Wait, WorkerId};
+use super::{
+    Category, ErrorRecord, Failure, Job, Lease, Need, State, SuspendMode, Suspension, Wait, WorkerId, cut,
+};
 use crate::clock::Timestamp;
 use crate::error::Refused;
+use crate::limits;
 
 /// What an event makes of a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,8 +31,8 @@ pub enum Transition {
 /// generated from it, and a test holds it against [`transition`] for every pair.
 pub const LIFECYCLE: &[(Action, &[State], &[State])] = {
     use State::{
-        Cancelled, Completed, Created, DeadLetter, Delayed, Failed, Pending, Retrying, Running, Scheduled, Suspended,
-        Waiting,
+        Cancelled, Completed, Created, DeadLetter, Delayed, Failed, Pending, Retrying, Running, Scheduled,
+        Suspended, Waiting,
     };
     &[
         (Action::Submit, &[Created], &[Pending, Delayed, Scheduled]),
@@ -51,11 +54,7 @@ pub const LIFECYCLE: &[(Action, &[State], &[State])] = {
             &[Created, Pending, Delayed, Scheduled, Running, Waiting, Retrying, Suspended],
             &[Cancelled],
         ),
-        (
-            Action::Expire,
-            &[Created, Pending, Delayed, Scheduled, Running, Waiting, Retrying],
-            &[DeadLetter],
-        ),
+        (Action::Expire, &[Created, Pending, Delayed, Scheduled, Running, Waiting, Retrying], &[DeadLetter]),
     ]
 };
 
@@ -233,6 +232,8 @@ fn dependency_ended(next: &mut Job, need: Need, state: State, now: Timestamp) ->
     }
     match need {
         Need::After if state == State::Completed => next.after_unmet = next.after_unmet.saturating_sub(1),
+        // The first one was enough; the others do not matter any more.
+        Need::AfterAny if !next.any_unmet => return Verdict::Unchanged,
         Need::AfterAny => next.any_unmet = false,
         // A dependency that ended badly ends its dependents the same way (M62).
         Need::After => {
@@ -297,10 +298,16 @@ fn fail(next: &mut Job, failure: &Failure, random: f64, outcome: AttemptOutcome,
 }
 
 fn record(job: &Job, failure: &Failure, now: Timestamp, retryable: bool) -> ErrorRecord {
+    // A failure's fields are public: it may have been made past the constructors that cut them (M45).
+    let (mut message, mut code) = (failure.message.clone(), failure.code.clone());
+    cut(&mut message, limits::ERROR_MESSAGE_BYTES_MAX);
+    if let Some(code) = &mut code {
+        cut(code, limits::ERROR_CODE_CHARS_MAX);
+    }
     ErrorRecord {
         category: failure.category,
-        code: failure.code.clone(),
-        message: failure.message.clone(),
+        code,
+        message,
         at: now,
         attempt: job.attempt,
         retry_after: failure.retry_after,
@@ -336,7 +343,9 @@ fn suspend(next: &mut Job, mode: SuspendMode, how: &Suspension, now: Timestamp) 
     match (next.state, mode) {
         (State::Suspended, _) => Verdict::Unchanged,
         (State::Running, SuspendMode::IdleOnly) => Verdict::Refused,
-        (State::Running, SuspendMode::Graceful) if next.details.suspend_requested.is_some() => Verdict::Unchanged,
+        (State::Running, SuspendMode::Graceful) if next.details.suspend_requested.is_some() => {
+            Verdict::Unchanged
+        }
         (State::Running, SuspendMode::Graceful) => {
             next.details_mut().suspend_requested = Some(how.clone());
             Verdict::Changed(None)

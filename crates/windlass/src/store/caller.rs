@@ -100,20 +100,12 @@ impl Caller {
 
     /// Whether the role allows it at all.
     pub fn must(&self, permission: Permission) -> Result<(), Denied> {
-        let is_allowed = match (permission, self.role) {
-            (_, Role::Admin) => true,
-            (Permission::Administer, _) | (_, Role::Viewer) => false,
-            (_, Role::Operator) => true,
-            (Permission::Submit | Permission::ManageJob, Role::Submitter) => true,
-            (Permission::Work, Role::Worker) => true,
-            (
-                Permission::Work | Permission::Pause | Permission::Configure,
-                Role::Submitter,
-            )
-            | (
-                Permission::Submit | Permission::ManageJob | Permission::Pause | Permission::Configure,
-                Role::Worker,
-            ) => false,
+        let is_allowed = match self.role {
+            Role::Admin => true,
+            Role::Operator => permission != Permission::Administer,
+            Role::Submitter => matches!(permission, Permission::Submit | Permission::ManageJob),
+            Role::Worker => permission == Permission::Work,
+            Role::Viewer => false,
         };
         if is_allowed { Ok(()) } else { Err(self.denied(permission)) }
     }

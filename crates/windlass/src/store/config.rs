@@ -10,7 +10,9 @@ use super::engine::{DocumentKind, EngineResult, Read};
 use crate::audit::AuditLevel;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{JobType, Lane, NewJob, Policy, Priority, QueueName, RetryPolicy, Tenant, Timeouts, WorkerId};
+use crate::job::{
+    JobType, Lane, NewJob, Policy, Priority, QueueName, RetryPolicy, Tenant, Timeouts, WorkerId,
+};
 use crate::limits;
 
 /// Time limits of which only some are set (M34).
@@ -303,7 +305,8 @@ impl Config {
             .or_else(|| kind.and_then(|kind| kind.priority))
             .or_else(|| queues.iter().find_map(|settings| settings.priority))
             .unwrap_or_default();
-        let policy = Policy { retry, timeouts: new.timeouts_over(timeouts), crashes_max: defaults.crashes_max };
+        let policy =
+            Policy { retry, timeouts: new.timeouts_over(timeouts), crashes_max: defaults.crashes_max };
         (policy, priority)
     }
 }

@@ -2,6 +2,7 @@
 //! Verbs are written once, in `command/`, over these traits.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::filter::Scan;
@@ -369,6 +370,8 @@ pub trait Engine: Send + Sync + 'static {
     fn write(&self, task: Box<dyn WriteTask>);
     /// Takes work for a snapshot.
     fn read(&self, task: Box<dyn ReadTask>);
+    /// Copies everything, as of one moment, to a new file, while work goes on.
+    fn backup(&self, to: &Path) -> EngineResult<()>;
     /// Ends all work; what was taken is finished first.
     fn close(&self);
 }

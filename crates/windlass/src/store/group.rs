@@ -48,6 +48,9 @@ pub fn answer(env: &Environment, effects: Effects, tasks: Vec<Box<dyn WriteTask>
     if effects.has_ends {
         env.wakeups.jobs_ended();
     }
+    if effects.has_interrupts {
+        env.wakeups.jobs_interrupted();
+    }
     env.feed.publish(effects.records);
     for task in tasks {
         task.done(Ok(()));

@@ -8,9 +8,10 @@ mod tests;
 mod write;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::engine::{Engine, ReadTask, WriteTask};
+use super::engine::{Engine, EngineResult, ReadTask, WriteTask};
 use super::environment::Environment;
 use super::group;
 use super::memo::Memo;
@@ -112,6 +113,10 @@ impl Engine for MemoryEngine {
     fn read(&self, mut task: Box<dyn ReadTask>) {
         let outcome = self.look(&mut *task);
         task.done(outcome);
+    }
+
+    fn backup(&self, _to: &Path) -> EngineResult<()> {
+        Err(StoreError::Database("a store in memory has no file to copy".into()))
     }
 
     fn close(&self) {

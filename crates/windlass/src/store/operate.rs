@@ -1,5 +1,6 @@
 //! What operators and maintenance ask of a store: pauses, settings, bulk actions, lists, numbers, the audit trail.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::broadcast;
@@ -17,7 +18,7 @@ use super::engine::{Place, RecordQuery};
 use super::filter::Filter;
 use super::query::explain::{self, Reason};
 use super::query::list::{self, ListRequest, Page};
-use super::query::side::{self, Attempt, Group, Neighbours};
+use super::query::side::{self, Attempt, Group, JobResult, Neighbours};
 use super::query::snapshot;
 use super::query::stats::{self, Stats};
 use super::task::Kind;
@@ -44,14 +45,16 @@ impl Store {
         reason: Option<String>,
     ) -> Result<bool, ActError> {
         let caller = caller.clone();
-        let work = move |unit: &mut super::unit::Unit<'_>| hold::resume(unit, &caller, &target, reason.as_deref());
+        let work =
+            move |unit: &mut super::unit::Unit<'_>| hold::resume(unit, &caller, &target, reason.as_deref());
         self.write("resume", Kind::Urgent, work).await
     }
 
     /// Puts settings in force; says whether they differ from those before.
     pub async fn configure(&self, caller: &Caller, settings: Settings) -> Result<bool, ActError> {
         let caller = caller.clone();
-        self.write("configure", Kind::Ordinary, move |unit| settings::configure(unit, &caller, &settings)).await
+        self.write("configure", Kind::Ordinary, move |unit| settings::configure(unit, &caller, &settings))
+            .await
     }
 
     /// Settings, pauses and workers in force.
@@ -86,7 +89,8 @@ impl Store {
     pub async fn bulk_dry_run(&self, caller: &Caller, filter: &Filter) -> Result<u64, ActError> {
         caller.must(Permission::ManageJob)?;
         let (caller, filter) = (caller.clone(), filter.clone());
-        Ok(self.read("dry_run", move |view| list::matching(view, &caller, &filter)).await.map_err(ActError::Store)?)
+        let work = move |view: &mut View<'_>| list::matching(view, &caller, &filter);
+        self.read("dry_run", work).await.map_err(ActError::Store)
     }
 
     /// A page of jobs that exist for this caller.
@@ -112,7 +116,11 @@ impl Store {
     }
 
     /// A job's checkpoints, by name.
-    pub async fn checkpoints(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Checkpoint>>, StoreError> {
+    pub async fn checkpoints(
+        &self,
+        caller: &Caller,
+        id: JobId,
+    ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
         let caller = caller.clone();
         self.read("checkpoints", move |view| side::checkpoints(view, &caller, id)).await
     }
@@ -128,8 +136,8 @@ impl Store {
         self.read("logs", move |view| side::logs(view, &caller, id, after)).await
     }
 
-    /// A job's result: none if there is no such job, `Some(None)` if it has none.
-    pub async fn result(&self, caller: &Caller, id: JobId) -> Result<Option<Option<Arc<[u8]>>>, StoreError> {
+    /// A job's result; none if there is no such job.
+    pub async fn result(&self, caller: &Caller, id: JobId) -> Result<Option<JobResult>, StoreError> {
         let caller = caller.clone();
         self.read("result", move |view| side::result(view, &caller, id)).await
     }
@@ -153,7 +161,11 @@ impl Store {
     }
 
     /// When the job that has waited longest in a queue became claimable.
-    pub async fn oldest_ready(&self, caller: &Caller, queue: QueueName) -> Result<Option<Timestamp>, StoreError> {
+    pub async fn oldest_ready(
+        &self,
+        caller: &Caller,
+        queue: QueueName,
+    ) -> Result<Option<Timestamp>, StoreError> {
         let caller = caller.clone();
         self.read("oldest_ready", move |view| stats::oldest_ready(view, &caller, &queue)).await
     }
@@ -201,6 +213,13 @@ impl Store {
             }
         }
         Ok(removed)
+    }
+
+    /// Copies the store to a new file while it is in use; an existing file is refused.
+    pub async fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        let (engine, to) = (self.engine.clone(), to.to_owned());
+        let copied = tokio::task::spawn_blocking(move || engine.backup(&to)).await;
+        copied.unwrap_or_else(|error| Err(StoreError::Database(error.to_string())))
     }
 
     /// Checks every invariant on what is stored and says what it found.

@@ -135,6 +135,8 @@ pub fn minute_of(now: Timestamp) -> i64 {
 pub struct Rates {
     minute: i64,
     lanes: BTreeMap<Arc<Lane>, (Minute, bool)>,
+    /// Of minutes that are over, and not written yet.
+    overdue: Vec<(Arc<Lane>, i64, Minute)>,
     written_at: Option<Timestamp>,
 }
 
@@ -145,16 +147,14 @@ impl Rates {
     /// Counts one change of a job.
     pub fn count(&mut self, before: Option<&Job>, after: &Job, now: Timestamp) {
         if minute_of(now) != self.minute {
+            self.overdue = self.take_unwritten();
             self.minute = minute_of(now);
             self.lanes.clear();
         }
-        let (minute, is_dirty) = match self.lanes.get_mut(&after.lane) {
-            Some(entry) => (&mut entry.0, &mut entry.1),
-            None => {
-                let entry = self.lanes.entry(after.lane.clone()).or_default();
-                (&mut entry.0, &mut entry.1)
-            }
-        };
+        if !self.lanes.contains_key(&after.lane) {
+            self.lanes.insert(after.lane.clone(), (Minute::default(), true));
+        }
+        let (minute, is_dirty) = self.lanes.get_mut(&after.lane).expect("was just made sure of");
         minute.count(before, after, now);
         *is_dirty = true;
     }
@@ -165,15 +165,17 @@ impl Rates {
             return Vec::new();
         }
         self.written_at = Some(now);
-        let minute = self.minute;
-        self.lanes
-            .iter_mut()
-            .filter(|(_, (_, is_dirty))| *is_dirty)
-            .map(|(lane, (counts, is_dirty))| {
-                *is_dirty = false;
-                (lane.clone(), minute, counts.clone())
-            })
-            .collect()
+        self.take_unwritten()
+    }
+
+    fn take_unwritten(&mut self) -> Vec<(Arc<Lane>, i64, Minute)> {
+        let (minute, mut unwritten) = (self.minute, std::mem::take(&mut self.overdue));
+        let dirty = self.lanes.iter_mut().filter(|(_, (_, is_dirty))| *is_dirty);
+        unwritten.extend(dirty.map(|(lane, (counts, is_dirty))| {
+            *is_dirty = false;
+            (lane.clone(), minute, counts.clone())
+        }));
+        unwritten
     }
 }
 

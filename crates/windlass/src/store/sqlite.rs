@@ -107,12 +107,6 @@ impl SqliteEngine {
         threads.others.push(spawn("windlass-lookout", move || watch.serve(&bell))?);
         Ok(())
     }
-
-    /// Copies the store to a new file while it is in use. The copy opens by itself; an existing file is refused.
-    pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
-        self.identity.check()?;
-        backup::backup(self.location.path(), to)
-    }
 }
 
 fn open_writer(
@@ -182,6 +176,12 @@ impl Engine for SqliteEngine {
         if let Err((task, refusal)) = self.reads.put(task, false) {
             task.done(Err(refusal));
         }
+    }
+
+    /// The copy opens by itself; an existing file is refused.
+    fn backup(&self, to: &Path) -> EngineResult<()> {
+        self.identity.check()?;
+        backup::backup(self.location.path(), to)
     }
 
     fn close(&self) {

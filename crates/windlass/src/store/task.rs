@@ -33,7 +33,7 @@ where
     E: From<StoreError> + Send + 'static,
 {
     /// The command, and where its answer will arrive.
-    pub(crate) fn new(kind: Kind, work: F) -> (Box<dyn WriteTask>, oneshot::Receiver<Result<T, E>>) {
+    pub(crate) fn with_answer(kind: Kind, work: F) -> (Box<dyn WriteTask>, oneshot::Receiver<Result<T, E>>) {
         let (reply, answer) = oneshot::channel();
         (Box::new(Command { work, kind, result: None, reply }), answer)
     }
@@ -87,7 +87,7 @@ where
     E: From<StoreError> + Send + 'static,
 {
     /// The query, and where its answer will arrive.
-    pub(crate) fn new(work: F) -> (Box<dyn ReadTask>, oneshot::Receiver<Result<T, E>>) {
+    pub(crate) fn with_answer(work: F) -> (Box<dyn ReadTask>, oneshot::Receiver<Result<T, E>>) {
         let (reply, answer) = oneshot::channel();
         (Box::new(Query { work, result: None, reply }), answer)
     }

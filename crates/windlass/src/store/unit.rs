@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::config::Config;
-use super::engine::{
-    CountChange, DocumentKind, Edge, EngineResult, FacetWrite, Key, NewRow, Read, Write,
-};
+use super::engine::{CountChange, DocumentKind, Edge, EngineResult, FacetWrite, Key, NewRow, Read, Write};
 use super::environment::Environment;
 use super::memo::Memo;
 use super::rates::rate_key;
@@ -61,6 +59,8 @@ pub struct Effects {
     pub has_work: bool,
     /// Whether jobs became final.
     pub has_ends: bool,
+    /// Whether running jobs were cut off.
+    pub has_interrupts: bool,
     /// What happened, for live readers; kept ones have their number.
     pub records: Vec<Record>,
 }
@@ -265,6 +265,8 @@ impl<'a> Unit<'a> {
         let job = &self.jobs[&seq].job;
         self.effects.has_work |= job.state == State::Scheduled && !job.is_blocked;
         self.effects.has_ends |= job.state.is_final();
+        let is_cut_off = matches!(job.state, State::Suspended | State::Cancelled | State::DeadLetter);
+        self.effects.has_interrupts |= previous.state == State::Running && is_cut_off;
         self.memo.rates.count(Some(previous), job, self.now);
     }
 
@@ -406,9 +408,10 @@ impl<'a> Unit<'a> {
             db.append(&mut kept)?;
             if self.env.feed.has_listeners() {
                 let mut kept = kept.into_iter();
-                let numbered = pending.records.into_iter().filter_map(|(record, is_kept)| {
-                    if is_kept { kept.next() } else { Some(record) }
-                });
+                let numbered = pending
+                    .records
+                    .into_iter()
+                    .filter_map(|(record, is_kept)| if is_kept { kept.next() } else { Some(record) });
                 self.effects.records.extend(numbered);
             }
         }

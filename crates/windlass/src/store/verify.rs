@@ -112,10 +112,8 @@ fn facts(view: &mut View<'_>, page: Vec<Job>) -> Result<Vec<Facts>, StoreError> 
             }
         }
         let limit = limits::CHECKPOINTS_MAX + 1;
-        let checkpoints = match job.has.checkpoints {
-            true => view.db.facets(FacetQuery { kind: FacetKind::Checkpoint, limit, ..query })?.len() as u64,
-            false => 0,
-        };
+        let query = FacetQuery { kind: FacetKind::Checkpoint, limit, ..query };
+        let checkpoints = if job.has.checkpoints { view.db.facets(query)?.len() as u64 } else { 0 };
         found.push(Facts { job, spec, attempts, checkpoints });
     }
     Ok(found)
@@ -123,7 +121,8 @@ fn facts(view: &mut View<'_>, page: Vec<Job>) -> Result<Vec<Facts>, StoreError> 
 
 /// I26: what no question about jobs would show.
 fn storage(view: &mut View<'_>) -> Result<Verdict, StoreError> {
-    let mut verdict = Verdict::new("I26", "the storage is sound: an index finds what is stored, as it was written");
+    let mut verdict =
+        Verdict::new("I26", "the storage is sound: an index finds what is stored, as it was written");
     verdict.look(None);
     for finding in view.db.damage()? {
         verdict.look(Some(finding));
@@ -144,7 +143,10 @@ fn counters(
             let found = recount.get(&(lane.clone(), state)).copied().unwrap_or(0);
             let kept = counted[state as usize];
             verdict.look((kept != found).then(|| {
-                format!("{} {} {} {state}: counter {kept}, jobs {found}", lane.tenant, lane.queue, lane.job_type)
+                format!(
+                    "{} {} {} {state}: counter {kept}, jobs {found}",
+                    lane.tenant, lane.queue, lane.job_type
+                )
             }));
         }
     }

@@ -13,12 +13,18 @@ use tokio::sync::watch;
 pub struct Wakeups {
     work: watch::Sender<u64>,
     ends: watch::Sender<u64>,
+    interrupts: watch::Sender<u64>,
     waiting: AtomicUsize,
 }
 
 impl Default for Wakeups {
     fn default() -> Wakeups {
-        Wakeups { work: watch::Sender::new(0), ends: watch::Sender::new(0), waiting: AtomicUsize::new(0) }
+        Wakeups {
+            work: watch::Sender::new(0),
+            ends: watch::Sender::new(0),
+            interrupts: watch::Sender::new(0),
+            waiting: AtomicUsize::new(0),
+        }
     }
 }
 
@@ -33,10 +39,16 @@ impl Wakeups {
         self.ends.send_modify(|count| *count += 1);
     }
 
+    /// Says that running jobs may have been cut off: their workers should ask.
+    pub fn jobs_interrupted(&self) {
+        self.interrupts.send_modify(|count| *count += 1);
+    }
+
     /// Says that another process changed the database.
     pub fn changed_elsewhere(&self) {
         self.work_arrived();
         self.jobs_ended();
+        self.jobs_interrupted();
     }
 
     /// News of claimable jobs, from now on.
@@ -47,6 +59,11 @@ impl Wakeups {
     /// News of ended jobs, from now on.
     pub(crate) fn ends(&self) -> Listener<'_> {
         self.listen(&self.ends)
+    }
+
+    /// News of jobs that were cut off, from now on.
+    pub(crate) fn interrupts(&self) -> Listener<'_> {
+        self.listen(&self.interrupts)
     }
 
     /// Whether anybody waits; if not, nobody need look for changes by other processes.

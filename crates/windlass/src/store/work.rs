@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::Store;
 use super::caller::Caller;
 use super::command::children::{self, NewGroup, Spawned};
@@ -14,6 +12,7 @@ use super::command::step::{self, Hand, Note};
 use super::command::worker::{self, NewWorker};
 use super::config::Worker;
 use super::task::Kind;
+use crate::clock::Patience;
 use crate::error::WorkError;
 use crate::job::WorkerId;
 use crate::limits;
@@ -38,18 +37,18 @@ impl Store {
         request: &ClaimRequest,
         wait: Duration,
     ) -> Result<ClaimAnswer, WorkError> {
-        let deadline = Instant::now() + wait.min(limits::CLAIM_WAIT_MAX);
+        let patience = Patience::lasting(wait.min(limits::CLAIM_WAIT_MAX));
         loop {
             // Listening starts before looking: work that arrives in between is not missed.
             let mut work = self.env.wakeups.work();
             let (caller, request) = (caller.clone(), request.clone());
-            let answer =
-                self.write("claim", Kind::Ordinary, move |unit| claim::claim(unit, &caller, &request)).await?;
-            if !answer.jobs.is_empty() || Instant::now() >= deadline {
+            let answer = self
+                .write("claim", Kind::Ordinary, move |unit| claim::claim(unit, &caller, &request))
+                .await?;
+            if !answer.jobs.is_empty() || patience.is_over() {
                 return Ok(answer);
             }
-            let backstop = deadline.min(Instant::now() + limits::BACKSTOP_EVERY);
-            let _news_or_over = tokio::time::timeout_at(backstop, work.news()).await;
+            patience.wait_for(work.news(), limits::BACKSTOP_EVERY).await;
         }
     }
 
@@ -61,7 +60,8 @@ impl Store {
         beats: Vec<Beat>,
     ) -> Result<Pulse, WorkError> {
         let caller = caller.clone();
-        self.write("heartbeat", Kind::Urgent, move |unit| heartbeat::heartbeat(unit, &caller, worker, &beats)).await
+        self.write("heartbeat", Kind::Urgent, move |unit| heartbeat::heartbeat(unit, &caller, worker, &beats))
+            .await
     }
 
     /// Takes reports of how attempts ended; the answers are in their order.
@@ -72,7 +72,8 @@ impl Store {
         reports: Vec<Report>,
     ) -> Result<Vec<Finish>, WorkError> {
         let caller = caller.clone();
-        self.write("finish", Kind::Ordinary, move |unit| finish::finish(unit, &caller, worker, &reports)).await
+        self.write("finish", Kind::Ordinary, move |unit| finish::finish(unit, &caller, worker, &reports))
+            .await
     }
 
     /// Writes checkpoints, progress or log lines for a running job, all or none.

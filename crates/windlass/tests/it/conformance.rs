@@ -1,4 +1,22 @@
 //! One suite for every engine: each test is a sentence, names the line of the model it proves, and ends with a check of all
 //! invariants.
 
+mod audit;
+mod backlog;
+mod children;
+mod claim;
+mod concurrency;
+mod damage;
+mod fence;
+mod finish;
+mod graph;
+mod holds;
+mod keys;
+mod lease;
+mod look;
+mod metadata;
+mod operate;
 mod smoke;
+mod starvation;
+mod steps;
+mod submit;

@@ -1,23 +1,35 @@
 //! What every test of a store starts from: a store on each engine, a clock that stands still, and short ways to say what is
 //! done to it.
 
+mod states;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use windlass::audit::Record;
 use windlass::clock::{Clock, ManualClock, Timestamp};
 use windlass::entropy::Entropy;
-use windlass::job::{Fence, Job, JobId, JobType, NewJob, Payload, QueueName, State, Tenant, WorkerId};
+use windlass::error::SubmitError;
+use windlass::job::{
+    Dependency, Failure, Fence, Job, JobId, JobType, NewJob, Payload, Priority, QueueName, State, Tenant,
+    WorkerId,
+};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::act::{Act, Acted, Suspend};
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Report};
+use windlass::store::command::settings::Settings;
 use windlass::store::command::step::Hand;
 use windlass::store::command::submit::{Receipt, SubmitOptions};
 use windlass::store::command::worker::NewWorker;
+use windlass::store::config::{QueueSettings, TenantSettings, TypeSettings};
+use windlass::store::engine::RecordQuery;
 use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::query::list::ListRequest;
 use windlass::store::query::snapshot::Snapshot;
+use windlass::store::query::stats::ByState;
 
 /// A store to be tested.
 pub(crate) struct Fixture {
@@ -64,11 +76,6 @@ impl Fixture {
 
     pub(crate) fn advance(&self, by: Duration) {
         self.clock.advance(by);
-    }
-
-    /// A job of a type, with a small payload.
-    pub(crate) fn job(&self, job_type: &str) -> NewJob {
-        new_job(job_type)
     }
 
     pub(crate) async fn submit(&self, job: NewJob) -> Job {
@@ -200,3 +207,102 @@ macro_rules! on_every_engine {
 }
 
 pub(crate) use on_every_engine;
+pub(crate) use states::{MOMENT, Placed, caller, just_under, secs};
+
+/// Everything that is stored, to prove that a refusal changed nothing.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Everything {
+    pub(crate) jobs: Vec<Snapshot>,
+    pub(crate) counts: ByState,
+    pub(crate) records: Vec<Record>,
+}
+
+impl Fixture {
+    /// Another, empty store on the same engine.
+    pub(crate) fn another(&self, options: StoreOptions) -> Fixture {
+        let on = if self.address == "memory:" { On::Memory } else { On::Sqlite };
+        Fixture::with(on, options, 2)
+    }
+
+    pub(crate) async fn everything(&self) -> Everything {
+        let mut request = ListRequest { limit: 500, ..ListRequest::default() };
+        let mut jobs = Vec::new();
+        loop {
+            let page = self.store.list(&self.me, request.clone()).await.unwrap();
+            jobs.extend(page.jobs);
+            if page.next.is_none() {
+                break;
+            }
+            request.cursor = page.next;
+        }
+        let counts = self.store.stats(&self.me).await.unwrap().states;
+        Everything { jobs, counts, records: self.records(RecordQuery::default()).await }
+    }
+
+    pub(crate) async fn records(&self, query: RecordQuery) -> Vec<Record> {
+        self.store.audit(&self.me, RecordQuery { limit: 1_000, ..query }).await.unwrap()
+    }
+
+    /// Submits what must be refused, and makes sure that nothing changed by it.
+    pub(crate) async fn refused(&self, jobs: Vec<NewJob>) -> SubmitError {
+        let before = self.everything().await;
+        let error =
+            self.store.submit(&self.me, jobs, SubmitOptions::default()).await.expect_err("must be refused");
+        assert_eq!(self.everything().await, before, "a refusal leaves no trace");
+        error
+    }
+
+    pub(crate) async fn fail(&self, worker: WorkerId, claimed: &Claimed, failure: Failure) -> Finish {
+        self.finish(worker, claimed.job.id, claimed.job.fence, Outcome::Failed(failure)).await
+    }
+
+    /// Claims as many as there are and gives their ids, in order.
+    pub(crate) async fn claim_ids(&self, worker: WorkerId, limit: usize) -> Vec<JobId> {
+        ids(&self.claim(worker, limit).await)
+    }
+
+    pub(crate) async fn set_queue(&self, name: &str, settings: QueueSettings) {
+        self.store.configure(&self.me, Settings::Queue(queue(name), settings)).await.unwrap();
+    }
+
+    pub(crate) async fn set_type(&self, name: &str, settings: TypeSettings) {
+        self.store.configure(&self.me, Settings::Type(job_type(name), settings)).await.unwrap();
+    }
+
+    pub(crate) async fn set_tenant(&self, name: &str, settings: TenantSettings) {
+        self.store.configure(&self.me, Settings::Tenant(tenant(name), settings)).await.unwrap();
+    }
+}
+
+pub(crate) fn job_type(name: &str) -> JobType {
+    JobType::new(name).unwrap()
+}
+
+pub(crate) fn priority(value: i64) -> Priority {
+    Priority::new(value).unwrap()
+}
+
+pub(crate) fn ids(claimed: &[Claimed]) -> Vec<JobId> {
+    claimed.iter().map(|claimed| claimed.job.id).collect()
+}
+
+/// A job that waits for these to complete.
+pub(crate) fn after(dependencies: &[JobId]) -> NewJob {
+    NewJob { after: dependencies.iter().copied().map(Dependency::Job).collect(), ..new_job("step") }
+}
+
+/// A job that waits for one of these to end.
+pub(crate) fn after_any(dependencies: &[JobId]) -> NewJob {
+    NewJob { after_any: dependencies.iter().copied().map(Dependency::Job).collect(), ..new_job("step") }
+}
+
+/// A job with a name for others of its batch, which it waits for.
+pub(crate) fn named(name: &str, after: &[&str]) -> NewJob {
+    let after = after.iter().map(|name| Dependency::Named((*name).to_owned())).collect();
+    NewJob { name: Some(name.to_owned()), after, ..new_job("step") }
+}
+
+/// All of this time but the last instant.
+pub(crate) fn just_before(time: Duration) -> Duration {
+    time.saturating_sub(Duration::from_millis(1))
+}

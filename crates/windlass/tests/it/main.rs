@@ -1,6 +1,10 @@
 //! The one test binary of the library: each module is a suite, so that everything links once.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 mod conformance;
 mod crash;
 mod fixture;
 mod tidy;
+mod walk;
+mod worker;

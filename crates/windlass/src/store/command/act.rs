@@ -231,7 +231,8 @@ pub(crate) fn delete(unit: &mut Unit<'_>, caller: &Caller, id: JobId) -> Result<
     let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "state": job.state.as_str()});
     unit.record_job(AuditEvent::Deleted, &job, &job, &Cause::caller(caller, None), Some(context))?;
     unit.remove(job.seq);
-    Ok(())
+    // At once, so that nobody else in this commit finds it any more.
+    Ok(unit.flush()?)
 }
 
 impl Unit<'_> {

@@ -9,12 +9,14 @@ use super::record::Cause;
 use crate::clock::Timestamp;
 use crate::error::Refused;
 use crate::job::{
-    AttemptOutcome, ChildGroup, ConcurrencyKey, Decided, ErrorRecord, Event, GroupStrategy, Job, Need, Parent, Seq, State,
-    Transition, Wait, WorkerId, acts_at, timer, transition,
+    AttemptOutcome, ChildGroup, ConcurrencyKey, Decided, ErrorRecord, Event, GroupStrategy, Job, Parent, Seq,
+    State, Transition, Wait, WorkerId, acts_at, timer, transition,
 };
 use crate::limits;
 use crate::store::config::{encode, parse};
-use crate::store::engine::{EngineResult, Facet, FacetKind, FacetQuery, FacetWrite, Key, KeyKind, Place, Side};
+use crate::store::engine::{
+    EngineResult, Facet, FacetKind, FacetQuery, FacetWrite, Key, KeyKind, Place, Side,
+};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::unit::Unit;
 
@@ -52,13 +54,18 @@ impl Unit<'_> {
     ) -> EngineResult<Result<bool, Refused>> {
         let mut todo = VecDeque::new();
         let result = self.step(seq, event, cause, &mut todo)?;
+        self.work_off(todo)?;
+        Ok(result)
+    }
+
+    fn work_off(&mut self, mut todo: VecDeque<Consequence>) -> EngineResult<()> {
         while let Some(next) = todo.pop_front() {
             match next {
                 Consequence::Ended(seq) => self.ended(seq, &mut todo)?,
                 Consequence::KeyFreed(key) => self.unblock(key)?,
             }
         }
-        Ok(result)
+        Ok(())
     }
 
     fn step(
@@ -158,23 +165,39 @@ impl Unit<'_> {
         let Some(mut group) = self.child_group(parent.seq, parent.group)? else { return Ok(()) };
         let decided = group.child_ended(is_completed);
         self.put_child_group(parent.seq, parent.group, &group);
-        if decided.is_none() {
-            return Ok(());
+        if decided.is_some() {
+            self.group_decided(parent.seq, parent.group, &group, todo)?;
         }
-        let is_waiting_for_it = self
-            .job(parent.seq)?
-            .is_some_and(|job| job.details.wait == Some(Wait::Children { group: parent.group }));
-        if is_waiting_for_it {
-            let _refused = self.step(parent.seq, &Event::Wake, &Cause::system(), todo)?;
+        Ok(())
+    }
+
+    /// Wakes a parent that parked on a group which was decided before it parked.
+    pub(crate) fn wake_if_decided(&mut self, parent: Seq, number: u64) -> EngineResult<()> {
+        let group = self.child_group(parent, number)?.filter(|group| group.decided.is_some());
+        let Some(group) = group else { return Ok(()) };
+        let mut todo = VecDeque::new();
+        self.group_decided(parent, number, &group, &mut todo)?;
+        self.work_off(todo)
+    }
+
+    /// Wakes the parent that waits for a group, and cancels the children nobody waits for any more.
+    fn group_decided(
+        &mut self,
+        parent: Seq,
+        number: u64,
+        group: &ChildGroup,
+        todo: &mut VecDeque<Consequence>,
+    ) -> EngineResult<()> {
+        let Some(job) = self.job(parent)?.cloned() else { return Ok(()) };
+        if job.details.wait == Some(Wait::Children { group: number }) {
+            let _refused = self.step(parent, &Event::Wake, &Cause::system(), todo)?;
         }
-        // Nobody waits for the others any more.
-        let is_early = group.open > 0 && group.strategy != GroupStrategy::CollectAll;
-        if is_early && let Some(job) = self.job(parent.seq)?.cloned() {
-            let reason = match decided {
+        if group.open > 0 && group.strategy != GroupStrategy::CollectAll {
+            let reason = match group.decided {
                 Some(Decided::Badly) => "its group cannot succeed any more",
                 _ => "its group has succeeded without it",
             };
-            self.cancel_children(&job, Some(parent.group), reason, todo)?;
+            self.cancel_children(&job, Some(number), reason, todo)?;
         }
         Ok(())
     }
@@ -194,7 +217,8 @@ impl Unit<'_> {
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(Place::of(last));
             for child in page {
-                let is_meant = child.parent.is_some_and(|found| group.is_none_or(|group| found.group == group));
+                let is_meant =
+                    child.parent.is_some_and(|found| group.is_none_or(|group| found.group == group));
                 let seq = self.remember(child);
                 let is_open = self.job(seq)?.is_some_and(|job| !job.state.is_final());
                 if is_meant && is_open {
@@ -213,16 +237,29 @@ impl Unit<'_> {
             states: vec![State::Scheduled],
             ..Filter::default()
         };
-        let scan =
-            Scan { filter, order: Order::Claim, after: None, limit: limits::BULK_JOBS_PER_COMMIT };
-        let mut lanes = BTreeSet::new();
-        for job in self.db()?.scan(&scan)? {
-            if lanes.insert(job.lane.clone()) {
-                let seq = self.remember(job);
-                self.set_blocked(seq, false)?;
+        let (mut lanes, mut after) = (BTreeSet::new(), None);
+        loop {
+            let limit = limits::BULK_JOBS_PER_COMMIT;
+            let page =
+                self.db()?.scan(&Scan { filter: filter.clone(), order: Order::Claim, after, limit })?;
+            let Some(last) = page.last() else { return Ok(()) };
+            let (tenant, is_last) = (last.lane.tenant.clone(), page.len() < limit);
+            after = Some(Place::of(last));
+            for job in page {
+                if lanes.insert(job.lane.clone()) {
+                    let seq = self.remember(job);
+                    self.set_blocked(seq, false)?;
+                }
+            }
+            // A lane that is paused must not keep the others from their turn, however many of its jobs come first.
+            let counts = &self.db()?.counts()?.lanes;
+            let has_jobs = |counts: &[u64]| counts[State::Scheduled as usize] > 0;
+            let open =
+                counts.iter().filter(|(lane, counts)| lane.tenant == tenant && has_jobs(&counts[..])).count();
+            if is_last || lanes.len() >= open {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Sets a claimable job aside, or gives it its chance again.
@@ -278,12 +315,4 @@ impl Unit<'_> {
 /// Whether a job runs, or is the next to run, for its concurrency key.
 fn competes(job: &Job) -> bool {
     job.state == State::Running || (job.state == State::Scheduled && !job.is_blocked)
-}
-
-/// How a need is told apart in messages.
-pub(crate) fn need_word(need: Need) -> &'static str {
-    match need {
-        Need::After => "after",
-        Need::AfterAny => "after_any",
-    }
 }

@@ -38,17 +38,30 @@ pub(crate) struct Round {
     pub(crate) next: Option<Place>,
 }
 
-/// The filter as this caller may use it: the own tenant's jobs, and a submitter's own.
-pub(crate) fn narrowed(caller: &Caller, filter: &Filter) -> Filter {
+/// The id of no job: nothing fits a filter for its children.
+const NOBODY: [u8; 16] = [0; 16];
+
+/// The filter over what exists for this caller: its own tenant's jobs.
+pub(crate) fn seen(caller: &Caller, filter: &Filter) -> Filter {
     let mut filter = filter.clone();
     if let Some(tenant) = &caller.tenant {
         // Another tenant's jobs do not exist for this caller: the filter then fits nothing.
         if filter.tenant.as_ref().is_some_and(|wanted| wanted != tenant) {
-            filter.parent = Some(JobId::from_bytes([0; 16]));
+            filter.parent = Some(JobId::from_bytes(NOBODY));
         }
         filter.tenant = Some(tenant.clone());
     }
+    filter
+}
+
+/// The filter over what this caller may act on: of those, a submitter's own.
+pub(crate) fn narrowed(caller: &Caller, filter: &Filter) -> Filter {
+    let mut filter = seen(caller, filter);
     if caller.role == Role::Submitter {
+        // Asking for another's jobs must not end with the own ones.
+        if filter.owner.as_ref().is_some_and(|wanted| *wanted != caller.id) {
+            filter.parent = Some(JobId::from_bytes(NOBODY));
+        }
         filter.owner = Some(caller.id.clone());
     }
     filter

@@ -5,7 +5,7 @@ use super::record::Cause;
 use super::step::Hand;
 use super::submit::{self, Receipt, Spawning, SubmitOptions};
 use crate::error::{Invalid, Problem, SubmitError, WorkError};
-use crate::job::{ChildGroup, Decided, Event, GroupStrategy, Job, NewJob, Wait};
+use crate::job::{ChildGroup, Decided, Dependency, Event, GroupStrategy, Job, NewJob, Wait};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::parse;
@@ -52,6 +52,8 @@ pub(crate) fn spawn(
     };
     submit::check(&group.jobs, unit.env.options.payload_bytes_max).map_err(refused)?;
     let parent = unit.in_hand(caller, hand)?;
+    check_tenant(&parent, &group.jobs)?;
+    check_parent(&parent, &group.jobs)?;
     if let Some((number, known)) = find_group(unit, &parent, &group.name)? {
         return again(unit, &parent, number, &known);
     }
@@ -85,8 +87,32 @@ fn check(group: &NewGroup) -> Result<(), Invalid> {
     }
     if group.jobs.iter().any(|job| job.idempotency_key.is_some()) {
         // A duplicate would be another parent's child, and its end would never reach this one.
-        let problem = Problem::Contradiction("children cannot have idempotency keys: the group's name is theirs".into());
+        let problem = Problem::Contradiction(
+            "children cannot have idempotency keys: the group's name is theirs".into(),
+        );
         return Err(Invalid::new("jobs.idempotency_key", problem));
+    }
+    Ok(())
+}
+
+/// Refuses children of another tenant, whoever the worker is: no parent crosses tenants (M90).
+fn check_tenant(parent: &Job, jobs: &[NewJob]) -> Result<(), Invalid> {
+    let is_elsewhere = |job: &NewJob| job.tenant.as_ref().is_some_and(|tenant| *tenant != parent.lane.tenant);
+    if jobs.iter().any(is_elsewhere) {
+        let problem = Problem::Contradiction("children belong to the tenant of their parent".into());
+        return Err(Invalid::new("jobs.tenant", problem));
+    }
+    Ok(())
+}
+
+/// A child that waits for its own parent, which waits for it, would wait for ever.
+fn check_parent(parent: &Job, jobs: &[NewJob]) -> Result<(), WorkError> {
+    let is_parent = |dependency: &Dependency| *dependency == Dependency::Job(parent.id);
+    for (index, job) in jobs.iter().enumerate() {
+        if job.after.iter().chain(&job.after_any).any(is_parent) {
+            let invalid = Invalid::new("after", Problem::Cycle(parent.id.to_string()));
+            return Err(WorkError::Children(Box::new(SubmitError::Invalid { index, invalid })));
+        }
     }
     Ok(())
 }
@@ -158,9 +184,5 @@ fn park(unit: &mut Unit<'_>, parent: &Job, number: u64) -> Result<(), WorkError>
     let worker = parent.lease.map(|lease| lease.worker.to_string()).unwrap_or_default();
     let cause = Cause { kind: "worker", id: worker, reason: None, trace_id: None };
     let _refused = unit.apply(parent.seq, &Event::Park { wait: Wait::Children { group: number } }, &cause)?;
-    let is_decided = unit.child_group(parent.seq, number)?.is_some_and(|group| group.decided.is_some());
-    if is_decided {
-        let _refused = unit.apply(parent.seq, &Event::Wake, &Cause::system())?;
-    }
-    Ok(())
+    Ok(unit.wake_if_decided(parent.seq, number)?)
 }

@@ -2,6 +2,7 @@
 //! here, inside the commit, so that no claim ever sees an older pause (M57) or exceeds a limit (M110).
 
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
@@ -78,7 +79,10 @@ pub(crate) fn claim(
 ) -> Result<ClaimAnswer, WorkError> {
     caller.must(Permission::Work)?;
     let worker = unit.worker_calls(caller, request.worker)?;
-    unit.promote(limits::TICK_JOBS_PER_COMMIT)?;
+    if unit.promote(limits::TICK_JOBS_PER_COMMIT)? >= limits::TICK_JOBS_PER_COMMIT {
+        // More are due than one commit moves: whoever finds nothing now looks again at once.
+        unit.wake();
+    }
     let config = unit.config()?;
     if config.hold_on_worker(worker.id, unit.now).is_some() {
         return Ok(ClaimAnswer { jobs: Vec::new(), is_paused: true });
@@ -104,7 +108,8 @@ fn hand_over(unit: &mut Unit<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, StoreEr
     let specs = unit.db()?.specs(taken)?;
     let mut claimed = Vec::with_capacity(taken.len());
     for (seq, spec) in taken.iter().zip(specs) {
-        let spec = spec.ok_or_else(|| StoreError::Damaged(format!("job {seq:?} has lost what was submitted")))?;
+        let spec =
+            spec.ok_or_else(|| StoreError::Damaged(format!("job {seq:?} has lost what was submitted")))?;
         let job = unit.job(*seq)?.expect("a claimed job is at hand").clone();
         let checkpoints = if job.has.checkpoints { checkpoints(unit, *seq)? } else { Vec::new() };
         // A step whose checkpoint was lost would be done twice.
@@ -191,15 +196,14 @@ impl Search {
     ) -> Result<Vec<usize>, StoreError> {
         let mut found = Vec::new();
         for (scope, limit) in room_scopes(&self.config, lane) {
-            let at = match scopes.get(&scope) {
-                Some(at) => *at,
-                None => {
-                    let running = unit.db()?.counts()?.sum(State::Running, |lane| scope.fits(lane));
-                    self.room.push(limit.saturating_sub(running));
-                    scopes.insert(scope, self.room.len() - 1);
-                    self.room.len() - 1
-                }
-            };
+            if let Some(at) = scopes.get(&scope) {
+                found.push(*at);
+                continue;
+            }
+            let running = unit.db()?.counts()?.sum(State::Running, |lane| scope.fits(lane));
+            self.room.push(limit.saturating_sub(running));
+            let at = self.room.len() - 1;
+            scopes.insert(scope, at);
             found.push(at);
         }
         Ok(found)
@@ -247,6 +251,7 @@ impl Search {
                 unit.set_blocked(seq, true)?;
                 self.set_aside += 1;
                 if self.set_aside >= limits::TICK_JOBS_PER_COMMIT {
+                    unit.wake();
                     return Ok(None);
                 }
                 continue;
@@ -267,14 +272,19 @@ impl Search {
         at: usize,
     ) -> Result<bool, StoreError> {
         let limit = self.config.running_per_key(&self.lanes[at].lane);
-        if !self.running_by_key.contains_key(&key) {
-            let filter =
-                Filter { concurrency: Some(key), states: vec![State::Running], ..Filter::default() };
-            let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(limits::CLAIM_JOBS_MAX);
-            let holders = unit.db()?.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?;
-            self.running_by_key.insert(key, holders.len() as u64);
-        }
-        let running = self.running_by_key.get_mut(&key).expect("was just counted");
+        let running = match self.running_by_key.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let filter =
+                    Filter { concurrency: Some(key), states: vec![State::Running], ..Filter::default() };
+                // Counted for all lanes at once, and another lane's queue may allow more than this one's.
+                let settings = self.config.queues.values();
+                let most = settings.filter_map(|settings| settings.max_running_per_key).fold(limit, u64::max);
+                let limit = usize::try_from(most).unwrap_or(usize::MAX);
+                let holders = unit.db()?.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?;
+                unknown.insert(holders.len() as u64)
+            }
+        };
         let has_room = *running < limit;
         *running += u64::from(has_room);
         Ok(has_room)

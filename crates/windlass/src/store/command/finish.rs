@@ -94,7 +94,8 @@ pub(crate) fn finish(
     unit.worker_calls(caller, worker)?;
     let ids: Vec<JobId> = reports.iter().map(|report| report.job).collect();
     let found = unit.find(&ids)?;
-    let cause = Cause { kind: "worker", id: worker.to_string(), reason: None, trace_id: caller.trace_id.clone() };
+    let cause =
+        Cause { kind: "worker", id: worker.to_string(), reason: None, trace_id: caller.trace_id.clone() };
     let mut answers = Vec::with_capacity(reports.len());
     for (report, seq) in reports.iter().zip(found) {
         answers.push(match seq {
@@ -164,7 +165,10 @@ fn book(unit: &mut Unit<'_>, job: &Job, report: &Report) -> Result<(), StoreErro
 fn check(report: &Report, payload_bytes_max: usize) -> Result<(), Invalid> {
     if report.cost_cents < 0 {
         let (value, min) = (report.cost_cents.to_string(), "0".into());
-        return Err(Invalid::new("cost_cents", Problem::OutOfRange { value, min, max: i64::MAX.to_string() }));
+        return Err(Invalid::new(
+            "cost_cents",
+            Problem::OutOfRange { value, min, max: i64::MAX.to_string() },
+        ));
     }
     match &report.outcome {
         Outcome::Completed { result: Some(result) } if result.len() > payload_bytes_max => {
@@ -192,9 +196,15 @@ fn wait_of(park: &Park, now: Timestamp) -> Wait {
 
 impl Unit<'_> {
     /// The job, if this worker holds it with this fence right now; time acts on it first (M101).
-    pub(crate) fn held(&mut self, seq: Seq, worker: WorkerId, fence: Fence) -> Result<Option<Job>, StoreError> {
+    pub(crate) fn held(
+        &mut self,
+        seq: Seq,
+        worker: WorkerId,
+        fence: Fence,
+    ) -> Result<Option<Job>, StoreError> {
         self.catch_up(seq)?;
-        let is_theirs = |job: &&Job| job.is_held_with(fence) && job.lease.is_some_and(|lease| lease.worker == worker);
+        let is_theirs =
+            |job: &&Job| job.is_held_with(fence) && job.lease.is_some_and(|lease| lease.worker == worker);
         Ok(self.job(seq)?.filter(is_theirs).cloned())
     }
 

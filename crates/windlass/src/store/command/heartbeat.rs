@@ -127,7 +127,9 @@ fn beat_one(unit: &mut Unit<'_>, worker: WorkerId, seq: Seq, beat: &Beat) -> Res
     let now = unit.now;
     job.lease = job.lease.map(|lease| Lease {
         expires_at: now.plus(job.policy.timeouts.lease),
-        deadline_at: beat.timeout.map_or(lease.deadline_at, |timeout| lease.deadline_at.min(now.plus(timeout))),
+        deadline_at: beat
+            .timeout
+            .map_or(lease.deadline_at, |timeout| lease.deadline_at.min(now.plus(timeout))),
         ..lease
     });
     if let Some(progress) = &beat.progress {
@@ -140,7 +142,8 @@ fn beat_one(unit: &mut Unit<'_>, worker: WorkerId, seq: Seq, beat: &Beat) -> Res
 
 /// Why a worker does not hold a job any more.
 fn why_lost(job: &Job, fence: Fence) -> Directive {
-    let was_theirs_last = job.fence == fence || job.fence == fence.next();
+    // Compared first: a fence that was never given out may be the last number there is, which none follows.
+    let was_theirs_last = job.fence == fence || (fence < job.fence && fence.next() == job.fence);
     let timed_out = job
         .details
         .error

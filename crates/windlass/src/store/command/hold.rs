@@ -6,8 +6,10 @@ use serde_json::json;
 
 use super::record::Cause;
 use crate::audit::AuditEvent;
-use crate::error::{ActError, Denied, StoreError};
-use crate::job::{Event, JobType, QueueName, Seq, State, SuspendMode, Suspension, Tenant, WorkerId, check_text};
+use crate::error::{ActError, StoreError};
+use crate::job::{
+    Event, JobType, QueueName, Seq, State, SuspendMode, Suspension, Tenant, WorkerId, check_text,
+};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::{Hold, PauseMode, Scope, encode};
@@ -49,9 +51,11 @@ pub(crate) fn pause(
     pause: &Pause,
 ) -> Result<bool, ActError> {
     check_text("reason", pause.reason.as_deref(), limits::REASON_CHARS_MAX)?;
-    let scope = scope_for(caller, target)?;
+    let scope = scope_for(unit, caller, target)?;
     let now = unit.now;
-    if unit.config()?.holds.get(&scope).is_some_and(|hold| hold.is_active(now)) {
+    // One whose time is over has lifted itself, whether or not maintenance has come by.
+    unit.lift_expired_holds()?;
+    if unit.config()?.holds.contains_key(&scope) {
         return Ok(false);
     }
     let hold = Hold {
@@ -81,21 +85,41 @@ pub(crate) fn resume(
     reason: Option<&str>,
 ) -> Result<bool, ActError> {
     check_text("reason", reason, limits::REASON_CHARS_MAX)?;
-    let scope = scope_for(caller, target)?;
-    let now = unit.now;
-    let Some(hold) = unit.config()?.holds.get(&scope).cloned() else { return Ok(false) };
+    let scope = scope_for(unit, caller, target)?;
+    unit.lift_expired_holds()?;
+    if !unit.config()?.holds.contains_key(&scope) {
+        return Ok(false);
+    }
     unit.drop_hold(&scope)?;
     record(unit, caller, &scope, false, reason);
     unit.wake();
-    Ok(hold.is_active(now))
+    Ok(true)
 }
 
 /// What the caller's words mean: anybody but an admin speaks for the own tenant only (M90).
-fn scope_for(caller: &Caller, target: &Target) -> Result<Scope, Denied> {
+fn scope_for(unit: &mut Unit<'_>, caller: &Caller, target: &Target) -> Result<Scope, ActError> {
     match target {
-        Target::Gate => caller.must(Permission::Administer).map(|()| Scope::Gate),
-        Target::Tenant(tenant) => caller.must(Permission::Administer).map(|()| Scope::Tenant(tenant.clone())),
-        Target::Worker(worker) => caller.must(Permission::Pause).map(|()| Scope::Worker(*worker)),
+        Target::Gate => {
+            caller.must(Permission::Administer)?;
+            Ok(Scope::Gate)
+        }
+        Target::Tenant(tenant) => {
+            caller.must(Permission::Administer)?;
+            Ok(Scope::Tenant(tenant.clone()))
+        }
+        Target::Worker(worker) => {
+            caller.must(Permission::Pause)?;
+            // One that works for everybody is not a tenant's to stop; nor does it learn whether there is such a worker.
+            let is_theirs =
+                unit.config()?.workers.get(worker).is_some_and(|known| known.tenant == caller.tenant);
+            if caller.tenant.is_some() && !is_theirs {
+                caller.must(Permission::Administer)?;
+            }
+            if !unit.config()?.workers.contains_key(worker) {
+                return Err(ActError::NoSuchWorker(*worker));
+            }
+            Ok(Scope::Worker(*worker))
+        }
         Target::Type(job_type) => {
             caller.must(Permission::Pause)?;
             Ok(Scope::Type { job_type: job_type.clone(), tenant: caller.tenant.clone() })
@@ -142,23 +166,21 @@ fn interrupt(unit: &mut Unit<'_>, caller: &Caller, hold: &Hold) -> Result<(), St
         Scope::Queue { queue, tenant } => (queue.clone(), tenant.clone()),
         Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } => return Ok(()),
     };
-    let filter =
-        Filter { queue: Some(queue), tenant, states: vec![State::Running], ..Filter::default() };
+    let filter = Filter { queue: Some(queue), tenant, states: vec![State::Running], ..Filter::default() };
     let mut after = None;
     loop {
-        let scan = Scan {
-            filter: filter.clone(),
-            order: Order::Oldest,
-            after,
-            limit: limits::BULK_JOBS_PER_COMMIT,
-        };
+        let scan =
+            Scan { filter: filter.clone(), order: Order::Oldest, after, limit: limits::BULK_JOBS_PER_COMMIT };
         let running = unit.db()?.scan(&scan)?;
         let Some(last) = running.last() else { return Ok(()) };
         after = Some(Place::of(last));
         let running: Vec<Seq> = running.into_iter().map(|job| unit.remember(job)).collect();
         for seq in running {
-            let suspension =
-                Suspension { by: caller.id.clone(), reason: hold.reason.clone(), expires_at: hold.expires_at };
+            let suspension = Suspension {
+                by: caller.id.clone(),
+                reason: hold.reason.clone(),
+                expires_at: hold.expires_at,
+            };
             let event = Event::Suspend { mode: SuspendMode::Aggressive, suspension };
             let _refused = unit.apply(seq, &event, &Cause::caller(caller, hold.reason.as_deref()))?;
         }

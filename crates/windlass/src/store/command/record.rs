@@ -11,25 +11,25 @@ use crate::store::unit::Unit;
 
 /// Who or what is behind a change, and why.
 #[derive(Debug, Clone)]
-pub struct Cause {
+pub(crate) struct Cause {
     /// Kind of actor: `user`, `worker` or `system`.
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// Who.
-    pub id: String,
+    pub(crate) id: String,
     /// Why.
-    pub reason: Option<String>,
+    pub(crate) reason: Option<String>,
     /// The trace it belongs to.
-    pub trace_id: Option<String>,
+    pub(crate) trace_id: Option<String>,
 }
 
 impl Cause {
     /// The store itself, as time passes or other jobs end.
-    pub fn system() -> Cause {
+    pub(crate) fn system() -> Cause {
         Cause { kind: "system", id: "windlass".into(), reason: None, trace_id: None }
     }
 
     /// A caller, with the reason it gave.
-    pub fn caller(caller: &Caller, reason: Option<&str>) -> Cause {
+    pub(crate) fn caller(caller: &Caller, reason: Option<&str>) -> Cause {
         Cause {
             kind: caller.kind,
             id: caller.id.clone(),
@@ -44,21 +44,29 @@ fn event_of(event: &Event, after: &Job) -> AuditEvent {
     match (event, after.state) {
         (Event::Submit, State::Pending | State::Delayed | State::Scheduled) => AuditEvent::Submitted,
         (Event::Claim { .. }, _) => AuditEvent::Claimed,
-        (Event::Cancel { .. }, _) | (Event::DependencyEnded { .. }, State::Cancelled) => AuditEvent::Cancelled,
+        (Event::Cancel { .. }, _) | (Event::DependencyEnded { .. }, State::Cancelled) => {
+            AuditEvent::Cancelled
+        }
         (Event::Expire, _) => AuditEvent::Expired,
-        (Event::Suspend { .. }, _) => AuditEvent::Suspended,
+        (Event::Suspend { .. }, _) | (Event::Fail { .. } | Event::LeaseExpired { .. }, State::Suspended) => {
+            AuditEvent::Suspended
+        }
         (Event::Resume, _) => AuditEvent::Resumed,
         (_, State::Completed) => AuditEvent::Completed,
         (Event::Fail { .. } | Event::LeaseExpired { .. }, State::DeadLetter) => AuditEvent::Exhausted,
         (_, State::Failed | State::DeadLetter) => AuditEvent::Failed,
-        (Event::Fail { .. } | Event::LeaseExpired { .. }, State::Suspended) => AuditEvent::Suspended,
         (Event::Fail { .. } | Event::LeaseExpired { .. }, _) => AuditEvent::Retried,
         (Event::Release, _) => AuditEvent::Released,
         (Event::Park { .. }, _) => AuditEvent::Parked,
         (Event::Wake, _) => AuditEvent::Woken,
-        (Event::Submit | Event::Due | Event::DependencyEnded { .. } | Event::Refuse { .. } | Event::Succeed, _) => {
-            AuditEvent::Promoted
-        }
+        (
+            Event::Submit
+            | Event::Due
+            | Event::DependencyEnded { .. }
+            | Event::Refuse { .. }
+            | Event::Succeed,
+            _,
+        ) => AuditEvent::Promoted,
     }
 }
 

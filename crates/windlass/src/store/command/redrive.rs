@@ -9,9 +9,7 @@ use super::submit::unique_holder;
 use crate::audit::AuditEvent;
 use crate::clock::Timestamp;
 use crate::error::{ActError, Refused, StoreError};
-use crate::job::{
-    Action, Details, Event, Has, Job, JobId, Seq, Spec, Transition, transition,
-};
+use crate::job::{Action, Details, Event, Has, Job, JobId, Seq, Spec, Transition, transition};
 use crate::limits;
 use crate::store::caller::Caller;
 use crate::store::engine::{Facet, FacetKind, FacetQuery, FacetWrite, Key, KeyKind};

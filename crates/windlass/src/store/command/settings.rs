@@ -10,9 +10,7 @@ use crate::error::{ActError, Invalid, StoreError};
 use crate::job::{JobType, QueueName, RetryPolicy, State, Tenant, Timeouts, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::config::{
-    PartialTimeouts, QueueSettings, TenantSettings, TypeSettings, encode, queue_key,
-};
+use crate::store::config::{PartialTimeouts, QueueSettings, TenantSettings, TypeSettings, encode, queue_key};
 use crate::store::engine::{DocumentKind, Place};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::unit::Unit;
@@ -29,11 +27,7 @@ pub enum Settings {
 }
 
 /// Puts settings in force; says whether they differ from those before.
-pub(crate) fn configure(
-    unit: &mut Unit<'_>,
-    caller: &Caller,
-    settings: &Settings,
-) -> Result<bool, ActError> {
+pub(crate) fn configure(unit: &mut Unit<'_>, caller: &Caller, settings: &Settings) -> Result<bool, ActError> {
     match settings {
         Settings::Queue(queue, settings) => configure_queue(unit, caller, queue, settings),
         Settings::Type(job_type, settings) => {
@@ -43,11 +37,12 @@ pub(crate) fn configure(
             if unit.config()?.types.get(job_type) == Some(settings) {
                 return Ok(false);
             }
-            let body = body_of(settings);
-            unit.put_document(DocumentKind::Type, job_type.as_str(), body.as_deref(), |config| {
+            let body = encode(settings);
+            unit.put_document(DocumentKind::Type, job_type.as_str(), Some(&body), |config| {
                 config.types.insert(job_type.clone(), settings.clone());
             })?;
             record(unit, caller, AuditEvent::TypeConfigured, job_type.as_str(), settings);
+            unit.wake();
             Ok(true)
         }
         Settings::Tenant(tenant, settings) => {
@@ -55,8 +50,8 @@ pub(crate) fn configure(
             if unit.config()?.tenants.get(tenant) == Some(settings) {
                 return Ok(false);
             }
-            let body = body_of(settings);
-            unit.put_document(DocumentKind::Tenant, tenant.as_str(), body.as_deref(), |config| {
+            let body = encode(settings);
+            unit.put_document(DocumentKind::Tenant, tenant.as_str(), Some(&body), |config| {
                 config.tenants.insert(tenant.clone(), settings.clone());
             })?;
             record(unit, caller, AuditEvent::TenantConfigured, tenant.as_str(), settings);
@@ -79,7 +74,7 @@ fn configure_queue(
         return Ok(false);
     }
     let text = queue_key(queue, caller.tenant.as_ref());
-    unit.put_document(DocumentKind::Queue, &text, body_of(settings).as_deref(), |config| {
+    unit.put_document(DocumentKind::Queue, &text, Some(&encode(settings)), |config| {
         config.queues.insert(key, settings.clone());
     })?;
     record(unit, caller, AuditEvent::QueueConfigured, queue.as_str(), settings);
@@ -93,10 +88,6 @@ fn check_policy(retry: Option<&RetryPolicy>, timeouts: PartialTimeouts) -> Resul
         retry.check()?;
     }
     timeouts.over(Timeouts::default()).check()
-}
-
-fn body_of<T: Serialize>(settings: &T) -> Option<Vec<u8>> {
-    Some(encode(settings))
 }
 
 fn record<T: Serialize>(unit: &mut Unit<'_>, caller: &Caller, event: AuditEvent, name: &str, settings: &T) {

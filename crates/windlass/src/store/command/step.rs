@@ -1,11 +1,13 @@
 //! What a running attempt writes beside its outcome: checkpoints, progress and log lines. Every write names job and fence;
 //! a stale one changes nothing (M5).
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::heartbeat::check_progress;
 use crate::clock::Timestamp;
-use crate::error::{Invalid, Problem, WorkError};
+use crate::error::{Invalid, Problem, StoreError, WorkError};
 use crate::job::{Fence, Job, JobId, Progress, WorkerId, check_text, cut};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
@@ -63,6 +65,7 @@ pub(crate) fn note(
         check(note, unit.env.options.payload_bytes_max)?;
     }
     let mut job = unit.in_hand(caller, hand)?;
+    check_room(unit, &job, notes)?;
     for note in notes {
         match note {
             Note::Checkpoint { step, value } => unit.save_checkpoint(&mut job, step, value)?,
@@ -93,6 +96,30 @@ fn check(note: &Note, payload_bytes_max: usize) -> Result<(), Invalid> {
     }
 }
 
+/// Refuses more checkpoints than a job may have before the first is written: it could not be taken back alone.
+fn check_room(unit: &mut Unit<'_>, job: &Job, notes: &[Note]) -> Result<(), WorkError> {
+    let named: BTreeSet<&str> = notes
+        .iter()
+        .filter_map(|note| match note {
+            Note::Checkpoint { step, .. } => Some(step.as_str()),
+            Note::Progress(_) | Note::Logs(_) => None,
+        })
+        .collect();
+    let (kept, limit) =
+        (usize::try_from(job.details.checkpoints).unwrap_or(usize::MAX), limits::CHECKPOINTS_MAX);
+    if kept.saturating_add(named.len()) <= limit {
+        return Ok(());
+    }
+    let mut length = kept;
+    for step in named {
+        length += usize::from(!unit.has_checkpoint(job, step)?);
+    }
+    if length > limit {
+        return Err(Invalid::new("step", Problem::TooLong { length, limit }).into());
+    }
+    Ok(())
+}
+
 /// Whether the name of a step or signal is within its limits.
 pub(crate) fn check_step(field: &str, name: &str) -> Result<(), Invalid> {
     if name.is_empty() {
@@ -118,11 +145,20 @@ impl Unit<'_> {
         }
     }
 
+    fn has_checkpoint(&mut self, job: &Job, step: &str) -> Result<bool, StoreError> {
+        let query =
+            FacetQuery { seq: job.seq, kind: FacetKind::Checkpoint, name: Some(step), above: None, limit: 1 };
+        Ok(job.has.checkpoints && !self.db()?.facets(query)?.is_empty())
+    }
+
     /// Keeps a checkpoint; the caller puts the job.
-    pub(crate) fn save_checkpoint(&mut self, job: &mut Job, step: &str, value: &[u8]) -> Result<(), WorkError> {
-        let query = FacetQuery { seq: job.seq, kind: FacetKind::Checkpoint, name: Some(step), above: None, limit: 1 };
-        let is_new = !job.has.checkpoints || self.db()?.facets(query)?.is_empty();
-        if is_new {
+    pub(crate) fn save_checkpoint(
+        &mut self,
+        job: &mut Job,
+        step: &str,
+        value: &[u8],
+    ) -> Result<(), WorkError> {
+        if !self.has_checkpoint(job, step)? {
             let limit = limits::CHECKPOINTS_MAX;
             let details = job.details_mut();
             if details.checkpoints >= limit as u64 {

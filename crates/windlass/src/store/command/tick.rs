@@ -56,9 +56,7 @@ impl Unit<'_> {
             .config()?
             .workers
             .values()
-            .filter(|worker| {
-                worker.is_silent(now) || now.since(worker.seen_at) > limits::WORKER_REMEMBERED
-            })
+            .filter(|worker| worker.is_silent(now) || now.since(worker.seen_at) > limits::WORKER_REMEMBERED)
             .cloned()
             .collect();
         let mut ended = 0;
@@ -74,8 +72,7 @@ impl Unit<'_> {
     }
 
     fn runs_anything(&mut self, worker: &Worker) -> Result<bool, StoreError> {
-        let filter =
-            Filter { worker: Some(worker.id), states: vec![State::Running], ..Filter::default() };
+        let filter = Filter { worker: Some(worker.id), states: vec![State::Running], ..Filter::default() };
         let scan = Scan { filter, order: Order::Oldest, after: None, limit: 1 };
         Ok(!self.db()?.scan(&scan)?.is_empty())
     }
@@ -160,7 +157,8 @@ pub(crate) fn prune(unit: &mut Unit<'_>, state: State, after: Option<Place>) -> 
     let filter = Filter { states: vec![state], ..Filter::default() };
     let limit = limits::BULK_JOBS_PER_COMMIT;
     let page = unit.db()?.scan(&Scan { filter, order: Order::Oldest, after, limit })?;
-    let mut pruned = Pruned { jobs: 0, next: (page.len() == limit).then(|| page.last().map(Place::of)).flatten() };
+    let mut pruned =
+        Pruned { jobs: 0, next: (page.len() == limit).then(|| page.last().map(Place::of)).flatten() };
     for job in page {
         // Jobs are in the order of submission, and none ends before it is submitted: the rest is younger still.
         if job.created_at > cutoff {
@@ -174,6 +172,8 @@ pub(crate) fn prune(unit: &mut Unit<'_>, state: State, after: Option<Place>) -> 
             pruned.jobs += 1;
         }
     }
+    // At once, so that nobody else in this commit finds them any more.
+    unit.flush()?;
     Ok(pruned)
 }
 

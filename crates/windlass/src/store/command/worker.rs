@@ -98,6 +98,8 @@ impl Unit<'_> {
         let mut worker = known.cloned().ok_or(WorkError::NoSuchWorker(id))?;
         if worker.is_silent(self.now) && !worker.is_lost {
             self.worker_lost(&worker)?;
+            // Its silence stands, whatever becomes of the command that met it.
+            self.begin();
         }
         // Being heard of is written at most once a second: it is not worth a disk write each time.
         if worker.is_lost || self.now.since(worker.seen_at) >= limits::BACKSTOP_EVERY {
@@ -137,10 +139,12 @@ impl Unit<'_> {
         event: impl Fn(f64) -> Event,
     ) -> Result<usize, StoreError> {
         let mut ended = 0;
-        let cause = Cause { reason: Some(json!({"worker": worker.to_string()}).to_string()), ..Cause::system() };
+        let cause =
+            Cause { reason: Some(json!({"worker": worker.to_string()}).to_string()), ..Cause::system() };
         loop {
             let filter = Filter { worker: Some(worker), states: vec![State::Running], ..Filter::default() };
-            let scan = Scan { filter, order: Order::Oldest, after: None, limit: limits::BULK_JOBS_PER_COMMIT };
+            let scan =
+                Scan { filter, order: Order::Oldest, after: None, limit: limits::BULK_JOBS_PER_COMMIT };
             let held: Vec<Seq> = self.db()?.scan(&scan)?.into_iter().map(|job| self.remember(job)).collect();
             if held.is_empty() {
                 return Ok(ended);

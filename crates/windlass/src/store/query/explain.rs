@@ -55,14 +55,31 @@ pub(crate) fn reasons(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Ve
     if job.state == State::Scheduled {
         found.extend(limit_reasons(view, &config, job)?);
     }
-    if !config.workers.values().any(|worker| worker.takes(&job.lane) && !worker.is_lost && !worker.is_silent(view.now))
-    {
-        let lane = &job.lane;
-        let message = format!("no live worker takes {} from queue {}", lane.job_type, lane.queue);
-        let details = json!({"type": lane.job_type.as_str(), "queue": lane.queue.as_str()});
-        found.push(reason("no_worker", message, details));
-    }
+    found.extend(without_workers(view, &config, job));
     Ok(found)
+}
+
+/// Nobody who could take it is alive and at work (M104).
+fn without_workers(view: &View<'_>, config: &Config, job: &Job) -> Option<Reason> {
+    let (lane, now) = (&job.lane, view.now);
+    let live = config
+        .workers
+        .values()
+        .filter(|worker| worker.takes(lane) && !worker.is_lost && !worker.is_silent(now));
+    let (paused, at_work): (Vec<_>, Vec<_>) =
+        live.partition(|worker| config.hold_on_worker(worker.id, now).is_some());
+    if !at_work.is_empty() {
+        return None;
+    }
+    let what = format!("{} from queue {}", lane.job_type, lane.queue);
+    let message = if paused.is_empty() {
+        format!("no live worker takes {what}")
+    } else {
+        format!("every live worker that takes {what} is paused")
+    };
+    let ids: Vec<String> = paused.iter().map(|worker| worker.id.to_string()).take(NAMED_MAX).collect();
+    let details = json!({"type": lane.job_type.as_str(), "queue": lane.queue.as_str(), "paused": ids});
+    Some(reason("no_worker", message, details))
 }
 
 /// What lies in the job itself.
@@ -103,9 +120,7 @@ fn waiting_for(wait: &Wait) -> Reason {
             let message = format!("waits for signal {name}");
             reason("waiting", message, json!({"signal": name, "until": until.map(|at| at.to_string())}))
         }
-        Wait::Children { group } => {
-            reason("waiting", "waits for its children", json!({"group": group}))
-        }
+        Wait::Children { group } => reason("waiting", "waits for its children", json!({"group": group})),
     }
 }
 

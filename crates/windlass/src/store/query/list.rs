@@ -9,7 +9,7 @@ use crate::error::{Problem, StoreError};
 use crate::job::Seq;
 use crate::limits;
 use crate::store::caller::Caller;
-use crate::store::command::bulk::narrowed;
+use crate::store::command::bulk::{narrowed, seen};
 use crate::store::engine::Place;
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::view::View;
@@ -74,8 +74,7 @@ pub struct Page {
 pub(crate) fn list(view: &mut View<'_>, caller: &Caller, request: &ListRequest) -> Result<Page, StoreError> {
     let limit = request.limit.clamp(1, limits::PAGE_JOBS_MAX);
     // A submitter may look at all jobs of its tenant; only acting is for owners.
-    let mut filter = narrowed(caller, &request.filter);
-    filter.owner.clone_from(&request.filter.owner);
+    let filter = seen(caller, &request.filter);
     let after = request.cursor.map(|cursor| cursor.0);
     let mut jobs = view.db.scan(&Scan { filter, order: request.order, after, limit: limit + 1 })?;
     let has_more = jobs.len() > limit;

@@ -25,7 +25,12 @@ pub struct Attempt {
 }
 
 /// Everything of one kind that hangs on a job.
-fn facets(view: &mut View<'_>, seq: Seq, kind: FacetKind, above: Option<u64>) -> Result<Vec<Facet>, StoreError> {
+fn facets(
+    view: &mut View<'_>,
+    seq: Seq,
+    kind: FacetKind,
+    above: Option<u64>,
+) -> Result<Vec<Facet>, StoreError> {
     // No kind has more entries than a job may have checkpoints or log lines.
     let limit = limits::CHECKPOINTS_MAX.max(usize::try_from(limits::LOG_LINES_MAX).unwrap_or(usize::MAX)) + 1;
     view.db.facets(FacetQuery { seq, kind, name: None, above, limit })
@@ -40,7 +45,11 @@ pub(crate) fn all_there(job: &Job, what: &str, found: usize, written: u64) -> Re
 }
 
 /// All attempts, the running one last.
-pub(crate) fn attempts(view: &mut View<'_>, caller: &Caller, id: JobId) -> Result<Option<Vec<Attempt>>, StoreError> {
+pub(crate) fn attempts(
+    view: &mut View<'_>,
+    caller: &Caller,
+    id: JobId,
+) -> Result<Option<Vec<Attempt>>, StoreError> {
     let Some(job) = visible(view, caller, id)? else { return Ok(None) };
     let mut found = Vec::new();
     for facet in facets(view, job.seq, FacetKind::Attempt, None)? {
@@ -83,14 +92,23 @@ pub(crate) fn logs(
     Ok(Some(found))
 }
 
-/// The result, if the job has one.
-pub(crate) fn result(view: &mut View<'_>, caller: &Caller, id: JobId) -> Result<Option<Option<Arc<[u8]>>>, StoreError> {
+/// What a job came to: its result, JSON, if it has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobResult(pub Option<Arc<[u8]>>);
+
+/// The result: none if there is no such job, an empty one if it has none.
+pub(crate) fn result(
+    view: &mut View<'_>,
+    caller: &Caller,
+    id: JobId,
+) -> Result<Option<JobResult>, StoreError> {
     let Some(job) = visible(view, caller, id)? else { return Ok(None) };
     if !job.has.result {
-        return Ok(Some(None));
+        return Ok(Some(JobResult(None)));
     }
+    let found = facets(view, job.seq, FacetKind::Result, None)?.pop();
     let lost = || StoreError::Damaged(format!("job {id} has lost its result"));
-    Ok(Some(Some(facets(view, job.seq, FacetKind::Result, None)?.pop().ok_or_else(lost)?.body)))
+    Ok(Some(JobResult(Some(found.ok_or_else(lost)?.body))))
 }
 
 /// A group of children with its children in input order.
@@ -105,7 +123,11 @@ pub struct Group {
 }
 
 /// All groups of children.
-pub(crate) fn groups(view: &mut View<'_>, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
+pub(crate) fn groups(
+    view: &mut View<'_>,
+    caller: &Caller,
+    id: JobId,
+) -> Result<Option<Vec<Group>>, StoreError> {
     let Some(job) = visible(view, caller, id)? else { return Ok(None) };
     let mut found = Vec::new();
     for facet in facets(view, job.seq, FacetKind::Group, None)? {

@@ -69,7 +69,8 @@ pub(crate) fn minutes(
     let mut found: BTreeMap<i64, Minute> = BTreeMap::new();
     for document in view.db.documents(DocumentKind::Rate)? {
         let mut words = document.key.split(' ');
-        let (Some(minute), Some(_node)) = (words.next().and_then(|word| word.parse().ok()), words.next()) else {
+        let (Some(minute), Some(_node)) = (words.next().and_then(|word| word.parse().ok()), words.next())
+        else {
             continue;
         };
         let names = (words.next(), words.next(), words.next());

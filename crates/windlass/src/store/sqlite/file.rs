@@ -110,7 +110,9 @@ pub(super) fn create(path: &Path) -> io::Result<bool> {
 
 /// Makes the name of a file survive a power cut; SQLite does so for its log, but not for the database.
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    // The parent of a bare name is the empty path, which cannot be opened.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// The connection that writes; it leaves the log alone until it is given it with [`own_log`].

@@ -6,6 +6,7 @@ mod intern;
 #[path = "tests.rs"]
 mod tests;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{CachedStatement, Connection, ErrorCode};
 
 pub(super) use self::intern::Interned;
@@ -45,14 +46,16 @@ impl Tables {
     /// Takes over a connection to a file that was brought to the current schema.
     pub(super) fn new(connection: Connection) -> EngineResult<Tables> {
         connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
-        let mut tables =
-            Tables {
-                connection,
-                interned: Interned::default(),
-                meta: Meta::default(),
-                changes_before: 0,
-                counts: None,
-            };
+        // Otherwise SQLite looks at bound values to see whether a partial index fits, and parses the statement anew
+        // whenever they change: seven times in every claim.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(store_error)?;
+        let mut tables = Tables {
+            connection,
+            interned: Interned::default(),
+            meta: Meta::default(),
+            changes_before: 0,
+            counts: None,
+        };
         tables.refresh()?;
         Ok(tables)
     }

@@ -146,7 +146,10 @@ fn full_job() -> Job {
         suspended_by: Some("boss".into()),
         resumed_at: Some(at(40)),
         priority_updated_at: Some(at(41)),
-        last_fence: Some(Fence(42)),
+        log_lines: 42,
+        signals: 43,
+        checkpoints: 44,
+        groups: 45,
     };
     Job {
         policy: Arc::new(policy),

@@ -37,9 +37,11 @@ pub(super) fn records(view: &mut View<'_>) -> Result<Vec<Verdict>, StoreError> {
             let is_legal = from == to || is_in_table(from, to);
             legal.look((!is_legal).then(|| format!("record {}: {from} to {to} of job {job}", record.seq)));
             let before = ended.get(&job).copied();
-            ends.look(before.filter(|_| from != to || !to.is_final()).map(|event| {
-                format!("record {}: {} of job {job} after {event}", record.seq, record.event)
-            }));
+            ends.look(
+                before.filter(|_| from != to || !to.is_final()).map(|event| {
+                    format!("record {}: {} of job {job} after {event}", record.seq, record.event)
+                }),
+            );
             if to.is_final() && from != to {
                 ended.insert(job, record.event);
             }

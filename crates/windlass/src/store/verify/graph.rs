@@ -21,8 +21,14 @@ impl Default for Graph {
     fn default() -> Graph {
         Graph {
             keys: Verdict::new("I14", "a key in force belongs to the one job that has it"),
-            dependencies: Verdict::new("I15", "open dependencies equal a recount, depths grow, limits are kept"),
-            groups: Verdict::new("I16", "open children equal a recount, and a decided group waits for nobody"),
+            dependencies: Verdict::new(
+                "I15",
+                "open dependencies equal a recount, depths grow, limits are kept",
+            ),
+            groups: Verdict::new(
+                "I16",
+                "open children equal a recount, and a decided group waits for nobody",
+            ),
             tenants: Verdict::new("I20", "no edge and no parent crosses tenants"),
             blocked: Verdict::new("M110", "a job set aside for its key waits for one that has it or is next"),
         }
@@ -44,7 +50,7 @@ impl Graph {
             self.keys.look(idempotency_key(view, facts)?.map(say));
         }
         if !facts.spec.after.is_empty() || !facts.spec.after_any.is_empty() {
-            self.check_dependencies(view, job)?;
+            self.check_dependencies(view, facts)?;
         }
         if job.has.children {
             self.check_groups(view, job)?;
@@ -61,28 +67,31 @@ impl Graph {
         Ok(())
     }
 
-    fn check_dependencies(&mut self, view: &mut View<'_>, job: &Job) -> Result<(), StoreError> {
+    fn check_dependencies(&mut self, view: &mut View<'_>, facts: &Facts) -> Result<(), StoreError> {
+        let job = &facts.job;
         let edges = view.db.edges(&[job.seq], Side::Dependent)?;
         let seqs: Vec<_> = edges.iter().map(|edge| edge.dependency).collect();
-        let (mut after_open, mut any_ended, mut has_any) = (0, false, false);
+        let any_kept = edges.iter().filter(|edge| edge.need == Need::AfterAny).count();
+        // One that was pruned or deleted took its edge along; it had ended, and was counted when it did.
+        let (mut after_open, mut any_ended) = (0, facts.spec.after_any.len() > any_kept);
         for (edge, dependency) in edges.iter().zip(view.db.load(&seqs)?) {
-            // One that was pruned or deleted had ended, and was counted when it did.
             let Some(dependency) = dependency else {
-                any_ended |= edge.need == Need::AfterAny;
+                let finding = format!("job {}: waits for one that is not there", job.id);
+                self.dependencies.look(Some(finding));
                 continue;
             };
             let crosses = dependency.lane.tenant != job.lane.tenant;
             self.tenants.look(crosses.then(|| format!("job {}: waits for {}", job.id, dependency.id)));
-            has_any |= edge.need == Need::AfterAny;
             after_open += u32::from(edge.need == Need::After && dependency.state != State::Completed);
             any_ended |= edge.need == Need::AfterAny && dependency.state.is_final();
             if dependency.depth >= job.depth {
-                let finding = format!("job {}: is not deeper than {}, which it waits for", job.id, dependency.id);
+                let finding =
+                    format!("job {}: is not deeper than {}, which it waits for", job.id, dependency.id);
                 self.dependencies.look(Some(finding));
             }
         }
         let is_live = !job.state.is_final();
-        let any_open = has_any && !any_ended;
+        let any_open = any_kept > 0 && !any_ended;
         let differs = is_live && (after_open != job.after_unmet || (any_open && !job.any_unmet));
         let too_many = edges.len() > limits::DEPENDENCIES_MAX || job.depth > limits::DEPENDENCY_DEPTH_MAX;
         self.dependencies.look((differs || too_many).then(|| {
@@ -140,16 +149,16 @@ fn unique_key(view: &mut View<'_>, facts: &Facts) -> Result<Option<String>, Stor
 fn idempotency_key(view: &mut View<'_>, facts: &Facts) -> Result<Option<String>, StoreError> {
     let text = facts.spec.idempotency_key.as_deref().unwrap_or_default();
     let holder = view.db.keyed(&[key(KeyKind::Idempotency, &facts.job.lane, text)])?.pop().flatten();
-    // A later job may have the key, once the window was over; an earlier one never.
-    let is_sound = holder.is_some_and(|holder| holder.seq >= facts.job.seq);
+    // Once the window was over a later job may have taken the key, and with that one removed nobody has it; an earlier
+    // job never has it.
+    let is_sound = holder.is_none_or(|holder| holder.seq >= facts.job.seq);
     Ok((!is_sound).then(|| format!("its idempotency key is held by {holder:?}")))
 }
 
 fn set_aside_for_nobody(view: &mut View<'_>, job: &Job) -> Result<Option<String>, StoreError> {
     let Some(key) = job.concurrency else { return Ok(Some("is set aside without a key".into())) };
     for (states, is_blocked) in [(State::Running, None), (State::Scheduled, Some(false))] {
-        let filter =
-            Filter { concurrency: Some(key), states: vec![states], is_blocked, ..Filter::default() };
+        let filter = Filter { concurrency: Some(key), states: vec![states], is_blocked, ..Filter::default() };
         let scan = Scan { filter, order: Order::Oldest, after: None, limit: 1 };
         if !view.db.scan(&scan)?.is_empty() {
             return Ok(None);

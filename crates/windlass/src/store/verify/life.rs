@@ -76,7 +76,8 @@ fn attempts(facts: &Facts, _: Timestamp) -> Option<String> {
 fn suspension(facts: &Facts, _: Timestamp) -> Option<String> {
     let Job { state, details, .. } = &facts.job;
     let is_suspended = *state == State::Suspended;
-    (is_suspended != details.suspension.is_some()).then(|| format!("is {state} with {:?}", details.suspension))
+    (is_suspended != details.suspension.is_some())
+        .then(|| format!("is {state} with {:?}", details.suspension))
 }
 
 fn not_early(facts: &Facts, _: Timestamp) -> Option<String> {

@@ -3,14 +3,11 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
 
 use windlass::error::{OpenError, StoreError, SubmitError};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
-use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::sqlite::SqliteEngine;
 
 use super::ledger::{Ack, Ledger};
 use super::load::new_job;
@@ -79,16 +76,16 @@ async fn a_backup_taken_under_load_opens_elsewhere() {
     let name = "load".to_owned();
     let task = Task { role: Role::Mixed, address: address.clone(), seed: 35, now: Some(START), name };
     let mut process = Process::start(&task);
-    let env = || Arc::new(Environment::system(StoreOptions::default()));
     let mut ledger = Ledger::default();
     let mut copies = Vec::new();
     for number in 0..5 {
         let lines: Vec<String> = std::iter::from_fn(|| process.hear()).take(60).collect();
         ledger.take(&lines);
-        let engine = SqliteEngine::open(&folder.path().join("jobs.db"), env()).unwrap();
+        let (store, _) = open_at(&address, START).unwrap();
         let copy = folder.path().join(format!("copy{number}"));
         fs::create_dir(&copy).unwrap();
-        engine.backup(&copy.join("jobs.db")).unwrap();
+        store.backup(&copy.join("jobs.db")).await.unwrap();
+        store.close();
         copies.push((copy, ledger.acks.len()));
     }
     process.kill();
@@ -113,13 +110,8 @@ async fn an_older_backup_is_refused_until_the_loss_is_accepted() {
     let (store, _) = open_at(&address, START).unwrap();
     let mut ledger = Ledger::default();
     ledger.acks.push(submit(&store, "kept").await.unwrap());
-    store.close();
-    let env = Arc::new(Environment::system(StoreOptions::default()));
-    let engine = SqliteEngine::open(&path, env).unwrap();
     let copy = folder.path().join("copy.db");
-    engine.backup(&copy).unwrap();
-    drop(engine);
-    let (store, _) = open_at(&address, START).unwrap();
+    store.backup(&copy).await.unwrap();
     for number in 0..3 {
         submit(&store, &format!("given-up.{number}")).await.unwrap();
     }

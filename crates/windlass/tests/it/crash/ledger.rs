@@ -154,7 +154,7 @@ async fn check_finish(store: &Store, job: &Job, ack: &Ack, attempt: u32, outcome
     assert_eq!(kept.map(|record| record.outcome), Some(expected), "{ack}");
     if expected == AttemptOutcome::Completed {
         assert_eq!(job.state, State::Completed, "{ack}");
-        let stored = store.result(&me, job.id).await.unwrap().flatten();
+        let stored = store.result(&me, job.id).await.unwrap().and_then(|found| found.0);
         assert_eq!(stored.as_deref(), Some(result(job).as_bytes()), "{ack}");
     }
 }

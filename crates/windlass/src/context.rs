@@ -1,0 +1,293 @@
+//! What a handler can do beside its work: durable steps, sleeping and waiting without a slot, children, checkpoints,
+//! progress, logs. Everything goes through the job's fence, so a handler that was cut off writes nothing.
+
+mod children;
+mod step;
+mod wait;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+pub use children::{ChildError, Children};
+
+use crate::error::WorkError;
+use crate::handler::States;
+use crate::job::{AttemptId, Failure, Fence, JobId, Progress, WorkerId};
+use crate::queue::Queue;
+use crate::store::command::claim::Claimed;
+use crate::store::command::finish::Park;
+use crate::store::command::heartbeat::Beat;
+use crate::store::command::step::{Hand, Note};
+
+/// How a worker treats steps that do not match what an earlier attempt saved (M71).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StepMode {
+    /// The job fails with a clear error.
+    #[default]
+    Strict,
+    /// The job runs on; steps that are not known run.
+    Lenient,
+}
+
+/// Where tests make a worker die.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CrashPoint {
+    /// Before the handler starts.
+    BeforeStart,
+    /// When the step with this name is about to run.
+    BeforeStep(String),
+    /// When the step with this name was saved.
+    AfterStep(String),
+    /// When the handler has ended and its outcome is not reported yet.
+    BeforeFinish,
+}
+
+/// Why a handler stopped before it ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Stop {
+    /// It parks: report this.
+    Park(Park),
+    /// The store has parked it already.
+    Parked,
+    /// It dies, for a test.
+    Crash,
+}
+
+struct Shared {
+    queue: Queue,
+    states: States,
+    claimed: Claimed,
+    mode: StepMode,
+    crash: Option<CrashPoint>,
+    cancelled: CancellationToken,
+    saved: Mutex<BTreeMap<String, Arc<[u8]>>>,
+    occurrences: Mutex<BTreeMap<String, u32>>,
+    position: AtomicU32,
+    cost_cents: AtomicI64,
+    stop: Mutex<Option<Stop>>,
+    stopped: Notify,
+}
+
+/// A running job's context; cheap to clone.
+#[derive(Clone)]
+pub struct Cx(Arc<Shared>);
+
+impl Cx {
+    pub(crate) fn new(
+        queue: Queue,
+        states: States,
+        claimed: Claimed,
+        mode: StepMode,
+        crash: Option<CrashPoint>,
+    ) -> Cx {
+        let saved =
+            claimed.checkpoints.iter().map(|saved| (saved.step.clone(), saved.value.clone())).collect();
+        Cx(Arc::new(Shared {
+            queue,
+            states,
+            claimed,
+            mode,
+            crash,
+            cancelled: CancellationToken::new(),
+            saved: Mutex::new(saved),
+            occurrences: Mutex::default(),
+            position: AtomicU32::new(0),
+            cost_cents: AtomicI64::new(0),
+            stop: Mutex::new(None),
+            stopped: Notify::new(),
+        }))
+    }
+
+    /// The job's id.
+    pub fn job_id(&self) -> JobId {
+        self.0.claimed.job.id
+    }
+
+    /// Which start of the job this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.0.claimed.job.attempt
+    }
+
+    /// The identity of this attempt (M17).
+    pub fn attempt_id(&self) -> AttemptId {
+        self.0.claimed.job.attempt_id()
+    }
+
+    /// The attempt before this one, if there was one (M17).
+    pub fn previous_attempt(&self) -> Option<AttemptId> {
+        self.attempt_id().previous()
+    }
+
+    /// The number that grows with every start: put it into conditional writes elsewhere, and a stale attempt loses there
+    /// as it does here (M5).
+    pub fn fence(&self) -> Fence {
+        self.0.claimed.job.fence
+    }
+
+    /// A key that is the same for this step in every attempt and differs from all others: for calls that deduplicate.
+    pub fn idempotency_key(&self, step: &str) -> String {
+        format!("{}/{step}", self.job_id())
+    }
+
+    /// The idempotency key the job was submitted with.
+    pub fn submitted_key(&self) -> Option<&str> {
+        self.0.claimed.spec.idempotency_key.as_deref()
+    }
+
+    /// The trace the job belongs to.
+    pub fn traceparent(&self) -> Option<&str> {
+        self.0.claimed.spec.traceparent.as_deref()
+    }
+
+    /// The queue, to submit further jobs.
+    pub fn queue(&self) -> &Queue {
+        &self.0.queue
+    }
+
+    /// Returns when the attempt is to stop: suspended, cancelled, timed out, lease lost, or the worker shuts down.
+    pub async fn cancelled(&self) {
+        self.0.cancelled.cancelled().await;
+    }
+
+    /// Whether the attempt is to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancelled.is_cancelled()
+    }
+
+    /// Says how far the job is: 0 to 100.
+    pub async fn progress(&self, percent: f64, message: &str) -> Result<(), WorkError> {
+        let message = (!message.is_empty()).then(|| message.to_owned());
+        self.note(Note::Progress(Progress { percent, message })).await
+    }
+
+    /// Writes a line to the job's log.
+    pub async fn log(&self, text: impl Into<String>) -> Result<(), WorkError> {
+        self.note(Note::Logs(vec![text.into()])).await
+    }
+
+    /// Books costs; they count with the attempt's outcome (M18).
+    pub fn cost(&self, cents: u32) {
+        self.0.cost_cents.fetch_add(i64::from(cents), Ordering::Relaxed);
+    }
+
+    /// Shortens this attempt's time limit to `limit` from now; a longer one changes nothing (M30).
+    pub async fn limit_to(&self, limit: Duration) -> Result<(), WorkError> {
+        let beat = Beat { timeout: Some(limit), ..Beat::new(self.job_id(), self.fence()) };
+        let queue = &self.0.queue;
+        queue.store().heartbeat(queue.caller(), self.worker(), vec![beat]).await.map(drop)
+    }
+
+    /// Saves where the work is, over what was saved before (M73).
+    pub async fn checkpoint<T: Serialize + Sync>(&self, value: &T) -> Result<(), anyhow::Error> {
+        let value = serde_json::to_vec(value)?;
+        self.save(CHECKPOINT, value).await?;
+        Ok(())
+    }
+
+    /// What the last `checkpoint` saved, in this attempt or an earlier one (M73).
+    pub fn last_checkpoint<T: DeserializeOwned>(&self) -> Result<Option<T>, anyhow::Error> {
+        Ok(self.saved(CHECKPOINT).map(|value| serde_json::from_slice(&value)).transpose()?)
+    }
+
+    pub(crate) fn states(&self) -> &States {
+        &self.0.states
+    }
+
+    pub(crate) fn claimed(&self) -> &Claimed {
+        &self.0.claimed
+    }
+
+    pub(crate) fn cost_cents(&self) -> i64 {
+        self.0.cost_cents.load(Ordering::Relaxed)
+    }
+
+    /// Tells the handler to stop.
+    pub(crate) fn cancel(&self) {
+        self.0.cancelled.cancel();
+    }
+
+    /// Returns when the handler has asked to be stopped, with what for.
+    pub(crate) async fn stopped(&self) -> Stop {
+        loop {
+            let notified = self.0.stopped.notified();
+            if let Some(stop) = lock(&self.0.stop).clone() {
+                return stop;
+            }
+            notified.await;
+        }
+    }
+
+    /// Stops the handler here: its future is dropped by whoever runs it.
+    async fn stop<T>(&self, stop: Stop) -> T {
+        *lock(&self.0.stop) = Some(stop);
+        self.0.stopped.notify_one();
+        std::future::pending().await
+    }
+
+    /// Dies here if a test wants it.
+    async fn crash_at(&self, point: &CrashPoint) {
+        if self.0.crash.as_ref() == Some(point) {
+            self.stop::<()>(Stop::Crash).await;
+        }
+    }
+
+    pub(crate) fn crashes_at(&self, point: &CrashPoint) -> bool {
+        self.0.crash.as_ref() == Some(point)
+    }
+
+    fn worker(&self) -> WorkerId {
+        self.0.claimed.job.lease.expect("a claimed job has a lease").worker
+    }
+
+    fn hand(&self) -> Hand {
+        Hand { job: self.job_id(), fence: self.fence(), worker: Some(self.worker()) }
+    }
+
+    async fn note(&self, note: Note) -> Result<(), WorkError> {
+        let queue = &self.0.queue;
+        queue.store().note(queue.caller(), self.hand(), vec![note]).await
+    }
+
+    /// Saves a checkpoint, here and in the store.
+    async fn save(&self, step: &str, value: Vec<u8>) -> Result<(), WorkError> {
+        self.note(Note::Checkpoint { step: step.to_owned(), value: value.clone() }).await?;
+        lock(&self.0.saved).insert(step.to_owned(), value.into());
+        Ok(())
+    }
+
+    fn saved(&self, step: &str) -> Option<Arc<[u8]>> {
+        lock(&self.0.saved).get(step).cloned()
+    }
+
+    /// The name under which this call of a step is saved: its own, with its number from the second on (M71).
+    fn occurrence(&self, name: &str) -> String {
+        let mut occurrences = lock(&self.0.occurrences);
+        let count = occurrences.entry(name.to_owned()).or_default();
+        *count += 1;
+        if *count == 1 { name.to_owned() } else { format!("{name}#{count}") }
+    }
+
+    fn next_position(&self) -> u32 {
+        self.0.position.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// The checkpoint that `checkpoint` writes; steps cannot have this name.
+const CHECKPOINT: &str = "checkpoint";
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An attempt that lost its lease, or whose store is gone, ends here: what it would write is not written anyway.
+#[allow(clippy::needless_pass_by_value, reason = "so that `map_err(failed)` does")]
+fn failed(error: WorkError) -> anyhow::Error {
+    Failure::temporary(error.to_string()).with_code("not_written").into()
+}

@@ -1,0 +1,69 @@
+//! Sleeping and waiting for signals without holding a slot (M72). The handler stops here; when the job runs again it gets
+//! past this point with what was saved.
+
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{Cx, Stop, failed};
+use crate::clock::Timestamp;
+use crate::store::command::finish::Park;
+
+/// A sleep as saved: its end is fixed when it begins.
+#[derive(Serialize, Deserialize)]
+struct Sleep {
+    until: Timestamp,
+}
+
+/// What came of waiting for a signal, as the store saves it.
+#[derive(Deserialize)]
+struct Waited {
+    #[serde(default)]
+    signal: serde_json::Value,
+    #[serde(default)]
+    timeout: bool,
+}
+
+impl Cx {
+    /// Sleeps without holding a slot or a process: the end is fixed on the first run and holds across crashes.
+    ///
+    /// # Errors
+    /// When the lease is not held any more.
+    pub async fn sleep(&self, duration: Duration) -> Result<(), anyhow::Error> {
+        let key = self.occurrence("sleep:");
+        let now = self.queue().store().environment().clock.now();
+        let until = if let Some(saved) = self.saved(&key) {
+            serde_json::from_slice::<Sleep>(&saved)?.until
+        } else {
+            let until = now.plus(duration);
+            self.save(&key, serde_json::to_vec(&Sleep { until })?).await.map_err(failed)?;
+            until
+        };
+        if until <= now {
+            return Ok(());
+        }
+        self.stop(Stop::Park(Park::Until(until))).await
+    }
+
+    /// Waits for a signal without holding a slot; none when `timeout` is over. One that was sent before is found.
+    ///
+    /// # Errors
+    /// When the signal's value is not a `T`.
+    pub async fn wait_signal<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        timeout: Option<Duration>,
+    ) -> Result<Option<T>, anyhow::Error> {
+        let key = self.occurrence(&format!("signal:{name}"));
+        let Some(saved) = self.saved(&key) else {
+            let park = Park::Signal { name: name.to_owned(), step: Some(key), timeout };
+            return self.stop(Stop::Park(park)).await;
+        };
+        let waited: Waited = serde_json::from_slice(&saved)?;
+        if waited.timeout {
+            return Ok(None);
+        }
+        Ok(Some(serde_json::from_value(waited.signal)?))
+    }
+}

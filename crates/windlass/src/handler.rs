@@ -1,0 +1,172 @@
+//! Handlers: plain async functions of a job and whatever else they ask for. Any error is a temporary failure unless it says
+//! otherwise.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::context::Cx;
+use crate::job::{Category, Failure};
+use crate::queue::Job;
+
+/// What a handler's run comes to, before it is reported.
+pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, anyhow::Error>> + Send>>;
+
+/// A handler whose kind of job is known only by name.
+pub(crate) trait AnyHandler: Send + Sync {
+    fn call(&self, payload: &[u8], cx: Cx) -> HandlerFuture;
+}
+
+/// An async function that runs jobs of kind `J`; `Args` are what it asks for beside the job.
+///
+/// Implemented for `async fn(job) -> Result<J::Output, E>` and for the same with up to four [`Extract`] arguments, where
+/// `E` is any error: `anyhow::Error`, your own, or [`Failure`] to say what kind it is.
+pub trait Handler<J: Job, Args>: Clone + Send + Sync + 'static {
+    /// Runs the handler.
+    fn run(self, job: J, cx: Cx) -> impl Future<Output = Result<J::Output, anyhow::Error>> + Send;
+}
+
+/// Something a handler can ask for beside its job.
+pub trait Extract: Sized + Send {
+    /// Takes it from the context.
+    ///
+    /// # Errors
+    /// Says what the worker was not given.
+    fn extract(cx: &Cx) -> Result<Self, Failure>;
+}
+
+impl Extract for Cx {
+    fn extract(cx: &Cx) -> Result<Cx, Failure> {
+        Ok(cx.clone())
+    }
+}
+
+/// What the worker was given with [`with`](crate::worker::Worker::with): a pool, a client, a configuration.
+#[derive(Debug, Clone)]
+pub struct State<T>(pub T);
+
+impl<T: Clone + Send + Sync + 'static> Extract for State<T> {
+    fn extract(cx: &Cx) -> Result<State<T>, Failure> {
+        cx.states().get::<T>().map(State).ok_or_else(|| {
+            let name = std::any::type_name::<T>();
+            Failure::temporary(format!("the worker has no {name}: give it one with `Worker::with`"))
+                .with_code("state_missing")
+        })
+    }
+}
+
+/// What a worker was given, by type.
+#[derive(Clone, Default)]
+pub(crate) struct States(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+
+impl States {
+    pub(crate) fn insert<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
+        Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), Arc::new(value));
+    }
+
+    pub(crate) fn get<T: Clone + Send + Sync + 'static>(&self) -> Option<T> {
+        self.0.get(&TypeId::of::<T>())?.downcast_ref::<T>().cloned()
+    }
+}
+
+macro_rules! handler {
+    ($($argument:ident),*) => {
+        #[allow(non_snake_case, unused_variables)]
+        impl<F, Fut, J, E, $($argument,)*> Handler<J, ($($argument,)*)> for F
+        where
+            J: Job,
+            F: Fn(J, $($argument),*) -> Fut + Clone + Send + Sync + 'static,
+            Fut: Future<Output = Result<J::Output, E>> + Send,
+            E: Into<anyhow::Error>,
+            $($argument: Extract,)*
+        {
+            async fn run(self, job: J, cx: Cx) -> Result<J::Output, anyhow::Error> {
+                $(let $argument = $argument::extract(&cx)?;)*
+                self(job, $($argument),*).await.map_err(Into::into)
+            }
+        }
+    };
+}
+
+handler!();
+handler!(A1);
+handler!(A1, A2);
+handler!(A1, A2, A3);
+handler!(A1, A2, A3, A4);
+
+/// A typed handler behind a type name.
+pub(crate) struct Typed<H, J, Args> {
+    pub(crate) handler: H,
+    pub(crate) kind: std::marker::PhantomData<fn() -> (J, Args)>,
+}
+
+impl<H, J, Args> AnyHandler for Typed<H, J, Args>
+where
+    J: Job,
+    H: Handler<J, Args>,
+    Args: 'static,
+{
+    fn call(&self, payload: &[u8], cx: Cx) -> HandlerFuture {
+        let job: Result<J, serde_json::Error> = serde_json::from_slice(payload);
+        let handler = self.handler.clone();
+        Box::pin(async move {
+            let job = job.map_err(unreadable)?;
+            encode(&handler.run(job, cx).await?)
+        })
+    }
+}
+
+/// A handler that blocks: it runs on a thread of its own and cannot be interrupted, only fenced off.
+pub(crate) struct Blocking<F, J> {
+    pub(crate) handler: F,
+    pub(crate) kind: std::marker::PhantomData<fn() -> J>,
+}
+
+impl<F, J, E> AnyHandler for Blocking<F, J>
+where
+    J: Job,
+    F: Fn(J, Cx) -> Result<J::Output, E> + Clone + Send + Sync + 'static,
+    E: Into<anyhow::Error>,
+{
+    fn call(&self, payload: &[u8], cx: Cx) -> HandlerFuture {
+        let job: Result<J, serde_json::Error> = serde_json::from_slice(payload);
+        let handler = self.handler.clone();
+        Box::pin(async move {
+            let job = job.map_err(unreadable)?;
+            let ran = tokio::task::spawn_blocking(move || handler(job, cx).map_err(Into::into)).await;
+            match ran {
+                Ok(output) => encode(&output?),
+                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "so that `map_err(unreadable)` does")]
+fn unreadable(error: serde_json::Error) -> anyhow::Error {
+    Failure::permanent("payload_unreadable", format!("the payload is not of this kind: {error}")).into()
+}
+
+fn encode<T: serde::Serialize>(output: &T) -> Result<Vec<u8>, anyhow::Error> {
+    serde_json::to_vec(output).map_err(|error| {
+        Failure::permanent("result_unwritable", format!("the result cannot be written as JSON: {error}"))
+            .into()
+    })
+}
+
+/// Not now: the job runs again after this long, and nothing counts as failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("snoozed for {0:?}")]
+pub struct Snooze(pub Duration);
+
+/// What an error means: what it says itself if it is a [`Failure`], else a temporary failure (M43).
+pub(crate) fn failure_of(error: &anyhow::Error) -> Failure {
+    match error.downcast_ref::<Failure>() {
+        Some(failure) => failure.clone(),
+        None => Failure::new(Category::Temporary, format!("{error:#}")),
+    }
+}

@@ -1,0 +1,212 @@
+//! A job on its way to submission: its data and what it asks for. The same methods whether it is submitted alone, in a
+//! batch or as a child.
+
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::Duration;
+
+use super::{Handle, Job, Queue};
+use crate::clock::Timestamp;
+use crate::error::{Invalid, Problem, SubmitError};
+use crate::job::{Dependency, JobId, JobType, NewJob, Payload, Priority, QueueName, RetryPolicy, Tenant};
+use crate::store::command::submit::SubmitOptions;
+
+/// Something a job can wait for: a handle, a node of the same batch, or an id.
+pub trait WaitsFor {
+    /// As the store understands it.
+    fn dependency(&self) -> Dependency;
+}
+
+impl WaitsFor for JobId {
+    fn dependency(&self) -> Dependency {
+        Dependency::Job(*self)
+    }
+}
+
+impl<J: Job> WaitsFor for Handle<J> {
+    fn dependency(&self) -> Dependency {
+        Dependency::Job(self.id())
+    }
+}
+
+/// A job and what it asks for.
+pub struct Draft<J> {
+    // A value that is not allowed is told at submission, not here: builders do not fail.
+    new: Result<NewJob, Invalid>,
+    kind: PhantomData<fn() -> J>,
+}
+
+impl<J: Job> From<J> for Draft<J> {
+    fn from(job: J) -> Draft<J> {
+        Draft::new(&job)
+    }
+}
+
+impl<J: Job> Draft<J> {
+    /// A job that asks for what its kind asks for.
+    pub fn new(job: &J) -> Draft<J> {
+        Draft { new: draft(job), kind: PhantomData }
+    }
+
+    pub(crate) fn into_new(self) -> Result<NewJob, Invalid> {
+        self.new
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut NewJob)) -> Draft<J> {
+        if let Ok(new) = &mut self.new {
+            change(new);
+        }
+        self
+    }
+
+    fn with_checked<T>(
+        mut self,
+        field: &str,
+        value: Result<T, Problem>,
+        change: impl FnOnce(&mut NewJob, T),
+    ) -> Draft<J> {
+        match (&mut self.new, value) {
+            (Ok(new), Ok(value)) => change(new, value),
+            (Ok(_), Err(problem)) => self.new = Err(Invalid::new(field, problem)),
+            (Err(_), _) => {}
+        }
+        self
+    }
+}
+
+fn draft<J: Job>(job: &J) -> Result<NewJob, Invalid> {
+    let job_type = JobType::new(J::TYPE).map_err(|problem| Invalid::new("type", problem))?;
+    let payload = serde_json::to_vec(job).map_err(|error| {
+        Invalid::new("payload", Problem::Contradiction(format!("cannot be written as JSON: {error}")))
+    })?;
+    let defaults = J::defaults();
+    let mut new = NewJob::new(job_type, Payload::json(payload));
+    if let Some(queue) = defaults.queue {
+        new.queue = QueueName::new(queue).map_err(|problem| Invalid::new("queue", problem))?;
+    }
+    new.priority = defaults.priority;
+    new.retry = defaults.retry;
+    new.execution_timeout = defaults.timeout;
+    Ok(new)
+}
+
+macro_rules! options {
+    ($($(#[$doc:meta])* fn $name:ident(self $(, $argument:ident: $kind:ty)*) => $body:expr;)*) => {
+        impl<J: Job> Draft<J> {
+            $($(#[$doc])*
+            #[must_use]
+            pub fn $name(self $(, $argument: $kind)*) -> Draft<J> {
+                let apply: fn(Draft<J> $(, $kind)*) -> Draft<J> = $body;
+                apply(self $(, $argument)*)
+            })*
+        }
+
+        impl<J: Job> Submit<J> {
+            $($(#[$doc])*
+            pub fn $name(mut self $(, $argument: $kind)*) -> Submit<J> {
+                self.draft = self.draft.$name($($argument),*);
+                self
+            })*
+        }
+    };
+}
+
+options! {
+    /// Which queue it waits in.
+    fn queue(self, name: &str) => |draft, name| {
+        draft.with_checked("queue", QueueName::new(name), |new, queue| new.queue = queue)
+    };
+    /// How urgent it is, 0 to 100.
+    fn priority(self, value: i64) => |draft, value| {
+        draft.with_checked("priority", Priority::new(value), |new, priority| new.priority = Some(priority))
+    };
+    /// How long to wait first.
+    fn delay(self, delay: Duration) => |draft, delay| draft.with(|new| new.delay = Some(delay));
+    /// When to run it at the earliest.
+    fn at(self, at: Timestamp) => |draft, at| draft.with(|new| new.run_at = Some(at));
+    /// Same key, same job: a second submission finds the first one's (M13).
+    fn key(self, key: &str) => |draft, key| draft.with(|new| new.idempotency_key = Some(key.to_owned()));
+    /// For how long its idempotency key is remembered.
+    fn key_window(self, window: Duration) => |draft, window| {
+        draft.with(|new| new.idempotency_window = Some(window))
+    };
+    /// One job at a time with this key (M14).
+    fn unique(self, key: &str) => |draft, key| draft.with(|new| new.unique_key = Some(key.to_owned()));
+    /// Not to run beside others with this key (M110).
+    fn concurrency_key(self, key: &str) => |draft, key| {
+        draft.with(|new| new.concurrency_key = Some(key.to_owned()))
+    };
+    /// A word to find it by.
+    fn tag(self, name: &str, value: &str) => |draft, name, value| {
+        draft.with(|new| drop(new.labels.tags.insert(name.to_owned(), value.to_owned())))
+    };
+    /// The caller's own name for what it belongs to.
+    fn correlation_id(self, id: &str) => |draft, id| {
+        draft.with(|new| new.labels.correlation_id = Some(id.to_owned()))
+    };
+    /// Not before this one completed (M60).
+    fn after(self, other: &dyn WaitsFor) => |draft, other| draft.with(|new| new.after.push(other.dependency()));
+    /// Not before this one, or another that is named so, ended (M60).
+    fn after_any(self, other: &dyn WaitsFor) => |draft, other| {
+        draft.with(|new| new.after_any.push(other.dependency()))
+    };
+    /// When and how often to try again.
+    fn retry(self, policy: RetryPolicy) => |draft, policy| draft.with(|new| new.retry = Some(policy));
+    /// Longest attempt.
+    fn timeout(self, timeout: Duration) => |draft, timeout| {
+        draft.with(|new| new.execution_timeout = Some(timeout))
+    };
+    /// How long a lease holds without a heartbeat.
+    fn lease(self, lease: Duration) => |draft, lease| draft.with(|new| new.lease_timeout = Some(lease));
+    /// From submission to a final state.
+    fn lifetime(self, lifetime: Duration) => |draft, lifetime| draft.with(|new| new.lifetime = Some(lifetime));
+    /// Held until it is submitted by name.
+    fn hold(self) => |draft| draft.with(|new| new.hold = true);
+    /// Whose job it is.
+    fn tenant(self, tenant: Tenant) => |draft, tenant| draft.with(|new| new.tenant = Some(tenant));
+    /// The trace it belongs to.
+    fn traceparent(self, traceparent: &str) => |draft, traceparent| {
+        draft.with(|new| new.traceparent = Some(traceparent.to_owned()))
+    };
+}
+
+impl<J: Job> Draft<J> {
+    /// Gives it a name within its batch.
+    pub(crate) fn named(self, name: String) -> Draft<J> {
+        self.with(|new| new.name = Some(name))
+    }
+}
+
+/// A submission; await it.
+#[must_use = "nothing is submitted until this is awaited"]
+pub struct Submit<J> {
+    queue: Queue,
+    draft: Draft<J>,
+    options: SubmitOptions,
+}
+
+impl<J: Job> Submit<J> {
+    pub(crate) fn new(queue: Queue, draft: Draft<J>) -> Submit<J> {
+        Submit { queue, draft, options: SubmitOptions::default() }
+    }
+
+    /// Refuses an idempotency key that was used with another payload (M13).
+    pub fn strict(mut self) -> Submit<J> {
+        self.options.strict = true;
+        self
+    }
+}
+
+impl<J: Job> IntoFuture for Submit<J> {
+    type Output = Result<Handle<J>, SubmitError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let new = self.draft.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
+            let receipts = self.queue.store().submit(self.queue.caller(), vec![new], self.options).await?;
+            Ok(Handle::new(self.queue.clone(), &receipts[0]))
+        })
+    }
+}

@@ -1,0 +1,219 @@
+//! Jobs after submission: look at them, wait for them, act on them.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use super::operate::{Outcome, outcome};
+use super::{Job, Queue};
+use crate::error::{ActError, Invalid, Problem, StoreError};
+use crate::job::{ErrorRecord, JobId, Priority, State};
+use crate::store::command::act::{Act, Patch, Suspend};
+use crate::store::command::redrive::Redrive;
+use crate::store::command::submit::Receipt;
+use crate::store::query::explain::Reason;
+use crate::store::query::snapshot::Snapshot;
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResultError {
+    /// The job is not final yet.
+    #[error("job {id} is {state} and not final yet")]
+    NotYet {
+        /// Which job.
+        id: JobId,
+        /// Where it is.
+        state: State,
+    },
+    /// The job ended without success.
+    #[error("job {id} ended {state}: {}", error.as_ref().map_or("no error was kept", |error| &error.message))]
+    Ended {
+        /// Which job.
+        id: JobId,
+        /// How it ended.
+        state: State,
+        /// Its error.
+        error: Option<Box<ErrorRecord>>,
+    },
+    /// There is no such job (any more).
+    #[error("no job {0}")]
+    NotFound(JobId),
+    /// The result is not what its kind says.
+    #[error("the result of job {0} cannot be read: {1}")]
+    Unreadable(JobId, serde_json::Error),
+    /// The store could not do its work.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A job by its id, whatever its kind.
+#[derive(Clone)]
+pub struct AnyJob {
+    queue: Queue,
+    id: JobId,
+}
+
+impl AnyJob {
+    pub(crate) fn new(queue: Queue, id: JobId) -> AnyJob {
+        AnyJob { queue, id }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> JobId {
+        self.id
+    }
+
+    /// Everything about it now; none if there is no such job.
+    pub async fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
+        self.queue.store().get(self.queue.caller(), self.id).await
+    }
+
+    /// Where it is now; none if there is no such job.
+    pub async fn state(&self) -> Result<Option<State>, StoreError> {
+        Ok(self.snapshot().await?.map(|found| found.job.state))
+    }
+
+    /// Every reason why it does not run (M102).
+    pub async fn explain(&self) -> Result<Option<Vec<Reason>>, StoreError> {
+        self.queue.store().explain(self.queue.caller(), self.id).await
+    }
+
+    /// The job once it is final, or as it is when `timeout` is over.
+    pub async fn wait(&self, timeout: Duration) -> Result<Option<Snapshot>, StoreError> {
+        self.queue.store().wait(self.queue.caller(), self.id, timeout).await
+    }
+
+    /// Its result as JSON, once it completed.
+    pub async fn result_json(&self, timeout: Duration) -> Result<Vec<u8>, ResultError> {
+        let id = self.id;
+        let found = self.wait(timeout).await?.ok_or(ResultError::NotFound(id))?;
+        match found.job.state {
+            State::Completed => {
+                let kept = self.queue.store().result(self.queue.caller(), id).await?;
+                let result = kept.ok_or(ResultError::NotFound(id))?.0;
+                Ok(result.map_or_else(|| b"null".to_vec(), |bytes| bytes.to_vec()))
+            }
+            state if state.is_final() => {
+                Err(ResultError::Ended { id, state, error: found.job.details.error.clone().map(Box::new) })
+            }
+            state => Err(ResultError::NotYet { id, state }),
+        }
+    }
+
+    async fn act(&self, act: Act) -> Result<Outcome, ActError> {
+        Ok(outcome(self.queue.store().act(self.queue.caller(), self.id, act).await?.is_changed))
+    }
+
+    async fn act_strictly(&self, act: Act) -> Result<(), ActError> {
+        self.queue.store().act_strictly(self.queue.caller(), self.id, act).await.map(drop)
+    }
+
+    /// Lets go of a held job.
+    pub async fn submit(&self) -> Result<Outcome, ActError> {
+        self.act(Act::Submit).await
+    }
+
+    /// Holds it (M50).
+    pub async fn suspend(&self, how: Suspend) -> Result<Outcome, ActError> {
+        self.act(Act::Suspend(how)).await
+    }
+
+    /// Holds it; one that is suspended already is an error (M51).
+    pub async fn suspend_strictly(&self, how: Suspend) -> Result<(), ActError> {
+        self.act_strictly(Act::Suspend(how)).await
+    }
+
+    /// Lets go of it.
+    pub async fn resume(&self) -> Result<Outcome, ActError> {
+        self.act(Act::Resume { reason: None }).await
+    }
+
+    /// Lets go of it; one that is not suspended is an error (M51).
+    pub async fn resume_strictly(&self) -> Result<(), ActError> {
+        self.act_strictly(Act::Resume { reason: None }).await
+    }
+
+    /// Does not run it any more; its children go with it.
+    pub async fn cancel(&self) -> Result<Outcome, ActError> {
+        self.act(Act::Cancel { reason: None }).await
+    }
+
+    /// Changes how urgent it is.
+    pub async fn set_priority(&self, priority: Priority) -> Result<Outcome, ActError> {
+        self.act(Act::Priority(priority)).await
+    }
+
+    /// Changes tags, correlation id or callback address.
+    pub async fn patch(&self, patch: Patch) -> Result<Outcome, ActError> {
+        self.act(Act::Patch(patch)).await
+    }
+
+    /// Sends it a signal (M72).
+    pub async fn signal<T: serde::Serialize + Sync>(&self, name: &str, value: &T) -> Result<(), ActError> {
+        let unreadable = |error: serde_json::Error| {
+            Invalid::new("value", Problem::Contradiction(format!("cannot be written as JSON: {error}")))
+        };
+        let value = serde_json::to_vec(value).map_err(unreadable)?;
+        self.queue.store().signal(self.queue.caller(), self.id, name, value).await.map(drop)
+    }
+
+    /// Submits it again as a new job, once it is final (M2).
+    pub async fn redrive(&self, how: Redrive) -> Result<AnyJob, ActError> {
+        let new = self.queue.store().redrive(self.queue.caller(), self.id, how).await?;
+        Ok(AnyJob::new(self.queue.clone(), new.id))
+    }
+
+    /// Removes it, once it is final.
+    pub async fn delete(&self) -> Result<(), ActError> {
+        self.queue.store().delete(self.queue.caller(), self.id).await
+    }
+}
+
+/// A job of a known kind.
+pub struct Handle<J> {
+    job: AnyJob,
+    is_duplicate: bool,
+    payload_differs: bool,
+    kind: PhantomData<fn() -> J>,
+}
+
+impl<J> Clone for Handle<J> {
+    fn clone(&self) -> Handle<J> {
+        Handle { job: self.job.clone(), kind: PhantomData, ..*self }
+    }
+}
+
+impl<J: Job> Handle<J> {
+    pub(crate) fn new(queue: Queue, receipt: &Receipt) -> Handle<J> {
+        Handle {
+            job: AnyJob::new(queue, receipt.job.id),
+            is_duplicate: receipt.is_duplicate,
+            payload_differs: receipt.payload_differs,
+            kind: PhantomData,
+        }
+    }
+
+    /// Whether this is an earlier job with the same idempotency key (M13).
+    pub fn is_duplicate(&self) -> bool {
+        self.is_duplicate
+    }
+
+    /// Whether that earlier job had another payload (M13).
+    pub fn payload_differs(&self) -> bool {
+        self.payload_differs
+    }
+
+    /// What its handler returned, once it completed; waits for up to `timeout`, woken when it ends.
+    pub async fn result(&self, timeout: Duration) -> Result<J::Output, ResultError> {
+        let json = self.job.result_json(timeout).await?;
+        serde_json::from_slice(&json).map_err(|error| ResultError::Unreadable(self.job.id, error))
+    }
+}
+
+impl<J> std::ops::Deref for Handle<J> {
+    type Target = AnyJob;
+
+    fn deref(&self) -> &AnyJob {
+        &self.job
+    }
+}

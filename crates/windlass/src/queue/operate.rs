@@ -1,0 +1,83 @@
+//! Pauses and the gate, as an operator's program uses them.
+
+use super::Queue;
+use crate::error::{ActError, Invalid, Problem};
+use crate::job::{JobType, QueueName, Tenant, WorkerId};
+use crate::store::command::hold::{Pause, Target};
+
+/// Whether an action changed anything (M51).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It did.
+    Changed,
+    /// It was so already; nothing was written.
+    Unchanged,
+}
+
+pub(super) fn outcome(is_changed: bool) -> Outcome {
+    if is_changed { Outcome::Changed } else { Outcome::Unchanged }
+}
+
+fn named<T>(field: &str, name: Result<T, Problem>) -> Result<T, ActError> {
+    name.map_err(|problem| ActError::Invalid(Invalid::new(field, problem)))
+}
+
+impl Queue {
+    async fn hold(&self, target: Target, how: Pause) -> Result<Outcome, ActError> {
+        Ok(outcome(self.store.pause(&self.caller, target, how).await?))
+    }
+
+    async fn lift(&self, target: Target) -> Result<Outcome, ActError> {
+        Ok(outcome(self.store.resume(&self.caller, target, None).await?))
+    }
+
+    /// Pauses a queue (M54).
+    pub async fn pause_queue(&self, name: &str, how: Pause) -> Result<Outcome, ActError> {
+        self.hold(Target::Queue(named("queue", QueueName::new(name))?), how).await
+    }
+
+    /// Resumes a queue.
+    pub async fn resume_queue(&self, name: &str) -> Result<Outcome, ActError> {
+        self.lift(Target::Queue(named("queue", QueueName::new(name))?)).await
+    }
+
+    /// Pauses a type of job (M56).
+    pub async fn pause_type(&self, name: &str, how: Pause) -> Result<Outcome, ActError> {
+        self.hold(Target::Type(named("type", JobType::new(name))?), how).await
+    }
+
+    /// Resumes a type of job.
+    pub async fn resume_type(&self, name: &str) -> Result<Outcome, ActError> {
+        self.lift(Target::Type(named("type", JobType::new(name))?)).await
+    }
+
+    /// Pauses a tenant (M56).
+    pub async fn pause_tenant(&self, name: &str, how: Pause) -> Result<Outcome, ActError> {
+        self.hold(Target::Tenant(named("tenant", Tenant::new(name))?), how).await
+    }
+
+    /// Resumes a tenant.
+    pub async fn resume_tenant(&self, name: &str) -> Result<Outcome, ActError> {
+        self.lift(Target::Tenant(named("tenant", Tenant::new(name))?)).await
+    }
+
+    /// Pauses a worker, wherever it runs (M55).
+    pub async fn pause_worker(&self, worker: WorkerId, how: Pause) -> Result<Outcome, ActError> {
+        self.hold(Target::Worker(worker), how).await
+    }
+
+    /// Resumes a worker.
+    pub async fn resume_worker(&self, worker: WorkerId) -> Result<Outcome, ActError> {
+        self.lift(Target::Worker(worker)).await
+    }
+
+    /// Closes the gate: nothing starts anywhere; what runs goes on (M56).
+    pub async fn close_gate(&self, how: Pause) -> Result<Outcome, ActError> {
+        self.hold(Target::Gate, how).await
+    }
+
+    /// Opens the gate.
+    pub async fn open_gate(&self) -> Result<Outcome, ActError> {
+        self.lift(Target::Gate).await
+    }
+}

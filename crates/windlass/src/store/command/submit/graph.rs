@@ -1,0 +1,159 @@
+//! Who waits for whom in a submission: lanes and names, dependencies found, depths kept within their limit (M61).
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::keys::Duplicate;
+use super::{Batch, Target, invalid};
+use crate::error::{Problem, SubmitError};
+use crate::job::{Dependency, JobId, Lane, Need, NewJob, Seq, depth_of, find_cycle};
+use crate::limits;
+use crate::store::caller::{Caller, Permission};
+use crate::store::unit::Unit;
+
+impl Batch<'_> {
+    /// Whoever waits for a duplicate waits for the job it stands for, which may be deeper in the graph.
+    pub(super) fn wait_for_originals(
+        &mut self,
+        duplicates: &HashMap<usize, Duplicate>,
+    ) -> Result<(), SubmitError> {
+        if duplicates.is_empty() || self.needs.iter().all(Vec::is_empty) {
+            return Ok(());
+        }
+        for (index, needs) in self.needs.iter_mut().enumerate() {
+            let originals: BTreeSet<(Need, Target)> = std::mem::take(needs)
+                .into_iter()
+                .filter(|_| !duplicates.contains_key(&index))
+                .map(|(need, target)| match target {
+                    Target::InBatch(at) => (need, duplicates.get(&at).map_or(target, |other| other.target)),
+                    Target::Stored(_) => (need, target),
+                })
+                .collect();
+            *needs = originals.into_iter().collect();
+        }
+        self.order = order_of(self.jobs, &self.needs)?;
+        Ok(())
+    }
+
+    /// How deep in the graph each job is (M61).
+    pub(super) fn depths(&self, unit: &mut Unit<'_>) -> Result<Vec<u32>, SubmitError> {
+        let mut depths = vec![1; self.jobs.len()];
+        for &index in &self.order {
+            if self.needs[index].is_empty() {
+                continue;
+            }
+            let mut found = Vec::with_capacity(self.needs[index].len());
+            for (_, target) in &self.needs[index] {
+                found.push(match target {
+                    Target::InBatch(other) => depths[*other],
+                    Target::Stored(seq) => unit.job(*seq)?.map_or(0, |job| job.depth),
+                });
+            }
+            depths[index] = depth_of(found);
+            if depths[index] > limits::DEPENDENCY_DEPTH_MAX {
+                let (value, max) = (depths[index].to_string(), limits::DEPENDENCY_DEPTH_MAX.to_string());
+                return Err(invalid(index, "after", Problem::OutOfRange { value, min: "1".into(), max }));
+            }
+        }
+        Ok(depths)
+    }
+}
+
+/// The lane of each job; jobs of one lane share it.
+pub(super) fn lanes(caller: &Caller, jobs: &[NewJob]) -> Result<Vec<Arc<Lane>>, SubmitError> {
+    let mut shared: BTreeSet<Arc<Lane>> = BTreeSet::new();
+    let mut lanes: Vec<Arc<Lane>> = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let tenant = job.tenant.clone().or_else(|| caller.tenant.clone()).unwrap_or_default();
+        if !caller.sees(&tenant) {
+            caller.must(Permission::Administer)?;
+        }
+        let lane = Lane { tenant, queue: job.queue.clone(), job_type: job.job_type.clone() };
+        let same = lanes.last().filter(|last| ***last == lane).or_else(|| shared.get(&lane)).cloned();
+        let lane = same.unwrap_or_else(|| Arc::new(lane));
+        shared.insert(lane.clone());
+        lanes.push(lane);
+    }
+    Ok(lanes)
+}
+
+/// The jobs in an order in which each comes after those it waits for (M61).
+pub(super) fn order_of(jobs: &[NewJob], needs: &[Vec<(Need, Target)>]) -> Result<Vec<usize>, SubmitError> {
+    let in_batch = |(_, target): &(Need, Target)| match target {
+        Target::InBatch(index) => Some(*index),
+        Target::Stored(_) => None,
+    };
+    let within: Vec<Vec<usize>> =
+        needs.iter().map(|needs| needs.iter().filter_map(in_batch).collect()).collect();
+    find_cycle(&within).map_err(|index| {
+        let name = jobs[index].name.clone().unwrap_or_else(|| format!("job {index}"));
+        invalid(index, "after", Problem::Cycle(name))
+    })
+}
+
+/// Where the jobs with a local name are.
+pub(super) fn names(jobs: &[NewJob]) -> Result<HashMap<&str, usize>, SubmitError> {
+    let mut names = HashMap::new();
+    for (index, job) in jobs.iter().enumerate() {
+        if let Some(name) = job.name.as_deref()
+            && names.insert(name, index).is_some()
+        {
+            return Err(invalid(index, "name", Problem::NameTwice(name.to_owned())));
+        }
+    }
+    Ok(names)
+}
+
+/// Finds the jobs that the batch waits for; one of another tenant looks like one that does not exist (M61).
+pub(super) fn resolve(
+    unit: &mut Unit<'_>,
+    jobs: &[NewJob],
+    lanes: &[Arc<Lane>],
+    names: &HashMap<&str, usize>,
+) -> Result<Vec<Vec<(Need, Target)>>, SubmitError> {
+    let wanted: BTreeSet<JobId> = jobs
+        .iter()
+        .flat_map(|job| job.after.iter().chain(&job.after_any))
+        .filter_map(|dependency| match dependency {
+            Dependency::Job(id) => Some(*id),
+            Dependency::Named(_) => None,
+        })
+        .collect();
+    let wanted: Vec<JobId> = wanted.into_iter().collect();
+    let found: HashMap<JobId, Seq> =
+        wanted.iter().copied().zip(unit.find(&wanted)?).filter_map(|(id, seq)| Some((id, seq?))).collect();
+    let mut needs = Vec::with_capacity(jobs.len());
+    for (index, job) in jobs.iter().enumerate() {
+        let mut seen = BTreeSet::new();
+        let both = [(Need::After, &job.after), (Need::AfterAny, &job.after_any)];
+        for (need, dependencies) in both {
+            for (place, dependency) in dependencies.iter().enumerate() {
+                let target = match dependency {
+                    Dependency::Named(name) => {
+                        let at = names.get(name.as_str()).copied();
+                        at.filter(|at| lanes[*at].tenant == lanes[index].tenant).map(Target::InBatch)
+                    }
+                    Dependency::Job(id) => match found.get(id) {
+                        Some(seq)
+                            if unit.job(*seq)?.is_some_and(|job| job.lane.tenant == lanes[index].tenant) =>
+                        {
+                            Some(Target::Stored(*seq))
+                        }
+                        _ => None,
+                    },
+                };
+                let target = target.ok_or_else(|| {
+                    let field = format!("{}.{place}", need.as_str());
+                    let shown = match dependency {
+                        Dependency::Job(id) => id.to_string(),
+                        Dependency::Named(name) => format!("@{name}"),
+                    };
+                    invalid(index, field, Problem::NoSuchJob(shown))
+                })?;
+                seen.insert((need, target));
+            }
+        }
+        needs.push(seen.into_iter().collect());
+    }
+    Ok(needs)
+}

@@ -1,0 +1,244 @@
+//! Adding the jobs of a submission, each in the state its facts give it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::keys::{Duplicate, concurrency_key};
+use super::{Batch, Receipt, Target};
+use crate::audit::AuditEvent;
+use crate::clock::Timestamp;
+use crate::error::SubmitError;
+use crate::job::{
+    Details, Event, Has, Job, JobId, Lane, Need, NewJob, Parent, Policy, Priority, Seq, Spec, State,
+    Transition, transition,
+};
+use crate::store::command::record::Cause;
+use crate::store::config::Config;
+use crate::store::engine::{Edge, KeyKind};
+use crate::store::unit::Unit;
+
+impl Batch<'_> {
+    pub(super) fn insert(
+        &self,
+        unit: &mut Unit<'_>,
+        duplicates: &HashMap<usize, Duplicate>,
+        depths: &[u32],
+    ) -> Result<Vec<Receipt>, SubmitError> {
+        let config = unit.config()?;
+        let first = unit.allocate(self.jobs.len() - duplicates.len())?;
+        let mut seqs: Vec<Option<Seq>> = vec![None; self.jobs.len()];
+        let mut next = first.0;
+        for (index, seq) in seqs.iter_mut().enumerate() {
+            match duplicates.get(&index) {
+                None => {
+                    *seq = Some(Seq(next));
+                    next += 1;
+                }
+                Some(Duplicate { target: Target::Stored(stored), .. }) => *seq = Some(*stored),
+                Some(Duplicate { target: Target::InBatch(_), .. }) => {}
+            }
+        }
+        for (index, duplicate) in duplicates {
+            if let Target::InBatch(other) = duplicate.target {
+                seqs[*index] = seqs[other];
+            }
+        }
+        let seqs: Vec<Seq> =
+            seqs.into_iter().map(|seq| seq.expect("every job has its place by now")).collect();
+        let mut policies = Policies::default();
+        for &index in self.order.iter().filter(|index| !duplicates.contains_key(index)) {
+            self.insert_one(unit, &config, index, &seqs, depths[index], &mut policies)?;
+        }
+        let mut receipts = Vec::with_capacity(self.jobs.len());
+        for (index, seq) in seqs.iter().enumerate() {
+            let duplicate = duplicates.get(&index);
+            receipts.push(Receipt {
+                job: unit.job(*seq)?.expect("a job that was just added is there").clone(),
+                is_duplicate: duplicate.is_some(),
+                payload_differs: duplicate.is_some_and(|duplicate| duplicate.payload_differs),
+            });
+        }
+        Ok(receipts)
+    }
+
+    fn insert_one(
+        &self,
+        unit: &mut Unit<'_>,
+        config: &Config,
+        index: usize,
+        seqs: &[Seq],
+        depth: u32,
+        policies: &mut Policies,
+    ) -> Result<(), SubmitError> {
+        let (new, lane, now) = (&self.jobs[index], &self.lanes[index], unit.now);
+        let (policy, priority) = policies.resolve(config, new, lane, &unit.env.options.policy);
+        let needs = self.stored_needs(unit, index, seqs)?;
+        let id = JobId::new(now, unit.env.entropy.bits());
+        let any_met = needs.iter().any(|need| need.edge.need == Need::AfterAny && need.state.is_final());
+        let job = Job {
+            priority,
+            inherited: needs.iter().map(|need| need.priority).max().unwrap_or(Priority::BULK),
+            run_at: new.run_at.unwrap_or_else(|| new.delay.map_or(now, |delay| now.plus(delay))),
+            after_unmet: u32::try_from(needs.iter().filter(|need| need.is_open(Need::After)).count())
+                .expect("the number of dependencies is limited"),
+            any_unmet: !any_met && needs.iter().any(|need| need.edge.need == Need::AfterAny),
+            depth,
+            concurrency: new.concurrency_key.as_deref().map(|key| concurrency_key(&lane.tenant, key)),
+            parent: self.parent_of(index),
+            has: Has {
+                unique_key: new.unique_key.is_some(),
+                callback: new.labels.callback_url.is_some(),
+                ..Has::default()
+            },
+            details: policies.details(new.hold),
+            ..Job::new(seqs[index], id, lane.clone(), policy, now)
+        };
+        let seq = job.seq;
+        self.add(unit, &job, self.spec(new, &needs), index)?;
+        for need in needs {
+            mark_dependency(unit, &need)?;
+            // One that had ended badly before takes this job with it at once (M61).
+            if need.edge.need == Need::After && need.state.is_final() && need.state != State::Completed {
+                let event = Event::DependencyEnded { need: Need::After, state: need.state };
+                let _refused = unit.apply(seq, &event, &Cause::system())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn parent_of(&self, index: usize) -> Option<Parent> {
+        self.spawning.map(|parent| Parent {
+            seq: parent.seq,
+            id: parent.id,
+            group: parent.group,
+            index: u32::try_from(index).expect("the size of a batch is limited"),
+        })
+    }
+
+    /// Adds a job, in the state its facts give it.
+    fn add(&self, unit: &mut Unit<'_>, held: &Job, spec: Spec, index: usize) -> Result<(), SubmitError> {
+        let new = &self.jobs[index];
+        let submitted = if new.hold { None } else { transition(held, &Event::Submit, unit.now).ok() };
+        let job = match submitted {
+            Some(Transition::Changed(change)) => change.job,
+            Some(Transition::Unchanged) | None => held.clone(),
+        };
+        let mut keys = Vec::new();
+        if let Some(text) = &new.idempotency_key {
+            let window = new.idempotency_window.unwrap_or(unit.env.options.idempotency_window);
+            keys.push((self.key(KeyKind::Idempotency, index, text), unit.now.plus(window)));
+        }
+        if let Some(text) = &new.unique_key {
+            keys.push((self.key(KeyKind::Unique, index, text), Timestamp::MAX));
+        }
+        let event = if new.hold { AuditEvent::Held } else { AuditEvent::Submitted };
+        let cause = Cause::caller(self.caller, None);
+        unit.record_job(event, held, &job, &cause, None)?;
+        unit.insert(job, spec, keys);
+        Ok(())
+    }
+
+    fn spec(&self, new: &NewJob, needs: &[StoredNeed]) -> Spec {
+        let ids = |need: Need| needs.iter().filter(|n| n.edge.need == need).map(|n| n.id).collect();
+        Spec {
+            payload: new.payload.clone(),
+            idempotency_key: new.idempotency_key.clone(),
+            unique_key: new.unique_key.clone(),
+            concurrency_key: new.concurrency_key.clone(),
+            labels: new.labels.clone(),
+            owner: self.caller.id.clone(),
+            traceparent: new.traceparent.clone(),
+            after: ids(Need::After),
+            after_any: ids(Need::AfterAny),
+        }
+    }
+
+    fn stored_needs(
+        &self,
+        unit: &mut Unit<'_>,
+        index: usize,
+        seqs: &[Seq],
+    ) -> Result<Vec<StoredNeed>, SubmitError> {
+        let mut found = Vec::with_capacity(self.needs[index].len());
+        for (need, target) in &self.needs[index] {
+            let seq = match target {
+                Target::Stored(seq) => *seq,
+                Target::InBatch(other) => seqs[*other],
+            };
+            if let Some(job) = unit.job(seq)? {
+                found.push(StoredNeed {
+                    edge: Edge { dependency: seq, dependent: seqs[index], need: *need },
+                    id: job.id,
+                    state: job.state,
+                    priority: job.effective_priority(),
+                });
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A dependency as it is now.
+struct StoredNeed {
+    edge: Edge,
+    id: JobId,
+    state: State,
+    priority: Priority,
+}
+
+impl StoredNeed {
+    fn is_open(&self, need: Need) -> bool {
+        self.edge.need == need && self.state != State::Completed
+    }
+}
+
+/// Policies of one batch: jobs with the same wishes share one.
+#[derive(Default)]
+struct Policies {
+    plain: HashMap<Arc<Lane>, (Arc<Policy>, Priority)>,
+    details: Option<Arc<Details>>,
+}
+
+impl Policies {
+    fn resolve(
+        &mut self,
+        config: &Config,
+        new: &NewJob,
+        lane: &Arc<Lane>,
+        defaults: &Policy,
+    ) -> (Arc<Policy>, Priority) {
+        let is_plain = new.retry.is_none()
+            && new.execution_timeout.is_none()
+            && new.lease_timeout.is_none()
+            && new.lifetime.is_none();
+        if !is_plain {
+            let (policy, priority) = config.resolve(new, lane, defaults);
+            return (Arc::new(policy), priority);
+        }
+        let (policy, priority) = self.plain.entry(lane.clone()).or_insert_with(|| {
+            let (policy, priority) =
+                config.resolve(&NewJob { priority: None, ..new.clone() }, lane, defaults);
+            (Arc::new(policy), priority)
+        });
+        (policy.clone(), new.priority.unwrap_or(*priority))
+    }
+
+    fn details(&mut self, is_held: bool) -> Arc<Details> {
+        if is_held {
+            return Arc::new(Details { is_held, ..Details::default() });
+        }
+        self.details.get_or_insert_with(Arc::default).clone()
+    }
+}
+
+fn mark_dependency(unit: &mut Unit<'_>, need: &StoredNeed) -> Result<(), SubmitError> {
+    unit.link(need.edge);
+    if let Some(job) = unit.job(need.edge.dependency)?
+        && !job.has.dependents
+    {
+        let mut job = job.clone();
+        job.has.dependents = true;
+        unit.put(job);
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Keys of a submission: the same key, the same job (M13); one job at a time (M14); not beside each other (M110).
+
+use std::collections::HashMap;
+
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::{Batch, SubmitOptions, Target, invalid};
+use crate::error::{Problem, StoreError, SubmitError};
+use crate::job::{ConcurrencyKey, JobId, Seq, Tenant};
+use crate::store::engine::{Key, KeyKind};
+use crate::store::unit::Unit;
+
+/// An earlier job with the same idempotency key.
+pub(super) struct Duplicate {
+    pub(super) target: Target,
+    pub(super) payload_differs: bool,
+}
+
+impl Batch<'_> {
+    /// The jobs that have had the same idempotency key before (M13).
+    pub(super) fn find_duplicates(
+        &self,
+        unit: &mut Unit<'_>,
+        options: SubmitOptions,
+    ) -> Result<HashMap<usize, Duplicate>, SubmitError> {
+        let mut duplicates = HashMap::new();
+        if self.jobs.iter().all(|job| job.idempotency_key.is_none()) {
+            return Ok(duplicates);
+        }
+        let mut first_with: HashMap<Key, usize> = HashMap::new();
+        for (index, job) in self.jobs.iter().enumerate() {
+            let Some(text) = &job.idempotency_key else { continue };
+            let key = self.key(KeyKind::Idempotency, index, text);
+            if let Some(&first) = first_with.get(&key) {
+                let differs = self.jobs[first].payload != job.payload;
+                duplicates
+                    .insert(index, Duplicate { target: Target::InBatch(first), payload_differs: differs });
+            } else if let Some(seq) = live_holder(unit, &key)? {
+                let differs = unit.spec(seq)?.is_some_and(|spec| spec.payload != job.payload);
+                duplicates.insert(index, Duplicate { target: Target::Stored(seq), payload_differs: differs });
+            } else {
+                first_with.insert(key, index);
+                continue;
+            }
+            if options.strict && duplicates[&index].payload_differs {
+                return Err(differs(unit, index, duplicates[&index].target)?);
+            }
+        }
+        Ok(duplicates)
+    }
+
+    /// Refuses unique keys that a job which is not final holds (M14).
+    pub(super) fn check_unique_keys(
+        &self,
+        unit: &mut Unit<'_>,
+        duplicates: &HashMap<usize, Duplicate>,
+    ) -> Result<(), SubmitError> {
+        let mut seen: HashMap<Key, usize> = HashMap::new();
+        for (index, job) in self.jobs.iter().enumerate() {
+            let Some(text) = job.unique_key.as_ref().filter(|_| !duplicates.contains_key(&index)) else {
+                continue;
+            };
+            let key = self.key(KeyKind::Unique, index, text);
+            if let Some(first) = seen.insert(key.clone(), index) {
+                let twice = format!("is held by job {first} of the same batch");
+                return Err(invalid(index, "unique_key", Problem::Contradiction(twice)));
+            }
+            if let Some(holder) = unique_holder(unit, &key)? {
+                return Err(SubmitError::UniqueKeyTaken { index, key: text.clone(), holder });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn key(&self, kind: KeyKind, index: usize, text: &str) -> Key {
+        let lane = &self.lanes[index];
+        Key { kind, tenant: lane.tenant.clone(), job_type: lane.job_type.clone(), text: text.to_owned() }
+    }
+}
+
+/// The refusal of a key that was used with another payload.
+fn differs(unit: &mut Unit<'_>, index: usize, target: Target) -> Result<SubmitError, SubmitError> {
+    Ok(match target {
+        Target::Stored(seq) => {
+            let existing = unit.job(seq)?.expect("the holder of the key was just found").id;
+            SubmitError::PayloadDiffers { index, existing }
+        }
+        Target::InBatch(first) => {
+            let twice = format!("job {first} of the same batch has it with another payload");
+            invalid(index, "idempotency_key", Problem::Contradiction(twice))
+        }
+    })
+}
+
+/// The job that holds an idempotency key, if its window is not over.
+fn live_holder(unit: &mut Unit<'_>, key: &Key) -> Result<Option<Seq>, SubmitError> {
+    let now = unit.now;
+    let holder = unit.db()?.keyed(std::slice::from_ref(key))?.pop().flatten();
+    let Some(holder) = holder.filter(|holder| holder.expires_at > now) else { return Ok(None) };
+    Ok(unit.job(holder.seq)?.map(|job| job.seq))
+}
+
+/// The job that holds a unique key, if it is not final.
+pub(crate) fn unique_holder(unit: &mut Unit<'_>, key: &Key) -> Result<Option<JobId>, StoreError> {
+    let Some(holder) = unit.db()?.keyed(std::slice::from_ref(key))?.pop().flatten() else { return Ok(None) };
+    unit.catch_up(holder.seq)?;
+    // A key that time has just freed is freed in the database first, or it would be taken from its next holder.
+    unit.flush()?;
+    Ok(unit.job(holder.seq)?.filter(|job| !job.state.is_final()).map(|job| job.id))
+}
+
+/// The digest of a concurrency key: 63 bits tell keys apart; two that met would only wait for each other.
+pub(crate) fn concurrency_key(tenant: &Tenant, key: &str) -> ConcurrencyKey {
+    let digest = Sha256::digest(json!([tenant.as_str(), key]).to_string().as_bytes());
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&digest[..8]);
+    ConcurrencyKey(i64::from_be_bytes(bytes) & i64::MAX)
+}

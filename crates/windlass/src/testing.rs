@@ -1,0 +1,136 @@
+//! For users' tests: a queue in memory, a clock that moves when told to, handlers that run when told to, and workers that
+//! die where told to. Retries, schedules, timeouts and crash recovery are tested in milliseconds, without sleeping.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use crate::context::CrashPoint;
+
+use crate::clock::{Clock, ManualClock, Timestamp};
+use crate::entropy::Entropy;
+use crate::job::{JobId, State};
+use crate::limits;
+use crate::queue::Queue;
+use crate::store::Store;
+use crate::store::command::claim::ClaimRequest;
+use crate::store::environment::{Environment, StoreOptions};
+use crate::store::query::side::Attempt;
+use crate::store::query::snapshot::Snapshot;
+use crate::worker::{Worker, execute};
+
+/// When every test queue begins.
+const START: i64 = 1_800_000_000_000;
+
+/// A queue to be tested with.
+pub struct TestQueue {
+    queue: Queue,
+    clock: Arc<ManualClock>,
+}
+
+impl Default for TestQueue {
+    fn default() -> TestQueue {
+        TestQueue::new()
+    }
+}
+
+impl TestQueue {
+    /// An empty queue in memory; the same every time.
+    pub fn new() -> TestQueue {
+        TestQueue::open("memory:")
+    }
+
+    /// An empty queue at an address, for tests that want the real database.
+    ///
+    /// # Panics
+    /// When it cannot be opened.
+    pub fn open(address: &str) -> TestQueue {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
+        let env = Environment::new(clock.clone(), Entropy::seeded(1), StoreOptions::default());
+        let store = Store::open_in(address, env).expect("the store of a test opens");
+        TestQueue { queue: Queue::over_kept(store), clock }
+    }
+
+    /// The queue, as the program under test uses it.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Moves the clock, and lets time act: leases end, delays and backoffs are over, lifetimes too.
+    ///
+    /// # Panics
+    /// When the store fails.
+    pub async fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+        while self.queue.store().tick().await.expect("time acts").has_more {}
+    }
+
+    /// Runs everything that is due with this worker, and everything that becomes due by it, until nothing is; says how
+    /// many attempts ran. The worker is registered anew each time, and gone without a word afterwards: what it crashed on
+    /// stays leased until the lease ends.
+    ///
+    /// # Panics
+    /// When the worker cannot register or the store fails.
+    pub async fn run_due(&self, worker: Worker) -> usize {
+        let (crew, lanes, _inbox) = worker.assemble().await.expect("the worker registers");
+        let mut attempts = 0;
+        loop {
+            let mut started = Vec::new();
+            for (queue, slots) in &lanes {
+                let request = ClaimRequest {
+                    worker: crew.id,
+                    queues: Some(vec![queue.clone()]),
+                    types: Some(crew.handlers.keys().cloned().collect()),
+                    limit: (*slots).min(limits::CLAIM_JOBS_MAX),
+                };
+                let claimed = crew.queue.store().claim(crew.queue.caller(), &request, Duration::ZERO).await;
+                for job in claimed.expect("the store answers").jobs {
+                    let crew = crew.clone();
+                    started.push(tokio::spawn(async move { execute::attempt(&crew, job).await }));
+                }
+            }
+            if started.is_empty() {
+                return attempts;
+            }
+            attempts += started.len();
+            let mut reports = Vec::new();
+            for attempt in started {
+                reports.extend(attempt.await.expect("the attempt is supervised"));
+            }
+            // In the store before the next claim looks for work.
+            let answers = crew.queue.store().finish(crew.queue.caller(), crew.id, reports).await;
+            answers.expect("the store answers");
+        }
+    }
+
+    /// Everything about a job.
+    ///
+    /// # Panics
+    /// When there is no such job.
+    pub async fn job(&self, id: JobId) -> Snapshot {
+        let found = self.queue.store().get(self.queue.caller(), id).await.expect("the store answers");
+        found.expect("the job is there")
+    }
+
+    /// A job's attempts.
+    ///
+    /// # Panics
+    /// When there is no such job.
+    pub async fn attempts(&self, id: JobId) -> Vec<Attempt> {
+        let found = self.queue.store().attempts(self.queue.caller(), id).await.expect("the store answers");
+        found.expect("the job is there")
+    }
+
+    /// Makes sure that a job is in a state.
+    ///
+    /// # Panics
+    /// When it is not, saying where it is and why.
+    pub async fn assert_state(&self, id: JobId, state: State) {
+        let found = self.job(id).await;
+        assert_eq!(found.job.state, state, "job {id}: {:?} {:?}", found.why, found.job.details.error);
+    }
+}

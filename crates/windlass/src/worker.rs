@@ -1,0 +1,276 @@
+//! A worker: claims jobs for its free slots, runs their handlers, keeps their leases, reports their ends in batches, and
+//! leaves in stages. Cutting off a handler never depends on the handler: its fence is gone first.
+
+mod control;
+pub(crate) mod execute;
+mod heartbeat;
+mod lane;
+mod report;
+mod running;
+mod shutdown;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+
+pub use control::WorkerControl;
+pub use shutdown::Farewell;
+
+use crate::context::{CrashPoint, Cx, StepMode};
+use crate::error::{Invalid, WorkError};
+use crate::handler::{AnyHandler, Blocking, Handler, HandlerFuture, States, Typed};
+use crate::job::{JobType, QueueName, WorkerId};
+use crate::limits;
+use crate::queue::{Job, Queue};
+use crate::store::command::finish::Report;
+use crate::store::command::worker::NewWorker;
+use running::Running;
+
+/// Something that runs around every handler.
+pub(crate) type Layer = Arc<dyn Fn(Cx, HandlerFuture) -> HandlerFuture + Send + Sync>;
+
+/// A worker before it runs: what it handles, with what, how many at once.
+pub struct Worker {
+    queue: Queue,
+    name: String,
+    version: Option<String>,
+    states: States,
+    lanes: Vec<(QueueName, usize)>,
+    handlers: HashMap<JobType, Arc<dyn AnyHandler>>,
+    layers: Vec<Layer>,
+    settings: Settings,
+    control: WorkerControl,
+    invalid: Option<Invalid>,
+}
+
+/// How a worker behaves.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) heartbeat_every: Duration,
+    pub(crate) drain: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) mode: StepMode,
+    pub(crate) crash: Option<CrashPoint>,
+}
+
+impl Worker {
+    /// A worker for this queue that handles nothing yet.
+    pub fn new(queue: &Queue) -> Worker {
+        Worker {
+            queue: queue.clone(),
+            name: String::new(),
+            version: None,
+            states: States::default(),
+            lanes: Vec::new(),
+            handlers: HashMap::new(),
+            layers: Vec::new(),
+            settings: Settings {
+                heartbeat_every: limits::HEARTBEAT_EVERY,
+                drain: limits::DRAIN_DEFAULT,
+                grace: limits::GRACE_DEFAULT,
+                mode: StepMode::default(),
+                crash: None,
+            },
+            control: WorkerControl::default(),
+            invalid: None,
+        }
+    }
+
+    /// A label for people.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Worker {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// The version of the program, for people.
+    #[must_use]
+    pub fn version(mut self, version: &str) -> Worker {
+        self.version = Some(version.to_owned());
+        self
+    }
+
+    /// Gives handlers something to ask for as [`State<T>`](crate::handler::State).
+    #[must_use]
+    pub fn with<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Worker {
+        self.states.insert(state);
+        self
+    }
+
+    /// Takes up to `concurrency` jobs at once from a queue. Without any, ten at once from `default`.
+    #[must_use]
+    pub fn queue(mut self, name: &str, concurrency: usize) -> Worker {
+        match QueueName::new(name) {
+            Ok(queue) => self.lanes.push((queue, concurrency.max(1))),
+            Err(problem) => self.invalid = Some(Invalid::new("queue", problem)),
+        }
+        self
+    }
+
+    /// Runs jobs of kind `J` with an async function.
+    #[must_use]
+    pub fn handle<J: Job, Args: 'static>(self, handler: impl Handler<J, Args>) -> Worker {
+        self.insert(J::TYPE, Arc::new(Typed { handler, kind: PhantomData::<fn() -> (J, Args)> }))
+    }
+
+    /// Runs jobs of kind `J` with a function that blocks, on a thread of its own.
+    #[must_use]
+    pub fn handle_blocking<J: Job, E: Into<anyhow::Error> + 'static>(
+        self,
+        handler: impl Fn(J, Cx) -> Result<J::Output, E> + Clone + Send + Sync + 'static,
+    ) -> Worker {
+        self.insert(J::TYPE, Arc::new(Blocking { handler, kind: PhantomData::<fn() -> J> }))
+    }
+
+    fn insert(mut self, name: &str, handler: Arc<dyn AnyHandler>) -> Worker {
+        match JobType::new(name) {
+            Ok(job_type) => drop(self.handlers.insert(job_type, handler)),
+            Err(problem) => self.invalid = Some(Invalid::new("type", problem)),
+        }
+        self
+    }
+
+    /// Runs something around every handler; the last one added is the outermost.
+    #[must_use]
+    pub fn around(
+        mut self,
+        layer: impl Fn(Cx, HandlerFuture) -> HandlerFuture + Send + Sync + 'static,
+    ) -> Worker {
+        self.layers.push(Arc::new(layer));
+        self
+    }
+
+    /// How long handlers may go on after shutdown began.
+    #[must_use]
+    pub fn drain(mut self, drain: Duration) -> Worker {
+        self.settings.drain = drain;
+        self
+    }
+
+    /// How long a handler that was told to stop may clean up.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Worker {
+        self.settings.grace = grace;
+        self
+    }
+
+    /// How often it shows that it lives.
+    #[must_use]
+    pub fn heartbeat_every(mut self, every: Duration) -> Worker {
+        self.settings.heartbeat_every = every.clamp(Duration::from_millis(1), limits::WORKER_SILENCE_MAX / 2);
+        self
+    }
+
+    /// Lets jobs run on whose saved steps do not match the code any more (M71).
+    #[must_use]
+    pub fn lenient_steps(mut self) -> Worker {
+        self.settings.mode = StepMode::Lenient;
+        self
+    }
+
+    /// Makes the worker die at this point, for tests of recovery.
+    #[must_use]
+    pub fn crash_at(mut self, point: CrashPoint) -> Worker {
+        self.settings.crash = Some(point);
+        self
+    }
+
+    /// A handle to pause and resume it from elsewhere in the program.
+    pub fn control(&self) -> WorkerControl {
+        self.control.clone()
+    }
+
+    /// Runs until `shutdown` is over, then leaves in stages: stop claiming, drain, interrupt, release.
+    ///
+    /// # Errors
+    /// When the worker cannot register: a bad name, a role that may not work, a store that is gone.
+    pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<Farewell, WorkError> {
+        let (crew, lanes, inbox) = self.assemble().await?;
+        let stop = CancellationToken::new();
+        let lanes: Vec<_> = lanes
+            .into_iter()
+            .map(|(queue, slots)| {
+                let slots = Arc::new(Semaphore::new(slots));
+                tokio::spawn(lane::run(crew.clone(), queue, slots, stop.clone()))
+            })
+            .collect();
+        let (over, closing) = (CancellationToken::new(), CancellationToken::new());
+        let beating = tokio::spawn(heartbeat::run(crew.clone(), over.clone()));
+        let pausing = tokio::spawn(shutdown::release_when_paused(crew.clone(), over.clone()));
+        let reporting = tokio::spawn(report::run(crew.queue.clone(), crew.id, inbox, closing.clone()));
+        shutdown.await;
+        stop.cancel();
+        for lane in lanes {
+            // A lane that panicked has nothing left to stop.
+            let _ = lane.await;
+        }
+        let farewell = shutdown::leave(&crew, reporting, &closing).await;
+        over.cancel();
+        let _ = tokio::join!(beating, pausing);
+        Ok(farewell)
+    }
+
+    /// Runs for ever.
+    ///
+    /// # Errors
+    /// As [`run_until`](Worker::run_until).
+    pub async fn run(self) -> Result<Farewell, WorkError> {
+        self.run_until(std::future::pending()).await
+    }
+
+    pub(crate) async fn assemble(
+        mut self,
+    ) -> Result<(Arc<Crew>, Vec<(QueueName, usize)>, mpsc::Receiver<Report>), WorkError> {
+        if let Some(invalid) = self.invalid.take() {
+            return Err(invalid.into());
+        }
+        if self.lanes.is_empty() {
+            self.lanes.push((QueueName::default(), CONCURRENCY_DEFAULT));
+        }
+        let slots: usize = self.lanes.iter().map(|(_, slots)| slots).sum();
+        let new = NewWorker {
+            name: self.name,
+            queues: self.lanes.iter().map(|(queue, _)| queue.clone()).collect(),
+            types: self.handlers.keys().cloned().collect(),
+            concurrency: u32::try_from(slots).unwrap_or(u32::MAX),
+            version: self.version,
+            heartbeats: true,
+        };
+        let id = self.queue.store().register(self.queue.caller(), new).await?.id;
+        let (reports, inbox) = mpsc::channel(limits::REPORTS_BUFFERED_MAX);
+        self.control.started(id);
+        let crew = Arc::new(Crew {
+            queue: self.queue,
+            id,
+            states: self.states,
+            handlers: self.handlers,
+            layers: self.layers,
+            settings: self.settings,
+            control: self.control,
+            running: Running::default(),
+            reports,
+        });
+        Ok((crew, self.lanes, inbox))
+    }
+}
+
+/// Jobs at once from a queue for which nobody said how many.
+const CONCURRENCY_DEFAULT: usize = 10;
+
+/// What the parts of a running worker share.
+pub(crate) struct Crew {
+    pub(crate) queue: Queue,
+    pub(crate) id: WorkerId,
+    pub(crate) states: States,
+    pub(crate) handlers: HashMap<JobType, Arc<dyn AnyHandler>>,
+    pub(crate) layers: Vec<Layer>,
+    pub(crate) settings: Settings,
+    pub(crate) control: WorkerControl,
+    pub(crate) running: Running,
+    pub(crate) reports: mpsc::Sender<Report>,
+}

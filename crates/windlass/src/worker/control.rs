@@ -1,0 +1,74 @@
+//! Pausing a worker, from within its program or from afar (M55).
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::watch;
+
+use crate::job::WorkerId;
+use crate::store::config::PauseMode;
+
+/// Pauses and resumes a worker from elsewhere in its program; cheap to clone.
+#[derive(Clone)]
+pub struct WorkerControl {
+    state: Arc<watch::Sender<State>>,
+    id: Arc<OnceLock<WorkerId>>,
+}
+
+/// Who has paused the worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct State {
+    here: Option<PauseMode>,
+    afar: Option<PauseMode>,
+}
+
+impl Default for WorkerControl {
+    fn default() -> WorkerControl {
+        WorkerControl { state: Arc::new(watch::Sender::new(State::default())), id: Arc::default() }
+    }
+}
+
+impl WorkerControl {
+    /// The worker's identity, once it runs.
+    pub fn id(&self) -> Option<WorkerId> {
+        self.id.get().copied()
+    }
+
+    /// Claims no more jobs; those that run end by themselves, or are released at once if the pause is aggressive.
+    pub fn pause(&self, mode: PauseMode) {
+        self.state.send_modify(|state| state.here = Some(mode));
+    }
+
+    /// Claims again, unless it is paused from afar.
+    pub fn resume(&self) {
+        self.state.send_modify(|state| state.here = None);
+    }
+
+    /// Whether it is paused, from here or from afar.
+    pub fn is_paused(&self) -> bool {
+        let state = *self.state.borrow();
+        state.here.is_some() || state.afar.is_some()
+    }
+
+    pub(crate) fn started(&self, id: WorkerId) {
+        // A control belongs to one worker, which starts once.
+        let _ = self.id.set(id);
+    }
+
+    /// What the store says.
+    pub(crate) fn heard(&self, paused: Option<PauseMode>) {
+        self.state.send_if_modified(|state| std::mem::replace(&mut state.afar, paused) != paused);
+    }
+
+    /// Returns when it is not paused from here. From afar the store itself refuses claims, so that lifting it needs no
+    /// heartbeat to be heard.
+    pub(crate) async fn resumed(&self) {
+        // The sender lives in `self`: it cannot go first.
+        let _ = self.state.subscribe().wait_for(|state| state.here.is_none()).await;
+    }
+
+    /// Returns when it was paused aggressively from here.
+    pub(crate) async fn interrupted(&self) {
+        let is_aggressive = |state: &State| state.here == Some(PauseMode::Aggressive);
+        let _ = self.state.subscribe().wait_for(is_aggressive).await;
+    }
+}

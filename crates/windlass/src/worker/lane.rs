@@ -1,0 +1,86 @@
+//! One queue's loop: wait for free slots and for work, claim, start. It polls only as a backstop (M103).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::{Crew, execute};
+use crate::error::{StoreError, WorkError};
+use crate::job::{JobType, QueueName};
+use crate::limits;
+use crate::store::command::claim::{ClaimRequest, Claimed};
+
+/// How long to wait after the store was in trouble.
+const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
+
+pub(super) async fn run(crew: Arc<Crew>, queue: QueueName, slots: Arc<Semaphore>, stop: CancellationToken) {
+    let types: Vec<JobType> = crew.handlers.keys().cloned().collect();
+    loop {
+        let first = tokio::select! {
+            () = stop.cancelled() => return,
+            permit = slots.clone().acquire_owned() => permit.expect("the semaphore is never closed"),
+        };
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = crew.control.resumed() => {}
+        }
+        // Listening starts before looking: work that arrives in between is not missed.
+        let mut work = crew.queue.store().environment().wakeups.work();
+        let permits = take_free(&slots, first);
+        let request = ClaimRequest {
+            worker: crew.id,
+            queues: Some(vec![queue.clone()]),
+            types: Some(types.clone()),
+            limit: permits.len(),
+        };
+        // Never dropped half-way: a claim that commits unheard would hold its jobs until the lease ends.
+        let claimed = crew.queue.store().claim(crew.queue.caller(), &request, Duration::ZERO).await;
+        match claimed {
+            Ok(answer) if !answer.jobs.is_empty() => start(&crew, answer.jobs, permits),
+            Ok(_) => {
+                drop(permits);
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = work.news() => {}
+                    () = tokio::time::sleep(limits::BACKSTOP_EVERY) => {}
+                }
+            }
+            Err(error) => {
+                drop(permits);
+                if !is_passing(&error) {
+                    tracing::error!(%error, %queue, "cannot claim any more");
+                    return;
+                }
+                tracing::warn!(%error, %queue, "cannot claim, will try again");
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = tokio::time::sleep(TROUBLE_PAUSE) => {}
+                }
+            }
+        }
+    }
+}
+
+fn is_passing(error: &WorkError) -> bool {
+    matches!(error, WorkError::Store(error) if !matches!(error, StoreError::Stopped(_)))
+}
+
+/// Takes every slot that is free right now, the first of which was waited for.
+fn take_free(slots: &Arc<Semaphore>, first: OwnedSemaphorePermit) -> Vec<OwnedSemaphorePermit> {
+    let mut permits = vec![first];
+    while permits.len() < limits::CLAIM_JOBS_MAX {
+        match slots.clone().try_acquire_owned() {
+            Ok(permit) => permits.push(permit),
+            Err(_) => break,
+        }
+    }
+    permits
+}
+
+fn start(crew: &Arc<Crew>, jobs: Vec<Claimed>, permits: Vec<OwnedSemaphorePermit>) {
+    for (claimed, permit) in jobs.into_iter().zip(permits) {
+        execute::start(crew.clone(), claimed, permit);
+    }
+}

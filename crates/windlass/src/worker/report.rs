@@ -1,0 +1,79 @@
+//! Reporting: outcomes go to the store in batches, and again while the database is away. An outcome that cannot be written
+//! in time is stale by then, and the store says so.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{StoreError, WorkError};
+use crate::job::WorkerId;
+use crate::limits;
+use crate::queue::Queue;
+use crate::store::command::finish::{Finish, Report};
+
+/// How long to wait before the first repetition, and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// Reports until `closing`, and then what is left.
+pub(crate) async fn run(
+    queue: Queue,
+    worker: WorkerId,
+    mut inbox: mpsc::Receiver<Report>,
+    closing: CancellationToken,
+) {
+    let mut batch = Vec::new();
+    loop {
+        let count = tokio::select! {
+            count = inbox.recv_many(&mut batch, limits::OUTCOMES_PER_CALL_MAX) => count,
+            () = closing.cancelled(), if !inbox.is_closed() => {
+                inbox.close();
+                continue;
+            }
+        };
+        if count == 0 {
+            return;
+        }
+        send(&queue, worker, std::mem::take(&mut batch)).await;
+    }
+}
+
+async fn send(queue: &Queue, worker: WorkerId, reports: Vec<Report>) {
+    let mut pause = PAUSES.0;
+    loop {
+        match queue.store().finish(queue.caller(), worker, reports.clone()).await {
+            Ok(answers) => {
+                let answered = reports.iter().zip(&answers);
+                for (report, answer) in answered.filter(|(_, answer)| !matches!(answer, Finish::Applied(_))) {
+                    tracing::info!(job = %report.job, ?answer, "outcome was not taken");
+                }
+                return reject(queue, worker, &reports, &answers).await;
+            }
+            Err(WorkError::Store(error)) if !matches!(error, StoreError::Stopped(_)) => {
+                tracing::warn!(%error, outcomes = reports.len(), "outcomes were not taken, will try again");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSES.1);
+            }
+            Err(error) => {
+                tracing::error!(%error, outcomes = reports.len(), "outcomes are lost, their leases will end");
+                return;
+            }
+        }
+    }
+}
+
+/// An outcome the store cannot keep (a result that is too large) ends the attempt as a permanent failure that says so.
+async fn reject(queue: &Queue, worker: WorkerId, reports: &[Report], answers: &[Finish]) {
+    let mut again = Vec::new();
+    for (report, answer) in reports.iter().zip(answers) {
+        if let Finish::Rejected(invalid) = answer {
+            let failure = crate::job::Failure::permanent("outcome_rejected", invalid.to_string());
+            let outcome = crate::store::command::finish::Outcome::Failed(failure);
+            again.push(Report { outcome, cost_cents: 0, ..report.clone() });
+        }
+    }
+    if !again.is_empty() {
+        // If this is not taken either, the lease ends by itself.
+        let _ = queue.store().finish(queue.caller(), worker, again).await;
+    }
+}

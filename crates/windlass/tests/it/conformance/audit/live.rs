@@ -1,0 +1,73 @@
+//! Events as they are committed.
+
+use std::sync::Arc;
+
+use tokio::sync::broadcast::Receiver;
+use windlass::audit::{AuditEvent, Record};
+use windlass::job::{Failure, NewJob, State};
+use windlass::store::command::act::{Act, Suspend};
+use windlass::store::command::finish::Finish;
+use windlass::store::command::submit::SubmitOptions;
+
+use crate::fixture::{Fixture, new_job, on_every_engine, queue, secs};
+
+on_every_engine!(
+    every_transition_is_shown_live_whatever_is_kept,
+    what_is_kept_is_shown_with_its_number_in_the_order_of_commits,
+    a_refusal_and_a_no_op_are_not_events,
+);
+
+fn received(events: &mut Receiver<Arc<Record>>) -> Vec<Arc<Record>> {
+    std::iter::from_fn(|| events.try_recv().ok()).collect()
+}
+
+/// M3 M92
+async fn every_transition_is_shown_live_whatever_is_kept(t: &Fixture) {
+    use AuditEvent::{Claimed, Completed, Promoted, Retried, Submitted};
+    let mut events = t.store.live_events();
+    let (worker, claimed) = t.running(new_job("report")).await;
+    t.fail(worker, &claimed, Failure::temporary("busy")).await;
+    t.advance(secs(2));
+    let claimed = t.claim_one(worker).await;
+    t.complete(worker, &claimed).await;
+    let shown = received(&mut events);
+    let names: Vec<AuditEvent> = shown.iter().map(|record| record.event).collect();
+    assert_eq!(names, [Submitted, Claimed, Retried, Promoted, Claimed, Completed]);
+    let numbers: Vec<u64> = shown.iter().map(|record| record.seq).collect();
+    assert_eq!(numbers, [0, 0, 0, 0, 0, 1], "only the end is kept by default");
+    assert_eq!(*shown[5], t.trail().await[0]);
+}
+
+/// M3
+async fn what_is_kept_is_shown_with_its_number_in_the_order_of_commits(t: &Fixture) {
+    t.audit_all("default").await;
+    let mut events = t.store.live_events();
+    let before = t.trail().await.len();
+    let mut submitting = tokio::task::JoinSet::new();
+    for n in 0..20 {
+        let (store, me) = (t.store.clone(), t.me.clone());
+        submitting.spawn(async move {
+            let job = NewJob { unique_key: Some(n.to_string()), ..new_job("report") };
+            let id = store.submit(&me, vec![job], SubmitOptions::default()).await.unwrap()[0].job.id;
+            store.act(&me, id, Act::Suspend(Suspend::default())).await.unwrap();
+            store.act(&me, id, Act::Cancel { reason: None }).await.unwrap();
+        });
+    }
+    submitting.join_all().await;
+    let shown: Vec<Record> = received(&mut events).iter().map(|record| (**record).clone()).collect();
+    assert_eq!(shown.len(), 60);
+    assert_eq!(shown, t.trail().await[before..], "the feed is the trail");
+}
+
+/// M1 M3
+async fn a_refusal_and_a_no_op_are_not_events(t: &Fixture) {
+    let placed = t.placed_as(State::Completed, NewJob { queue: queue("q"), ..new_job("report") }).await;
+    let suspended = t.placed(State::Suspended).await;
+    let mut events = t.store.live_events();
+    assert_eq!(t.complete(placed.worker, &placed.claimed.unwrap()).await, Finish::Stale);
+    t.store.act(&t.me, placed.id, Act::Cancel { reason: None }).await.unwrap_err();
+    t.resume(placed.id).await;
+    t.suspend(suspended.id).await;
+    t.tick().await;
+    assert!(received(&mut events).is_empty());
+}

@@ -1,0 +1,107 @@
+//! Backpressure: how many unfinished jobs a queue or tenant may hold.
+
+use std::time::Duration;
+
+use windlass::error::SubmitError;
+use windlass::job::{Failure, NewJob, State};
+use windlass::store::caller::{Caller, Role};
+use windlass::store::command::settings::Settings;
+use windlass::store::config::{QueueSettings, TenantSettings};
+
+use crate::fixture::{Fixture, new_job, on_every_engine, queue, tenant};
+
+on_every_engine!(
+    a_queue_holds_at_most_its_depth,
+    a_tenant_holds_at_most_its_depth,
+    a_batch_fits_as_a_whole_or_not_at_all,
+    every_unfinished_job_counts_and_no_final_one,
+    a_duplicate_does_not_count,
+    a_tenants_own_depth_counts_its_own_jobs,
+);
+
+fn deep(limit: u64) -> QueueSettings {
+    QueueSettings { max_depth: Some(limit), ..QueueSettings::default() }
+}
+
+fn too_deep(error: SubmitError) -> (String, u64, u64) {
+    let SubmitError::TooDeep { scope, depth, limit, retry_after } = error else { panic!("{error}") };
+    assert!(retry_after > Duration::ZERO, "it says when to come again");
+    (scope, depth, limit)
+}
+
+/// M113
+async fn a_queue_holds_at_most_its_depth(t: &Fixture) {
+    t.set_queue("mail", deep(3)).await;
+    let mail = NewJob { queue: queue("mail"), ..new_job("send") };
+    for name in ["send", "report", "send"] {
+        t.submit(NewJob { queue: queue("mail"), ..new_job(name) }).await;
+    }
+    let other = NewJob { tenant: Some(tenant("acme")), ..mail.clone() };
+    for job in [mail.clone(), other] {
+        assert_eq!(too_deep(t.refused(vec![job]).await), ("queue mail".into(), 3, 3));
+    }
+    t.submit(new_job("send")).await;
+    t.set_queue("mail", deep(4)).await;
+    t.submit(mail).await;
+}
+
+/// M113
+async fn a_tenant_holds_at_most_its_depth(t: &Fixture) {
+    t.set_tenant("acme", TenantSettings { max_depth: Some(2), ..TenantSettings::default() }).await;
+    let theirs = NewJob { tenant: Some(tenant("acme")), ..new_job("send") };
+    t.submit(theirs.clone()).await;
+    t.submit(NewJob { queue: queue("mail"), ..theirs.clone() }).await;
+    let elsewhere = NewJob { queue: queue("slow"), ..theirs };
+    assert_eq!(too_deep(t.refused(vec![elsewhere]).await), ("tenant acme".into(), 2, 2));
+    t.submit(new_job("send")).await;
+}
+
+/// M63 M113
+async fn a_batch_fits_as_a_whole_or_not_at_all(t: &Fixture) {
+    t.set_queue("default", deep(10)).await;
+    t.submit_all(vec![new_job("send"); 4]).await;
+    t.refused(vec![new_job("send"); 7]).await;
+    let mut mixed = vec![NewJob { queue: queue("mail"), ..new_job("send") }; 5];
+    mixed.extend(vec![new_job("send"); 7]);
+    t.refused(mixed).await;
+    t.submit_all(vec![new_job("send"); 6]).await;
+}
+
+/// M113
+async fn every_unfinished_job_counts_and_no_final_one(t: &Fixture) {
+    let worker = t.worker().await;
+    t.set_queue("default", deep(4)).await;
+    t.submit(new_job("send")).await;
+    let running = t.claim_one(worker).await;
+    t.submit(NewJob { hold: true, ..new_job("send") }).await;
+    let suspended = t.submit(new_job("send")).await.id;
+    t.suspend(suspended).await;
+    let delay = Some(Duration::from_secs(60));
+    t.submit(NewJob { delay, ..new_job("send") }).await;
+    t.refused(vec![new_job("send")]).await;
+    t.fail(worker, &running, Failure::temporary("again")).await;
+    t.refused(vec![new_job("send")]).await;
+    t.cancel(suspended).await;
+    let next = t.submit(new_job("send")).await;
+    assert_eq!(next.state, State::Scheduled);
+    t.refused(vec![new_job("send")]).await;
+}
+
+/// M13 M113
+async fn a_duplicate_does_not_count(t: &Fixture) {
+    t.set_queue("default", deep(1)).await;
+    let job = NewJob { idempotency_key: Some("once".into()), ..new_job("send") };
+    t.submit_all(vec![job.clone(), job.clone()]).await;
+    assert!(t.submit_all(vec![job]).await[0].is_duplicate);
+}
+
+/// M90 M113
+async fn a_tenants_own_depth_counts_its_own_jobs(t: &Fixture) {
+    let operator = Caller::new("ops", Role::Operator, Some(tenant("acme")));
+    t.store.configure(&operator, Settings::Queue(queue("default"), deep(1))).await.unwrap();
+    let theirs = NewJob { tenant: Some(tenant("acme")), ..new_job("send") };
+    t.submit_all(vec![new_job("send"); 3]).await;
+    t.submit(theirs.clone()).await;
+    t.refused(vec![theirs]).await;
+    t.submit(new_job("send")).await;
+}

@@ -1,0 +1,239 @@
+//! Damage planted behind the store's back is found, each under the invariant it breaks. SQLite only: there is a file to edit.
+
+mod trail;
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, params};
+use windlass::entropy::Entropy;
+use windlass::error::StoreError;
+use windlass::job::{Dependency, Failure, GroupStrategy, JobId, NewJob, State};
+use windlass::store::Store;
+use windlass::store::command::children::NewGroup;
+use windlass::store::environment::{Environment, StoreOptions};
+
+use crate::fixture::{Fixture, On, hand, new_job};
+
+/// The store's file, for somebody else.
+fn file_of(t: &Fixture) -> Connection {
+    Connection::open(t.address.strip_prefix("sqlite:").expect("the engine has a file")).unwrap()
+}
+
+/// The store after somebody edited its file while it was closed.
+async fn edited(t: &Fixture, edit: impl FnOnce(&Connection)) -> Store {
+    t.store.close();
+    edit(&file_of(t));
+    let clock: Arc<windlass::clock::ManualClock> = t.clock.clone();
+    let env = Environment::new(clock, Entropy::seeded(2), StoreOptions::default());
+    Store::open_in(&t.address, env).expect("the file is still one")
+}
+
+/// The invariants that do not hold.
+async fn broken(store: &Store) -> Vec<&'static str> {
+    let verdicts = store.verify().await.unwrap();
+    verdicts.into_iter().filter(|verdict| !verdict.holds()).map(|verdict| verdict.code).collect()
+}
+
+/// A job's packed record, to be changed and put back with a checksum that fits: an error of the program, not of the disk.
+fn rewrite(file: &Connection, id: JobId, change: impl FnOnce(&mut Vec<u8>)) {
+    let sql = "SELECT seq, lane, policy, record FROM hot WHERE id = ?1";
+    let (seq, lane, policy, mut body): (i64, i64, i64, Vec<u8>) = file
+        .query_row(sql, [id.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+        .unwrap();
+    body.truncate(body.len() - 4);
+    change(&mut body);
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&seq.to_le_bytes());
+    hasher.update(id.as_bytes());
+    hasher.update(&lane.to_le_bytes());
+    hasher.update(&policy.to_le_bytes());
+    hasher.update(&body);
+    body.extend(hasher.finalize().to_le_bytes());
+    file.execute("UPDATE hot SET record = ?1 WHERE seq = ?2", params![body, seq]).unwrap();
+}
+
+/// Where the state is in a packed record: after the layout and the flags, of which all bytes but the last have the top bit.
+fn place_of_state(body: &[u8]) -> usize {
+    2 + body[1..].iter().take_while(|byte| **byte >= 0x80).count()
+}
+
+/// Where the number of open dependencies is: after state, two priorities, attempts, failures and crashes, all small here.
+fn place_of_unmet(body: &[u8]) -> usize {
+    place_of_state(body) + 6
+}
+
+/// Adds a facet, with its checksum.
+fn add_facet(file: &Connection, seq: i64, kind: i64, name: &str, number: i64, body: &str) {
+    let mut hasher = crc32fast::Hasher::new();
+    for part in [seq, kind, number, i64::try_from(name.len()).unwrap()] {
+        hasher.update(&part.to_le_bytes());
+    }
+    hasher.update(name.as_bytes());
+    hasher.update(body.as_bytes());
+    let sql = "INSERT OR REPLACE INTO facets VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    file.execute(sql, params![seq, kind, name, number, hasher.finalize(), body.as_bytes()]).unwrap();
+}
+
+fn seq_of(file: &Connection, id: JobId) -> i64 {
+    file.query_row("SELECT seq FROM hot WHERE id = ?1", [id.as_bytes()], |row| row.get(0)).unwrap()
+}
+
+#[tokio::test]
+async fn a_file_that_nobody_edited_is_sound() {
+    let t = Fixture::new(On::Sqlite);
+    for state in State::ALL {
+        t.placed(state).await;
+    }
+    assert!(broken(&edited(&t, |_| ()).await).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_second_completion_is_found() {
+    let t = Fixture::new(On::Sqlite);
+    let (worker, claimed) = t.running(new_job("report")).await;
+    t.fail(worker, &claimed, Failure::temporary("busy")).await;
+    t.advance(crate::fixture::secs(2));
+    let claimed = t.claim_one(worker).await;
+    t.complete(worker, &claimed).await;
+    let store = edited(&t, |file| {
+        let record =
+            r#"{"worker":null,"started_at":1800000000000,"ended_at":1800000000000,"outcome":"completed"}"#;
+        add_facet(file, seq_of(file, claimed.job.id), 0, "", 1, record);
+    })
+    .await;
+    assert_eq!(broken(&store).await, ["I6"]);
+}
+
+#[tokio::test]
+async fn an_attempt_that_is_missing_is_found() {
+    let t = Fixture::new(On::Sqlite);
+    let placed = t.placed(State::Retrying).await;
+    let store = edited(&t, |file| {
+        let seq = seq_of(file, placed.id);
+        assert_eq!(file.execute("DELETE FROM facets WHERE seq = ?1 AND kind = 0", [seq]).unwrap(), 1);
+    })
+    .await;
+    assert_eq!(broken(&store).await, ["I7"]);
+}
+
+#[tokio::test]
+async fn a_counter_off_by_one_is_found() {
+    let t = Fixture::new(On::Sqlite);
+    t.placed(State::Scheduled).await;
+    let store = edited(&t, |file| {
+        assert_eq!(file.execute("UPDATE counts SET n = n + 1 WHERE n > 0", []).unwrap(), 1);
+    })
+    .await;
+    assert_eq!(broken(&store).await, ["I23"]);
+}
+
+#[tokio::test]
+async fn a_lease_without_a_running_job_is_found() {
+    let t = Fixture::new(On::Sqlite);
+    let placed = t.placed(State::Running).await;
+    let store = edited(&t, |file| {
+        rewrite(file, placed.id, |body| {
+            let at = place_of_state(body);
+            assert_eq!(body[at], State::Running as u8);
+            body[at] = State::Scheduled as u8;
+        });
+    })
+    .await;
+    let found = broken(&store).await;
+    assert!(found.contains(&"I5"), "{found:?}");
+    assert!(found.contains(&"I23"), "the counters still say that it runs: {found:?}");
+}
+
+#[tokio::test]
+async fn a_wrong_number_of_open_dependencies_is_found() {
+    let t = Fixture::new(On::Sqlite);
+    let placed = t.placed(State::Pending).await;
+    let store = edited(&t, |file| {
+        rewrite(file, placed.id, |body| {
+            let at = place_of_unmet(body);
+            assert_eq!(body[at], 1);
+            body[at] = 2;
+        });
+    })
+    .await;
+    assert_eq!(broken(&store).await, ["I15"]);
+}
+
+#[tokio::test]
+async fn a_lost_edge_is_found() {
+    let t = Fixture::new(On::Sqlite);
+    let first = t.submit(new_job("first")).await.id;
+    t.submit(NewJob { after: vec![Dependency::Job(first)], ..new_job("second") }).await;
+    let store = edited(&t, |file| assert_eq!(file.execute("DELETE FROM edges", []).unwrap(), 1)).await;
+    assert_eq!(broken(&store).await, ["I15"]);
+}
+
+#[tokio::test]
+async fn a_group_that_miscounts_its_children_is_found() {
+    let t = Fixture::new(On::Sqlite);
+    let (_, parent) = t.running(new_job("parent")).await;
+    let jobs = vec![new_job("child"); 2];
+    let group = NewGroup { name: "all".into(), strategy: GroupStrategy::CollectAll, jobs };
+    t.store.spawn(&t.me, hand(&parent), group).await.unwrap();
+    let store = edited(&t, |file| {
+        let body =
+            r#"{"name":"all","strategy":"collect_all","total":2,"open":1,"completed":1,"decided":null}"#;
+        add_facet(file, seq_of(file, parent.job.id), 5, "", 1, body);
+    })
+    .await;
+    assert_eq!(broken(&store).await, ["I16"]);
+}
+
+#[tokio::test]
+async fn a_unique_key_that_was_given_away_is_found() {
+    let t = Fixture::new(On::Sqlite);
+    t.submit(NewJob { unique_key: Some("only".into()), ..new_job("report") }).await;
+    let store = edited(&t, |file| assert_eq!(file.execute("DELETE FROM keys", []).unwrap(), 1)).await;
+    assert_eq!(broken(&store).await, ["I14"]);
+}
+
+#[tokio::test]
+async fn a_checkpoint_that_is_missing_is_found() {
+    let t = Fixture::new(On::Sqlite);
+    let (_, claimed) = t.running(new_job("report")).await;
+    t.checkpoint(&claimed, "one", "1").await;
+    t.checkpoint(&claimed, "two", "2").await;
+    let store =
+        edited(&t, |file| assert_eq!(file.execute("DELETE FROM facets WHERE name = 'one'", []).unwrap(), 1))
+            .await;
+    assert_eq!(broken(&store).await, ["I22"]);
+}
+
+/// M12: damage is never served.
+#[tokio::test]
+async fn a_changed_byte_is_never_served() {
+    let edits = [
+        "UPDATE jobs SET payload = CAST('{\"to\":\"a@b.d\"}' AS BLOB)",
+        "UPDATE jobs SET owner = 'somebody'",
+        "UPDATE hot SET record = CAST(substr(record, 1, 5) || x'07' || substr(record, 7) AS BLOB)",
+        "UPDATE hot SET lane = lane + 1",
+    ];
+    for edit in edits {
+        let t = Fixture::new(On::Sqlite);
+        let id = t.submit(new_job("report")).await.id;
+        let store = edited(&t, |file| assert_eq!(file.execute(edit, []).unwrap(), 1)).await;
+        let answer = store.get(&t.me, id).await;
+        assert!(matches!(answer, Err(StoreError::Damaged(_))), "{edit}: {answer:?}");
+        let answer = store.verify().await;
+        assert!(matches!(answer, Err(StoreError::Damaged(_))), "{edit}: {answer:?}");
+    }
+}
+
+/// M12 M70
+#[tokio::test]
+async fn a_changed_checkpoint_or_result_is_never_served() {
+    let t = Fixture::new(On::Sqlite);
+    let (_, claimed) = t.running(new_job("report")).await;
+    t.checkpoint(&claimed, "one", "1").await;
+    let store = edited(&t, |file| {
+        assert_eq!(file.execute("UPDATE facets SET body = CAST('2' AS BLOB)", []).unwrap(), 1);
+    })
+    .await;
+    let answer = store.checkpoints(&t.me, claimed.job.id).await;
+    assert!(matches!(answer, Err(StoreError::Damaged(_))), "{answer:?}");
+}

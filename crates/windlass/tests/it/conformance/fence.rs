@@ -1,0 +1,259 @@
+//! Fences: whoever does not hold a job any more, or never did, changes nothing by any call.
+
+use std::time::Duration;
+
+use windlass::error::WorkError;
+use windlass::job::{Failure, Fence, GroupStrategy, JobId, NewJob, Progress, State, SuspendMode, WorkerId};
+use windlass::store::caller::{Caller, Role};
+use windlass::store::command::act::{Act, Suspend};
+use windlass::store::command::children::NewGroup;
+use windlass::store::command::claim::Claimed;
+use windlass::store::command::finish::{Finish, Outcome, Park, Report};
+use windlass::store::command::heartbeat::{Beat, Directive};
+use windlass::store::command::step::{Hand, Note};
+use windlass::store::command::worker::NewWorker;
+
+use crate::fixture::{Fixture, hand, new_job, on_every_engine, tenant};
+
+on_every_engine!(
+    a_stale_fence_changes_nothing,
+    another_workers_fence_changes_nothing,
+    a_fence_not_given_out_changes_nothing,
+    a_fence_grows_and_is_never_used_again,
+    every_loss_of_a_lease_makes_the_fence_stale,
+    a_returning_worker_writes_nothing,
+    one_stale_report_does_not_touch_the_others,
+    another_tenants_worker_writes_nothing,
+    a_write_is_all_or_nothing,
+);
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn progress() -> Progress {
+    Progress { percent: 50.0, message: Some("half".into()) }
+}
+
+fn notes() -> Vec<Note> {
+    vec![
+        Note::Checkpoint { step: "charge".into(), value: b"1".to_vec() },
+        Note::Progress(progress()),
+        Note::Logs(vec!["hello".into()]),
+    ]
+}
+
+fn group() -> NewGroup {
+    NewGroup { name: "children".into(), strategy: GroupStrategy::CollectAll, jobs: vec![new_job("child")] }
+}
+
+fn outcomes() -> Vec<Outcome> {
+    vec![
+        Outcome::Completed { result: Some(b"1".to_vec()) },
+        Outcome::Failed(Failure::temporary("again")),
+        Outcome::Failed(Failure::permanent("bad", "bad")),
+        Outcome::Released,
+        Outcome::Parked(Park::For(MINUTE)),
+    ]
+}
+
+/// Tries every call that writes for a job with this worker and fence, and makes sure that nothing changes.
+async fn nothing_is_written(t: &Fixture, worker: WorkerId, job: JobId, fence: Fence) {
+    let before = t.everything().await;
+    for outcome in outcomes() {
+        let report = Report { cost_cents: 5, ..Report::new(job, fence, outcome) };
+        let answer = t.store.finish(&t.me, worker, vec![report]).await.unwrap();
+        assert_eq!(answer, [Finish::Stale]);
+    }
+    let beat = Beat {
+        progress: Some(progress()),
+        logs: vec!["hello".into()],
+        timeout: Some(Duration::from_millis(1)),
+        ..Beat::new(job, fence)
+    };
+    let pulse = t.store.heartbeat(&t.me, worker, vec![beat]).await.unwrap();
+    assert_ne!(pulse.directives[0].1, Directive::Continue);
+    let hand = Hand { job, fence, worker: Some(worker) };
+    for note in notes() {
+        assert_eq!(t.store.note(&t.me, hand, vec![note]).await.unwrap_err(), WorkError::Stale(job));
+    }
+    assert_eq!(t.store.spawn(&t.me, hand, group()).await.unwrap_err(), WorkError::Stale(job));
+    assert_eq!(t.everything().await, before);
+    assert!(t.store.checkpoints(&t.me, job).await.unwrap().unwrap().is_empty());
+    assert!(t.store.logs(&t.me, job, 0).await.unwrap().unwrap().is_empty());
+    assert_eq!(t.store.result(&t.me, job).await.unwrap().unwrap().0, None);
+    assert!(t.store.stats(&t.me).await.unwrap().costs.is_empty());
+}
+
+/// M5 M101
+async fn a_stale_fence_changes_nothing(t: &Fixture) {
+    let (worker, claimed) = t.running(new_job("email.send")).await;
+    let (job, old) = (claimed.job.id, claimed.job.fence);
+    t.fail(worker, &claimed, Failure::temporary("again")).await;
+    nothing_is_written(t, worker, job, old).await;
+    t.advance(Duration::from_secs(2));
+    let again = t.claim_one(worker).await;
+    assert!(again.job.fence > old);
+    nothing_is_written(t, worker, job, old).await;
+    assert_eq!(t.complete(worker, &again).await, Finish::Applied(State::Completed));
+    nothing_is_written(t, worker, job, again.job.fence).await;
+}
+
+/// M5 M101
+async fn another_workers_fence_changes_nothing(t: &Fixture) {
+    let (worker, claimed) = t.running(new_job("email.send")).await;
+    let other = t.worker().await;
+    nothing_is_written(t, other, claimed.job.id, claimed.job.fence).await;
+    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(State::Completed));
+}
+
+/// M5
+async fn a_fence_not_given_out_changes_nothing(t: &Fixture) {
+    let (worker, claimed) = t.running(new_job("email.send")).await;
+    for fence in [Fence(0), claimed.job.fence.next(), Fence(u64::MAX)] {
+        nothing_is_written(t, worker, claimed.job.id, fence).await;
+    }
+    let waiting = t.submit(new_job("email.send")).await;
+    nothing_is_written(t, worker, waiting.id, waiting.fence).await;
+}
+
+/// M5
+async fn a_fence_grows_and_is_never_used_again(t: &Fixture) {
+    let worker = t.worker().await;
+    let job = t.submit(new_job("email.send")).await.id;
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let claimed = t.claim_one(worker).await;
+        seen.push(claimed.job.fence);
+        t.act(job, Act::Suspend(Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() })).await;
+        seen.push(t.get(job).await.job.fence);
+        t.resume(job).await;
+    }
+    t.claim_one(worker).await;
+    seen.push(t.get(job).await.job.fence);
+    t.cancel(job).await;
+    seen.push(t.get(job).await.job.fence);
+    assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
+}
+
+/// M5 M58 M101
+async fn every_loss_of_a_lease_makes_the_fence_stale(t: &Fixture) {
+    for way in ["lease", "timeout", "lifetime", "suspend", "cancel"] {
+        let limit = |name: &str| (way == name).then_some(Duration::from_secs(5));
+        let job = NewJob {
+            lease_timeout: limit("lease"),
+            execution_timeout: limit("timeout"),
+            lifetime: limit("lifetime"),
+            ..new_job("email.send")
+        };
+        let (worker, claimed) = t.running(job).await;
+        let id = claimed.job.id;
+        match way {
+            "suspend" => {
+                let how = Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() };
+                t.act(id, Act::Suspend(how)).await;
+            }
+            "cancel" => {
+                t.cancel(id).await;
+            }
+            _ => {
+                t.advance(Duration::from_secs(5));
+                t.tick().await;
+            }
+        }
+        nothing_is_written(t, worker, id, claimed.job.fence).await;
+        if !t.state(id).await.is_final() {
+            t.cancel(id).await;
+        }
+    }
+}
+
+/// M5 M31 M101
+async fn a_returning_worker_writes_nothing(t: &Fixture) {
+    type Call = for<'a> fn(&'a Fixture, Claimed) -> futures::Call<'a>;
+    let calls: [Call; 2] = [futures::note, futures::spawn];
+    for call in calls {
+        let (_, claimed) = t.running(new_job("email.send")).await;
+        t.advance(Duration::from_secs(31));
+        // Maintenance has not run: its leases end with the call, and the call is refused.
+        for _ in 0..2 {
+            assert_eq!(call(t, claimed.clone()).await, Some(WorkError::Stale(claimed.job.id)));
+        }
+        let job = t.get(claimed.job.id).await.job;
+        assert_eq!((job.state, job.crashes), (State::Retrying, 1));
+        t.cancel(claimed.job.id).await;
+    }
+}
+
+/// The calls of a worker that are refused as a whole, as values.
+mod futures {
+    use std::future::Future;
+    use std::pin::Pin;
+
+    use super::{Claimed, Fixture, WorkError, group, hand, notes};
+
+    pub(super) type Call<'a> = Pin<Box<dyn Future<Output = Option<WorkError>> + 'a>>;
+
+    pub(super) fn note(t: &Fixture, claimed: Claimed) -> Call<'_> {
+        Box::pin(async move { t.store.note(&t.me, hand(&claimed), notes()).await.err() })
+    }
+
+    pub(super) fn spawn(t: &Fixture, claimed: Claimed) -> Call<'_> {
+        Box::pin(async move { t.store.spawn(&t.me, hand(&claimed), group()).await.err() })
+    }
+}
+
+/// M5
+async fn one_stale_report_does_not_touch_the_others(t: &Fixture) {
+    let worker = t.worker().await;
+    t.submit_all(vec![new_job("email.send"); 3]).await;
+    let claimed = t.claim(worker, 3).await;
+    t.cancel(claimed[1].job.id).await;
+    let done = |n: usize| {
+        let Claimed { job, .. } = &claimed[n];
+        Report::new(job.id, job.fence, Outcome::Completed { result: None })
+    };
+    let unknown = Report::new(JobId::new(t.now(), 7), Fence(1), Outcome::Released);
+    let bad = Report { cost_cents: -1, ..done(2) };
+    let answers =
+        t.store.finish(&t.me, worker, vec![done(0), done(1), unknown, bad, done(2), done(2)]).await.unwrap();
+    assert_eq!(answers[0], Finish::Applied(State::Completed));
+    assert_eq!((&answers[1], &answers[2]), (&Finish::Stale, &Finish::Stale));
+    assert!(matches!(answers[3], Finish::Rejected(_)));
+    assert_eq!((&answers[4], &answers[5]), (&Finish::Applied(State::Completed), &Finish::Stale));
+}
+
+/// M5 M90
+async fn another_tenants_worker_writes_nothing(t: &Fixture) {
+    let (_, claimed) = t.running(new_job("email.send")).await;
+    let acme = Caller::new("acme-worker", Role::Worker, Some(tenant("acme")));
+    let theirs = t.store.register(&acme, NewWorker::default()).await.unwrap().id;
+    let (id, fence) = (claimed.job.id, claimed.job.fence);
+    let before = t.everything().await;
+    let report = Report::new(id, fence, Outcome::Completed { result: None });
+    assert_eq!(t.store.finish(&acme, theirs, vec![report]).await.unwrap(), [Finish::Stale]);
+    let pulse = t.store.heartbeat(&acme, theirs, vec![Beat::new(id, fence)]).await.unwrap();
+    assert_eq!(pulse.directives, [(id, Directive::Lost)]);
+    for worker in [None, Some(theirs)] {
+        let hand = Hand { job: id, fence, worker };
+        assert_eq!(t.store.note(&acme, hand, notes()).await.unwrap_err(), WorkError::NoSuchJob(id));
+        assert_eq!(t.store.spawn(&acme, hand, group()).await.unwrap_err(), WorkError::NoSuchJob(id));
+    }
+    assert_eq!(t.everything().await, before);
+}
+
+/// M5 M73
+async fn a_write_is_all_or_nothing(t: &Fixture) {
+    let (_, claimed) = t.running(new_job("email.send")).await;
+    let mut bad = notes();
+    bad.push(Note::Progress(Progress { percent: 101.0, message: None }));
+    let before = t.everything().await;
+    let error = t.store.note(&t.me, hand(&claimed), bad).await.unwrap_err();
+    assert!(matches!(error, WorkError::Invalid(_)), "{error}");
+    assert_eq!(t.everything().await, before);
+    let nobody = Hand { worker: None, ..hand(&claimed) };
+    t.store.note(&t.me, nobody, notes()).await.unwrap();
+    let job = t.get(claimed.job.id).await.job;
+    assert_eq!(job.details.progress, Some(progress()));
+    let checkpoints = t.store.checkpoints(&t.me, job.id).await.unwrap().unwrap();
+    assert_eq!((checkpoints[0].step.as_str(), &checkpoints[0].value[..]), ("charge", &b"1"[..]));
+    assert_eq!(t.store.logs(&t.me, job.id, 0).await.unwrap().unwrap()[0].1.text, "hello");
+}

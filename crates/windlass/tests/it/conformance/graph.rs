@@ -1,0 +1,392 @@
+//! Dependencies: what waits for what, how far and how wide, what a bad end takes with it.
+
+use std::time::Duration;
+
+use windlass::error::{Problem, SubmitError};
+use windlass::job::{Dependency, Failure, Job, JobId, NewJob, State};
+use windlass::store::caller::{Caller, Role};
+use windlass::store::command::act::Act;
+use windlass::store::command::finish::Outcome;
+use windlass::store::command::submit::SubmitOptions;
+
+use crate::fixture::{Fixture, after, after_any, named, new_job, on_every_engine, priority, tenant};
+
+on_every_engine!(
+    a_job_waits_until_all_it_comes_after_are_completed,
+    a_job_waits_until_any_one_has_ended,
+    a_bad_end_is_an_end_for_after_any,
+    both_kinds_of_dependency_must_be_met,
+    one_job_may_be_named_for_both_kinds,
+    a_dependency_named_twice_counts_once,
+    a_dependent_keeps_its_own_delay,
+    a_dependency_that_ended_well_is_met_at_once,
+    a_dependency_that_ended_badly_ends_the_dependent_at_once,
+    a_bad_end_reaches_all_dependents_in_the_same_commit,
+    a_bad_end_reaches_held_and_suspended_dependents,
+    an_end_is_remembered_by_a_suspended_dependent,
+    a_dependent_that_was_cancelled_does_not_listen_any_more,
+    a_chain_is_at_most_a_hundred_jobs_deep,
+    a_chain_in_one_batch_is_at_most_a_hundred_jobs_deep,
+    a_job_waits_for_at_most_a_thousand,
+    jobs_that_would_wait_for_themselves_are_refused,
+    an_unknown_id_is_refused,
+    another_tenants_job_looks_like_an_unknown_one,
+    a_name_of_another_tenants_job_looks_like_an_unknown_one,
+    a_dependent_is_as_urgent_as_what_it_waits_for,
+    raising_a_dependency_raises_all_that_wait_for_it,
+    lowering_a_dependency_lowers_what_it_had_raised,
+);
+
+/// Ends a job in this state, by a worker or an operator.
+async fn end(t: &Fixture, id: JobId, state: State) {
+    let outcome = match state {
+        State::Completed => Outcome::Completed { result: None },
+        State::Failed => Outcome::Failed(Failure::permanent("bad", "bad")),
+        State::DeadLetter => Outcome::Failed(Failure::temporary("spent")),
+        State::Cancelled => {
+            t.cancel(id).await;
+            return;
+        }
+        other => panic!("{other} is not final"),
+    };
+    t.act(id, Act::Priority(priority(100))).await;
+    let worker = t.worker().await;
+    let claimed = t.claim_one(worker).await;
+    assert_eq!(claimed.job.id, id);
+    t.finish(worker, id, claimed.job.fence, outcome).await;
+    assert_eq!(t.state(id).await, state);
+}
+
+/// A job that its first failure ends.
+fn once() -> NewJob {
+    NewJob {
+        retry: Some(windlass::job::RetryPolicy { max_attempts: 1, ..Default::default() }),
+        ..new_job("step")
+    }
+}
+
+async fn effective(t: &Fixture, id: JobId) -> i64 {
+    i64::from(t.get(id).await.job.effective_priority())
+}
+
+/// M60
+async fn a_job_waits_until_all_it_comes_after_are_completed(t: &Fixture) {
+    let (a, b) = (t.submit(once()).await.id, t.submit(once()).await.id);
+    let job = t.submit(after(&[a, b])).await;
+    assert_eq!(job.state, State::Pending);
+    assert_eq!(t.get(job.id).await.why.unwrap().code, "dependencies_unmet");
+    end(t, a, State::Completed).await;
+    assert_eq!(t.state(job.id).await, State::Pending);
+    t.advance(Duration::from_secs(5));
+    end(t, b, State::Completed).await;
+    let job = t.get(job.id).await.job;
+    assert_eq!((job.state, job.eligible_at), (State::Scheduled, Some(t.now())));
+}
+
+/// M60
+async fn a_job_waits_until_any_one_has_ended(t: &Fixture) {
+    let (a, b) = (t.submit(once()).await.id, t.submit(once()).await.id);
+    let job = t.submit(after_any(&[a, b])).await.id;
+    assert_eq!(t.state(job).await, State::Pending);
+    end(t, b, State::Completed).await;
+    assert_eq!(t.state(job).await, State::Scheduled);
+    let before = t.get(job).await.job;
+    end(t, a, State::Cancelled).await;
+    assert_eq!(t.get(job).await.job, before, "the others do not matter any more");
+}
+
+/// M60 M62
+async fn a_bad_end_is_an_end_for_after_any(t: &Fixture) {
+    for state in [State::Failed, State::DeadLetter, State::Cancelled] {
+        let (a, b) = (t.submit(once()).await.id, t.submit(once()).await.id);
+        let job = t.submit(after_any(&[a, b])).await.id;
+        end(t, a, state).await;
+        assert_eq!(t.state(job).await, State::Scheduled);
+        t.cancel(job).await;
+        t.cancel(b).await;
+    }
+}
+
+/// M60
+async fn both_kinds_of_dependency_must_be_met(t: &Fixture) {
+    for any_first in [true, false] {
+        let (all, any) = (t.submit(once()).await.id, t.submit(once()).await.id);
+        let job = t.submit(NewJob { after_any: vec![Dependency::Job(any)], ..after(&[all]) }).await.id;
+        let (first, second) = if any_first { (any, all) } else { (all, any) };
+        end(t, first, State::Completed).await;
+        assert_eq!(t.state(job).await, State::Pending);
+        end(t, second, State::Completed).await;
+        assert_eq!(t.state(job).await, State::Scheduled);
+        t.cancel(job).await;
+    }
+}
+
+/// M60
+async fn one_job_may_be_named_for_both_kinds(t: &Fixture) {
+    for (state, expected) in [(State::Completed, State::Scheduled), (State::Failed, State::Failed)] {
+        let dependency = t.submit(once()).await.id;
+        let both = NewJob { after_any: vec![Dependency::Job(dependency)], ..after(&[dependency]) };
+        let job = t.submit(both).await.id;
+        end(t, dependency, state).await;
+        assert_eq!(t.state(job).await, expected);
+        if expected == State::Scheduled {
+            t.cancel(job).await;
+        }
+    }
+}
+
+/// M60
+async fn a_dependency_named_twice_counts_once(t: &Fixture) {
+    let dependency = t.submit(once()).await.id;
+    let job = t.submit(after(&[dependency, dependency])).await;
+    assert_eq!(job.after_unmet, 1);
+    end(t, dependency, State::Completed).await;
+    assert_eq!(t.state(job.id).await, State::Scheduled);
+}
+
+/// M60
+async fn a_dependent_keeps_its_own_delay(t: &Fixture) {
+    let dependency = t.submit(once()).await.id;
+    let minute = Duration::from_secs(60);
+    let job = t.submit(NewJob { delay: Some(minute), ..after(&[dependency]) }).await.id;
+    end(t, dependency, State::Completed).await;
+    assert_eq!(t.state(job).await, State::Delayed);
+    t.advance(minute);
+    t.tick().await;
+    assert_eq!(t.state(job).await, State::Scheduled);
+}
+
+/// M61
+async fn a_dependency_that_ended_well_is_met_at_once(t: &Fixture) {
+    let dependency = t.submit(once()).await.id;
+    end(t, dependency, State::Completed).await;
+    assert_eq!(t.submit(after(&[dependency])).await.state, State::Scheduled);
+    assert_eq!(t.submit(after_any(&[dependency])).await.state, State::Scheduled);
+}
+
+/// M61 M62
+async fn a_dependency_that_ended_badly_ends_the_dependent_at_once(t: &Fixture) {
+    for state in [State::Failed, State::DeadLetter, State::Cancelled] {
+        let dependency = t.submit(once()).await.id;
+        end(t, dependency, state).await;
+        let first = NewJob { name: Some("first".into()), ..after(&[dependency]) };
+        let held = NewJob { hold: true, ..after(&[dependency]) };
+        let receipts = t.submit_all(vec![named("second", &["first"]), first, held]).await;
+        for receipt in receipts {
+            assert_eq!(receipt.job.state, state, "accepted, and ended like what it waits for");
+            let error = receipt.job.details.error.clone().expect("it says why");
+            assert_eq!(error.code.as_deref(), Some("dependency_failed"));
+        }
+        assert_eq!(t.submit(after_any(&[dependency])).await.state, State::Scheduled);
+        for job in t.everything().await.jobs.iter().filter(|found| !found.job.state.is_final()) {
+            t.cancel(job.job.id).await;
+        }
+    }
+}
+
+/// M3 M62
+async fn a_bad_end_reaches_all_dependents_in_the_same_commit(t: &Fixture) {
+    for state in [State::Failed, State::DeadLetter, State::Cancelled] {
+        let root = t.submit(once()).await.id;
+        let middle = t.submit_all((0..3).map(|_| after(&[root])).collect()).await;
+        let middle: Vec<JobId> = middle.iter().map(|receipt| receipt.job.id).collect();
+        let leaf = t.submit(after(&middle)).await.id;
+        let any = t.submit(after_any(&[leaf])).await.id;
+        t.advance(Duration::from_secs(1));
+        end(t, root, state).await;
+        for id in middle.into_iter().chain([leaf]) {
+            let job = t.get(id).await.job;
+            assert_eq!((job.state, job.completed_at), (state, Some(t.now())));
+        }
+        assert_eq!(t.state(any).await, State::Scheduled, "it asked only for an end");
+        t.cancel(any).await;
+    }
+}
+
+/// M62
+async fn a_bad_end_reaches_held_and_suspended_dependents(t: &Fixture) {
+    let root = t.submit(once()).await.id;
+    let held = t.submit(NewJob { hold: true, ..after(&[root]) }).await.id;
+    let suspended = t.submit(after(&[root])).await.id;
+    t.suspend(suspended).await;
+    end(t, root, State::Failed).await;
+    assert_eq!((t.state(held).await, t.state(suspended).await), (State::Failed, State::Failed));
+}
+
+/// M52 M60
+async fn an_end_is_remembered_by_a_suspended_dependent(t: &Fixture) {
+    let (a, b) = (t.submit(once()).await.id, t.submit(once()).await.id);
+    let both = t.submit(after(&[a, b])).await.id;
+    let any = t.submit(after_any(&[a, b])).await.id;
+    let held = t.submit(NewJob { hold: true, ..after(&[a]) }).await.id;
+    for id in [both, any] {
+        t.suspend(id).await;
+    }
+    end(t, a, State::Completed).await;
+    assert_eq!((t.state(both).await, t.state(any).await), (State::Suspended, State::Suspended));
+    assert_eq!(t.state(held).await, State::Created);
+    assert_eq!(t.resume(both).await.job.state, State::Pending, "one is still open");
+    assert_eq!(t.resume(any).await.job.state, State::Scheduled);
+    assert_eq!(t.act(held, Act::Submit).await.job.state, State::Scheduled);
+}
+
+/// M2 M62
+async fn a_dependent_that_was_cancelled_does_not_listen_any_more(t: &Fixture) {
+    let root = t.submit(once()).await.id;
+    let job = t.submit(after(&[root])).await.id;
+    let cancelled = t.cancel(job).await.job;
+    end(t, root, State::Failed).await;
+    assert_eq!(t.get(job).await.job, cancelled);
+}
+
+/// M61
+async fn a_chain_is_at_most_a_hundred_jobs_deep(t: &Fixture) {
+    let mut last: Job = t.submit(once()).await;
+    for depth in 2..=100 {
+        last = t.submit(if depth % 2 == 0 { after(&[last.id]) } else { after_any(&[last.id]) }).await;
+        assert_eq!(last.depth, depth);
+    }
+    for job in [after(&[last.id]), after_any(&[last.id])] {
+        let error = t.refused(vec![once(), job]).await;
+        assert!(matches!(error, SubmitError::Invalid { index: 1, .. }), "{error}");
+    }
+}
+
+/// M61 M63
+async fn a_chain_in_one_batch_is_at_most_a_hundred_jobs_deep(t: &Fixture) {
+    let chain = |length: usize| -> Vec<NewJob> {
+        (0..length)
+            .map(|n| match n {
+                0 => named("0", &[]),
+                n => named(&n.to_string(), &[&(n - 1).to_string()]),
+            })
+            .collect()
+    };
+    let error = t.refused(chain(101)).await;
+    assert!(matches!(error, SubmitError::Invalid { index: 100, .. }), "{error}");
+    let receipts = t.submit_all(chain(100)).await;
+    assert_eq!(receipts.last().unwrap().job.depth, 100);
+    end(t, receipts[0].job.id, State::Cancelled).await;
+    for receipt in receipts {
+        assert_eq!(t.state(receipt.job.id).await, State::Cancelled);
+    }
+}
+
+/// M61
+async fn a_job_waits_for_at_most_a_thousand(t: &Fixture) {
+    let receipts = t.submit_all(vec![once(); 1_001]).await;
+    let all: Vec<JobId> = receipts.iter().map(|receipt| receipt.job.id).collect();
+    let job = t.submit(after(&all[..1_000])).await;
+    assert_eq!(job.after_unmet, 1_000);
+    let split = NewJob { after_any: after_any(&all[500..]).after_any, ..after(&all[..500]) };
+    for job in [after(&all), after_any(&all), split] {
+        let error = t.refused(vec![job]).await;
+        let SubmitError::Invalid { invalid, .. } = error else { panic!("{error}") };
+        assert_eq!(invalid.problem, Problem::TooLong { length: 1_001, limit: 1_000 });
+    }
+    end(t, all[1_000], State::Completed).await;
+    end(t, all[0], State::Cancelled).await;
+    assert_eq!(t.state(job.id).await, State::Cancelled);
+}
+
+/// M61
+async fn jobs_that_would_wait_for_themselves_are_refused(t: &Fixture) {
+    let any =
+        |name: &str, of: &str| NewJob { after_any: vec![Dependency::Named(of.into())], ..named(name, &[]) };
+    let cycles = [
+        vec![named("a", &["a"])],
+        vec![named("a", &["b"]), named("b", &["a"])],
+        vec![named("x", &[]), named("a", &["x", "c"]), named("b", &["a"]), named("c", &["b"])],
+        vec![any("a", "b"), named("b", &["a"])],
+    ];
+    for cycle in cycles {
+        let error = t.refused(cycle).await;
+        let SubmitError::Invalid { invalid, .. } = error else { panic!("{error}") };
+        assert!(matches!(invalid.problem, Problem::Cycle(_)), "{invalid}");
+    }
+}
+
+/// M60 M61
+async fn an_unknown_id_is_refused(t: &Fixture) {
+    let known = t.submit(once()).await.id;
+    let unknown = JobId::new(t.now(), 7);
+    for (job, field) in [(after(&[known, unknown]), "after.1"), (after_any(&[unknown]), "after_any.0")] {
+        let error = t.refused(vec![job]).await;
+        let SubmitError::Invalid { index: 0, invalid } = error else { panic!("{error}") };
+        assert_eq!(
+            (invalid.field.as_str(), invalid.problem),
+            (field, Problem::NoSuchJob(unknown.to_string()))
+        );
+    }
+}
+
+/// M61 M90
+async fn another_tenants_job_looks_like_an_unknown_one(t: &Fixture) {
+    let theirs = t.submit(NewJob { tenant: Some(tenant("umbrella")), ..once() }).await.id;
+    let unknown = JobId::new(t.now(), 7);
+    let acme = Caller::new("acme-app", Role::Submitter, Some(tenant("acme")));
+    let before = t.everything().await;
+    let mut answers = Vec::new();
+    for id in [theirs, unknown] {
+        let error = t.store.submit(&acme, vec![after(&[id])], SubmitOptions::default()).await.unwrap_err();
+        answers.push(error.to_string().replace(&id.to_string(), "ID"));
+    }
+    assert_eq!(answers[0], answers[1]);
+    assert_eq!(t.everything().await, before);
+}
+
+/// M61 M63 M90
+async fn a_name_of_another_tenants_job_looks_like_an_unknown_one(t: &Fixture) {
+    let theirs = NewJob { tenant: Some(tenant("umbrella")), ..named("first", &[]) };
+    let error = t.refused(vec![theirs, named("second", &["first"])]).await;
+    let SubmitError::Invalid { index, invalid } = error else { panic!("{error}") };
+    assert_eq!((index, invalid.problem), (1, Problem::NoSuchJob("@first".into())));
+}
+
+/// M24
+async fn a_dependent_is_as_urgent_as_what_it_waits_for(t: &Fixture) {
+    let root = t.submit(NewJob { priority: Some(priority(90)), ..once() }).await.id;
+    let low = t.submit(NewJob { priority: Some(priority(10)), ..after(&[root]) }).await;
+    assert_eq!((low.priority, low.effective_priority()), (priority(10), priority(90)));
+    let leaf = t.submit(after(&[low.id])).await.id;
+    assert_eq!(effective(t, leaf).await, 90);
+    let urgent = t.submit(NewJob { priority: Some(priority(95)), ..after(&[root]) }).await.id;
+    assert_eq!(effective(t, urgent).await, 95, "its own is higher");
+    let other = t.submit(NewJob { priority: Some(priority(60)), ..once() }).await.id;
+    let worker = t.worker().await;
+    let claimed = t.claim_one(worker).await;
+    assert_eq!(claimed.job.id, root);
+    t.complete(worker, &claimed).await;
+    assert_eq!(t.claim_ids(worker, 3).await, [urgent, low.id, other]);
+}
+
+/// M3 M22 M24
+async fn raising_a_dependency_raises_all_that_wait_for_it(t: &Fixture) {
+    let root = t.submit(NewJob { priority: Some(priority(10)), ..once() }).await.id;
+    let low = |job: NewJob| NewJob { priority: Some(priority(20)), ..job };
+    let left = t.submit(low(after(&[root]))).await.id;
+    let right = t.submit(low(after_any(&[root]))).await.id;
+    let held = t.submit(NewJob { hold: true, ..low(after(&[root])) }).await.id;
+    let suspended = t.submit(low(after(&[root]))).await.id;
+    t.suspend(suspended).await;
+    let join = t.submit(low(after(&[left, right]))).await.id;
+    t.act(root, Act::Priority(priority(80))).await;
+    for id in [left, right, held, suspended, join] {
+        assert_eq!(effective(t, id).await, 80);
+        assert_eq!(t.get(id).await.job.priority, priority(20), "its own stays");
+    }
+}
+
+/// M24
+async fn lowering_a_dependency_lowers_what_it_had_raised(t: &Fixture) {
+    let root = t.submit(NewJob { priority: Some(priority(90)), ..once() }).await.id;
+    let other = t.submit(NewJob { priority: Some(priority(70)), ..once() }).await.id;
+    let job = t.submit(NewJob { priority: Some(priority(50)), ..after(&[root, other]) }).await.id;
+    let leaf = t.submit(NewJob { priority: Some(priority(10)), ..after(&[job]) }).await.id;
+    t.act(root, Act::Priority(priority(5))).await;
+    assert_eq!((effective(t, job).await, effective(t, leaf).await), (70, 70), "the other one still counts");
+    t.act(other, Act::Priority(priority(5))).await;
+    assert_eq!((effective(t, job).await, effective(t, leaf).await), (50, 50));
+    t.act(job, Act::Priority(priority(0))).await;
+    assert_eq!((effective(t, job).await, effective(t, leaf).await), (5, 10));
+}

@@ -1,0 +1,162 @@
+//! Lists: filters, orders, and cursors that stay right while jobs come and go.
+
+use std::collections::BTreeSet;
+
+use windlass::job::{GroupStrategy, JobId, JobType, NewJob, Priority, State};
+use windlass::limits;
+use windlass::store::command::children::NewGroup;
+use windlass::store::command::submit::SubmitOptions;
+use windlass::store::filter::{Filter, Order};
+use windlass::store::query::list::{Cursor, ListRequest};
+
+use crate::fixture::{Fixture, caller, hand, new_job, on_every_engine, queue, secs, tenant};
+
+on_every_engine!(
+    each_filter_finds_its_jobs_and_several_narrow_each_other,
+    jobs_by_state_are_found_in_every_state,
+    each_order_is_as_it_says,
+    nothing_is_missed_or_repeated_while_jobs_come_and_go,
+    a_page_holds_between_one_and_five_hundred_jobs,
+);
+
+async fn ids(t: &Fixture, filter: Filter, order: Order) -> Vec<JobId> {
+    let request = ListRequest { filter, order, cursor: None, limit: limits::PAGE_JOBS_MAX };
+    t.store.list(&t.me, request).await.unwrap().jobs.into_iter().map(|found| found.job.id).collect()
+}
+
+/// M90 M16
+async fn each_filter_finds_its_jobs_and_several_narrow_each_other(t: &Fixture) {
+    let ann = caller("ann", windlass::store::caller::Role::Submitter, "blue");
+    let mut tagged = new_job("tagged");
+    tagged.labels.tags.insert("team".into(), "red".into());
+    tagged.labels.tags.insert("size".into(), "big".into());
+    tagged.labels.correlation_id = Some("order-7".into());
+    let mut jobs = vec![t.submit(tagged).await.id];
+    jobs.push(
+        t.store.submit(&ann, vec![new_job("owned")], SubmitOptions::default()).await.unwrap()[0].job.id,
+    );
+    t.advance(secs(10));
+    jobs.push(t.submit(NewJob { queue: queue("own"), ..new_job("typed") }).await.id);
+    let worker = t.worker_for(&["own"], &[]).await;
+    let parent = t.claim_one(worker).await;
+    let children = vec![NewJob { concurrency_key: Some("one".into()), ..new_job("child") }];
+    let group = NewGroup { name: "all".into(), strategy: GroupStrategy::CollectAll, jobs: children };
+    let child = t.store.spawn(&t.me, hand(&parent), group).await.unwrap().children.remove(0);
+    jobs.push(child.id);
+    jobs.push(t.submit(NewJob { queue: queue("own"), ..new_job("run") }).await.id);
+    t.claim_one(worker).await;
+    let none = Filter::default;
+    let tag = |name: &str, value: &str| Some((name.to_owned(), value.to_owned()));
+    let cases = [
+        (none(), vec![0, 1, 2, 3, 4]),
+        (Filter { tenant: Some(tenant("blue")), ..none() }, vec![1]),
+        (Filter { states: vec![State::Waiting, State::Running], ..none() }, vec![2, 4]),
+        (Filter { job_type: Some(JobType::new("typed").unwrap()), ..none() }, vec![2]),
+        (Filter { queue: Some(queue("own")), ..none() }, vec![2, 4]),
+        (Filter { tag: tag("team", "red"), ..none() }, vec![0]),
+        (Filter { tag: tag("team", "big"), ..none() }, vec![]),
+        (Filter { correlation_id: Some("order-7".into()), ..none() }, vec![0]),
+        (Filter { owner: Some("ann".into()), ..none() }, vec![1]),
+        (Filter { parent: Some(parent.job.id), ..none() }, vec![3]),
+        (Filter { created_after: Some(t.now()), ..none() }, vec![2, 3, 4]),
+        (Filter { created_before: Some(t.now()), ..none() }, vec![0, 1]),
+        (Filter { worker: Some(worker), ..none() }, vec![4]),
+        (Filter { concurrency: child.concurrency, ..none() }, vec![3]),
+        (Filter { is_blocked: Some(true), ..none() }, vec![]),
+        (Filter { queue: Some(queue("own")), states: vec![State::Running], ..none() }, vec![4]),
+        (Filter { tag: tag("size", "big"), correlation_id: Some("order-8".into()), ..none() }, vec![]),
+        (Filter { tenant: Some(tenant("default")), owner: Some("ann".into()), ..none() }, vec![]),
+    ];
+    for (filter, expected) in cases {
+        let expected: Vec<JobId> = expected.into_iter().map(|at: usize| jobs[at]).collect();
+        assert_eq!(ids(t, filter.clone(), Order::Oldest).await, expected, "{filter:?}");
+        let reversed: Vec<JobId> = expected.into_iter().rev().collect();
+        assert_eq!(ids(t, filter.clone(), Order::Newest).await, reversed, "{filter:?}");
+    }
+}
+
+/// M102
+async fn jobs_by_state_are_found_in_every_state(t: &Fixture) {
+    for state in State::ALL {
+        let id = t.placed_as(state, new_job("mine")).await.id;
+        let job_type = Some(JobType::new("mine").unwrap());
+        let filter = Filter { states: vec![state], job_type, ..Filter::default() };
+        for order in [Order::Oldest, Order::Newest, Order::Claim] {
+            assert_eq!(ids(t, filter.clone(), order).await, [id], "{state} {order:?}");
+        }
+    }
+}
+
+/// M21
+async fn each_order_is_as_it_says(t: &Fixture) {
+    let mut jobs = Vec::new();
+    for priority in [Priority::LOW, Priority::HIGH, Priority::NORMAL, Priority::HIGH] {
+        jobs.push(t.submit(NewJob { priority: Some(priority), ..new_job("report") }).await.id);
+        t.advance(secs(1));
+    }
+    let in_order = |places: [usize; 4]| places.map(|at| jobs[at]).to_vec();
+    assert_eq!(ids(t, Filter::default(), Order::Oldest).await, in_order([0, 1, 2, 3]));
+    assert_eq!(ids(t, Filter::default(), Order::Newest).await, in_order([3, 2, 1, 0]));
+    assert_eq!(ids(t, Filter::default(), Order::Claim).await, in_order([1, 3, 2, 0]));
+    let worker = t.steady_worker().await;
+    let claimed: Vec<JobId> = t.claim(worker, 4).await.into_iter().map(|claimed| claimed.job.id).collect();
+    assert_eq!(claimed, in_order([1, 3, 2, 0]), "the list said what would be claimed");
+}
+
+/// M102
+async fn nothing_is_missed_or_repeated_while_jobs_come_and_go(t: &Fixture) {
+    for order in [Order::Newest, Order::Oldest, Order::Claim] {
+        let own = queue(&format!("{order:?}"));
+        let job = |n: u8| NewJob {
+            queue: own.clone(),
+            priority: Some(Priority::new(i64::from(n % 7) * 10).unwrap()),
+            ..new_job("report")
+        };
+        let there: Vec<JobId> = t
+            .submit_all((0..40).map(job).collect())
+            .await
+            .into_iter()
+            .map(|receipt| receipt.job.id)
+            .collect();
+        let (leaving, staying) = there.split_at(10);
+        for id in leaving {
+            t.cancel(*id).await;
+        }
+        let filter = Filter { queue: Some(own.clone()), ..Filter::default() };
+        let mut request = ListRequest { filter, order, cursor: None, limit: 3 };
+        let (mut seen, mut gone) = (Vec::new(), leaving.iter());
+        loop {
+            let page = t.store.list(&t.me, request.clone()).await.unwrap();
+            seen.extend(page.jobs.iter().map(|found| found.job.id));
+            let Some(next) = page.next else { break };
+            // The text of a cursor is as good as the cursor.
+            request.cursor = Some(next.to_string().parse::<Cursor>().unwrap());
+            t.submit(job(3)).await;
+            if let Some(id) = gone.next() {
+                t.store.delete(&t.me, *id).await.unwrap();
+            }
+        }
+        let distinct: BTreeSet<JobId> = seen.iter().copied().collect();
+        assert_eq!(distinct.len(), seen.len(), "{order:?}: nothing twice");
+        assert!(staying.iter().all(|id| distinct.contains(id)), "{order:?}: nothing missed");
+    }
+    assert!("not a cursor".parse::<Cursor>().is_err());
+    assert!("".parse::<Cursor>().is_err());
+}
+
+/// M102
+async fn a_page_holds_between_one_and_five_hundred_jobs(t: &Fixture) {
+    let many = limits::PAGE_JOBS_MAX + 1;
+    t.submit_all((0..many).map(|_| new_job("report")).collect()).await;
+    let page = async |limit, cursor| {
+        let request = ListRequest { limit, cursor, ..ListRequest::default() };
+        t.store.list(&t.me, request).await.unwrap()
+    };
+    let first = page(usize::MAX, None).await;
+    assert_eq!(first.jobs.len(), limits::PAGE_JOBS_MAX);
+    let rest = page(limits::PAGE_JOBS_MAX, first.next).await;
+    assert_eq!((rest.jobs.len(), rest.next), (1, None));
+    assert_eq!(page(0, None).await.jobs.len(), 1);
+    let whole = page(many, None).await;
+    assert!(whole.next.is_some(), "one more job than a page holds");
+}

@@ -1,0 +1,187 @@
+//! Random walks: thousands of steps that a seed decides, done to every engine alike, and many callers at once on one
+//! store. They look for what nobody thought of; what they find becomes a test of its own elsewhere.
+
+mod again;
+mod claims;
+mod dice;
+mod findings;
+mod laws;
+mod operate;
+mod operation;
+mod pair;
+mod picture;
+mod race;
+mod reach;
+mod steps;
+mod submission;
+mod work;
+mod world;
+
+use std::collections::VecDeque;
+use std::str::FromStr;
+
+use dice::Dice;
+use laws::Laws;
+use operation::{Answer, Operation};
+use pair::Pair;
+use reach::Reach;
+use world::World;
+
+/// Walks by default, and steps in each.
+const SEEDS: u64 = 20;
+const STEPS: usize = 400;
+/// Steps between two looks at everything.
+const LOOK_EVERY: usize = 25;
+/// Jobs whose side records are compared at such a look; at the end all are.
+const SIDES_PER_LOOK: usize = 6;
+/// Steps that are shown when a walk fails.
+const SHOWN: usize = 15;
+/// Live jobs from which on no more are submitted.
+const LIVE_MAX: usize = 200;
+
+/// M3, M4: the engines hold no rule of their own, so no sequence of commands tells them apart.
+#[test]
+fn any_walk_looks_the_same_on_every_engine() {
+    let (steps, first) = (setting("WINDLASS_WALK_STEPS").unwrap_or(STEPS), setting("WINDLASS_WALK_SEED"));
+    let count = setting("WINDLASS_WALK_SEEDS").unwrap_or(if first.is_some() { 1 } else { SEEDS });
+    let first = first.unwrap_or(1);
+    let seeds: Vec<u64> = (first..first + count).collect();
+    let lanes = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut reach = Reach::default();
+    std::thread::scope(|scope| {
+        let own = seeds.chunks(seeds.len().div_ceil(lanes));
+        let own = own.map(|own| scope.spawn(move || walks(own, steps)));
+        for walker in own.collect::<Vec<_>>() {
+            reach.merge(&walker.join().expect("all walks of this thread end well"));
+        }
+    });
+    if count >= SEEDS {
+        reach.assert_everywhere();
+    }
+}
+
+fn walks(seeds: &[u64], steps: usize) -> Reach {
+    let mut reach = Reach::default();
+    for seed in seeds {
+        reach.merge(&walk(*seed, steps));
+    }
+    reach
+}
+
+fn setting<T: FromStr>(name: &str) -> Option<T> {
+    std::env::var(name).ok().and_then(|value| value.parse().ok())
+}
+
+/// Takes one walk; shows how it went if it goes wrong.
+fn walk(seed: u64, steps: usize) -> Reach {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime starts");
+    let mut walker = Walker::new(seed);
+    if let Err(finding) = runtime.block_on(walker.walk(steps)) {
+        let last: Vec<String> = walker.last.iter().map(|(step, done)| format!("{step}: {done:?}")).collect();
+        panic!(
+            "seed {seed}, after step {}: {finding}\n\nthe last steps:\n{}\n\nto see it again:\n\
+             WINDLASS_WALK_SEED={seed} WINDLASS_WALK_STEPS={steps} \
+             cargo test -p windlass --test it walk::any_walk",
+            walker.taken,
+            last.join("\n")
+        );
+    }
+    walker.reach
+}
+
+struct Walker {
+    pair: Pair,
+    dice: Dice,
+    world: World,
+    laws: Laws,
+    reach: Reach,
+    /// The last steps, for whoever has to find out.
+    last: VecDeque<(usize, Operation)>,
+    taken: usize,
+    /// Audit records that were compared.
+    seen: u64,
+    was_reopened: bool,
+}
+
+impl Walker {
+    fn new(seed: u64) -> Walker {
+        let pair = Pair::new(seed);
+        let world = World::new(pair.now());
+        Walker {
+            pair,
+            dice: Dice::new(seed),
+            world,
+            laws: Laws::default(),
+            reach: Reach::default(),
+            last: VecDeque::with_capacity(SHOWN),
+            taken: 0,
+            seen: 0,
+            was_reopened: false,
+        }
+    }
+
+    async fn walk(&mut self, steps: usize) -> Result<(), String> {
+        for step in 1..=steps {
+            let operation = steps::next(&mut self.dice, &self.world);
+            self.take(operation).await?;
+            if step == steps / 2 {
+                self.look(true).await?;
+                self.pair.reopen();
+                self.was_reopened = true;
+                self.look(true).await?;
+            } else if step % LOOK_EVERY == 0 {
+                self.look(false).await?;
+            }
+        }
+        self.look(true).await?;
+        self.pair.sqlite.close();
+        Ok(())
+    }
+
+    async fn take(&mut self, operation: Operation) -> Result<Answer, String> {
+        self.taken += 1;
+        if self.last.len() == SHOWN {
+            self.last.pop_front();
+        }
+        self.last.push_back((self.taken, operation.clone()));
+        let answer = self.pair.step(&operation).await?;
+        self.laws.answered(&operation, &answer)?;
+        if let (Operation::Claim(_, request), Answer::Claimed(_, Ok(claimed))) = (&operation, &answer) {
+            claims::check(&self.pair.memory, request, claimed).await?;
+        }
+        self.world.now = self.pair.now();
+        self.world.learn(&mut self.dice, &operation, &answer);
+        self.reach.answered(&answer);
+        Ok(answer)
+    }
+
+    /// Lets time act, since late maintenance is a finding too, and compares everything.
+    async fn look(&mut self, is_thorough: bool) -> Result<(), String> {
+        while let Answer::Ticked(Ok(ticked)) = self.take(Operation::Tick).await?
+            && ticked.has_more
+        {}
+        let jobs = picture::compare(&self.pair, !self.was_reopened).await?;
+        for record in picture::compare_records(&self.pair, self.seen).await? {
+            self.seen = record.seq;
+            self.reach.recorded(record.event);
+        }
+        self.laws.look(&jobs)?;
+        self.reach.saw(&jobs);
+        self.world.is_full = jobs.iter().filter(|found| !found.job.state.is_final()).count() > LIVE_MAX;
+        self.world.jobs.retain(|id| jobs.iter().any(|found| found.job.id == *id) || self.dice.chance(2));
+        let ended = jobs.iter().filter(|found| found.job.state.is_final());
+        self.world.ended = ended.map(|found| found.job.id).collect();
+        let ids: Vec<_> = jobs.iter().map(|found| found.job.id).collect();
+        if is_thorough {
+            for id in ids {
+                picture::compare_sides(&self.pair, id).await?;
+            }
+        } else if !ids.is_empty() {
+            for _ in 0..SIDES_PER_LOOK {
+                picture::compare_sides(&self.pair, self.dice.pick(&ids)).await?;
+            }
+        }
+        Ok(())
+    }
+}

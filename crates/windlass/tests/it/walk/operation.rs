@@ -1,0 +1,197 @@
+//! One step of a walk and what a store answers to it. A step is data, so that the very same one is done to every store
+//! and can be shown when they disagree.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass::audit::Record;
+use windlass::clock::Timestamp;
+use windlass::error::{ActError, StoreError, SubmitError, WorkError};
+use windlass::job::{Job, JobId, NewJob, QueueName, WorkerId};
+use windlass::store::Store;
+use windlass::store::caller::Caller;
+use windlass::store::command::act::{Act, Acted};
+use windlass::store::command::bulk::{Bulk, BulkAct};
+use windlass::store::command::children::{NewGroup, Spawned};
+use windlass::store::command::claim::{ClaimAnswer, ClaimRequest};
+use windlass::store::command::finish::{Finish, Report};
+use windlass::store::command::heartbeat::{Beat, Pulse};
+use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::redrive::Redrive;
+use windlass::store::command::settings::Settings;
+use windlass::store::command::step::{Hand, Note};
+use windlass::store::command::submit::{Receipt, SubmitOptions};
+use windlass::store::command::tick::{Sealed, Ticked};
+use windlass::store::command::worker::NewWorker;
+use windlass::store::config::{Config, Worker};
+use windlass::store::engine::RecordQuery;
+use windlass::store::filter::Filter;
+use windlass::store::query::list::{ListRequest, Page};
+
+/// Something that is done to a store, or asked of it, by somebody.
+#[derive(Debug, Clone)]
+pub(super) enum Operation {
+    Submit(Caller, Vec<NewJob>, SubmitOptions),
+    Act(Caller, JobId, Act),
+    ActStrictly(Caller, JobId, Act),
+    Redrive(Caller, JobId, Redrive),
+    Delete(Caller, JobId),
+    Signal(Caller, JobId, &'static str, Vec<u8>),
+    Register(Caller, NewWorker),
+    Deregister(Caller, WorkerId),
+    Claim(Caller, ClaimRequest),
+    Heartbeat(Caller, WorkerId, Vec<Beat>),
+    Finish(Caller, WorkerId, Vec<Report>),
+    Note(Caller, Hand, Vec<Note>),
+    Spawn(Caller, Hand, NewGroup),
+    Pause(Caller, Target, Pause),
+    Resume(Caller, Target),
+    Configure(Caller, Settings),
+    Bulk(Caller, Filter, BulkAct),
+    Count(Caller, Filter),
+    List(Caller, ListRequest),
+    Audit(Caller, RecordQuery),
+    OldestReady(Caller, QueueName),
+    Tick,
+    Seal,
+    Prune,
+    Config,
+    Pass(Duration),
+}
+
+/// What a store answered.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Answer {
+    Submitted(Result<Vec<Receipt>, SubmitError>),
+    Acted(Result<Acted, ActError>),
+    Redriven(Result<Job, ActError>),
+    Deleted(Result<(), ActError>),
+    Registered(Result<Worker, WorkError>),
+    Left(WorkerId, Result<usize, WorkError>),
+    Claimed(WorkerId, Result<ClaimAnswer, WorkError>),
+    Beaten(Result<Pulse, WorkError>),
+    Finished(Result<Vec<Finish>, WorkError>),
+    Noted(Result<(), WorkError>),
+    Spawned(Result<Spawned, WorkError>),
+    Switched(Result<bool, ActError>),
+    Bulk(Result<Bulk, ActError>),
+    Counted(Result<u64, ActError>),
+    Listed(Result<Vec<Page>, StoreError>),
+    Audited(Result<Vec<Record>, StoreError>),
+    Oldest(Result<Option<Timestamp>, StoreError>),
+    Ticked(Result<Ticked, StoreError>),
+    Sealed(Result<Sealed, StoreError>),
+    Pruned(Result<usize, StoreError>),
+    Config(Result<Arc<Config>, StoreError>),
+    Passed,
+}
+
+impl Operation {
+    /// Does it.
+    pub(super) async fn apply(&self, store: &Store) -> Answer {
+        match self {
+            Operation::Submit(who, jobs, how) => {
+                Answer::Submitted(store.submit(who, jobs.clone(), *how).await)
+            }
+            Operation::Act(who, id, act) => Answer::Acted(store.act(who, *id, act.clone()).await),
+            Operation::ActStrictly(who, id, act) => {
+                Answer::Acted(store.act_strictly(who, *id, act.clone()).await)
+            }
+            Operation::Redrive(who, id, how) => Answer::Redriven(store.redrive(who, *id, *how).await),
+            Operation::Delete(who, id) => Answer::Deleted(store.delete(who, *id).await),
+            Operation::Signal(who, id, name, value) => {
+                let sent = store.signal(who, *id, name, value.clone()).await;
+                Answer::Acted(sent.map(|job| Acted { job, is_changed: true }))
+            }
+            Operation::Register(who, new) => Answer::Registered(store.register(who, new.clone()).await),
+            Operation::Deregister(who, worker) => Answer::Left(*worker, store.deregister(who, *worker).await),
+            Operation::Claim(who, request) => {
+                Answer::Claimed(request.worker, store.claim(who, request, Duration::ZERO).await)
+            }
+            Operation::Heartbeat(who, worker, beats) => {
+                Answer::Beaten(store.heartbeat(who, *worker, beats.clone()).await)
+            }
+            Operation::Finish(who, worker, reports) => {
+                Answer::Finished(store.finish(who, *worker, reports.clone()).await)
+            }
+            Operation::Note(who, hand, notes) => Answer::Noted(store.note(who, *hand, notes.clone()).await),
+            Operation::Spawn(who, hand, group) => {
+                Answer::Spawned(store.spawn(who, *hand, group.clone()).await)
+            }
+            _ => self.operate(store).await,
+        }
+    }
+
+    async fn operate(&self, store: &Store) -> Answer {
+        match self {
+            Operation::Pause(who, target, pause) => {
+                Answer::Switched(store.pause(who, target.clone(), pause.clone()).await)
+            }
+            Operation::Resume(who, target) => Answer::Switched(store.resume(who, target.clone(), None).await),
+            Operation::Configure(who, settings) => {
+                Answer::Switched(store.configure(who, settings.clone()).await)
+            }
+            Operation::Bulk(who, filter, action) => {
+                Answer::Bulk(store.bulk(who, filter, action.clone()).await)
+            }
+            Operation::Count(who, filter) => Answer::Counted(store.bulk_dry_run(who, filter).await),
+            Operation::List(who, request) => Answer::Listed(pages(store, who, request).await),
+            Operation::Audit(who, query) => Answer::Audited(store.audit(who, query.clone()).await),
+            Operation::OldestReady(who, queue) => {
+                Answer::Oldest(store.oldest_ready(who, queue.clone()).await)
+            }
+            Operation::Tick => Answer::Ticked(store.tick().await),
+            Operation::Seal => Answer::Sealed(store.seal().await),
+            Operation::Prune => Answer::Pruned(store.prune().await),
+            Operation::Config => Answer::Config(store.config().await),
+            _ => Answer::Passed,
+        }
+    }
+}
+
+/// All pages of a list, one after the other.
+pub(super) async fn pages(
+    store: &Store,
+    who: &Caller,
+    request: &ListRequest,
+) -> Result<Vec<Page>, StoreError> {
+    let (mut pages, mut request) = (Vec::new(), request.clone());
+    loop {
+        let page = store.list(who, request.clone()).await?;
+        request.cursor = page.next;
+        pages.push(page);
+        if request.cursor.is_none() {
+            return Ok(pages);
+        }
+    }
+}
+
+impl Answer {
+    /// What a store could not do. Nothing in a walk is reason for that: every refusal has a name of its own.
+    pub(super) fn trouble(&self) -> Option<&StoreError> {
+        match self {
+            Answer::Submitted(Err(SubmitError::Store(error)))
+            | Answer::Acted(Err(ActError::Store(error)))
+            | Answer::Redriven(Err(ActError::Store(error)))
+            | Answer::Deleted(Err(ActError::Store(error)))
+            | Answer::Switched(Err(ActError::Store(error)))
+            | Answer::Bulk(Err(ActError::Store(error)))
+            | Answer::Counted(Err(ActError::Store(error)))
+            | Answer::Registered(Err(WorkError::Store(error)))
+            | Answer::Left(_, Err(WorkError::Store(error)))
+            | Answer::Claimed(_, Err(WorkError::Store(error)))
+            | Answer::Beaten(Err(WorkError::Store(error)))
+            | Answer::Finished(Err(WorkError::Store(error)))
+            | Answer::Noted(Err(WorkError::Store(error)))
+            | Answer::Spawned(Err(WorkError::Store(error)))
+            | Answer::Listed(Err(error))
+            | Answer::Audited(Err(error))
+            | Answer::Oldest(Err(error))
+            | Answer::Ticked(Err(error))
+            | Answer::Sealed(Err(error))
+            | Answer::Pruned(Err(error))
+            | Answer::Config(Err(error)) => Some(error),
+            _ => None,
+        }
+    }
+}

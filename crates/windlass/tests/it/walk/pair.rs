@@ -1,0 +1,115 @@
+//! Two stores that are given the same: one clock, the same numbers by chance, the same steps. Whatever one of them
+//! answers or shows, the other must too.
+
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::TryRecvError;
+use windlass::audit::Record;
+use windlass::clock::{Clock, ManualClock, Timestamp};
+use windlass::entropy::Entropy;
+use windlass::store::Store;
+use windlass::store::environment::{Environment, StoreOptions};
+
+use super::laws::Steps;
+use super::operation::{Answer, Operation};
+use crate::fixture::START;
+
+/// The two stores.
+pub(super) struct Pair {
+    pub(super) memory: Store,
+    pub(super) sqlite: Store,
+    pub(super) clock: Arc<ManualClock>,
+    seed: u64,
+    address: String,
+    events: Option<[Receiver<Arc<Record>>; 2]>,
+    steps: Steps,
+    _files: TempDir,
+}
+
+impl Pair {
+    pub(super) fn new(seed: u64) -> Pair {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
+        // No power is cut here: where there is a disk in memory, a walk need not wait for a real one.
+        let files = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let files = files.expect("a directory for the test");
+        let address = format!("sqlite:{}", files.path().join("jobs.db").display());
+        let memory = open("memory:", &clock, Entropy::seeded(seed));
+        let sqlite = open(&address, &clock, Entropy::seeded(seed));
+        let mut pair = Pair {
+            memory,
+            sqlite,
+            clock,
+            seed,
+            address,
+            events: None,
+            steps: Steps::default(),
+            _files: files,
+        };
+        // Listeners make a store build records it would not keep; both ways must do the same.
+        if seed % 2 == 1 {
+            pair.listen();
+        }
+        pair
+    }
+
+    fn listen(&mut self) {
+        self.events = Some([self.memory.live_events(), self.sqlite.live_events()]);
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Does a step to both and compares what they say.
+    pub(super) async fn step(&mut self, operation: &Operation) -> Result<Answer, String> {
+        if let Operation::Pass(time) = operation {
+            self.clock.advance(*time);
+        }
+        let memory = operation.apply(&self.memory).await;
+        let sqlite = operation.apply(&self.sqlite).await;
+        if memory != sqlite {
+            return Err(format!("the answers differ\n  memory: {memory:?}\n  sqlite: {sqlite:?}"));
+        }
+        if let Some(trouble) = memory.trouble() {
+            return Err(format!("the stores are in trouble: {trouble}"));
+        }
+        self.compare_events()?;
+        Ok(memory)
+    }
+
+    fn compare_events(&mut self) -> Result<(), String> {
+        let Some([memory, sqlite]) = &mut self.events else { return Ok(()) };
+        loop {
+            let both = (memory.try_recv(), sqlite.try_recv());
+            match both {
+                (Ok(one), Ok(other)) if one == other => self.steps.take(&one)?,
+                (Err(TryRecvError::Empty), Err(TryRecvError::Empty)) => return Ok(()),
+                (one, other) => {
+                    return Err(format!("the live events differ\n  memory: {one:?}\n  sqlite: {other:?}"));
+                }
+            }
+        }
+    }
+
+    /// Closes the file and opens it again, as after a restart; chance goes on where it was.
+    pub(super) fn reopen(&mut self) {
+        let had_listeners = self.events.take().is_some();
+        self.sqlite.close();
+        // A new stream of the same seed, moved to where the other store's is by now.
+        let (entropy, place) = (Entropy::seeded(self.seed), self.memory.environment().entropy.bits());
+        while entropy.bits() != place {}
+        // Opening draws the name of the node.
+        self.memory.environment().entropy.bits();
+        self.sqlite = open(&self.address, &self.clock, entropy);
+        if had_listeners {
+            self.listen();
+        }
+    }
+}
+
+fn open(address: &str, clock: &Arc<ManualClock>, entropy: Entropy) -> Store {
+    let options = StoreOptions { payload_bytes_max: 64, ..StoreOptions::default() };
+    Store::open_in(address, Environment::new(clock.clone(), entropy, options)).expect("the store opens")
+}

@@ -1,0 +1,5 @@
+//! Workers, handlers and contexts, as a program that embeds the library uses them.
+
+mod kinds;
+mod run;
+mod virtual_time;
