@@ -58,3 +58,7 @@ pub mod testing;
 pub mod worker;
 
 pub use store::Store;
+
+/// The SQLite library this crate is built with, for transactions of your own on the same file.
+#[cfg(feature = "sqlite")]
+pub use rusqlite;

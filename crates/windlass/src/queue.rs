@@ -128,6 +128,23 @@ impl Queue {
         Ok(receipts.into_iter().map(|receipt| Handle::new(self.clone(), &receipt)).collect())
     }
 
+    /// Submits a job within a transaction of your own on the same file: committing makes it visible and wakes a worker,
+    /// rolling back leaves nothing. Begin the transaction as `Immediate`.
+    ///
+    /// # Errors
+    /// [`SubmitError`] names field, value and limit; what else the transaction did stays.
+    #[cfg(feature = "sqlite")]
+    pub fn submit_within<J: Job>(
+        &self,
+        transaction: &rusqlite::Transaction<'_>,
+        job: impl Into<Draft<J>>,
+    ) -> Result<Handle<J>, SubmitError> {
+        let new = job.into().into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
+        let options = SubmitOptions::default();
+        let receipts = self.store.submit_within(transaction, &self.caller, &[new], options)?;
+        Ok(Handle::new(self.clone(), &receipts[0]))
+    }
+
     /// Collects jobs of any kinds that wait for each other, to be submitted as one.
     pub fn batch(&self) -> Batch {
         Batch::new(self.clone())

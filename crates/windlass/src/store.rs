@@ -104,6 +104,31 @@ impl Store {
         .await
     }
 
+    /// Submits jobs within a transaction of the caller's own on the same file: committing makes them visible and wakes
+    /// workers, rolling back leaves nothing.
+    ///
+    /// Begin the transaction as [`Immediate`](rusqlite::TransactionBehavior::Immediate): one that has read before it
+    /// writes may find that somebody else wrote in between, and is refused by SQLite.
+    ///
+    /// # Errors
+    /// [`SubmitError`] as for [`submit`](Store::submit); what else the transaction did stays.
+    #[cfg(feature = "sqlite")]
+    pub fn submit_within(
+        &self,
+        transaction: &rusqlite::Transaction<'_>,
+        caller: &Caller,
+        jobs: &[NewJob],
+        options: SubmitOptions,
+    ) -> Result<Vec<Receipt>, SubmitError> {
+        let theirs = transaction.path().map(std::path::Path::new).and_then(|path| path.canonicalize().ok());
+        let ours = self.engine.file().and_then(|path| path.canonicalize().ok());
+        if ours.is_none() || theirs != ours {
+            let message = "the transaction is on another file than this store".to_owned();
+            return Err(StoreError::Database(message).into());
+        }
+        sqlite::lent::submit(transaction, &self.env, caller, jobs, options)
+    }
+
     /// Does something to a job and says whether it changed.
     pub async fn act(&self, caller: &Caller, id: JobId, act: Act) -> Result<Acted, ActError> {
         let caller = caller.clone();

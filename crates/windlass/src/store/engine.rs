@@ -370,6 +370,10 @@ pub trait Engine: Send + Sync + 'static {
     fn write(&self, task: Box<dyn WriteTask>);
     /// Takes work for a snapshot.
     fn read(&self, task: Box<dyn ReadTask>);
+    /// The file it keeps, if it keeps one.
+    fn file(&self) -> Option<&Path> {
+        None
+    }
     /// Copies everything, as of one moment, to a new file, while work goes on.
     fn backup(&self, to: &Path) -> EngineResult<()>;
     /// Ends all work; what was taken is finished first.

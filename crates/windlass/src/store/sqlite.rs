@@ -16,6 +16,7 @@ mod file;
 mod inbox;
 mod insert;
 mod integrity;
+pub(crate) mod lent;
 mod lock;
 mod marker;
 mod migrate;
@@ -176,6 +177,10 @@ impl Engine for SqliteEngine {
         if let Err((task, refusal)) = self.reads.put(task, false) {
             task.done(Err(refusal));
         }
+    }
+
+    fn file(&self) -> Option<&Path> {
+        Some(self.location.path())
     }
 
     /// The copy opens by itself; an existing file is refused.

@@ -2,4 +2,5 @@
 
 mod kinds;
 mod run;
+mod transaction;
 mod virtual_time;

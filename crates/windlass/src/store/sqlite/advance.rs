@@ -3,13 +3,13 @@
 use rusqlite::params;
 
 use super::row::{Head, IndexKeys, SpecColumns, SpecParts, pack};
-use super::tables::{Tables, damaged, prepare, store_error};
+use super::tables::{Holds, Tables, damaged, prepare, store_error};
 use crate::job::{Job, Labels, Seq, Spec};
 use crate::store::engine::EngineResult;
 
-impl Tables {
+impl<C: Holds> Tables<C> {
     pub(super) fn update_jobs(&mut self, jobs: &[Job]) -> EngineResult<()> {
-        let (connection, interned) = (&self.connection, &mut self.interned);
+        let (connection, interned) = (self.connection.get(), &mut self.interned);
         let sql = "UPDATE hot SET state = ?2, order_key = ?3, rank = ?4, at = ?5, expires_at = ?6, record = ?7 \
                    WHERE seq = ?1";
         let mut statement = prepare(connection, sql)?;
@@ -46,7 +46,7 @@ impl Tables {
         let parts = SpecParts::of(&spec);
         let check = SpecColumns::of(&spec, &parts).crc(seq);
         let sql = "UPDATE jobs SET tags = ?2, correlation_id = ?3, callback_url = ?4, \"check\" = ?5 WHERE seq = ?1";
-        prepare(&self.connection, sql)?
+        prepare(self.connection.get(), sql)?
             .execute(params![seq.0, parts.tags, labels.correlation_id, labels.callback_url, check])
             .map_err(store_error)?;
         self.insert_tags(seq, &spec)
@@ -54,7 +54,7 @@ impl Tables {
 
     pub(super) fn delete_tags(&mut self, seq: Seq, labels: &Labels) -> EngineResult<()> {
         let sql = "DELETE FROM tags WHERE name = ?1 AND value = ?2 AND seq = ?3";
-        let mut statement = prepare(&self.connection, sql)?;
+        let mut statement = prepare(self.connection.get(), sql)?;
         for (name, value) in &labels.tags {
             statement.execute(params![name, value, seq.0]).map_err(store_error)?;
         }

@@ -3,7 +3,7 @@
 
 use rusqlite::{Row, params};
 
-use super::tables::{Tables, damaged, limit, number, prepare, store_error};
+use super::tables::{Holds, Tables, damaged, limit, number, prepare, store_error};
 use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
 use crate::job::{JobId, Tenant};
@@ -20,9 +20,9 @@ const BY_JOB: &str = "SELECT seq, event, alias, at, actor_type, actor_id, tenant
      AND (?4 IS NULL OR actor_id = ?4) AND (?5 IS NULL OR tenant = ?5) AND at >= ?6 AND at < ?7 \
      ORDER BY seq LIMIT ?8";
 
-impl Tables {
+impl<C: Holds> Tables<C> {
     pub(super) fn append_records(&mut self, records: &mut [Record]) -> EngineResult<()> {
-        let mut statement = prepare(&self.connection, APPEND)?;
+        let mut statement = prepare(self.connection.get(), APPEND)?;
         for record in records {
             record.seq = self.meta.next_record;
             self.meta.next_record += 1;
@@ -46,7 +46,7 @@ impl Tables {
 
     pub(super) fn read_records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>> {
         let sql = if query.job.is_some() { BY_JOB } else { BY_NUMBER };
-        let mut statement = prepare(&self.connection, sql)?;
+        let mut statement = prepare(self.connection.get(), sql)?;
         let mut rows = statement
             .query(params![
                 number(query.after),

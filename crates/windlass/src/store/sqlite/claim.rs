@@ -4,7 +4,7 @@
 use rusqlite::{OptionalExtension, params};
 
 use super::row::{NEVER, code, read_jobs};
-use super::tables::{Tables, damaged, limit, prepare, store_error};
+use super::tables::{Holds, Tables, damaged, limit, prepare, store_error};
 use crate::clock::Timestamp;
 use crate::job::{Job, State, acts_at};
 use crate::store::engine::{CountChange, Counts, EngineResult, LaneCursor};
@@ -31,9 +31,9 @@ const FIRST_DUE: &str = "SELECT at FROM hot INDEXED BY hot_order \
 const FIRST_LIFETIME: &str = "SELECT expires_at FROM hot INDEXED BY hot_lifetime \
      WHERE state IN (3, 12) ORDER BY expires_at LIMIT 1";
 
-impl Tables {
+impl<C: Holds> Tables<C> {
     pub(super) fn ready_in(&mut self, cursor: &LaneCursor, max: usize) -> EngineResult<Vec<Job>> {
-        let (connection, interned) = (&self.connection, &mut self.interned);
+        let (connection, interned) = (self.connection.get(), &mut self.interned);
         let Some(lane) = interned.find_lane(connection, &cursor.lane)? else { return Ok(Vec::new()) };
         let (rank, at, seq) = cursor
             .after
@@ -44,7 +44,7 @@ impl Tables {
     }
 
     pub(super) fn due_jobs(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>> {
-        let (connection, interned) = (&self.connection, &mut self.interned);
+        let (connection, interned) = (self.connection.get(), &mut self.interned);
         let (now, max_rows) = (now.as_millis(), limit(max));
         let mut jobs = Vec::new();
         let mut statement = prepare(connection, DUE)?;
@@ -61,11 +61,11 @@ impl Tables {
     }
 
     pub(super) fn first_due(&mut self) -> EngineResult<Option<Timestamp>> {
-        let mut first: Option<i64> = prepare(&self.connection, FIRST_LIFETIME)?
+        let mut first: Option<i64> = prepare(self.connection.get(), FIRST_LIFETIME)?
             .query_row([], |row| row.get(0))
             .optional()
             .map_err(store_error)?;
-        let mut statement = prepare(&self.connection, FIRST_DUE)?;
+        let mut statement = prepare(self.connection.get(), FIRST_DUE)?;
         for state in TIMED {
             let at: Option<i64> =
                 statement.query_row([code(state)], |row| row.get(0)).optional().map_err(store_error)?;
@@ -83,7 +83,7 @@ impl Tables {
     }
 
     fn read_counts(&mut self) -> EngineResult<Counts> {
-        let (connection, interned) = (&self.connection, &mut self.interned);
+        let (connection, interned) = (self.connection.get(), &mut self.interned);
         let mut counts = Counts::default();
         let mut statement = prepare(connection, "SELECT lane, state, n FROM counts WHERE n > 0")?;
         let mut rows = statement.query([]).map_err(store_error)?;
@@ -100,7 +100,7 @@ impl Tables {
     }
 
     pub(super) fn move_counts(&mut self, changes: &[CountChange]) -> EngineResult<()> {
-        let (connection, interned) = (&self.connection, &mut self.interned);
+        let (connection, interned) = (self.connection.get(), &mut self.interned);
         let sql = "INSERT INTO counts (lane, state, n) VALUES (?1, ?2, ?3) \
                    ON CONFLICT (lane, state) DO UPDATE SET n = n + excluded.n";
         let mut statement = prepare(connection, sql)?;

@@ -4,13 +4,13 @@
 use rusqlite::params;
 
 use super::checksum::{Column, checksum};
-use super::tables::{Tables, damaged, prepare, store_error};
+use super::tables::{Holds, Tables, damaged, prepare, store_error};
 use crate::store::engine::{Document, DocumentKind, EngineResult};
 
-impl Tables {
+impl<C: Holds> Tables<C> {
     pub(super) fn read_documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>> {
         let sql = "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 ORDER BY key";
-        let mut statement = prepare(&self.connection, sql)?;
+        let mut statement = prepare(self.connection.get(), sql)?;
         let mut rows = statement.query([kind_code(kind)]).map_err(store_error)?;
         let mut documents = Vec::new();
         while let Some(row) = rows.next().map_err(store_error)? {
@@ -36,9 +36,9 @@ impl Tables {
         match body {
             Some(body) => {
                 let check = document_check(kind_code(kind), key, body);
-                prepare(&self.connection, put)?.execute(params![kind_code(kind), key, check, body])
+                prepare(self.connection.get(), put)?.execute(params![kind_code(kind), key, check, body])
             }
-            None => prepare(&self.connection, remove)?.execute(params![kind_code(kind), key]),
+            None => prepare(self.connection.get(), remove)?.execute(params![kind_code(kind), key]),
         }
         .map_err(store_error)?;
         if kind.is_configuration() {

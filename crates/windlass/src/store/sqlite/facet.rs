@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rusqlite::params;
 
 use super::checksum::{Column, checksum};
-use super::tables::{Tables, damaged, limit, number, prepare, store_error};
+use super::tables::{Holds, Tables, damaged, limit, number, prepare, store_error};
 use crate::job::Seq;
 use crate::store::engine::{EngineResult, Facet, FacetKind, FacetQuery, FacetWrite};
 
@@ -17,12 +17,12 @@ const PUT: &str = "INSERT OR REPLACE INTO facets (seq, kind, name, number, \"che
      VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 const DROP: &str = "DELETE FROM facets WHERE seq = ?1 AND kind = ?2 AND name = ?3 AND number = ?4";
 
-impl Tables {
+impl<C: Holds> Tables<C> {
     pub(super) fn read_facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>> {
         let (seq, kind) = (query.seq.0, kind_code(query.kind));
         let (above, max) = (query.above.map_or(-1, number), limit(query.limit));
         let mut statement =
-            prepare(&self.connection, if query.name.is_some() { ONE_NAME } else { ALL_NAMES })?;
+            prepare(self.connection.get(), if query.name.is_some() { ONE_NAME } else { ALL_NAMES })?;
         let mut rows = match query.name {
             Some(name) => statement.query(params![seq, kind, above, max, name]),
             None => statement.query(params![seq, kind, above, max]),
@@ -52,11 +52,11 @@ impl Tables {
             FacetWrite::Put(facet) => {
                 let (Seq(seq), kind) = (facet.seq, kind_code(facet.kind));
                 let check = facet_check(seq, kind, &facet.name, facet.number, &facet.body);
-                prepare(&self.connection, PUT)?
+                prepare(self.connection.get(), PUT)?
                     .execute(params![seq, kind, facet.name, number(facet.number), check, &*facet.body])
                     .map(drop)
             }
-            FacetWrite::Drop { seq, kind, name, number: at } => prepare(&self.connection, DROP)?
+            FacetWrite::Drop { seq, kind, name, number: at } => prepare(self.connection.get(), DROP)?
                 .execute(params![seq.0, kind_code(*kind), name, number(*at)])
                 .map(drop),
         }

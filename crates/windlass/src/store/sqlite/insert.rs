@@ -5,7 +5,7 @@ use rusqlite::params;
 
 use super::checksum::{Column, checksum};
 use super::row::{Head, IndexKeys, SpecColumns, SpecParts, pack};
-use super::tables::{Tables, prepare, store_error};
+use super::tables::{Holds, Tables, prepare, store_error};
 use crate::job::{Need, Seq, Spec};
 use crate::store::engine::{Edge, EngineResult, Key, KeyKind, NewRow};
 
@@ -15,7 +15,7 @@ const INSERT_JOB: &str = "INSERT INTO jobs (seq, owner, content_type, idempotenc
 const INSERT_HOT: &str = "INSERT INTO hot (seq, id, lane, policy, state, order_key, rank, at, expires_at, created_at, \
      concurrency, parent, record) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
 
-impl Tables {
+impl<C: Holds> Tables<C> {
     pub(super) fn insert_rows(&mut self, rows: &[NewRow]) -> EngineResult<()> {
         self.insert_specs(rows)?;
         self.insert_hot(rows)?;
@@ -27,7 +27,7 @@ impl Tables {
     }
 
     fn insert_specs(&mut self, rows: &[NewRow]) -> EngineResult<()> {
-        let mut statement = prepare(&self.connection, INSERT_JOB)?;
+        let mut statement = prepare(self.connection.get(), INSERT_JOB)?;
         for row in rows {
             let parts = SpecParts::of(&row.spec);
             SpecColumns::of(&row.spec, &parts)
@@ -39,7 +39,7 @@ impl Tables {
     }
 
     fn insert_hot(&mut self, rows: &[NewRow]) -> EngineResult<()> {
-        let (connection, interned) = (&self.connection, &mut self.interned);
+        let (connection, interned) = (self.connection.get(), &mut self.interned);
         let mut statement = prepare(connection, INSERT_HOT)?;
         let mut record = Vec::with_capacity(256);
         for NewRow { job, .. } in rows {
@@ -73,7 +73,7 @@ impl Tables {
             return Ok(());
         }
         let mut statement =
-            prepare(&self.connection, "INSERT INTO tags (name, value, seq) VALUES (?1, ?2, ?3)")?;
+            prepare(self.connection.get(), "INSERT INTO tags (name, value, seq) VALUES (?1, ?2, ?3)")?;
         for (name, value) in &spec.labels.tags {
             statement.execute(params![name, value, seq.0]).map_err(store_error)?;
         }
@@ -86,7 +86,7 @@ impl Tables {
         }
         let sql = "INSERT OR REPLACE INTO keys (kind, tenant, type, key, seq, expires_at, \"check\") \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let mut statement = prepare(&self.connection, sql)?;
+        let mut statement = prepare(self.connection.get(), sql)?;
         for (key, expires_at) in &row.keys {
             let (kind, tenant, job_type, text) = key_columns(key);
             let (seq, expires_at) = (row.job.seq.0, expires_at.as_millis());
@@ -100,7 +100,7 @@ impl Tables {
 
     pub(super) fn insert_edges(&mut self, edges: &[Edge]) -> EngineResult<()> {
         let sql = "INSERT OR IGNORE INTO edges (dependency, dependent, need) VALUES (?1, ?2, ?3)";
-        let mut statement = prepare(&self.connection, sql)?;
+        let mut statement = prepare(self.connection.get(), sql)?;
         for edge in edges {
             statement
                 .execute([edge.dependency.0, edge.dependent.0, need_code(edge.need)])

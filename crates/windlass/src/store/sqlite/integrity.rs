@@ -7,7 +7,7 @@ use super::document::document_check;
 use super::facet::facet_check;
 use super::insert::key_check;
 use super::row::{IndexKeys, read_job};
-use super::tables::{Tables, prepare, store_error};
+use super::tables::{Holds, Tables, prepare, store_error};
 use crate::store::engine::EngineResult;
 
 /// Findings of one kind that are told; more of them say nothing new.
@@ -28,7 +28,7 @@ const TAGS: [&str; 2] = [
      EXCEPT SELECT name, value, seq FROM tags",
 ];
 
-impl Tables {
+impl<C: Holds> Tables<C> {
     /// Everything that is wrong, in words.
     pub(super) fn find_damage(&mut self) -> EngineResult<Vec<String>> {
         let mut findings = self.damaged_pages()?;
@@ -56,7 +56,7 @@ impl Tables {
 
     fn damaged_pages(&self) -> EngineResult<Vec<String>> {
         let sql = format!("PRAGMA integrity_check({FINDINGS_MAX})");
-        let mut statement = prepare(&self.connection, &sql)?;
+        let mut statement = prepare(self.connection.get(), &sql)?;
         let rows = statement.query_map([], |row| row.get::<_, String>(0)).map_err(store_error)?;
         let findings: Vec<String> = rows.collect::<rusqlite::Result<_>>().map_err(store_error)?;
         Ok(findings.into_iter().filter(|finding| finding != "ok").collect())
@@ -64,7 +64,7 @@ impl Tables {
 
     /// Jobs whose columns lead to them from where they do not belong.
     fn misplaced_jobs(&mut self) -> EngineResult<Vec<String>> {
-        let (connection, interned) = (&self.connection, &mut self.interned);
+        let (connection, interned) = (self.connection.get(), &mut self.interned);
         let mut statement = prepare(connection, PLACES)?;
         let mut rows = statement.query([]).map_err(store_error)?;
         let mut findings = Vec::new();
@@ -98,7 +98,7 @@ impl Tables {
         table: &str,
         is_wrong: impl Fn(&Row<'_>) -> rusqlite::Result<bool>,
     ) -> EngineResult<Vec<String>> {
-        let mut statement = prepare(&self.connection, sql)?;
+        let mut statement = prepare(self.connection.get(), sql)?;
         let mut rows = statement.query([]).map_err(store_error)?;
         let mut findings = Vec::new();
         while let Some(row) = rows.next().map_err(store_error)? {
@@ -113,13 +113,13 @@ impl Tables {
     /// Reads all lanes and policies, which compares them with their checksums.
     fn check_shared(&mut self) -> EngineResult<()> {
         for (table, sql) in SHARED {
-            let mut statement = prepare(&self.connection, sql)?;
+            let mut statement = prepare(self.connection.get(), sql)?;
             let ids = statement.query_map([], |row| row.get::<_, i64>(0)).map_err(store_error)?;
             for id in ids {
                 let id = id.map_err(store_error)?;
                 match table {
-                    "lanes" => self.interned.lane(&self.connection, id).map(drop)?,
-                    _ => self.interned.policy(&self.connection, id).map(drop)?,
+                    "lanes" => self.interned.lane(self.connection.get(), id).map(drop)?,
+                    _ => self.interned.policy(self.connection.get(), id).map(drop)?,
                 }
             }
         }

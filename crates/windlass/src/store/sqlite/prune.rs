@@ -3,7 +3,7 @@
 use rusqlite::{OptionalExtension, params};
 
 use super::insert::kind_code;
-use super::tables::{Tables, prepare, store_error};
+use super::tables::{Holds, Tables, prepare, store_error};
 use crate::job::{Labels, Seq};
 use crate::store::config::parse;
 use crate::store::engine::{EngineResult, KeyKind};
@@ -19,9 +19,9 @@ struct Traces {
 const TRACES: &str = "SELECT hot.lane, jobs.idempotency_key, jobs.unique_key, jobs.tags \
      FROM jobs JOIN hot ON hot.seq = jobs.seq WHERE jobs.seq = ?1";
 
-impl Tables {
+impl<C: Holds> Tables<C> {
     pub(super) fn remove_job(&mut self, seq: Seq) -> EngineResult<()> {
-        let traces = prepare(&self.connection, TRACES)?
+        let traces = prepare(self.connection.get(), TRACES)?
             .query_row([seq.0], |row| {
                 let (idempotency_key, unique_key) = (row.get(1)?, row.get(2)?);
                 Ok(Traces { lane: row.get(0)?, idempotency_key, unique_key, tags: row.get(3)? })
@@ -41,7 +41,7 @@ impl Tables {
             "DELETE FROM edges WHERE dependency = ?1",
             "DELETE FROM edges WHERE dependent = ?1",
         ] {
-            prepare(&self.connection, sql)?.execute([seq.0]).map_err(store_error)?;
+            prepare(self.connection.get(), sql)?.execute([seq.0]).map_err(store_error)?;
         }
         Ok(())
     }
@@ -51,10 +51,10 @@ impl Tables {
         let keys = [(KeyKind::Idempotency, &traces.idempotency_key), (KeyKind::Unique, &traces.unique_key)];
         for (kind, text) in keys {
             let Some(text) = text else { continue };
-            let lane = self.interned.lane(&self.connection, traces.lane)?;
+            let lane = self.interned.lane(self.connection.get(), traces.lane)?;
             let sql =
                 "DELETE FROM keys WHERE kind = ?1 AND tenant = ?2 AND type = ?3 AND key = ?4 AND seq = ?5";
-            prepare(&self.connection, sql)?
+            prepare(self.connection.get(), sql)?
                 .execute(params![kind_code(kind), lane.tenant.as_str(), lane.job_type.as_str(), text, seq.0])
                 .map_err(store_error)?;
         }

@@ -6,7 +6,7 @@ use rusqlite::OptionalExtension;
 
 use super::insert::{key_check, key_columns};
 use super::row::{read_job, read_spec};
-use super::tables::{Tables, damaged, prepare, store_error};
+use super::tables::{Holds, Tables, damaged, prepare, store_error};
 use crate::clock::Timestamp;
 use crate::job::{Job, JobId, Need, Seq, Spec};
 use crate::store::engine::{Edge, EngineResult, Key, KeyHolder, Side};
@@ -18,7 +18,7 @@ const SPEC: &str = "SELECT owner, content_type, idempotency_key, unique_key, con
 const DEPENDENTS: &str = "SELECT dependency, dependent, need FROM edges WHERE dependency = ?1";
 const DEPENDENCIES: &str = "SELECT dependency, dependent, need FROM edges WHERE dependent = ?1";
 
-impl Tables {
+impl<C: Holds> Tables<C> {
     pub(super) fn find_jobs(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>> {
         self.each_job(BY_ID, ids, |id| id.as_bytes())
     }
@@ -33,7 +33,7 @@ impl Tables {
         wanted: &[T],
         parameter: impl Fn(&T) -> &P,
     ) -> EngineResult<Vec<Option<Job>>> {
-        let (connection, interned) = (&self.connection, &mut self.interned);
+        let (connection, interned) = (self.connection.get(), &mut self.interned);
         let mut statement = prepare(connection, sql)?;
         let mut jobs = Vec::with_capacity(wanted.len());
         for one in wanted {
@@ -45,7 +45,7 @@ impl Tables {
     }
 
     pub(super) fn load_specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>> {
-        let mut statement = prepare(&self.connection, SPEC)?;
+        let mut statement = prepare(self.connection.get(), SPEC)?;
         let mut specs = Vec::with_capacity(seqs.len());
         for seq in seqs {
             let mut rows = statement.query([seq.0]).map_err(store_error)?;
@@ -58,7 +58,7 @@ impl Tables {
     pub(super) fn key_holders(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
         let sql = "SELECT seq, expires_at, \"check\" FROM keys \
                    WHERE kind = ?1 AND tenant = ?2 AND type = ?3 AND key = ?4";
-        let mut statement = prepare(&self.connection, sql)?;
+        let mut statement = prepare(self.connection.get(), sql)?;
         let mut holder = |key: &Key| {
             let found: Option<(i64, i64, u32)> = statement
                 .query_row(key_columns(key), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
@@ -75,7 +75,7 @@ impl Tables {
 
     pub(super) fn delete_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
         let sql = "DELETE FROM keys WHERE kind = ?1 AND tenant = ?2 AND type = ?3 AND key = ?4";
-        let mut statement = prepare(&self.connection, sql)?;
+        let mut statement = prepare(self.connection.get(), sql)?;
         for key in keys {
             statement.execute(key_columns(key)).map_err(store_error)?;
         }
@@ -87,7 +87,7 @@ impl Tables {
             Side::Dependency => DEPENDENTS,
             Side::Dependent => DEPENDENCIES,
         };
-        let mut statement = prepare(&self.connection, sql)?;
+        let mut statement = prepare(self.connection.get(), sql)?;
         let mut edges = Vec::new();
         for seq in seqs {
             let mut rows = statement.query([seq.0]).map_err(store_error)?;

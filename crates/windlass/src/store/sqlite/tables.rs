@@ -32,9 +32,26 @@ pub(super) struct Meta {
     pub(super) config_version: u64,
 }
 
+/// A connection: the engine's own, or one that a caller lends with a transaction open on it.
+pub(super) trait Holds {
+    fn get(&self) -> &Connection;
+}
+
+impl Holds for Connection {
+    fn get(&self) -> &Connection {
+        self
+    }
+}
+
+impl Holds for &Connection {
+    fn get(&self) -> &Connection {
+        self
+    }
+}
+
 /// A connection and what it remembers.
-pub(super) struct Tables {
-    pub(super) connection: Connection,
+pub(super) struct Tables<C = Connection> {
+    pub(super) connection: C,
     pub(super) interned: Interned,
     pub(super) meta: Meta,
     changes_before: u64,
@@ -49,26 +66,49 @@ impl Tables {
         // Otherwise SQLite looks at bound values to see whether a partial index fits, and parses the statement anew
         // whenever they change: seven times in every claim.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(store_error)?;
-        let mut tables = Tables {
-            connection,
-            interned: Interned::default(),
-            meta: Meta::default(),
-            changes_before: 0,
-            counts: None,
-        };
+        let mut tables = Tables::over(connection);
         tables.refresh()?;
         Ok(tables)
+    }
+}
+
+impl<'c> Tables<&'c Connection> {
+    /// Borrows a connection that is inside a transaction of its owner's.
+    pub(super) fn lent(connection: &'c Connection) -> EngineResult<Tables<&'c Connection>> {
+        let mut tables = Tables::over(connection);
+        // Takes the write lock before anything is read: from here on nobody else comes between.
+        tables.run("UPDATE meta SET commits = commits")?;
+        tables.refresh()?;
+        Ok(tables)
+    }
+}
+
+impl<C: Holds> Tables<C> {
+    fn over(connection: C) -> Tables<C> {
+        let (interned, meta) = (Interned::default(), Meta::default());
+        Tables { connection, interned, meta, changes_before: 0, counts: None }
+    }
+
+    /// Writes the numbers that go with what was written, and leaves committing to the connection's owner.
+    pub(super) fn write_meta(&mut self) -> EngineResult<u64> {
+        let meta = self.meta;
+        let commits = meta.commits + 1;
+        let sql = "UPDATE meta SET commits = ?1, next_seq = ?2, next_record = ?3, config_version = ?4";
+        prepare(self.connection.get(), sql)?
+            .execute((number(commits), meta.next_seq, number(meta.next_record), number(meta.config_version)))
+            .map_err(store_error)?;
+        Ok(commits)
     }
 
     /// The connection itself, for what concerns the file rather than its rows.
     pub(super) fn connection(&self) -> &Connection {
-        &self.connection
+        self.connection.get()
     }
 
     /// Begins a transaction that no other process can come between.
     pub(super) fn begin_write(&mut self) -> EngineResult<()> {
         self.run("BEGIN IMMEDIATE")?;
-        self.changes_before = self.connection.total_changes();
+        self.changes_before = self.connection.get().total_changes();
         self.refresh()
     }
 
@@ -76,15 +116,11 @@ impl Tables {
     /// nothing was written: a claim that finds no work costs no disk write.
     pub(super) fn commit(&mut self) -> EngineResult<u64> {
         let meta = self.meta;
-        if self.connection.total_changes() == self.changes_before {
+        if self.connection.get().total_changes() == self.changes_before {
             self.run("COMMIT")?;
             return Ok(meta.commits);
         }
-        let commits = meta.commits + 1;
-        let sql = "UPDATE meta SET commits = ?1, next_seq = ?2, next_record = ?3, config_version = ?4";
-        prepare(&self.connection, sql)?
-            .execute((number(commits), meta.next_seq, number(meta.next_record), number(meta.config_version)))
-            .map_err(store_error)?;
+        let commits = self.write_meta()?;
         self.run("COMMIT")?;
         self.meta.commits = commits;
         Ok(commits)
@@ -106,14 +142,14 @@ impl Tables {
 
     /// Ends a snapshot.
     pub(super) fn end_read(&mut self) {
-        if !self.connection.is_autocommit() {
+        if !self.connection.get().is_autocommit() {
             // Fails only if the transaction is gone already, which is what was asked for.
             let _ = self.run("ROLLBACK");
         }
     }
 
     fn run(&self, sql: &str) -> EngineResult<()> {
-        prepare(&self.connection, sql)?.execute([]).map(drop).map_err(store_error)
+        prepare(self.connection.get(), sql)?.execute([]).map(drop).map_err(store_error)
     }
 
     fn refresh(&mut self) -> EngineResult<()> {
@@ -126,7 +162,7 @@ impl Tables {
                 config_version: row.get::<_, i64>(3)?.unsigned_abs(),
             })
         };
-        let meta = prepare(&self.connection, sql)?.query_row([], read).map_err(store_error)?;
+        let meta = prepare(self.connection.get(), sql)?.query_row([], read).map_err(store_error)?;
         if meta.commits != self.meta.commits {
             self.counts = None;
         }
@@ -174,7 +210,7 @@ pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
     }
 }
 
-impl Read for Tables {
+impl<C: Holds> Read for Tables<C> {
     fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>> {
         self.find_jobs(ids)
     }
@@ -222,7 +258,7 @@ impl Read for Tables {
     }
 }
 
-impl Write for Tables {
+impl<C: Holds> Write for Tables<C> {
     fn allocate(&mut self, count: usize) -> EngineResult<Seq> {
         let first = self.meta.next_seq;
         self.meta.next_seq = first.saturating_add(limit(count));

@@ -8,7 +8,7 @@ use rusqlite::params_from_iter;
 use rusqlite::types::Value;
 
 use super::super::row::{SET_ASIDE, code, read_job};
-use super::super::tables::{Tables, prepare, store_error};
+use super::super::tables::{Holds, Tables, prepare, store_error};
 use crate::job::{Job, JobType, Labels, Lane, Payload, QueueName, Spec, State, Tenant};
 use crate::store::engine::{EngineResult, Place};
 use crate::store::filter::{Filter, Order, Scan};
@@ -125,7 +125,7 @@ impl Page<'_> {
     }
 }
 
-impl Tables {
+impl<C: Holds> Tables<C> {
     pub(in super::super) fn scan_jobs(&mut self, scan: &Scan) -> EngineResult<Vec<Job>> {
         let sources = match scan.order {
             Order::Claim => self.claim_sources(&scan.filter)?,
@@ -141,7 +141,7 @@ impl Tables {
     fn read_source(&mut self, source: Source, page: &mut Page<'_>) -> EngineResult<()> {
         let is_ordered = source.is_claim_order || page.scan.order != Order::Claim;
         let query = assemble(page.scan, source);
-        let (connection, interned) = (&self.connection, &mut self.interned);
+        let (connection, interned) = (self.connection.get(), &mut self.interned);
         let mut statement = prepare(connection, &query.sql)?;
         let mut rows = statement.query(params_from_iter(query.parameters)).map_err(store_error)?;
         while let Some(row) = rows.next().map_err(store_error)? {
@@ -223,7 +223,7 @@ impl Tables {
                 None if state == SET_ASIDE => sources.push(Source::state(state)),
                 _ => {
                     for lane in &lanes {
-                        let lane = self.interned.find_lane(&self.connection, lane)?;
+                        let lane = self.interned.find_lane(self.connection.get(), lane)?;
                         sources.extend(lane.map(|lane| Source::pair(state, lane)));
                     }
                 }
