@@ -360,6 +360,8 @@ pub trait WriteTask: Send {
 pub trait ReadTask: Send {
     /// Does the work.
     fn run(&mut self, view: &mut View<'_>);
+    /// Whether it looks at everything, and so may hold its snapshot for long.
+    fn is_long(&self) -> bool;
     /// Tells the caller.
     fn done(self: Box<Self>, outcome: Result<(), StoreError>);
 }
