@@ -103,7 +103,7 @@ pub const READERS: usize = 3;
 /// Longest look at one snapshot: while it lasts, the write-ahead log cannot begin again from its start.
 pub const SNAPSHOT_MAX: Duration = Duration::from_secs(30);
 /// Pages the writer keeps in memory, in KiB; with the readers' far below the 256 MB a store may use.
-pub const WRITER_CACHE_KIB: i64 = 32 * 1024;
+pub const WRITER_CACHE_KIB: i64 = 16 * 1024;
 /// Pages each reader keeps in memory, in KiB.
 pub const READER_CACHE_KIB: i64 = 8 * 1024;
 /// Pages in the write-ahead log from which on they are moved to the database: as many as one page of its index holds.

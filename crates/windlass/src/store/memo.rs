@@ -3,17 +3,24 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
+
 use super::config::Config;
 use super::engine::{EngineResult, Read};
 use super::rates::Rates;
+use crate::job::Lane;
 
 /// A connection's memory.
 #[derive(Debug, Default)]
 pub struct Memo {
     config: Option<(u64, Arc<Config>)>,
+    lanes: FxHashSet<Arc<Lane>>,
     /// Rates of the current minute.
     pub rates: Rates,
 }
+
+/// Lanes remembered; all are forgotten when there are more, since most of them are then no longer in use.
+const LANES_REMEMBERED_MAX: usize = 10_000;
 
 impl Memo {
     /// The configuration, read again only if it changed.
@@ -35,6 +42,19 @@ impl Memo {
             change(Arc::make_mut(config));
             *known = version;
         }
+    }
+
+    /// The one shared value of a lane.
+    pub fn share(&mut self, lane: Lane) -> Arc<Lane> {
+        if let Some(known) = self.lanes.get(&lane) {
+            return known.clone();
+        }
+        if self.lanes.len() >= LANES_REMEMBERED_MAX {
+            self.lanes.clear();
+        }
+        let lane = Arc::new(lane);
+        self.lanes.insert(lane.clone());
+        lane
     }
 
     /// Forgets everything, after a commit that failed.
