@@ -310,6 +310,9 @@ pub trait Read {
     fn documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>>;
     /// A number that grows whenever a document that is part of the configuration changes.
     fn configuration_version(&mut self) -> EngineResult<u64>;
+    /// A number that changes whenever somebody else has committed since this connection last did; what was remembered
+    /// before it changed is worth nothing.
+    fn generation(&mut self) -> u64;
     /// Audit records.
     fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>>;
     /// How many jobs are where.

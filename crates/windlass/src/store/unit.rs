@@ -124,6 +124,7 @@ impl Pending {
 impl<'a> Unit<'a> {
     /// Work that starts now.
     pub fn new(db: &'a mut dyn Write, memo: &'a mut Memo, env: &'a Environment, now: Timestamp) -> Unit<'a> {
+        memo.catch_up(db.generation());
         Unit {
             db,
             memo,
@@ -230,6 +231,13 @@ impl<'a> Unit<'a> {
 
     /// The jobs with these ids, in this order.
     pub fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Seq>>> {
+        for id in ids {
+            if !self.seqs.contains_key(id)
+                && let Some(job) = self.memo.running(*id).cloned()
+            {
+                self.remember(job);
+            }
+        }
         let unknown: Vec<JobId> = ids.iter().filter(|id| !self.seqs.contains_key(id)).copied().collect();
         if !unknown.is_empty() {
             for job in self.raw(|db| db.find(&unknown))?.into_iter().flatten() {
@@ -391,6 +399,9 @@ impl<'a> Unit<'a> {
                 changed.push(entry.job.clone());
             }
             self.db.update(&changed)?;
+            for job in &changed {
+                self.memo.stored(job);
+            }
         }
         for seq in &pending.removed {
             if let Some(entry) = self.jobs.get(seq) {
