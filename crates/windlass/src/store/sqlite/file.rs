@@ -141,8 +141,8 @@ fn connect(path: &Path, access: OpenFlags, cache_kib: i64) -> EngineResult<Conne
         Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(store_error)?;
     lock::wait_for_locks(&connection)?;
     let settings: [(&str, i64); 9] = [
-        // Fewer, larger pages: a commit is mostly writing them (measured: 5 % less work per job than with 4096).
-        ("page_size", 8192),
+        // Counts for a new file only.
+        ("page_size", limits::PAGE_BYTES),
         // Every commit is on disk before it is acknowledged.
         ("synchronous", 2),
         ("foreign_keys", 0),
