@@ -89,7 +89,7 @@ pub const LIVE_EVENTS_MAX: usize = 4_096;
 /// How long an idle claim waits before it looks again without having been woken (M103).
 pub const BACKSTOP_EVERY: Duration = Duration::from_secs(1);
 /// How often a waiting process looks whether another one changed the file.
-pub const CROSS_PROCESS_EVERY: Duration = Duration::from_millis(10);
+pub const CROSS_PROCESS_EVERY: Duration = Duration::from_millis(20);
 /// Minutes for which rates are kept.
 pub const RATE_MINUTES_KEPT: i64 = 61;
 /// Jobs examined by one call of `verify`'s scans at a time.

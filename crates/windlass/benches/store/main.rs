@@ -2,9 +2,10 @@
 //! same disk writes. Prints a table for `docs/performance.md`.
 //!
 //! `cargo bench -p windlass --bench store` runs all of it; `-- --quick` leaves out the million-job backlogs, `-- --drain`
-//! only drains, for a profiler.
+//! only drains and `-- --handlers` only handles, for a profiler.
 
 mod floor;
+mod handlers;
 mod report;
 mod workload;
 
@@ -19,6 +20,9 @@ fn main() {
     }
     if std::env::args().any(|argument| argument == "--drain") {
         return drain_only();
+    }
+    if std::env::args().any(|argument| argument == "--handlers") {
+        return handlers_only();
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let mut report = Report::default();
@@ -46,6 +50,10 @@ fn main() {
         report.add_times("W4 pick-up on an idle store".into(), p50, p99);
         bench.close();
     });
+    runtime.block_on(async {
+        handlers::measure(&mut report, 50).await;
+        handlers::measure(&mut report, 100).await;
+    });
     if !is_quick {
         runtime.block_on(workload::flatness(&mut report));
     }
@@ -60,4 +68,10 @@ fn drain_only() {
         eprintln!("drain {:.0}/s", bench.drain(480_000, 4).await);
         bench.close();
     });
+}
+
+fn handlers_only() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let mut report = Report::default();
+    runtime.block_on(handlers::measure(&mut report, 50));
 }

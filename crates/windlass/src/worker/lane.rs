@@ -28,7 +28,7 @@ pub(super) async fn run(crew: Arc<Crew>, queue: QueueName, slots: Arc<Semaphore>
         }
         // Listening starts before looking: work that arrives in between is not missed.
         let mut work = crew.queue.store().environment().wakeups.work();
-        let permits = take_free(&slots, first);
+        let permits = take_free(&slots, first).await;
         let request = ClaimRequest {
             worker: crew.id,
             queues: Some(vec![queue.clone()]),
@@ -67,8 +67,20 @@ fn is_passing(error: &WorkError) -> bool {
     matches!(error, WorkError::Store(error) if !matches!(error, StoreError::Stopped(_)))
 }
 
-/// Takes every slot that is free right now, the first of which was waited for.
-fn take_free(slots: &Arc<Semaphore>, first: OwnedSemaphorePermit) -> Vec<OwnedSemaphorePermit> {
+/// Takes every slot that is free, the first of which was waited for.
+///
+/// Quick handlers end together, a few turns of the runtime apart: as long as slots keep becoming free, others get their
+/// turn first, and one claim fills them all instead of one after the other.
+async fn take_free(slots: &Arc<Semaphore>, first: OwnedSemaphorePermit) -> Vec<OwnedSemaphorePermit> {
+    let mut free = slots.available_permits();
+    loop {
+        tokio::task::yield_now().await;
+        let now_free = slots.available_permits();
+        if now_free <= free {
+            break;
+        }
+        free = now_free;
+    }
     let mut permits = vec![first];
     while permits.len() < limits::CLAIM_JOBS_MAX {
         match slots.clone().try_acquire_owned() {
