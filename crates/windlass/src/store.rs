@@ -6,6 +6,7 @@ pub mod command;
 pub mod config;
 pub mod engine;
 pub mod environment;
+pub mod events;
 pub mod feed;
 pub mod filter;
 pub mod group;

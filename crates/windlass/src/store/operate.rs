@@ -15,6 +15,7 @@ use super::command::step::LogLine;
 use super::command::tick::{self, Pruned, Sealed, Ticked};
 use super::config::Config;
 use super::engine::{Place, RecordQuery};
+use super::events::EventFeed;
 use super::filter::Filter;
 use super::query::explain::{self, Reason};
 use super::query::list::{self, ListRequest, Page};
@@ -182,7 +183,12 @@ impl Store {
         self.read("audit", move |view| view.db.records(&query)).await
     }
 
-    /// Everything that happens from now on, as it is committed; kept records carry their number.
+    /// Events that this caller may see, from the durable trail after number `after` and then live (see [`EventFeed`]).
+    pub fn events(&self, caller: &Caller, after: u64) -> EventFeed {
+        EventFeed::new(self.clone(), caller.clone(), after)
+    }
+
+    /// Everything that happens in this process from now on, as it is committed; kept records carry their number.
     pub fn live_events(&self) -> broadcast::Receiver<Arc<Record>> {
         self.env.feed.subscribe()
     }

@@ -1,6 +1,7 @@
 //! "Something changed": whoever waits for work, for a job's end or for events is woken after the commit. Polling is the
 //! backstop, never the way (M103).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::watch;
@@ -14,7 +15,8 @@ pub struct Wakeups {
     work: watch::Sender<u64>,
     ends: watch::Sender<u64>,
     interrupts: watch::Sender<u64>,
-    waiting: AtomicUsize,
+    elsewhere: watch::Sender<u64>,
+    waiting: Arc<AtomicUsize>,
 }
 
 impl Default for Wakeups {
@@ -23,7 +25,8 @@ impl Default for Wakeups {
             work: watch::Sender::new(0),
             ends: watch::Sender::new(0),
             interrupts: watch::Sender::new(0),
-            waiting: AtomicUsize::new(0),
+            elsewhere: watch::Sender::new(0),
+            waiting: Arc::default(),
         }
     }
 }
@@ -49,21 +52,27 @@ impl Wakeups {
         self.work_arrived();
         self.jobs_ended();
         self.jobs_interrupted();
+        self.elsewhere.send_modify(|count| *count += 1);
     }
 
     /// News of claimable jobs, from now on.
-    pub(crate) fn work(&self) -> Listener<'_> {
+    pub(crate) fn work(&self) -> Listener {
         self.listen(&self.work)
     }
 
     /// News of ended jobs, from now on.
-    pub(crate) fn ends(&self) -> Listener<'_> {
+    pub(crate) fn ends(&self) -> Listener {
         self.listen(&self.ends)
     }
 
     /// News of jobs that were cut off, from now on.
-    pub(crate) fn interrupts(&self) -> Listener<'_> {
+    pub(crate) fn interrupts(&self) -> Listener {
         self.listen(&self.interrupts)
+    }
+
+    /// News of commits by other processes, from now on.
+    pub(crate) fn elsewhere(&self) -> Listener {
+        self.listen(&self.elsewhere)
     }
 
     /// Whether anybody waits; if not, nobody need look for changes by other processes.
@@ -71,27 +80,29 @@ impl Wakeups {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    fn listen(&self, sender: &watch::Sender<u64>) -> Listener<'_> {
+    fn listen(&self, sender: &watch::Sender<u64>) -> Listener {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        Listener { receiver: sender.subscribe(), waiting: &self.waiting }
+        Listener { receiver: sender.subscribe(), waiting: self.waiting.clone() }
     }
 }
 
 /// Somebody who waits.
-pub(crate) struct Listener<'a> {
+pub(crate) struct Listener {
     receiver: watch::Receiver<u64>,
-    waiting: &'a AtomicUsize,
+    waiting: Arc<AtomicUsize>,
 }
 
-impl Listener<'_> {
+impl Listener {
     /// Returns at the next news since this was made or last returned.
     pub(crate) async fn news(&mut self) {
-        // The sender lives in the store, which the waiter borrows: it cannot go first.
-        let _ = self.receiver.changed().await;
+        if self.receiver.changed().await.is_err() {
+            // The store is gone, and with it all news.
+            std::future::pending::<()>().await;
+        }
     }
 }
 
-impl Drop for Listener<'_> {
+impl Drop for Listener {
     fn drop(&mut self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }

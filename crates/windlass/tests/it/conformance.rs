@@ -7,6 +7,7 @@ mod children;
 mod claim;
 mod concurrency;
 mod damage;
+mod events;
 mod fence;
 mod finish;
 mod graph;

@@ -1,0 +1,101 @@
+//! A feed of events that can be resumed: first what the durable trail has since a number, then what happens, live. Kept
+//! records come once each, in the order of the trail, also those of other processes; those below the audit level are live
+//! only and come from this process.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use super::Store;
+use super::caller::Caller;
+use super::engine::RecordQuery;
+use super::wakeup::Listener;
+use crate::audit::Record;
+use crate::error::StoreError;
+use crate::limits;
+
+/// A feed of events; [`next`](EventFeed::next) waits for the next one.
+pub struct EventFeed {
+    store: Store,
+    caller: Caller,
+    live: broadcast::Receiver<Arc<Record>>,
+    elsewhere: Listener,
+    /// The last kept record that was handed over, or looked past.
+    after: u64,
+    /// Read from the trail and not handed over yet.
+    ready: VecDeque<Record>,
+    /// Whether the trail may have records that were not read.
+    is_behind: bool,
+}
+
+impl EventFeed {
+    pub(crate) fn new(store: Store, caller: Caller, after: u64) -> EventFeed {
+        // Listening starts before reading: what happens in between is in one or the other.
+        let (live, elsewhere) = (store.live_events(), store.env.wakeups.elsewhere());
+        EventFeed { store, caller, live, elsewhere, after, ready: VecDeque::new(), is_behind: true }
+    }
+
+    /// The number to resume from: everything kept up to it was handed over.
+    pub fn position(&self) -> u64 {
+        self.ready.front().map_or(self.after, |next| next.seq - 1)
+    }
+
+    /// The next event. A reader that falls behind misses none that is kept; of the others it misses the oldest.
+    ///
+    /// # Errors
+    /// When the store is gone.
+    pub async fn next(&mut self) -> Result<Record, StoreError> {
+        loop {
+            if let Some(record) = self.ready.pop_front() {
+                return Ok(record);
+            }
+            if self.is_behind {
+                self.read_trail().await?;
+                continue;
+            }
+            let received = tokio::select! {
+                received = self.live.recv() => Some(received),
+                () = self.elsewhere.news() => None,
+            };
+            match received {
+                Some(Ok(record)) => {
+                    if let Some(record) = self.accept(&record) {
+                        return Ok(record);
+                    }
+                }
+                Some(Err(RecvError::Lagged(_))) | None => self.is_behind = true,
+                Some(Err(RecvError::Closed)) => return Err(super::gone()),
+            }
+        }
+    }
+
+    /// A live record, if it is the next: one that comes out of turn is read from the trail, in its turn.
+    fn accept(&mut self, record: &Record) -> Option<Record> {
+        if record.seq == 0 {
+            return self.caller.sees(&record.tenant).then(|| record.clone());
+        }
+        if record.seq <= self.after {
+            return None;
+        }
+        if record.seq > self.after + 1 {
+            self.is_behind = true;
+            return None;
+        }
+        self.after = record.seq;
+        self.caller.sees(&record.tenant).then(|| record.clone())
+    }
+
+    async fn read_trail(&mut self) -> Result<(), StoreError> {
+        let limit = limits::PAGE_RECORDS_MAX;
+        // Read for everybody and filtered here: the number of the last record must not depend on who may see it.
+        let query = RecordQuery { after: self.after, limit, ..RecordQuery::default() };
+        let page = self.store.audit(&Caller::system(), query).await?;
+        self.is_behind = page.len() == limit;
+        if let Some(last) = page.last() {
+            self.after = last.seq;
+        }
+        self.ready.extend(page.into_iter().filter(|record| self.caller.sees(&record.tenant)));
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! The feed of events: resumed from a number, complete, in order, and across processes.
+
+use std::time::Duration;
+
+use windlass::audit::AuditEvent;
+use windlass::job::NewJob;
+use windlass::store::Store;
+use windlass::store::caller::{Caller, Role};
+use windlass::store::command::submit::SubmitOptions;
+use windlass::store::environment::StoreOptions;
+use windlass::store::events::EventFeed;
+
+use crate::fixture::{Fixture, On, new_job, on_every_engine, tenant};
+
+on_every_engine!(
+    a_feed_is_resumed_without_a_gap_or_a_repetition,
+    a_feed_shows_what_is_not_kept_while_it_is_live,
+    a_feed_of_one_tenant_shows_nothing_of_another,
+);
+
+async fn take(feed: &mut EventFeed, count: usize) -> Vec<u64> {
+    let mut seqs = Vec::new();
+    while seqs.len() < count {
+        let record = feed.next().await.unwrap();
+        if record.seq > 0 {
+            seqs.push(record.seq);
+        }
+    }
+    seqs
+}
+
+/// M92
+async fn a_feed_is_resumed_without_a_gap_or_a_repetition(t: &Fixture) {
+    let mut ids = Vec::new();
+    for _ in 0..1_500 {
+        ids.push(new_job("email.send"));
+    }
+    let jobs: Vec<_> = t.submit_all(ids).await.into_iter().map(|receipt| receipt.job.id).collect();
+    for id in &jobs[..1_200] {
+        t.cancel(*id).await;
+    }
+    let mut feed = t.store.events(&t.me, 0);
+    assert_eq!(take(&mut feed, 700).await, (1..=700).collect::<Vec<u64>>());
+    assert_eq!(feed.position(), 700);
+    for id in &jobs[1_200..] {
+        t.cancel(*id).await;
+    }
+    assert_eq!(take(&mut feed, 800).await, (701..=1_500).collect::<Vec<u64>>());
+    let mut resumed = t.store.events(&t.me, 1_499);
+    assert_eq!(take(&mut resumed, 1).await, [1_500]);
+    let last = t.submit(new_job("email.send")).await;
+    t.cancel(last.id).await;
+    assert_eq!(take(&mut resumed, 1).await, [1_501]);
+    assert_eq!(take(&mut feed, 1).await, [1_501]);
+}
+
+/// M92
+async fn a_feed_shows_what_is_not_kept_while_it_is_live(t: &Fixture) {
+    let mut feed = t.store.events(&t.me, 0);
+    let first = t.submit(new_job("email.send")).await;
+    t.cancel(first.id).await;
+    // Reading the trail comes first; what follows is live.
+    let mut seen = vec![feed.next().await.unwrap()];
+    t.submit(new_job("email.send")).await;
+    while seen
+        .last()
+        .is_none_or(|record| record.event != AuditEvent::Submitted || record.job == Some(first.id))
+    {
+        seen.push(feed.next().await.unwrap());
+    }
+    assert_eq!(seen.last().unwrap().seq, 0, "it is not kept");
+    assert!(seen.iter().any(|record| record.event == AuditEvent::Cancelled && record.seq == 1));
+}
+
+/// M90
+async fn a_feed_of_one_tenant_shows_nothing_of_another(t: &Fixture) {
+    for name in ["one", "two", "one"] {
+        let job = t.submit(NewJob { tenant: Some(tenant(name)), ..new_job("email.send") }).await;
+        t.cancel(job.id).await;
+    }
+    let two = Caller::new("somebody", Role::Viewer, Some(tenant("two")));
+    let mut feed = t.store.events(&two, 0);
+    let record = feed.next().await.unwrap();
+    assert_eq!((record.seq, record.tenant), (2, tenant("two")));
+    let job = t.submit(NewJob { tenant: Some(tenant("two")), ..new_job("email.send") }).await;
+    t.cancel(job.id).await;
+    assert_eq!(take(&mut feed, 1).await, [4]);
+}
+
+/// M92, M103: what another process keeps arrives too.
+#[tokio::test]
+async fn a_feed_hears_of_other_processes() {
+    let t = Fixture::new(On::Sqlite);
+    let other = Store::open(&t.address, StoreOptions::default()).unwrap();
+    let mut feed = t.store.events(&t.me, 0);
+    let me = Caller::local();
+    for expected in 1..=3 {
+        let job =
+            other.submit(&me, vec![new_job("email.send")], SubmitOptions::default()).await.unwrap().remove(0);
+        other
+            .act(&me, job.job.id, windlass::store::command::act::Act::Cancel { reason: None })
+            .await
+            .unwrap();
+        let heard = tokio::time::timeout(Duration::from_secs(20), feed.next()).await;
+        assert_eq!(heard.expect("is heard").unwrap().seq, expected);
+    }
+    other.close();
+    t.store.close();
+}
