@@ -160,6 +160,11 @@ impl<'a> Unit<'a> {
         self.dirty.remove(&seq);
     }
 
+    /// The engine is in trouble: the whole group must be rolled back.
+    pub(crate) fn give_up(&mut self, trouble: &StoreError) {
+        self.trouble.get_or_insert_with(|| trouble.clone());
+    }
+
     /// The trouble the engine had, if it had any; the whole group must then be rolled back.
     pub fn trouble(&self) -> Option<&StoreError> {
         self.trouble.as_ref()

@@ -219,6 +219,45 @@ fn a_panic_undoes_its_group_and_nothing_else() {
 }
 
 #[test]
+fn a_task_that_fails_takes_none_of_its_group_with_it() {
+    let t = Fixture::new();
+    let engine = t.open();
+    let go_on = t.hold(&engine);
+    let damaged = StoreError::Damaged("as planned".to_owned());
+    let trouble = damaged.clone();
+    engine.write(t.note("before"));
+    engine.write(t.task("panics", |_| panic!("as planned")));
+    engine.write(t.task("damaged", move |unit| unit.give_up(&trouble)));
+    engine.write(t.note("after"));
+    drop(go_on);
+    assert_eq!([t.answer(), t.answer()], [("hold", Ok(())), ("before", Ok(()))]);
+    assert_eq!(t.answer().0, "panics");
+    assert_eq!([t.answer(), t.answer()], [("damaged", Err(damaged)), ("after", Ok(()))]);
+}
+
+#[test]
+fn trouble_in_the_middle_of_a_command_leaves_nothing_of_it() {
+    let t = Fixture::new();
+    let store = crate::store::Store::open_in(
+        &format!("sqlite:{}", t.path("jobs.db").display()),
+        Environment::new(t.clock.clone(), Entropy::seeded(1), StoreOptions::default()),
+    )
+    .unwrap();
+    let damaged = StoreError::Damaged("as planned".to_owned());
+    let trouble = damaged.clone();
+    let work = move |unit: &mut Unit<'_>| -> Result<(), StoreError> {
+        put(unit, "half", 1);
+        // As time does between two items of a command.
+        unit.begin();
+        Err(trouble.clone())
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(runtime.block_on(store.write("half", super::super::task::Kind::Ordinary, work)), Err(damaged));
+    store.close();
+    assert_eq!(t.commits(), 0);
+}
+
+#[test]
 fn a_read_sees_what_was_committed() {
     let t = Fixture::new();
     let engine = t.open();
