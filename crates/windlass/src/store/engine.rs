@@ -10,7 +10,7 @@ use super::unit::Unit;
 use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{Job, JobId, JobType, Labels, Lane, Need, Priority, Seq, Spec, State, Tenant};
+use crate::job::{ConcurrencyKey, Job, JobId, JobType, Labels, Lane, Need, Priority, Seq, Spec, State, Tenant};
 use crate::store::view::View;
 
 /// A job's place among the claimable ones of its lane: most urgent first, then longest eligible, then first submitted.
@@ -300,6 +300,9 @@ pub trait Read {
     fn next_due(&mut self) -> EngineResult<Option<Timestamp>>;
     /// Jobs that fit a filter, in its order.
     fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<Job>>;
+    /// The first in the order of [`Place`] of each lane's jobs that are set aside for this key;
+    /// the lanes come in no particular order.
+    fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>>;
     /// Who has these keys, in this order, expired or not.
     fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>>;
     /// The edges of which one of these jobs is on this side, ordered by `dependency`, `dependent`, `need`.

@@ -13,7 +13,7 @@ pub(super) use self::intern::Interned;
 use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{Job, JobId, Labels, Seq, Spec};
+use crate::job::{ConcurrencyKey, Job, JobId, Labels, Seq, Spec};
 use crate::store::engine::{
     CountChange, Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, FacetWrite, Key,
     KeyHolder, LaneCursor, NewRow, Read, RecordQuery, Side, Write,
@@ -231,6 +231,9 @@ impl<C: Holds> Read for Tables<C> {
     }
     fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<Job>> {
         self.scan_jobs(scan)
+    }
+    fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>> {
+        self.first_aside(key)
     }
     fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
         self.key_holders(keys)

@@ -390,6 +390,23 @@ fn ready_and_due_give_what_a_naive_search_would() {
     assert_eq!(fresh().next_due().unwrap(), None);
 }
 
+#[test]
+fn the_first_set_aside_of_each_lane_are_what_a_naive_search_would_find() {
+    let Populated { mut tables, jobs, .. } = populated(5);
+    for key in (-2..3).map(ConcurrencyKey) {
+        let mut naive: BTreeMap<Arc<Lane>, Job> = BTreeMap::new();
+        for (job, _) in &jobs {
+            let is_aside = job.state == State::Scheduled && job.is_blocked && job.concurrency == Some(key);
+            let known = naive.get(&job.lane);
+            if is_aside && known.is_none_or(|known| Place::of(job) < Place::of(known)) {
+                naive.insert(job.lane.clone(), job.clone());
+            }
+        }
+        let found = tables.set_aside(key).unwrap().into_iter().map(|job| (job.lane.clone(), job));
+        assert_eq!(found.collect::<BTreeMap<_, _>>(), naive);
+    }
+}
+
 fn random_filter(rng: &mut StdRng) -> Filter {
     let mut filter = Filter::default();
     let mut wants = |share: f64| rng.random_bool(share);
