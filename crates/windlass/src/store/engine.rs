@@ -311,6 +311,10 @@ pub trait Read {
     fn facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>>;
     /// All documents of a kind, ordered by key.
     fn documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>>;
+    /// One document.
+    fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>>;
+    /// The documents of a kind whose keys come before `end`, at most `max` of them, ordered by key.
+    fn documents_before(&mut self, kind: DocumentKind, end: &str, max: usize) -> EngineResult<Vec<Document>>;
     /// A number that grows whenever a document that is part of the configuration changes.
     fn configuration_version(&mut self) -> EngineResult<u64>;
     /// Audit records.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::config::Config;
-use super::engine::{CountChange, DocumentKind, Edge, EngineResult, FacetWrite, Key, NewRow, Read, Write};
+use super::engine::{CountChange, Document, DocumentKind, Edge, EngineResult, FacetWrite, Key, NewRow, Read, Write};
 use super::environment::Environment;
 use super::memo::Memo;
 use super::rates::rate_key;
@@ -186,6 +186,11 @@ impl<'a> Unit<'a> {
     /// The configuration in force.
     pub fn config(&mut self) -> EngineResult<Arc<Config>> {
         self.memo.config(self.db)
+    }
+
+    /// One document; documents are written at once, so nothing pending can change it.
+    pub(crate) fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
+        self.raw(|db| db.document(kind, key))
     }
 
     /// Writes a document; `change` does the same to the configuration in memory.

@@ -128,6 +128,16 @@ impl Read for Tables {
         Ok(of_kind.map(|((_, key), body)| Document { key: key.clone(), body: body.clone() }).collect())
     }
 
+    fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
+        let body = self.documents.get(&(kind, key.to_owned())).cloned();
+        Ok(body.map(|body| Document { key: key.to_owned(), body }))
+    }
+
+    fn documents_before(&mut self, kind: DocumentKind, end: &str, max: usize) -> EngineResult<Vec<Document>> {
+        let before = self.documents.range((kind, String::new())..(kind, end.to_owned())).take(max);
+        Ok(before.map(|((_, key), body)| Document { key: key.clone(), body: body.clone() }).collect())
+    }
+
     fn configuration_version(&mut self) -> EngineResult<u64> {
         Ok(self.configuration_version)
     }

@@ -247,6 +247,12 @@ impl<C: Holds> Read for Tables<C> {
     fn documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>> {
         self.read_documents(kind)
     }
+    fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
+        self.read_document(kind, key)
+    }
+    fn documents_before(&mut self, kind: DocumentKind, end: &str, max: usize) -> EngineResult<Vec<Document>> {
+        self.read_documents_before(kind, end, max)
+    }
     fn configuration_version(&mut self) -> EngineResult<u64> {
         Ok(self.meta.config_version)
     }
