@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::config::Config;
-use super::engine::{CountChange, Document, DocumentKind, Edge, EngineResult, FacetWrite, Key, NewRow, Read, Write};
+use super::engine::{
+    CountChange, Document, DocumentKind, Edge, EngineResult, FacetWrite, Key, NewRow, Read, Write,
+};
 use super::environment::Environment;
 use super::memo::Memo;
 use super::rates::rate_key;

@@ -75,9 +75,9 @@ impl Read for Tables {
     fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>> {
         let mut first: BTreeMap<&Lane, &Job> = BTreeMap::new();
         let jobs = self.rows.values().map(|row| &row.job);
-        for job in jobs.filter(|job| {
-            job.state == State::Scheduled && job.is_blocked && job.concurrency == Some(key)
-        }) {
+        for job in
+            jobs.filter(|job| job.state == State::Scheduled && job.is_blocked && job.concurrency == Some(key))
+        {
             let best = first.entry(&job.lane).or_insert(job);
             if Place::of(job) < Place::of(best) {
                 *best = job;
