@@ -98,6 +98,16 @@ impl Unit<'_> {
         if after.state.is_final() && !before.state.is_final() {
             todo.push_back(Consequence::Ended(seq));
         }
+        if before.state == State::Running && after.state != State::Running {
+            // Whoever did not end the attempt itself must hear of it, or two would run for a while.
+            if cause.kind != "worker" {
+                self.interrupt();
+            }
+            // Others may have waited for this one's place.
+            if !self.config()?.running_limits(&after.lane).is_empty() {
+                self.wake();
+            }
+        }
         self.put(after);
         Ok(Ok(true))
     }

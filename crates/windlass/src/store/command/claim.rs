@@ -78,7 +78,7 @@ pub(crate) fn claim(
     request: &ClaimRequest,
 ) -> Result<ClaimAnswer, WorkError> {
     caller.must(Permission::Work)?;
-    let worker = unit.worker_calls(caller, request.worker)?;
+    let worker = unit.worker_looks(caller, request.worker)?;
     if unit.promote(limits::TICK_JOBS_PER_COMMIT)? >= limits::TICK_JOBS_PER_COMMIT {
         // More are due than one commit moves: whoever finds nothing now looks again at once.
         unit.wake();
@@ -97,6 +97,10 @@ pub(crate) fn claim(
         if unit.apply(seq, &event, &cause)?.is_ok() {
             taken.push(seq);
         }
+    }
+    if !taken.is_empty() {
+        // From now on its silence ends leases: it counts from here.
+        unit.heard_of(worker, limits::BACKSTOP_EVERY)?;
     }
     Ok(ClaimAnswer { jobs: hand_over(unit, &taken)?, is_paused: false })
 }
