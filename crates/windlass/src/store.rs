@@ -223,7 +223,8 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (task, answer) = Query::with_answer(work);
+        // Proving is the one question that looks at everything.
+        let (task, answer) = Query::with_answer(verb.starts_with("verify"), work);
         self.engine.read(task);
         let span = tracing::trace_span!("store", verb);
         answer.instrument(span).await.unwrap_or_else(|_| Err(gone().into()))

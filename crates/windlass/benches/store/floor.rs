@@ -22,8 +22,8 @@ pub(crate) fn measure(payload: usize) -> Floor {
     let files = tempfile::tempdir_in(".").expect("a directory on the disk to be measured");
     let db = Connection::open(files.path().join("floor.db")).expect("a new file opens");
     db.execute_batch(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -32000; \
-         PRAGMA wal_autocheckpoint = 4000;",
+        "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
+         PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4000;",
     )
     .expect("pragmas");
     db.execute_batch(SCHEMA).expect("the schema");

@@ -161,12 +161,15 @@ impl Bench {
     }
 }
 
+/// Jobs for each figure of the flatness: enough for several moves of the log into the database.
+const SAMPLE: usize = 150_000;
+
 /// What a large backlog does to the rates: 1 M ready, 1 M delayed, 1 M in a paused queue, all in one store.
 pub(crate) async fn flatness(report: &mut Report) {
     let bench = Bench::open(100).await;
     bench.fill(10_000, 1_000, &bench.job).await;
-    let base_submit = bench.fill(50_000, 1_000, &bench.job).await;
-    let base = bench.drain(50_000, 4).await;
+    let base_submit = bench.fill(SAMPLE, 1_000, &bench.job).await;
+    let base = bench.drain(SAMPLE, 4).await;
     report.push("W5 with 10 k ready".into(), format!("{base:.0}/s"), format!("submit {base_submit:.0}/s"));
     let other = QueueName::new("other").expect("a name");
     let delayed = NewJob { delay: Some(Duration::from_secs(86_400)), ..bench.job.clone() };
@@ -183,8 +186,8 @@ pub(crate) async fn flatness(report: &mut Report) {
 }
 
 async fn step(report: &mut Report, bench: &Bench, with: &str, base: f64, base_submit: f64) {
-    let submit = bench.fill(50_000, 1_000, &bench.job).await;
-    let drain = bench.drain(50_000, 4).await;
+    let submit = bench.fill(SAMPLE, 1_000, &bench.job).await;
+    let drain = bench.drain(SAMPLE, 4).await;
     report.add_ratio(format!("W5 claim+finish with {with}"), drain, base);
     report.add_ratio(format!("W5 submit with {with}"), submit, base_submit);
 }

@@ -379,6 +379,9 @@ pub trait Read {
     fn documents_before(&mut self, kind: DocumentKind, end: &str, max: usize) -> EngineResult<Vec<Document>>;
     /// A number that grows whenever a document that is part of the configuration changes.
     fn configuration_version(&mut self) -> EngineResult<u64>;
+    /// A number that changes whenever somebody else has committed since this connection last did; what was remembered
+    /// before it changed is worth nothing.
+    fn generation(&mut self) -> u64;
     /// Audit records.
     fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>>;
     /// How many jobs are where.
@@ -429,6 +432,8 @@ pub trait WriteTask: Send {
 pub trait ReadTask: Send {
     /// Does the work.
     fn run(&mut self, view: &mut View<'_>);
+    /// Whether it looks at everything, and so may hold its snapshot for long.
+    fn is_long(&self) -> bool;
     /// Tells the caller.
     fn done(self: Box<Self>, outcome: Result<(), StoreError>);
 }

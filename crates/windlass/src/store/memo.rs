@@ -3,17 +3,37 @@
 
 use std::sync::Arc;
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use super::config::Config;
 use super::engine::{EngineResult, Read};
 use super::rates::Rates;
+use crate::job::{Job, JobId, Lane, Seq, State};
 
 /// A connection's memory.
 #[derive(Debug, Default)]
 pub struct Memo {
     config: Option<(u64, Arc<Config>)>,
+    lanes: FxHashSet<Arc<Lane>>,
+    running: Running,
     /// Rates of the current minute.
     pub rates: Rates,
 }
+
+/// Jobs that run, as stored: a job that was claimed through this connection is mostly finished through it too, and need
+/// not be read again.
+#[derive(Debug, Default)]
+struct Running {
+    generation: u64,
+    jobs: FxHashMap<Seq, Job>,
+    seqs: FxHashMap<JobId, Seq>,
+}
+
+/// Running jobs remembered; all are forgotten when there are more.
+const RUNNING_REMEMBERED_MAX: usize = 20_000;
+
+/// Lanes remembered; all are forgotten when there are more, since most of them are then no longer in use.
+const LANES_REMEMBERED_MAX: usize = 10_000;
 
 impl Memo {
     /// The configuration, read again only if it changed.
@@ -34,6 +54,46 @@ impl Memo {
         if let Some((known, config)) = &mut self.config {
             change(Arc::make_mut(config));
             *known = version;
+        }
+    }
+
+    /// The one shared value of a lane.
+    pub fn share(&mut self, lane: Lane) -> Arc<Lane> {
+        if let Some(known) = self.lanes.get(&lane) {
+            return known.clone();
+        }
+        if self.lanes.len() >= LANES_REMEMBERED_MAX {
+            self.lanes.clear();
+        }
+        let lane = Arc::new(lane);
+        self.lanes.insert(lane.clone());
+        lane
+    }
+
+    /// Makes sure that nothing is remembered from before somebody else's commit.
+    pub fn catch_up(&mut self, generation: u64) {
+        if self.running.generation != generation {
+            self.running = Running { generation, ..Running::default() };
+        }
+    }
+
+    /// The running job with this id, if it is remembered.
+    pub fn running(&self, id: JobId) -> Option<&Job> {
+        self.running.jobs.get(self.running.seqs.get(&id)?)
+    }
+
+    /// Remembers a job as it was just stored, if it runs.
+    pub fn stored(&mut self, job: &Job) {
+        let running = &mut self.running;
+        if job.state == State::Running {
+            if running.jobs.len() >= RUNNING_REMEMBERED_MAX {
+                running.jobs.clear();
+                running.seqs.clear();
+            }
+            running.seqs.insert(job.id, job.seq);
+            running.jobs.insert(job.seq, job.clone());
+        } else if running.jobs.remove(&job.seq).is_some() {
+            running.seqs.remove(&job.id);
         }
     }
 

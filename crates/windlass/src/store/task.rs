@@ -105,6 +105,7 @@ where
 /// A query on its way to a snapshot.
 pub(crate) struct Query<F, T, E> {
     work: F,
+    is_long: bool,
     result: Option<Result<T, E>>,
     reply: oneshot::Sender<Result<T, E>>,
 }
@@ -116,9 +117,12 @@ where
     E: From<StoreError> + Send + 'static,
 {
     /// The query, and where its answer will arrive.
-    pub(crate) fn with_answer(work: F) -> (Box<dyn ReadTask>, oneshot::Receiver<Result<T, E>>) {
+    pub(crate) fn with_answer(
+        is_long: bool,
+        work: F,
+    ) -> (Box<dyn ReadTask>, oneshot::Receiver<Result<T, E>>) {
         let (reply, answer) = oneshot::channel();
-        (Box::new(Query { work, result: None, reply }), answer)
+        (Box::new(Query { work, is_long, result: None, reply }), answer)
     }
 }
 
@@ -130,6 +134,10 @@ where
 {
     fn run(&mut self, view: &mut View<'_>) {
         self.result = Some((self.work)(view));
+    }
+
+    fn is_long(&self) -> bool {
+        self.is_long
     }
 
     fn done(self: Box<Self>, outcome: Result<(), StoreError>) {

@@ -1,8 +1,10 @@
 //! A unit of work: the jobs that one group commit has touched, as they were and as they will be. Commands change jobs
 //! here; `flush` hands all changes to the engine in sets. A command that is refused is undone without a trace.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use super::config::Config;
 use super::engine::{
@@ -14,11 +16,11 @@ use super::rates::rate_key;
 use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{Job, JobId, Labels, Seq, Spec, State};
+use crate::job::{Job, JobId, Labels, Lane, Seq, Spec, State};
 
-/// A job as stored, and as it will be.
+/// A job as it will be, and the state it is stored in.
 struct Entry {
-    stored: Option<Job>,
+    stored: Option<State>,
     job: Job,
 }
 
@@ -54,6 +56,26 @@ struct Mark {
     records: usize,
 }
 
+/// Counts that moved. Lanes are told apart by where they are in memory, which is quick; two that are equal are only
+/// counted apart.
+#[derive(Default)]
+struct CountChanges(FxHashMap<(usize, State), (Arc<Lane>, i64)>);
+
+impl CountChanges {
+    fn add(&mut self, lane: &Arc<Lane>, state: State, by: i64) {
+        let place = Arc::as_ptr(lane) as usize;
+        self.0.entry((place, state)).or_insert_with(|| (lane.clone(), 0)).1 += by;
+    }
+
+    fn into_changes(self) -> Vec<CountChange> {
+        let moved = self.0.into_iter().filter(|(_, (_, by))| *by != 0);
+        let mut changes: Vec<CountChange> =
+            moved.map(|((_, state), (lane, by))| CountChange { lane, state, by }).collect();
+        changes.sort_unstable_by(|a, b| (&a.lane, a.state, a.by).cmp(&(&b.lane, b.state, b.by)));
+        changes
+    }
+}
+
 /// What a commit announces once it is on disk.
 #[derive(Default)]
 pub struct Effects {
@@ -75,13 +97,14 @@ pub struct Unit<'a> {
     pub env: &'a Environment,
     /// The time of this commit.
     pub now: Timestamp,
-    jobs: HashMap<Seq, Entry>,
-    seqs: HashMap<JobId, Seq>,
+    jobs: FxHashMap<Seq, Entry>,
+    seqs: FxHashMap<JobId, Seq>,
     dirty: BTreeSet<Seq>,
     pending: Pending,
     effects: Effects,
     mark: Mark,
-    journal: Vec<(Seq, Option<Job>)>,
+    /// What a job was before the command changed it, and whether it had been changed before; none if it was added.
+    journal: Vec<(Seq, Option<Job>, bool)>,
     is_beyond_undoing: bool,
     trouble: Option<StoreError>,
 }
@@ -103,13 +126,14 @@ impl Pending {
 impl<'a> Unit<'a> {
     /// Work that starts now.
     pub fn new(db: &'a mut dyn Write, memo: &'a mut Memo, env: &'a Environment, now: Timestamp) -> Unit<'a> {
+        memo.catch_up(db.generation());
         Unit {
             db,
             memo,
             env,
             now,
-            jobs: HashMap::new(),
-            seqs: HashMap::new(),
+            jobs: FxHashMap::default(),
+            seqs: FxHashMap::default(),
             dirty: BTreeSet::new(),
             pending: Pending::default(),
             effects: Effects::default(),
@@ -135,11 +159,14 @@ impl<'a> Unit<'a> {
             let message = "a command failed half-way and was rolled back with its group: try again";
             self.trouble.get_or_insert_with(|| StoreError::Database(message.into()));
         }
-        while let Some((seq, previous)) = self.journal.pop() {
+        while let Some((seq, previous, was_dirty)) = self.journal.pop() {
             match previous {
                 Some(job) => {
                     if let Some(entry) = self.jobs.get_mut(&seq) {
                         entry.job = job;
+                    }
+                    if !was_dirty {
+                        self.dirty.remove(&seq);
                     }
                 }
                 None => self.forget(seq),
@@ -216,6 +243,13 @@ impl<'a> Unit<'a> {
 
     /// The jobs with these ids, in this order.
     pub fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Seq>>> {
+        for id in ids {
+            if !self.seqs.contains_key(id)
+                && let Some(job) = self.memo.running(*id).cloned()
+            {
+                self.remember(job);
+            }
+        }
         let unknown: Vec<JobId> = ids.iter().filter(|id| !self.seqs.contains_key(id)).copied().collect();
         if !unknown.is_empty() {
             for job in self.raw(|db| db.find(&unknown))?.into_iter().flatten() {
@@ -240,7 +274,7 @@ impl<'a> Unit<'a> {
     pub fn remember(&mut self, job: Job) -> Seq {
         let seq = job.seq;
         self.seqs.insert(job.id, seq);
-        self.jobs.entry(seq).or_insert_with(|| Entry { stored: Some(job.clone()), job });
+        self.jobs.entry(seq).or_insert_with(|| Entry { stored: Some(job.state), job });
         seq
     }
 
@@ -269,8 +303,8 @@ impl<'a> Unit<'a> {
         let entry = self.jobs.get_mut(&seq).expect("a job is loaded before it is changed");
         let previous = std::mem::replace(&mut entry.job, job);
         self.note_change(&previous, seq);
-        self.journal.push((seq, Some(previous)));
-        self.dirty.insert(seq);
+        let was_dirty = !self.dirty.insert(seq);
+        self.journal.push((seq, Some(previous), was_dirty));
     }
 
     fn note_change(&mut self, previous: &Job, seq: Seq) {
@@ -278,6 +312,11 @@ impl<'a> Unit<'a> {
         self.effects.has_work |= job.state == State::Scheduled && !job.is_blocked;
         self.effects.has_ends |= job.state.is_final();
         self.memo.rates.count(Some(previous), job, self.now);
+    }
+
+    /// The one shared value of a lane: telling lanes apart by where they are is quick.
+    pub fn share(&mut self, lane: Lane) -> Arc<Lane> {
+        self.memo.share(lane)
     }
 
     /// The first of `count` new places in the order of submission.
@@ -292,7 +331,7 @@ impl<'a> Unit<'a> {
         self.effects.has_ends |= job.state.is_final();
         self.memo.rates.count(None, &job, self.now);
         self.seqs.insert(job.id, seq);
-        self.journal.push((seq, None));
+        self.journal.push((seq, None, false));
         self.jobs.insert(seq, Entry { stored: None, job });
         self.pending.inserts.push(NewParts { seq, spec, keys });
     }
@@ -344,20 +383,14 @@ impl<'a> Unit<'a> {
             return Ok(());
         }
         self.is_beyond_undoing |= !self.journal.is_empty() || self.pending.mark() != self.mark;
-        let mut counts: BTreeMap<(Arc<crate::job::Lane>, State), i64> = BTreeMap::new();
-        let mut count = |job: &Job, by: i64| match counts.get_mut(&(job.lane.clone(), job.state)) {
-            Some(slot) => *slot += by,
-            None => {
-                counts.insert((job.lane.clone(), job.state), by);
-            }
-        };
+        let mut counts = CountChanges::default();
         let mut pending = std::mem::take(&mut self.pending);
         if !pending.inserts.is_empty() {
             let mut rows = Vec::with_capacity(pending.inserts.len());
             for new in std::mem::take(&mut pending.inserts) {
                 let entry = self.jobs.get_mut(&new.seq).expect("an added job is at hand");
-                count(&entry.job, 1);
-                entry.stored = Some(entry.job.clone());
+                counts.add(&entry.job.lane, entry.job.state, 1);
+                entry.stored = Some(entry.job.state);
                 self.dirty.remove(&new.seq);
                 rows.push(NewRow { job: entry.job.clone(), spec: new.spec, keys: new.keys });
             }
@@ -367,31 +400,26 @@ impl<'a> Unit<'a> {
             let mut changed = Vec::with_capacity(self.dirty.len());
             for seq in std::mem::take(&mut self.dirty) {
                 let entry = self.jobs.get_mut(&seq).expect("a changed job is at hand");
-                if entry.stored.as_ref() == Some(&entry.job) {
-                    continue;
-                }
-                if let Some(stored) = &entry.stored
-                    && (stored.state != entry.job.state)
+                if let Some(stored) = entry.stored.replace(entry.job.state)
+                    && stored != entry.job.state
                 {
-                    count(stored, -1);
-                    count(&entry.job, 1);
+                    counts.add(&entry.job.lane, stored, -1);
+                    counts.add(&entry.job.lane, entry.job.state, 1);
                 }
-                entry.stored = Some(entry.job.clone());
                 changed.push(entry.job.clone());
             }
             self.db.update(&changed)?;
+            for job in &changed {
+                self.memo.stored(job);
+            }
         }
         for seq in &pending.removed {
             if let Some(entry) = self.jobs.get(seq) {
-                count(&entry.job, -1);
+                counts.add(&entry.job.lane, entry.job.state, -1);
             }
             self.forget(*seq);
         }
-        let counts: Vec<CountChange> = counts
-            .into_iter()
-            .filter(|(_, by)| *by != 0)
-            .map(|((lane, state), by)| CountChange { lane, state, by })
-            .collect();
+        let counts = counts.into_changes();
         self.write_rest(pending, &counts)
     }
 

@@ -113,7 +113,7 @@ impl<'a> Batch<'a> {
         if spawning.is_none() {
             caller.must(Permission::Submit)?;
         }
-        let lanes = graph::lanes(caller, jobs)?;
+        let lanes = graph::lanes(unit, caller, jobs)?;
         let names = graph::names(jobs)?;
         let is_graph = jobs.iter().any(|job| !job.after.is_empty() || !job.after_any.is_empty());
         let mut needs = vec![Vec::new(); jobs.len()];

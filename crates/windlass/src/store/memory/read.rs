@@ -142,6 +142,10 @@ impl Read for Tables {
         Ok(self.configuration_version)
     }
 
+    fn generation(&mut self) -> u64 {
+        0
+    }
+
     fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>> {
         // Numbers have no gaps, so a record's number is its place.
         let skipped = usize::try_from(query.after).unwrap_or(usize::MAX);

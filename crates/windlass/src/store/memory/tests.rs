@@ -41,6 +41,10 @@ impl<F: FnMut(&mut Unit<'_>) + Send> WriteTask for Work<F> {
 struct Look<F>(F, SyncSender<Outcome>);
 
 impl<F: FnMut(&mut View<'_>) + Send> ReadTask for Look<F> {
+    fn is_long(&self) -> bool {
+        false
+    }
+
     fn run(&mut self, view: &mut View<'_>) {
         (self.0)(view);
     }

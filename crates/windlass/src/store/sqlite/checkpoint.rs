@@ -58,7 +58,7 @@ mod tests {
         connection.execute_batch("CREATE TABLE t (body BLOB)").unwrap();
         after_commit(&connection).unwrap();
         assert_eq!(run(&connection, "PRAGMA wal_checkpoint(NOOP)").unwrap().moved, 0);
-        let bytes = limits::LOG_PAGES_MAX * 4096;
+        let bytes = limits::LOG_PAGES_MAX * limits::PAGE_BYTES.unsigned_abs();
         connection.execute("INSERT INTO t VALUES (zeroblob(?1))", [i64::try_from(bytes).unwrap()]).unwrap();
         after_commit(&connection).unwrap();
         let log = run(&connection, "PRAGMA wal_checkpoint(NOOP)").unwrap();

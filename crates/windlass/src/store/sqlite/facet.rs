@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use rusqlite::params;
 
-use super::checksum::{Column, checksum};
 use super::tables::{Holds, Tables, damaged, limit, number, prepare, store_error};
 use crate::job::Seq;
 use crate::store::engine::{EngineResult, Facet, FacetKind, FacetQuery, FacetWrite};
@@ -66,8 +65,13 @@ impl<C: Holds> Tables<C> {
 
 /// A facet's checksum.
 pub(super) fn facet_check(seq: i64, kind: i64, name: &str, at: u64, body: &[u8]) -> u32 {
-    let [seq, kind, at] = [seq, kind, number(at)].map(Column::Number);
-    checksum(&[seq, kind, at, Column::Bytes(name.as_bytes()), Column::Bytes(body)])
+    let mut hasher = crc32fast::Hasher::new();
+    for part in [seq, kind, number(at), number(name.len() as u64)] {
+        hasher.update(&part.to_le_bytes());
+    }
+    hasher.update(name.as_bytes());
+    hasher.update(body);
+    hasher.finalize()
 }
 
 fn kind_code(kind: FacetKind) -> i64 {

@@ -140,7 +140,9 @@ fn connect(path: &Path, access: OpenFlags, cache_kib: i64) -> EngineResult<Conne
     let connection =
         Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(store_error)?;
     lock::wait_for_locks(&connection)?;
-    let settings: [(&str, i64); 8] = [
+    let settings: [(&str, i64); 9] = [
+        // Counts for a new file only.
+        ("page_size", limits::PAGE_BYTES),
         // Every commit is on disk before it is acknowledged.
         ("synchronous", 2),
         ("foreign_keys", 0),

@@ -143,6 +143,10 @@ struct Look<F> {
 }
 
 impl<F: FnMut(&mut View<'_>) + Send> ReadTask for Look<F> {
+    fn is_long(&self) -> bool {
+        false
+    }
+
     fn run(&mut self, view: &mut View<'_>) {
         (self.work)(view);
     }

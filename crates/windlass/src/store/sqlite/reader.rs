@@ -84,9 +84,15 @@ impl Reader {
     }
 
     fn read(&mut self, mut task: Box<dyn ReadTask>) {
-        self.turn.next();
+        // A look that is meant to be long is not shown, so that nobody ends it.
+        let is_long = task.is_long();
+        if !is_long {
+            self.turn.next();
+        }
         let outcome = self.look(task.as_mut());
-        self.turn.next();
+        if !is_long {
+            self.turn.next();
+        }
         contained("answering a read", || task.done(outcome));
     }
 

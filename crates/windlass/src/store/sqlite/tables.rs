@@ -55,6 +55,8 @@ pub(super) struct Tables<C = Connection> {
     pub(super) interned: Interned,
     pub(super) meta: Meta,
     changes_before: u64,
+    /// How often somebody else's commit was found.
+    generation: u64,
     /// None until somebody asks, and again after they may have changed behind our back.
     pub(super) counts: Option<Counts>,
 }
@@ -86,7 +88,7 @@ impl<'c> Tables<&'c Connection> {
 impl<C: Holds> Tables<C> {
     fn over(connection: C) -> Tables<C> {
         let (interned, meta) = (Interned::default(), Meta::default());
-        Tables { connection, interned, meta, changes_before: 0, counts: None }
+        Tables { connection, interned, meta, changes_before: 0, generation: 0, counts: None }
     }
 
     /// Writes the numbers that go with what was written, and leaves committing to the connection's owner.
@@ -164,6 +166,7 @@ impl<C: Holds> Tables<C> {
         };
         let meta = prepare(self.connection.get(), sql)?.query_row([], read).map_err(store_error)?;
         if meta.commits != self.meta.commits {
+            self.generation += 1;
             self.counts = None;
         }
         self.meta = meta;
@@ -255,6 +258,9 @@ impl<C: Holds> Read for Tables<C> {
     }
     fn configuration_version(&mut self) -> EngineResult<u64> {
         Ok(self.meta.config_version)
+    }
+    fn generation(&mut self) -> u64 {
+        self.generation
     }
     fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>> {
         self.read_records(query)

@@ -65,13 +65,11 @@ fn place_of_unmet(body: &[u8]) -> usize {
 /// Adds a facet, with its checksum.
 fn add_facet(file: &Connection, seq: i64, kind: i64, name: &str, number: i64, body: &str) {
     let mut hasher = crc32fast::Hasher::new();
-    for part in [seq, kind, number] {
+    for part in [seq, kind, number, i64::try_from(name.len()).unwrap()] {
         hasher.update(&part.to_le_bytes());
     }
-    for text in [name, body] {
-        hasher.update(&(text.len() as u64).to_le_bytes());
-        hasher.update(text.as_bytes());
-    }
+    hasher.update(name.as_bytes());
+    hasher.update(body.as_bytes());
     let sql = "INSERT OR REPLACE INTO facets VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     file.execute(sql, params![seq, kind, name, number, hasher.finalize(), body.as_bytes()]).unwrap();
 }

@@ -245,8 +245,8 @@ async fn a_damaged_page_is_noticed_or_holds_nothing() {
         flip(&file, bit);
         let context = format!(
             "bit {bit} of a database of {bytes} bytes (page {}, byte {})",
-            bit / 8 / 4096 + 1,
-            bit / 8 % 4096
+            bit / 8 / 8192 + 1,
+            bit / 8 % 8192
         );
         *fates.entry(fate(&original, &copy, &context).await).or_default() += 1;
     }

@@ -29,7 +29,7 @@ const DISK_MIB: u64 = 72;
 /// M100
 #[test]
 fn on_a_full_disk_running_work_ends_and_submissions_wait_for_space() {
-    for (seed, filler_kib) in [(1, 8_192), (2, 21_003), (3, 33_333), (4, 38_001)] {
+    for (seed, filler_kib) in [(1, 12_288), (2, 21_003), (3, 33_333), (4, 38_001)] {
         let folder = tempfile::tempdir().unwrap();
         let address = format!("sqlite:{}", folder.path().join("jobs.db").display());
         let name = filler_kib.to_string();

@@ -60,8 +60,11 @@ impl Batch<'_> {
 }
 
 /// The lane of each job; jobs of one lane share it.
-pub(super) fn lanes(caller: &Caller, jobs: &[NewJob]) -> Result<Vec<Arc<Lane>>, SubmitError> {
-    let mut shared: BTreeSet<Arc<Lane>> = BTreeSet::new();
+pub(super) fn lanes(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    jobs: &[NewJob],
+) -> Result<Vec<Arc<Lane>>, SubmitError> {
     let mut lanes: Vec<Arc<Lane>> = Vec::with_capacity(jobs.len());
     for job in jobs {
         let tenant = job.tenant.clone().or_else(|| caller.tenant.clone()).unwrap_or_default();
@@ -69,10 +72,8 @@ pub(super) fn lanes(caller: &Caller, jobs: &[NewJob]) -> Result<Vec<Arc<Lane>>, 
             caller.must(Permission::Administer)?;
         }
         let lane = Lane { tenant, queue: job.queue.clone(), job_type: job.job_type.clone() };
-        let same = lanes.last().filter(|last| ***last == lane).or_else(|| shared.get(&lane)).cloned();
-        let lane = same.unwrap_or_else(|| Arc::new(lane));
-        shared.insert(lane.clone());
-        lanes.push(lane);
+        let same = lanes.last().filter(|last| ***last == lane).cloned();
+        lanes.push(same.unwrap_or_else(|| unit.share(lane)));
     }
     Ok(lanes)
 }
