@@ -72,6 +72,8 @@ pub const ATTEMPTS_MAX: u32 = 100;
 pub const CRASHES_MAX_DEFAULT: u32 = 3;
 /// Shortest lease (M35): anything shorter could not be acted on in time.
 pub const LEASE_MIN: Duration = Duration::from_secs(1);
+/// A lease is extended by no less than this, or a tenth of it: writing every sign of life serves nobody.
+pub const LEASE_STEP: Duration = Duration::from_secs(1);
 /// Silence after which a worker that beats is dead (M31).
 pub const WORKER_SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How often a worker beats unless told otherwise (M31).

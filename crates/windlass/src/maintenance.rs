@@ -16,35 +16,45 @@ const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 /// Runs all duties until `shutdown` is over.
 ///
 /// Sleeps until the next moment at which time changes anything, at most a second, so that nothing is acted on later than
-/// that (M35); an idle store is looked at once a second and otherwise left alone.
+/// that (M35); an idle store is looked at once a second and otherwise left alone. Pruning goes on beside it: a million old
+/// jobs must not keep a lost lease waiting.
 pub async fn run(store: &Store, shutdown: impl Future<Output = ()>) {
-    tokio::pin!(shutdown);
-    let mut rounds_until_prune = 0;
-    loop {
-        let pause = match round(store, &mut rounds_until_prune).await {
-            Ok(pause) => pause,
-            Err(StoreError::Stopped(_)) => return,
-            Err(error) => {
-                tracing::warn!(%error, "maintenance could not do its round");
-                TROUBLE_PAUSE
-            }
-        };
-        tokio::select! {
-            () = &mut shutdown => return,
-            () = tokio::time::sleep(pause) => {}
+    tokio::select! {
+        () = shutdown => {}
+        ((), ()) = async { tokio::join!(keep_time(store), keep_tidy(store)) } => {}
+    }
+}
+
+/// Lets time act, until the store has stopped.
+async fn keep_time(store: &Store) {
+    while let Some(pause) = pause_after(round(store).await) {
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Removes what is old, until the store has stopped.
+async fn keep_tidy(store: &Store) {
+    while let Some(pause) = pause_after(store.prune().await.map(|_| PRUNE_EVERY)) {
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// How long to wait before the next round; none once the store has stopped.
+fn pause_after(outcome: Result<Duration, StoreError>) -> Option<Duration> {
+    match outcome {
+        Ok(pause) => Some(pause),
+        Err(StoreError::Stopped(_)) => None,
+        Err(error) => {
+            tracing::warn!(%error, "maintenance could not do its round");
+            Some(TROUBLE_PAUSE)
         }
     }
 }
 
 /// One round; says how long nothing will happen.
-async fn round(store: &Store, rounds_until_prune: &mut u64) -> Result<Duration, StoreError> {
+async fn round(store: &Store) -> Result<Duration, StoreError> {
     let ticked = store.tick().await?;
     let sealed = store.seal().await?;
-    if *rounds_until_prune == 0 {
-        store.prune().await?;
-        *rounds_until_prune = PRUNE_EVERY.as_secs() / limits::BACKSTOP_EVERY.as_secs();
-    }
-    *rounds_until_prune -= 1;
     if ticked.has_more || sealed.has_more {
         return Ok(Duration::ZERO);
     }

@@ -40,7 +40,7 @@ use command::submit::{self, Receipt, SubmitOptions};
 use engine::Engine;
 use environment::{Environment, StoreOptions};
 use query::snapshot::{self, Snapshot};
-use task::{Command, Kind, Query};
+use task::{Command, Kind, MayBeTrouble, Query};
 use unit::Unit;
 use view::View;
 
@@ -206,7 +206,7 @@ impl Store {
     ) -> Result<T, E>
     where
         T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
+        E: MayBeTrouble + Send + 'static,
     {
         let (task, answer) = Command::with_answer(kind, work);
         self.engine.write(task);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::engine::{DocumentKind, EngineResult, Read};
+use super::engine::{DocumentKind, EngineResult, Part, Read};
 use crate::audit::AuditLevel;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -122,16 +122,14 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Whether jobs of this lane are held by it.
-    pub fn holds(&self, lane: &Lane) -> bool {
-        let is_theirs = |tenant: &Option<Tenant>| tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant);
-        match self {
-            Scope::Gate => true,
-            Scope::Tenant(tenant) => *tenant == lane.tenant,
-            Scope::Type { job_type, tenant } => *job_type == lane.job_type && is_theirs(tenant),
-            Scope::Queue { queue, tenant } => *queue == lane.queue && is_theirs(tenant),
-            Scope::Worker(_) => false,
-        }
+    /// Every scope that holds jobs of this lane.
+    fn all_over(lane: &Lane) -> Vec<Scope> {
+        let (queue, job_type) = (&lane.queue, &lane.job_type);
+        let mut scopes = vec![Scope::Gate, Scope::Tenant(lane.tenant.clone())];
+        let tenants = [None, Some(lane.tenant.clone())];
+        scopes.extend(tenants.clone().map(|tenant| Scope::Type { job_type: job_type.clone(), tenant }));
+        scopes.extend(tenants.map(|tenant| Scope::Queue { queue: queue.clone(), tenant }));
+        scopes
     }
 }
 
@@ -253,9 +251,12 @@ impl Config {
         Ok(config)
     }
 
-    /// The pauses that hold this lane now.
+    /// The pauses that hold this lane now. Looked up one by one: a claim asks for every lane, and there may be as many
+    /// pauses as tenants.
     pub fn holds_on<'a>(&'a self, lane: &'a Lane, now: Timestamp) -> impl Iterator<Item = &'a Hold> {
-        self.holds.values().filter(move |hold| hold.is_active(now) && hold.scope.holds(lane))
+        let scopes = if self.holds.is_empty() { Vec::new() } else { Scope::all_over(lane) };
+        let holds = scopes.into_iter().filter_map(|scope| self.holds.get(&scope));
+        holds.filter(move |hold| hold.is_active(now))
     }
 
     /// The pause of a worker, if it is paused now.
@@ -281,6 +282,35 @@ impl Config {
     /// How many jobs with one concurrency key may run at once in this lane's queue.
     pub fn running_per_key(&self, lane: &Lane) -> u64 {
         self.queue_settings(lane).find_map(|settings| settings.max_running_per_key).unwrap_or(1)
+    }
+
+    /// The limits on running jobs that count for a lane (M110).
+    pub fn running_limits(&self, lane: &Lane) -> Vec<(Part, u64)> {
+        let mut found = self.queue_limits(lane, |settings| settings.max_running);
+        let kind = self.types.get(&lane.job_type).and_then(|settings| settings.max_running);
+        found.extend(kind.map(|limit| (Part::Type(lane.job_type.clone()), limit)));
+        let tenant = self.tenants.get(&lane.tenant).and_then(|settings| settings.max_running);
+        found.extend(tenant.map(|limit| (Part::Tenant(lane.tenant.clone()), limit)));
+        found
+    }
+
+    /// The limits on jobs that are not final, as they count for a lane (M113).
+    pub fn depth_limits(&self, lane: &Lane) -> Vec<(Part, u64)> {
+        let mut found = self.queue_limits(lane, |settings| settings.max_depth);
+        let tenant = self.tenants.get(&lane.tenant).and_then(|settings| settings.max_depth);
+        found.extend(tenant.map(|limit| (Part::Tenant(lane.tenant.clone()), limit)));
+        found
+    }
+
+    fn queue_limits(&self, lane: &Lane, limit: impl Fn(&QueueSettings) -> Option<u64>) -> Vec<(Part, u64)> {
+        let mut found = Vec::new();
+        for tenant in [None, Some(lane.tenant.clone())] {
+            let key = (lane.queue.clone(), tenant);
+            if let Some(limit) = self.queues.get(&key).and_then(&limit) {
+                found.push((Part::Queue(key.0, key.1), limit));
+            }
+        }
+        found
     }
 
     /// The policy and priority of a new job: its own wishes over its type's, its queue's, and the defaults (M34).

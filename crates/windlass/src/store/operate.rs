@@ -70,13 +70,15 @@ impl Store {
         let Some(last) = self.read::<_, StoreError>("newest", list::newest).await? else {
             return Ok(Bulk::default());
         };
+        // On a full disk nothing may add jobs, in bulk or not.
+        let kind = if matches!(action, BulkAct::Redrive(_)) { Kind::Submission } else { Kind::Ordinary };
         let (mut total, mut after) = (Bulk::default(), None);
         loop {
             let (caller, filter, action) = (caller.clone(), filter.clone(), action.clone());
             let work = move |unit: &mut super::unit::Unit<'_>| {
                 bulk::round(unit, &caller, &filter, &action, after, last)
             };
-            let round = self.write("bulk", Kind::Ordinary, work).await?;
+            let round = self.write("bulk", kind, work).await?;
             total.matched += round.bulk.matched;
             total.changed += round.bulk.changed;
             match round.next {

@@ -5,7 +5,31 @@ use tokio::sync::oneshot;
 use super::engine::{ReadTask, WriteTask};
 use super::unit::Unit;
 use super::view::View;
-use crate::error::StoreError;
+use crate::error::{ActError, StoreError, SubmitError, WorkError};
+
+/// An answer that may stand for trouble with the engine.
+pub(crate) trait MayBeTrouble: From<StoreError> {
+    /// The trouble, if it is that and no refusal.
+    fn trouble(&self) -> Option<&StoreError>;
+}
+
+impl MayBeTrouble for StoreError {
+    fn trouble(&self) -> Option<&StoreError> {
+        Some(self)
+    }
+}
+
+macro_rules! may_be_trouble {
+    ($($error:ident),*) => {$(
+        impl MayBeTrouble for $error {
+            fn trouble(&self) -> Option<&StoreError> {
+                if let $error::Store(error) = self { Some(error) } else { None }
+            }
+        }
+    )*};
+}
+
+may_be_trouble!(SubmitError, ActError, WorkError);
 
 /// What a task is like, for the engine that queues it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +54,7 @@ impl<F, T, E> Command<F, T, E>
 where
     F: FnMut(&mut Unit<'_>) -> Result<T, E> + Send + 'static,
     T: Send + 'static,
-    E: From<StoreError> + Send + 'static,
+    E: MayBeTrouble + Send + 'static,
 {
     /// The command, and where its answer will arrive.
     pub(crate) fn with_answer(kind: Kind, work: F) -> (Box<dyn WriteTask>, oneshot::Receiver<Result<T, E>>) {
@@ -43,13 +67,18 @@ impl<F, T, E> WriteTask for Command<F, T, E>
 where
     F: FnMut(&mut Unit<'_>) -> Result<T, E> + Send + 'static,
     T: Send + 'static,
-    E: From<StoreError> + Send + 'static,
+    E: MayBeTrouble + Send + 'static,
 {
     fn run(&mut self, unit: &mut Unit<'_>) {
         unit.begin();
         let result = (self.work)(unit);
-        if result.is_err() {
-            unit.undo();
+        if let Err(error) = &result {
+            // Half of what the engine was told may be in it, or SQLite may have ended the transaction by itself: after
+            // trouble nothing of this group may be committed.
+            match error.trouble() {
+                Some(trouble) => unit.give_up(trouble),
+                None => unit.undo(),
+            }
         }
         self.result = Some(result);
     }

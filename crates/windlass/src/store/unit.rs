@@ -7,7 +7,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::config::Config;
-use super::engine::{CountChange, DocumentKind, Edge, EngineResult, FacetWrite, Key, NewRow, Read, Write};
+use super::engine::{
+    CountChange, Document, DocumentKind, Edge, EngineResult, FacetWrite, Key, NewRow, Read, Write,
+};
 use super::environment::Environment;
 use super::memo::Memo;
 use super::rates::rate_key;
@@ -187,6 +189,11 @@ impl<'a> Unit<'a> {
         self.dirty.remove(&seq);
     }
 
+    /// The engine is in trouble: the whole group must be rolled back.
+    pub(crate) fn give_up(&mut self, trouble: &StoreError) {
+        self.trouble.get_or_insert_with(|| trouble.clone());
+    }
+
     /// The trouble the engine had, if it had any; the whole group must then be rolled back.
     pub fn trouble(&self) -> Option<&StoreError> {
         self.trouble.as_ref()
@@ -208,6 +215,11 @@ impl<'a> Unit<'a> {
     /// The configuration in force.
     pub fn config(&mut self) -> EngineResult<Arc<Config>> {
         self.memo.config(self.db)
+    }
+
+    /// One document; documents are written at once, so nothing pending can change it.
+    pub(crate) fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
+        self.raw(|db| db.document(kind, key))
     }
 
     /// Writes a document; `change` does the same to the configuration in memory.
@@ -299,8 +311,6 @@ impl<'a> Unit<'a> {
         let job = &self.jobs[&seq].job;
         self.effects.has_work |= job.state == State::Scheduled && !job.is_blocked;
         self.effects.has_ends |= job.state.is_final();
-        let is_cut_off = matches!(job.state, State::Suspended | State::Cancelled | State::DeadLetter);
-        self.effects.has_interrupts |= previous.state == State::Running && is_cut_off;
         self.memo.rates.count(Some(previous), job, self.now);
     }
 
@@ -464,6 +474,11 @@ impl<'a> Unit<'a> {
     /// Says that waiting workers should look again.
     pub fn wake(&mut self) {
         self.effects.has_work = true;
+    }
+
+    /// Says that running jobs were cut off: their workers should ask.
+    pub fn interrupt(&mut self) {
+        self.effects.has_interrupts = true;
     }
 
     /// The engine for reading only, with everything decided so far written to it.

@@ -1,6 +1,9 @@
 //! "Something changed": whoever waits for work, for a job's end or for events is woken after the commit. Polling is the
 //! backstop, never the way (M103).
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

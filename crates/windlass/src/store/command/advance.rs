@@ -1,7 +1,7 @@
 //! Moving a job and everything that follows from it, in one commit: attempts, dependents, child groups, freed keys. The
 //! consequences are worked off a list, never by recursion.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
@@ -97,6 +97,16 @@ impl Unit<'_> {
         }
         if after.state.is_final() && !before.state.is_final() {
             todo.push_back(Consequence::Ended(seq));
+        }
+        if before.state == State::Running && after.state != State::Running {
+            // Whoever did not end the attempt itself must hear of it, or two would run for a while.
+            if cause.kind != "worker" {
+                self.interrupt();
+            }
+            // Others may have waited for this one's place.
+            if !self.config()?.running_limits(&after.lane).is_empty() {
+                self.wake();
+            }
         }
         self.put(after);
         Ok(Ok(true))
@@ -229,37 +239,14 @@ impl Unit<'_> {
         }
     }
 
-    /// Gives the next job of each lane that was set aside for this key its chance at the coming claims.
+    /// Gives the next job of each lane that was set aside for this key its chance at the coming claims; of each, since a
+    /// lane that is paused must not keep the others from their turn.
     fn unblock(&mut self, key: ConcurrencyKey) -> EngineResult<()> {
-        let filter = Filter {
-            concurrency: Some(key),
-            is_blocked: Some(true),
-            states: vec![State::Scheduled],
-            ..Filter::default()
-        };
-        let (mut lanes, mut after) = (BTreeSet::new(), None);
-        loop {
-            let limit = limits::BULK_JOBS_PER_COMMIT;
-            let page =
-                self.db()?.scan(&Scan { filter: filter.clone(), order: Order::Claim, after, limit })?;
-            let Some(last) = page.last() else { return Ok(()) };
-            let (tenant, is_last) = (last.lane.tenant.clone(), page.len() < limit);
-            after = Some(Place::of(last));
-            for job in page {
-                if lanes.insert(job.lane.clone()) {
-                    let seq = self.remember(job);
-                    self.set_blocked(seq, false)?;
-                }
-            }
-            // A lane that is paused must not keep the others from their turn, however many of its jobs come first.
-            let counts = &self.db()?.counts()?.lanes;
-            let has_jobs = |counts: &[u64]| counts[State::Scheduled as usize] > 0;
-            let open =
-                counts.iter().filter(|(lane, counts)| lane.tenant == tenant && has_jobs(&counts[..])).count();
-            if is_last || lanes.len() >= open {
-                return Ok(());
-            }
+        for job in self.db()?.set_aside(key)? {
+            let seq = self.remember(job);
+            self.set_blocked(seq, false)?;
         }
+        Ok(())
     }
 
     /// Sets a claimable job aside, or gives it its chance again.

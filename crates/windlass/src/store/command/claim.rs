@@ -12,7 +12,7 @@ use crate::job::{ConcurrencyKey, Event, Job, JobType, Lane, QueueName, Seq, Spec
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::{Config, Worker};
-use crate::store::engine::{FacetKind, FacetQuery, LaneCursor, Place};
+use crate::store::engine::{FacetKind, FacetQuery, LaneCursor, Part, Place};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::query::side::all_there;
 use crate::store::unit::Unit;
@@ -78,7 +78,7 @@ pub(crate) fn claim(
     request: &ClaimRequest,
 ) -> Result<ClaimAnswer, WorkError> {
     caller.must(Permission::Work)?;
-    let worker = unit.worker_calls(caller, request.worker)?;
+    let worker = unit.worker_looks(caller, request.worker)?;
     if unit.promote(limits::TICK_JOBS_PER_COMMIT)? >= limits::TICK_JOBS_PER_COMMIT {
         // More are due than one commit moves: whoever finds nothing now looks again at once.
         unit.wake();
@@ -97,6 +97,10 @@ pub(crate) fn claim(
         if unit.apply(seq, &event, &cause)?.is_ok() {
             taken.push(seq);
         }
+    }
+    if !taken.is_empty() {
+        // From now on its silence ends leases: it counts from here.
+        unit.heard_of(worker, limits::BACKSTOP_EVERY)?;
     }
     Ok(ClaimAnswer { jobs: hand_over(unit, &taken)?, is_paused: false })
 }
@@ -170,20 +174,22 @@ impl Search {
             config: config.clone(),
             set_aside: 0,
         };
-        let mut scopes: HashMap<RoomScope, usize> = HashMap::new();
+        let mut places: HashMap<Part, usize> = HashMap::new();
         for lane in open {
             if config.holds_on(&lane, now).next().is_some() {
                 continue;
             }
-            let limits = search.room_for(unit, &lane, &mut scopes)?;
+            let limits = search.room_for(unit, &lane, &mut places)?;
             if limits.iter().all(|at| search.room[*at] > 0) {
                 let jobs = Vec::new().into_iter();
                 search.lanes.push(Ahead { lane, jobs, last: None, is_drained: false, limits });
             }
         }
-        let each = if search.lanes.len() == 1 { request.limit } else { READ_AHEAD };
+        // Of many lanes only the first jobs are looked at; the few that are taken from are read on.
+        let share = 2 * request.limit.div_ceil(search.lanes.len().max(1));
+        let each = if search.lanes.len() == 1 { request.limit } else { share.min(READ_AHEAD) };
         let all: Vec<usize> = (0..search.lanes.len()).collect();
-        search.read_ahead(unit, &all, each.min(limits::CLAIM_JOBS_MAX))?;
+        search.read_ahead(unit, &all, each.clamp(1, limits::CLAIM_JOBS_MAX))?;
         Ok(search)
     }
 
@@ -192,18 +198,18 @@ impl Search {
         &mut self,
         unit: &mut Unit<'_>,
         lane: &Lane,
-        scopes: &mut HashMap<RoomScope, usize>,
+        places: &mut HashMap<Part, usize>,
     ) -> Result<Vec<usize>, StoreError> {
         let mut found = Vec::new();
-        for (scope, limit) in room_scopes(&self.config, lane) {
-            if let Some(at) = scopes.get(&scope) {
+        for (part, limit) in self.config.running_limits(lane) {
+            if let Some(at) = places.get(&part) {
                 found.push(*at);
                 continue;
             }
-            let running = unit.db()?.counts()?.sum(State::Running, |lane| scope.fits(lane));
+            let running = unit.db()?.counts()?.running(&part);
             self.room.push(limit.saturating_sub(running));
             let at = self.room.len() - 1;
-            scopes.insert(scope, at);
+            places.insert(part, at);
             found.push(at);
         }
         Ok(found)
@@ -293,61 +299,3 @@ impl Search {
 
 /// How many jobs of each lane are read at once when there are several lanes.
 const READ_AHEAD: usize = 16;
-
-/// What a limit on running jobs counts for.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum RoomScope {
-    Queue(QueueName, Option<crate::job::Tenant>),
-    Type(JobType),
-    Tenant(crate::job::Tenant),
-}
-
-impl RoomScope {
-    fn fits(&self, lane: &Lane) -> bool {
-        match self {
-            RoomScope::Queue(queue, tenant) => {
-                *queue == lane.queue && tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant)
-            }
-            RoomScope::Type(job_type) => *job_type == lane.job_type,
-            RoomScope::Tenant(tenant) => *tenant == lane.tenant,
-        }
-    }
-}
-
-/// The limits on running jobs that count for a lane (M110).
-fn room_scopes(config: &Config, lane: &Lane) -> Vec<(RoomScope, u64)> {
-    let mut found = Vec::new();
-    for ((queue, tenant), settings) in &config.queues {
-        let scope = RoomScope::Queue(queue.clone(), tenant.clone());
-        if let Some(limit) = settings.max_running.filter(|_| scope.fits(lane)) {
-            found.push((scope, limit));
-        }
-    }
-    if let Some(limit) = config.types.get(&lane.job_type).and_then(|kind| kind.max_running) {
-        found.push((RoomScope::Type(lane.job_type.clone()), limit));
-    }
-    if let Some(limit) = config.tenants.get(&lane.tenant).and_then(|tenant| tenant.max_running) {
-        found.push((RoomScope::Tenant(lane.tenant.clone()), limit));
-    }
-    found
-}
-
-/// The running limits of a lane that are used up, as (what, limit), for [`explain`](crate::store::query).
-pub(crate) fn full_limits(
-    config: &Config,
-    counts: &crate::store::engine::Counts,
-    lane: &Lane,
-) -> Vec<(String, u64)> {
-    room_scopes(config, lane)
-        .into_iter()
-        .filter(|(scope, limit)| counts.sum(State::Running, |lane| scope.fits(lane)) >= *limit)
-        .map(|(scope, limit)| {
-            let what = match scope {
-                RoomScope::Queue(queue, _) => format!("queue {queue}"),
-                RoomScope::Type(job_type) => format!("type {job_type}"),
-                RoomScope::Tenant(tenant) => format!("tenant {tenant}"),
-            };
-            (what, limit)
-        })
-        .collect()
-}

@@ -211,11 +211,8 @@ impl Unit<'_> {
     /// Adds up costs per tenant and type (M18).
     fn add_cost(&mut self, job: &Job, cents: i64) -> Result<(), StoreError> {
         let key = format!("{} {}", job.lane.tenant, job.lane.job_type);
-        let known = self.db()?.documents(DocumentKind::Cost)?;
-        let before: i64 = match known.iter().find(|document| document.key == key) {
-            Some(document) => parse(&document.body)?,
-            None => 0,
-        };
+        let known = self.document(DocumentKind::Cost, &key)?;
+        let before: i64 = known.map_or(Ok(0), |document| parse(&document.body))?;
         let body = encode(&before.saturating_add(cents));
         self.put_document(DocumentKind::Cost, &key, Some(&body), |_| {})
     }

@@ -83,8 +83,10 @@ pub(crate) fn heartbeat(
     let mut directives = Vec::with_capacity(beats.len());
     for (beat, seq) in beats.iter().zip(found) {
         let directive = match seq {
-            Some(seq) => beat_one(unit, worker, seq, beat)?,
-            None => Directive::Lost,
+            Some(seq) if unit.job(seq)?.is_some_and(|job| caller.sees(&job.lane.tenant)) => {
+                beat_one(unit, worker, seq, beat)?
+            }
+            Some(_) | None => Directive::Lost,
         };
         directives.push((beat.job, directive));
     }
@@ -125,8 +127,12 @@ fn beat_one(unit: &mut Unit<'_>, worker: WorkerId, seq: Seq, beat: &Beat) -> Res
         return Ok(unit.job(seq)?.map_or(Directive::Lost, |job| why_lost(job, beat.fence)));
     };
     let now = unit.now;
+    // Other processes are woken by every commit and beat in turn: a lease that was just extended is left as it is.
+    let length = job.policy.timeouts.lease;
+    let step = limits::LEASE_STEP.min(length / 10);
+    let extended = |lease: &Lease| Some(now.plus(length)).filter(|at| *at >= lease.expires_at.plus(step));
     job.lease = job.lease.map(|lease| Lease {
-        expires_at: now.plus(job.policy.timeouts.lease),
+        expires_at: extended(&lease).unwrap_or(lease.expires_at),
         deadline_at: beat
             .timeout
             .map_or(lease.deadline_at, |timeout| lease.deadline_at.min(now.plus(timeout))),

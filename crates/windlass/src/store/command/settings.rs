@@ -41,7 +41,7 @@ pub(crate) fn configure(unit: &mut Unit<'_>, caller: &Caller, settings: &Setting
             unit.put_document(DocumentKind::Type, job_type.as_str(), Some(&body), |config| {
                 config.types.insert(job_type.clone(), settings.clone());
             })?;
-            record(unit, caller, AuditEvent::TypeConfigured, job_type.as_str(), settings);
+            record(unit, caller, AuditEvent::TypeConfigured, None, job_type.as_str(), settings);
             unit.wake();
             Ok(true)
         }
@@ -54,7 +54,7 @@ pub(crate) fn configure(unit: &mut Unit<'_>, caller: &Caller, settings: &Setting
             unit.put_document(DocumentKind::Tenant, tenant.as_str(), Some(&body), |config| {
                 config.tenants.insert(tenant.clone(), settings.clone());
             })?;
-            record(unit, caller, AuditEvent::TenantConfigured, tenant.as_str(), settings);
+            record(unit, caller, AuditEvent::TenantConfigured, Some(tenant), tenant.as_str(), settings);
             unit.wake();
             Ok(true)
         }
@@ -70,15 +70,19 @@ fn configure_queue(
     caller.must(Permission::Configure)?;
     check_policy(settings.retry.as_ref(), settings.timeouts)?;
     let key = (queue.clone(), caller.tenant.clone());
-    if unit.config()?.queues.get(&key) == Some(settings) {
+    let before = unit.config()?.queues.get(&key).cloned();
+    if before.as_ref() == Some(settings) {
         return Ok(false);
     }
+    let per_key = before.and_then(|before| before.max_running_per_key);
     let text = queue_key(queue, caller.tenant.as_ref());
     unit.put_document(DocumentKind::Queue, &text, Some(&encode(settings)), |config| {
         config.queues.insert(key, settings.clone());
     })?;
-    record(unit, caller, AuditEvent::QueueConfigured, queue.as_str(), settings);
-    unblock_queue(unit, queue)?;
+    record(unit, caller, AuditEvent::QueueConfigured, None, queue.as_str(), settings);
+    if settings.max_running_per_key != per_key {
+        unblock_queue(unit, queue)?;
+    }
     unit.wake();
     Ok(true)
 }
@@ -90,9 +94,17 @@ fn check_policy(retry: Option<&RetryPolicy>, timeouts: PartialTimeouts) -> Resul
     timeouts.over(Timeouts::default()).check()
 }
 
-fn record<T: Serialize>(unit: &mut Unit<'_>, caller: &Caller, event: AuditEvent, name: &str, settings: &T) {
+/// Records what was set, for the tenant it is about: another's settings are nobody's business (M90).
+fn record<T: Serialize>(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    event: AuditEvent,
+    about: Option<&Tenant>,
+    name: &str,
+    settings: &T,
+) {
     let context = json!({"actor_id": caller.id, "name": name, "settings": settings});
-    let tenant = caller.tenant.clone().unwrap_or_default();
+    let tenant = about.or(caller.tenant.as_ref()).cloned().unwrap_or_default();
     unit.record_operation(event, tenant, &Cause::caller(caller, None), &context);
 }
 

@@ -79,15 +79,9 @@ impl Unit<'_> {
 
     fn drop_old_rates(&mut self) -> Result<(), StoreError> {
         let oldest = format!("{:012}", minute_of(self.now) - limits::RATE_MINUTES_KEPT);
-        let old: Vec<String> = self
-            .db()?
-            .documents(DocumentKind::Rate)?
-            .into_iter()
-            .map(|document| document.key)
-            .take_while(|key| *key < oldest)
-            .collect();
-        for key in old {
-            self.put_document(DocumentKind::Rate, &key, None, |_| {})?;
+        // Only those, and not all at once: there is one for each lane and minute, and this is asked every second.
+        for old in self.db()?.documents_before(DocumentKind::Rate, &oldest, limits::TICK_JOBS_PER_COMMIT)? {
+            self.put_document(DocumentKind::Rate, &old.key, None, |_| {})?;
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! The worker registry: who works, since when, and who has fallen silent. A worker's identity is new at every start (M31).
 
+use std::time::Duration;
+
 use super::record::Cause;
 use crate::error::{Invalid, Problem, StoreError, WorkError};
 use crate::job::{Event, JobType, QueueName, Seq, State, WorkerId, check_text};
@@ -87,23 +89,37 @@ pub(crate) fn deregister(unit: &mut Unit<'_>, caller: &Caller, id: WorkerId) -> 
 impl Unit<'_> {
     /// A call from a worker: it must be known; if it had fallen silent its leases end first, then it is alive again.
     pub(crate) fn worker_calls(&mut self, caller: &Caller, id: WorkerId) -> Result<Worker, WorkError> {
+        let worker = self.known_worker(caller, id)?;
+        Ok(self.heard_of(worker, limits::BACKSTOP_EVERY)?)
+    }
+
+    /// The same for a call that comes again and again while there is nothing to do: an idle store writes next to nothing.
+    pub(crate) fn worker_looks(&mut self, caller: &Caller, id: WorkerId) -> Result<Worker, WorkError> {
+        let worker = self.known_worker(caller, id)?;
+        Ok(self.heard_of(worker, limits::HEARTBEAT_EVERY)?)
+    }
+
+    fn known_worker(&mut self, caller: &Caller, id: WorkerId) -> Result<Worker, WorkError> {
         let config = self.config()?;
         let known = config.workers.get(&id).filter(|worker| match (&caller.tenant, &worker.tenant) {
             (Some(own), Some(theirs)) => own == theirs,
             (Some(_), None) => false,
             (None, _) => true,
         });
-        let mut worker = known.cloned().ok_or(WorkError::NoSuchWorker(id))?;
+        known.cloned().ok_or(WorkError::NoSuchWorker(id))
+    }
+
+    /// Notes that a worker lives, if that was not noted within `every`: it is not worth a disk write each time.
+    pub(crate) fn heard_of(&mut self, worker: Worker, every: Duration) -> Result<Worker, StoreError> {
         if worker.is_silent(self.now) && !worker.is_lost {
             self.worker_lost(&worker)?;
             // Its silence stands, whatever becomes of the command that met it.
             self.begin();
+        } else if !worker.is_lost && self.now.since(worker.seen_at) < every {
+            return Ok(worker);
         }
-        // Being heard of is written at most once a second: it is not worth a disk write each time.
-        if worker.is_lost || self.now.since(worker.seen_at) >= limits::BACKSTOP_EVERY {
-            worker = Worker { seen_at: self.now, is_lost: false, ..worker };
-            self.put_worker(&worker)?;
-        }
+        let worker = Worker { seen_at: self.now, is_lost: false, ..worker };
+        self.put_worker(&worker)?;
         Ok(worker)
     }
 

@@ -1,13 +1,13 @@
 //! Reading from the tables. Each answer is the plainest that meets the contract; only what every claim and every tick
 //! asks for goes by an index.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use super::tables::{Row, Tables};
 use crate::audit::Record;
 use crate::clock::Timestamp;
-use crate::job::{Job, JobId, Need, Seq, Spec};
+use crate::job::{ConcurrencyKey, Job, JobId, Lane, Need, Seq, Spec, State};
 use crate::store::engine::{
     Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, Key, KeyHolder, LaneCursor, Place,
     Read, RecordQuery, Side,
@@ -72,6 +72,20 @@ impl Read for Tables {
         Ok(rows.into_iter().map(|row| row.job.clone()).collect())
     }
 
+    fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>> {
+        let mut first: BTreeMap<&Lane, &Job> = BTreeMap::new();
+        let jobs = self.rows.values().map(|row| &row.job);
+        for job in
+            jobs.filter(|job| job.state == State::Scheduled && job.is_blocked && job.concurrency == Some(key))
+        {
+            let best = first.entry(&job.lane).or_insert(job);
+            if Place::of(job) < Place::of(best) {
+                *best = job;
+            }
+        }
+        Ok(first.into_values().cloned().collect())
+    }
+
     fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
         Ok(keys.iter().map(|key| self.keys.get(key).copied()).collect())
     }
@@ -112,6 +126,16 @@ impl Read for Tables {
         let from = self.documents.range((kind, String::new())..);
         let of_kind = from.take_while(|((found, _), _)| *found == kind);
         Ok(of_kind.map(|((_, key), body)| Document { key: key.clone(), body: body.clone() }).collect())
+    }
+
+    fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
+        let body = self.documents.get(&(kind, key.to_owned())).cloned();
+        Ok(body.map(|body| Document { key: key.to_owned(), body }))
+    }
+
+    fn documents_before(&mut self, kind: DocumentKind, end: &str, max: usize) -> EngineResult<Vec<Document>> {
+        let before = self.documents.range((kind, String::new())..(kind, end.to_owned())).take(max);
+        Ok(before.map(|((_, key), body)| Document { key: key.clone(), body: body.clone() }).collect())
     }
 
     fn configuration_version(&mut self) -> EngineResult<u64> {

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use crate::error::StoreError;
 use crate::job::{Job, State, Wait};
-use crate::store::command::claim::full_limits;
 use crate::store::config::{Config, Hold, Scope};
 use crate::store::engine::Side;
 use crate::store::filter::{Filter, Order, Scan};
@@ -161,7 +160,11 @@ fn held_by(hold: &Hold) -> Reason {
 /// Limits that are used up (M110).
 fn limit_reasons(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Vec<Reason>, StoreError> {
     let mut found = Vec::new();
-    for (what, limit) in full_limits(config, view.db.counts()?, &job.lane) {
+    for (part, limit) in config.running_limits(&job.lane) {
+        if view.db.counts()?.running(&part) < limit {
+            continue;
+        }
+        let what = part.to_string();
         let message = format!("{what} runs {limit} jobs already, its limit");
         found.push(reason("max_running", message, json!({"scope": what, "limit": limit})));
     }

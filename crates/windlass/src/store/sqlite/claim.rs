@@ -3,10 +3,10 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::row::{NEVER, code, read_jobs};
+use super::row::{NEVER, code, read_job, read_jobs};
 use super::tables::{Holds, Tables, damaged, limit, prepare, store_error};
 use crate::clock::Timestamp;
-use crate::job::{Job, State, acts_at};
+use crate::job::{ConcurrencyKey, Job, State, acts_at};
 use crate::store::engine::{CountChange, Counts, EngineResult, LaneCursor};
 
 /// The states that `hot.at` tells the timer of; scheduled jobs have an index for their lifetime instead.
@@ -22,6 +22,8 @@ const TIMED: [State; 7] = [
 
 const READY: &str = "SELECT seq, id, lane, policy, record FROM hot INDEXED BY hot_order \
      WHERE state = 3 AND order_key = ?1 AND (rank, at, seq) > (?2, ?3, ?4) ORDER BY rank, at, seq LIMIT ?5";
+const NEXT_ASIDE: &str = "SELECT seq, id, lane, policy, record FROM hot INDEXED BY hot_aside \
+     WHERE state = 12 AND concurrency = ?1 AND lane > ?2 ORDER BY lane, rank, at, seq LIMIT 1";
 const DUE: &str = "SELECT seq, id, lane, policy, record FROM hot INDEXED BY hot_order \
      WHERE state = ?1 AND order_key = 0 AND rank = 0 AND at <= ?2 ORDER BY at, seq LIMIT ?3";
 const LIFETIME_OVER: &str = "SELECT seq, id, lane, policy, record FROM hot INDEXED BY hot_lifetime \
@@ -41,6 +43,19 @@ impl<C: Holds> Tables<C> {
         let mut statement = prepare(connection, READY)?;
         let rows = statement.query([lane, rank, at, seq, limit(max)]).map_err(store_error)?;
         read_jobs(rows, interned, connection)
+    }
+
+    pub(super) fn first_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>> {
+        let (connection, interned) = (self.connection.get(), &mut self.interned);
+        let mut statement = prepare(connection, NEXT_ASIDE)?;
+        let (mut jobs, mut lane) = (Vec::new(), 0);
+        // From lane to lane: how many jobs of one lane wait does not matter.
+        loop {
+            let mut rows = statement.query([key.0, lane]).map_err(store_error)?;
+            let Some(row) = rows.next().map_err(store_error)? else { return Ok(jobs) };
+            lane = row.get(2).map_err(store_error)?;
+            jobs.push(read_job(row, interned, connection)?);
+        }
     }
 
     pub(super) fn due_jobs(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>> {

@@ -1,17 +1,43 @@
 //! Settings and other small documents. A change to one that claims consult moves the version of the configuration, by
 //! which other connections notice it.
 
-use rusqlite::params;
+use rusqlite::{ToSql, params};
 
 use super::checksum::{Column, checksum};
-use super::tables::{Holds, Tables, damaged, prepare, store_error};
+use super::tables::{Holds, Tables, damaged, limit, prepare, store_error};
 use crate::store::engine::{Document, DocumentKind, EngineResult};
+
+const ALL: &str = "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 ORDER BY key";
+const ONE: &str = "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 AND key = ?2";
+const BEFORE: &str =
+    "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 AND key < ?2 ORDER BY key LIMIT ?3";
 
 impl<C: Holds> Tables<C> {
     pub(super) fn read_documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>> {
-        let sql = "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 ORDER BY key";
+        self.documents_by(ALL, kind, params![kind_code(kind)])
+    }
+
+    pub(super) fn read_document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
+        Ok(self.documents_by(ONE, kind, params![kind_code(kind), key])?.pop())
+    }
+
+    pub(super) fn read_documents_before(
+        &mut self,
+        kind: DocumentKind,
+        end: &str,
+        max: usize,
+    ) -> EngineResult<Vec<Document>> {
+        self.documents_by(BEFORE, kind, params![kind_code(kind), end, limit(max)])
+    }
+
+    fn documents_by(
+        &self,
+        sql: &str,
+        kind: DocumentKind,
+        parameters: &[&dyn ToSql],
+    ) -> EngineResult<Vec<Document>> {
         let mut statement = prepare(self.connection.get(), sql)?;
-        let mut rows = statement.query([kind_code(kind)]).map_err(store_error)?;
+        let mut rows = statement.query(parameters).map_err(store_error)?;
         let mut documents = Vec::new();
         while let Some(row) = rows.next().map_err(store_error)? {
             let document =

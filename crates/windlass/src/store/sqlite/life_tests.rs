@@ -1,6 +1,8 @@
 //! Life of the engine: groups, refusals, panics, lost and foreign commits, full disks, endings. What commands do inside a
 //! commit is tested elsewhere.
 
+mod trouble;
+
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -199,27 +201,6 @@ fn one_task_too_many_is_told_to_come_again_but_heartbeats_are_not() {
     engine.write(t.heartbeat());
     drop(go_on);
     assert_eq!([t.answer(), t.answer()], [("hold", Ok(())), ("heartbeat", Ok(()))]);
-}
-
-#[test]
-fn a_panic_undoes_its_group_and_nothing_else() {
-    let t = Fixture::new();
-    let engine = t.open();
-    let before = t.commits();
-    engine.write(t.task("panics", |unit| {
-        put(unit, "panics", 1);
-        panic!("as planned");
-    }));
-    let (name, outcome) = t.answer();
-    assert_eq!(name, "panics");
-    assert!(outcome.unwrap_err().to_string().contains("a command panicked, nothing was changed: as planned"));
-    engine.write(t.note("next"));
-    assert_eq!(t.answer(), ("next", Ok(())));
-    assert_eq!(t.commits(), before + 1);
-    engine.read(look(&t, |_| panic!("as planned")));
-    assert!(t.answer().1.unwrap_err().to_string().contains("panicked"));
-    engine.read(look(&t, |_| {}));
-    assert_eq!(t.answer(), ("look", Ok(())));
 }
 
 #[test]
@@ -423,7 +404,7 @@ fn closing_finishes_what_was_taken_and_may_be_repeated() {
     engine.close();
     engine.write(t.note("late"));
     engine.read(look(&t, |_| {}));
-    let closed = StoreError::Database("the store is closed".to_owned());
+    let closed = StoreError::Stopped("it was closed".to_owned());
     assert_eq!([t.answer(), t.answer()], [("late", Err(closed.clone())), ("look", Err(closed))]);
     assert!(!t.path("jobs.db-wal").exists(), "the log is in the database when nobody else is there");
 }

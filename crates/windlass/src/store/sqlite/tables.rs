@@ -13,7 +13,7 @@ pub(super) use self::intern::Interned;
 use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{Job, JobId, Labels, Seq, Spec};
+use crate::job::{ConcurrencyKey, Job, JobId, Labels, Seq, Spec};
 use crate::store::engine::{
     CountChange, Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, FacetWrite, Key,
     KeyHolder, LaneCursor, NewRow, Read, RecordQuery, Side, Write,
@@ -235,6 +235,9 @@ impl<C: Holds> Read for Tables<C> {
     fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<Job>> {
         self.scan_jobs(scan)
     }
+    fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>> {
+        self.first_aside(key)
+    }
     fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
         self.key_holders(keys)
     }
@@ -246,6 +249,12 @@ impl<C: Holds> Read for Tables<C> {
     }
     fn documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>> {
         self.read_documents(kind)
+    }
+    fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
+        self.read_document(kind, key)
+    }
+    fn documents_before(&mut self, kind: DocumentKind, end: &str, max: usize) -> EngineResult<Vec<Document>> {
+        self.read_documents_before(kind, end, max)
     }
     fn configuration_version(&mut self) -> EngineResult<u64> {
         Ok(self.meta.config_version)

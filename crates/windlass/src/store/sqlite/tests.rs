@@ -390,6 +390,23 @@ fn ready_and_due_give_what_a_naive_search_would() {
     assert_eq!(fresh().next_due().unwrap(), None);
 }
 
+#[test]
+fn the_first_set_aside_of_each_lane_are_what_a_naive_search_would_find() {
+    let Populated { mut tables, jobs, .. } = populated(5);
+    for key in (-2..3).map(ConcurrencyKey) {
+        let mut naive: BTreeMap<Arc<Lane>, Job> = BTreeMap::new();
+        for (job, _) in &jobs {
+            let is_aside = job.state == State::Scheduled && job.is_blocked && job.concurrency == Some(key);
+            let known = naive.get(&job.lane);
+            if is_aside && known.is_none_or(|known| Place::of(job) < Place::of(known)) {
+                naive.insert(job.lane.clone(), job.clone());
+            }
+        }
+        let found = tables.set_aside(key).unwrap().into_iter().map(|job| (job.lane.clone(), job));
+        assert_eq!(found.collect::<BTreeMap<_, _>>(), naive);
+    }
+}
+
 fn random_filter(rng: &mut StdRng) -> Filter {
     let mut filter = Filter::default();
     let mut wants = |share: f64| rng.random_bool(share);
@@ -532,6 +549,10 @@ fn documents_move_the_configuration_only_if_they_are_part_of_it() {
         }
         tables.put_document(kind, "c", None).unwrap();
         assert_eq!(tables.documents(kind).unwrap(), [document("a"), document("b")]);
+        assert_eq!(tables.documents_before(kind, "b", 9).unwrap(), [document("a")]);
+        assert_eq!(tables.documents_before(kind, "z", 1).unwrap(), [document("a")]);
+        assert_eq!(tables.document(kind, "b").unwrap(), Some(document("b")));
+        assert_eq!(tables.document(kind, "c").unwrap(), None);
     }
     assert_eq!(tables.configuration_version().unwrap(), 5 * 5);
     tables.commit().unwrap();

@@ -93,6 +93,10 @@ impl Writer {
                 let moved = checkpoint::after_commit(self.tables.connection());
                 self.settle(moved)
             }
+            // One of them is to blame, and fails alone: the others are done again without it.
+            Err(StoreError::Damaged(_) | StoreError::Database(_)) if tasks.len() > 1 => {
+                tasks.into_iter().try_for_each(|task| self.commit(vec![task]))
+            }
             Err(error) => {
                 group_refuse(tasks, &error);
                 if matches!(error, StoreError::Stopped(_)) { Err(error) } else { Ok(()) }

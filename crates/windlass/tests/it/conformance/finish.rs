@@ -267,3 +267,16 @@ async fn every_attempt_has_an_identity_and_names_the_one_before(t: &Fixture) {
     assert_eq!(job.first_started_at, Some(started));
     assert_eq!(t.attempts(id).await[1].record.as_ref().unwrap().outcome, AttemptOutcome::Completed);
 }
+
+/// M17: a job that is given back again and again keeps every attempt, and says so.
+#[tokio::test]
+async fn any_number_of_attempts_is_kept_and_shown() {
+    let t = Fixture::new(crate::fixture::On::Memory);
+    let (worker, id) = (t.worker().await, t.submit(new_job("email.send")).await.id);
+    let rounds = windlass::limits::CHECKPOINTS_MAX + 2;
+    for _ in 0..rounds {
+        let claimed = t.claim_one(worker).await;
+        t.finish(worker, id, claimed.job.fence, Outcome::Released).await;
+    }
+    assert_eq!(t.store.attempts(&t.me, id).await.unwrap().unwrap().len(), rounds);
+}

@@ -25,6 +25,8 @@ on_every_engine!(
     a_worker_that_does_not_beat_is_not_forgotten_while_it_works,
     a_worker_that_comes_back_finds_its_leases_gone,
     every_sign_of_life_counts,
+    looking_for_work_is_not_written_down_every_time,
+    a_lease_that_was_just_extended_is_left_as_it_is,
     a_lost_lease_counts_as_a_crash,
     a_job_that_crashes_its_workers_is_poison,
     poison_is_counted_apart_from_other_failures,
@@ -176,6 +178,39 @@ async fn every_sign_of_life_counts(t: &Fixture) {
     }
     t.tick().await;
     assert_eq!(t.state(claimed.job.id).await, State::Running);
+}
+
+async fn seen_after(t: &Fixture, worker: WorkerId) -> Duration {
+    let config = t.store.config().await.unwrap();
+    t.now().since(config.workers[&worker].seen_at)
+}
+
+/// M103: an idle worker looks once a second, and an idle store writes next to nothing.
+async fn looking_for_work_is_not_written_down_every_time(t: &Fixture) {
+    let worker = t.worker().await;
+    t.advance(SECOND * 9);
+    t.claim(worker, 1).await;
+    assert_eq!(seen_after(t, worker).await, SECOND * 9);
+    t.advance(SECOND);
+    t.claim(worker, 1).await;
+    assert_eq!(seen_after(t, worker).await, Duration::ZERO);
+    t.submit(new_job("email.send")).await;
+    t.advance(SECOND);
+    t.claim_one(worker).await;
+    assert_eq!(seen_after(t, worker).await, Duration::ZERO, "a lease counts from the claim");
+}
+
+/// M31: processes that are woken by each other's heartbeats would otherwise never be quiet again.
+async fn a_lease_that_was_just_extended_is_left_as_it_is(t: &Fixture) {
+    let (worker, claimed) = t.running(new_job("email.send")).await;
+    let lease = claimed.job.lease.unwrap();
+    t.advance(SECOND / 2);
+    assert_eq!(beat(t, worker, &claimed).await, Directive::Continue);
+    assert_eq!(t.get(claimed.job.id).await.job.lease, Some(lease));
+    t.advance(SECOND / 2);
+    assert_eq!(beat(t, worker, &claimed).await, Directive::Continue);
+    let extended = t.get(claimed.job.id).await.job.lease.unwrap();
+    assert_eq!(extended.expires_at, lease.expires_at.plus(SECOND));
 }
 
 /// M6 M17 M43

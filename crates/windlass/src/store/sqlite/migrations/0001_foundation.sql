@@ -79,6 +79,7 @@ CREATE UNIQUE INDEX hot_id ON hot (id);
 CREATE INDEX hot_order ON hot (state, order_key, rank, at);
 CREATE INDEX hot_lifetime ON hot (expires_at) WHERE state IN (3, 12);
 CREATE INDEX hot_holders ON hot (concurrency) WHERE state = 4 AND concurrency IS NOT NULL;
+CREATE INDEX hot_aside ON hot (concurrency, lane, rank, at) WHERE state = 12;
 CREATE INDEX hot_children ON hot (parent) WHERE parent IS NOT NULL;
 
 CREATE TABLE keys (

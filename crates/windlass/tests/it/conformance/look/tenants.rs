@@ -16,7 +16,7 @@ use windlass::store::command::settings::Settings;
 use windlass::store::command::step::Note;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
-use windlass::store::config::QueueSettings;
+use windlass::store::config::{QueueSettings, TenantSettings};
 use windlass::store::engine::RecordQuery;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
@@ -31,6 +31,7 @@ on_every_engine!(
     a_pause_or_setting_counts_for_the_own_tenant_only,
     another_tenants_worker_cannot_be_paused,
     nobody_submits_for_another_tenant,
+    a_tenants_settings_are_in_its_own_trail,
 );
 
 fn blue() -> NewJob {
@@ -181,4 +182,14 @@ async fn nobody_submits_for_another_tenant(t: &Fixture) {
         assert!(refused.unwrap_err().to_string().contains("may not"));
     }
     assert!(t.store.stats(&t.me).await.unwrap().states.is_empty());
+}
+
+async fn a_tenants_settings_are_in_its_own_trail(t: &Fixture) {
+    let settings = TenantSettings { max_depth: Some(7), ..TenantSettings::default() };
+    t.store.configure(&t.me, Settings::Tenant(tenant("blue"), settings)).await.unwrap();
+    for (name, records) in [("blue", 1), ("default", 0), ("red", 0)] {
+        let query = RecordQuery { limit: 10, ..RecordQuery::default() };
+        let found = t.store.audit(&caller("ann", Role::Operator, name), query).await.unwrap();
+        assert_eq!(found.len(), records, "{name}");
+    }
 }
