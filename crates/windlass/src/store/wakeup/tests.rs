@@ -47,12 +47,12 @@ impl Fixture {
         self.store.finish(&self.me, worker, vec![report]).await.unwrap();
     }
 
-    fn interrupts(&self) -> Listener<'_> {
+    fn interrupts(&self) -> Listener {
         self.store.environment().wakeups.interrupts()
     }
 }
 
-async fn has_news(listener: &mut Listener<'_>) -> bool {
+async fn has_news(listener: &mut Listener) -> bool {
     tokio::time::timeout(Duration::ZERO, listener.news()).await.is_ok()
 }
 
