@@ -123,10 +123,10 @@ pub(crate) fn check_progress(field: &str, progress: &Progress) -> Result<(), Inv
 }
 
 fn beat_one(unit: &mut Unit<'_>, worker: WorkerId, seq: Seq, beat: &Beat) -> Result<Directive, StoreError> {
-    let Some(mut job) = unit.held(seq, worker, beat.fence)? else {
+    let Some(held) = unit.held(seq, worker, beat.fence)? else {
         return Ok(unit.job(seq)?.map_or(Directive::Lost, |job| why_lost(job, beat.fence)));
     };
-    let now = unit.now;
+    let (mut job, now) = (held.clone(), unit.now);
     // Other processes are woken by every commit and beat in turn: a lease that was just extended is left as it is.
     let length = job.policy.timeouts.lease;
     let step = limits::LEASE_STEP.min(length / 10);
@@ -142,7 +142,9 @@ fn beat_one(unit: &mut Unit<'_>, worker: WorkerId, seq: Seq, beat: &Beat) -> Res
         job.details_mut().progress = Some(progress.clone());
     }
     unit.append_logs(&mut job, &beat.logs);
-    unit.put(job);
+    if job != held {
+        unit.put(job);
+    }
     Ok(Directive::Continue)
 }
 

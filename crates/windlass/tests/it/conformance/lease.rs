@@ -408,3 +408,19 @@ async fn maintenance_says_when_to_come_again(t: &Fixture) {
     t.claim_one(worker).await;
     assert_eq!(t.store.tick().await.unwrap().next_at, Some(start.plus(SECOND * 10)));
 }
+
+/// M103: what changes nothing is not committed, so that no other process is woken by it.
+#[tokio::test]
+async fn a_repeated_sign_of_life_is_not_written() {
+    let t = Fixture::new(crate::fixture::On::Sqlite);
+    let (worker, claimed) = t.running(new_job("email.send")).await;
+    let file = rusqlite::Connection::open(t.address.trim_start_matches("sqlite:")).unwrap();
+    let commits = || file.query_row("SELECT commits FROM meta", [], |row| row.get::<_, i64>(0)).unwrap();
+    t.advance(SECOND);
+    beat(&t, worker, &claimed).await;
+    let before = commits();
+    t.advance(SECOND / 2);
+    beat(&t, worker, &claimed).await;
+    assert!(t.claim(worker, 1).await.is_empty());
+    assert_eq!(commits(), before);
+}
