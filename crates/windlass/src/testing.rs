@@ -16,7 +16,7 @@ use crate::store::command::claim::ClaimRequest;
 use crate::store::environment::{Environment, StoreOptions};
 use crate::store::query::side::Attempt;
 use crate::store::query::snapshot::Snapshot;
-use crate::worker::{Worker, execute};
+use crate::worker::{Worker, execute, report};
 
 /// When every test queue begins.
 const START: i64 = 1_800_000_000_000;
@@ -82,7 +82,7 @@ impl TestQueue {
             let mut started = Vec::new();
             for (queue, slots) in &lanes {
                 let request = ClaimRequest {
-                    worker: crew.id,
+                    worker: crew.id(),
                     queues: Some(vec![queue.clone()]),
                     types: Some(crew.handlers.keys().cloned().collect()),
                     limit: (*slots).min(limits::CLAIM_JOBS_MAX),
@@ -102,8 +102,7 @@ impl TestQueue {
                 reports.extend(attempt.await.expect("the attempt is supervised"));
             }
             // In the store before the next claim looks for work.
-            let answers = crew.queue.store().finish(crew.queue.caller(), crew.id, reports).await;
-            answers.expect("the store answers");
+            report::send(&crew, reports).await;
         }
     }
 

@@ -265,8 +265,6 @@ impl<'a> Unit<'a> {
         let job = &self.jobs[&seq].job;
         self.effects.has_work |= job.state == State::Scheduled && !job.is_blocked;
         self.effects.has_ends |= job.state.is_final();
-        let is_cut_off = matches!(job.state, State::Suspended | State::Cancelled | State::DeadLetter);
-        self.effects.has_interrupts |= previous.state == State::Running && is_cut_off;
         self.memo.rates.count(Some(previous), job, self.now);
     }
 
@@ -436,6 +434,11 @@ impl<'a> Unit<'a> {
     /// Says that waiting workers should look again.
     pub fn wake(&mut self) {
         self.effects.has_work = true;
+    }
+
+    /// Says that workers should ask about what they run, and about themselves.
+    pub fn interrupt(&mut self) {
+        self.effects.has_interrupts = true;
     }
 
     /// The engine for reading only, with everything decided so far written to it.

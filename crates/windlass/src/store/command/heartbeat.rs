@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::clock::Timestamp;
 use crate::error::{Invalid, Problem, StoreError, WorkError};
 use crate::job::{Category, Fence, Job, JobId, Lease, Progress, Seq, State, WorkerId, check_text};
 use crate::limits;
@@ -125,6 +126,10 @@ fn beat_one(unit: &mut Unit<'_>, worker: WorkerId, seq: Seq, beat: &Beat) -> Res
         return Ok(unit.job(seq)?.map_or(Directive::Lost, |job| why_lost(job, beat.fence)));
     };
     let now = unit.now;
+    let says_nothing_else = beat.timeout.is_none() && beat.progress.is_none() && beat.logs.is_empty();
+    if says_nothing_else && is_fresh(&job, now) {
+        return Ok(Directive::Continue);
+    }
     job.lease = job.lease.map(|lease| Lease {
         expires_at: now.plus(job.policy.timeouts.lease),
         deadline_at: beat
@@ -139,6 +144,17 @@ fn beat_one(unit: &mut Unit<'_>, worker: WorkerId, seq: Seq, beat: &Beat) -> Res
     unit.put(job);
     Ok(Directive::Continue)
 }
+
+/// Whether a lease was extended so lately that doing it again is not worth a write. Without this, two processes on one
+/// file would wake each other with every beat.
+fn is_fresh(job: &Job, now: Timestamp) -> bool {
+    let lease = job.policy.timeouts.lease;
+    let gained = |held: Lease| now.plus(lease).since(held.expires_at);
+    job.lease.is_some_and(|held| gained(held) < (lease / LEASE_SHARE_SPARED).min(limits::BACKSTOP_EVERY))
+}
+
+/// A beat that would lengthen a lease by less than this share of it is not written.
+const LEASE_SHARE_SPARED: u32 = 10;
 
 /// Why a worker does not hold a job any more.
 fn why_lost(job: &Job, fence: Fence) -> Directive {
