@@ -1,5 +1,16 @@
 //! Workers, handlers and contexts, as a program that embeds the library uses them.
 
+mod bench;
+mod builder;
+mod handlers;
 mod kinds;
+mod operate;
+mod pause;
+mod processes;
+mod recovery;
 mod run;
+mod shutdown;
+mod steps;
+mod trouble;
 mod virtual_time;
+mod waits;
