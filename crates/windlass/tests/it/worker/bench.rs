@@ -21,6 +21,7 @@ use windlass::store::query::snapshot::Snapshot;
 use windlass::testing::TestQueue;
 use windlass::worker::{Farewell, Worker, WorkerControl};
 
+use super::kinds::Fill;
 use crate::fixture::{On, START};
 
 /// Longer than anything that happens promptly, shorter than the wait for a heartbeat that is not told to come earlier.
@@ -61,6 +62,23 @@ impl Bench {
 
     pub(super) fn worker(&self) -> Worker {
         Worker::new(&self.queue)
+    }
+
+    /// Gives anybody who would do something wrong the time to do it, where time costs nothing.
+    pub(super) async fn let_time_pass(&self) {
+        if self.address == "memory:" {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+        }
+    }
+
+    /// Waits until everything that was announced has been looked at: a job of another worker comes and goes.
+    pub(super) async fn settle(&self) {
+        self.let_time_pass().await;
+        let sentinel = self.queue.submit(Fill { bytes: 1 }).queue("sentinel").await.unwrap();
+        let quick = |_: Fill| async { anyhow::Ok(String::new()) };
+        let other = Started::new(self.worker().queue("sentinel", 1).handle(quick));
+        sentinel.result(PROMPTLY).await.unwrap();
+        other.stop().await;
     }
 
     pub(super) async fn job(&self, id: JobId) -> Snapshot {
@@ -181,13 +199,13 @@ pub(super) async fn within<T>(time: Duration, event: impl Future<Output = T>) ->
     tokio::time::timeout(time, event).await.expect("it happens in time")
 }
 
-/// Runs each test of a module on every engine, with workers that run.
+/// Runs each test of a module on every engine, with workers that run: in memory in virtual time, else in real time.
 macro_rules! on_every_engine {
     ($($name:ident),* $(,)?) => {
         mod memory {
-            $(#[tokio::test]
+            $(#[tokio::test(start_paused = true)]
             async fn $name() {
-                let bench = crate::worker::bench::Bench::new(crate::fixture::On::Memory);
+                let bench = crate::worker::bench::Bench::in_virtual_time();
                 super::$name(&bench).await;
                 bench.verify().await;
             })*

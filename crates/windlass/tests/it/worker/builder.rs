@@ -246,7 +246,7 @@ async fn a_batch_with_one_bad_job_stores_nothing(t: &TestQueue) {
     let mut batch = t.queue().batch();
     batch.add(Draft::new(&greet("x")).unique("u"));
     batch.add(Draft::new(&greet("y")).unique("u"));
-    assert!(matches!(batch.submit().await, Err(SubmitError::UniqueKeyTaken { index: 1, .. })));
+    assert!(matches!(batch.submit().await, Err(SubmitError::Invalid { index: 1, .. })));
     assert!(t.queue().store().stats(t.queue().caller()).await.unwrap().states.values().all(|n| *n == 0));
 }
 
