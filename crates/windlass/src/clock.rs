@@ -161,6 +161,11 @@ impl Patience {
         tokio::time::Instant::now() >= self.0
     }
 
+    /// Returns when it has ended.
+    pub(crate) async fn over(self) {
+        tokio::time::sleep_until(self.0).await;
+    }
+
     /// Waits for `news`, at most until patience ends, and at most for `backstop`.
     pub(crate) async fn wait_for(self, news: impl Future<Output = ()>, backstop: Duration) {
         let until = self.0.min(tokio::time::Instant::now() + backstop);

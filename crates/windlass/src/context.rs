@@ -17,13 +17,13 @@ use tokio_util::sync::CancellationToken;
 
 pub use children::{ChildError, Children};
 
-use crate::error::WorkError;
+use crate::error::{SubmitError, WorkError};
 use crate::handler::States;
 use crate::job::{AttemptId, Failure, Fence, JobId, Progress, WorkerId};
 use crate::queue::Queue;
 use crate::store::command::claim::Claimed;
 use crate::store::command::finish::Park;
-use crate::store::command::heartbeat::Beat;
+use crate::store::command::heartbeat::{Beat, Directive};
 use crate::store::command::step::{Hand, Note};
 
 /// How a worker treats steps that do not match what an earlier attempt saved (M71).
@@ -181,14 +181,17 @@ impl Cx {
     pub async fn limit_to(&self, limit: Duration) -> Result<(), WorkError> {
         let beat = Beat { timeout: Some(limit), ..Beat::new(self.job_id(), self.fence()) };
         let queue = &self.0.queue;
-        queue.store().heartbeat(queue.caller(), self.worker(), vec![beat]).await.map(drop)
+        let pulse = queue.store().heartbeat(queue.caller(), self.worker(), vec![beat]).await?;
+        match pulse.directives[..] {
+            [(_, Directive::Continue)] => Ok(()),
+            _ => Err(WorkError::Stale(self.job_id())),
+        }
     }
 
     /// Saves where the work is, over what was saved before (M73).
     pub async fn checkpoint<T: Serialize + Sync>(&self, value: &T) -> Result<(), anyhow::Error> {
         let value = serde_json::to_vec(value)?;
-        self.save(CHECKPOINT, value).await?;
-        Ok(())
+        self.save(CHECKPOINT, value).await.map_err(failed)
     }
 
     /// What the last `checkpoint` saved, in this attempt or an earlier one (M73).
@@ -286,8 +289,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An attempt that lost its lease, or whose store is gone, ends here: what it would write is not written anyway.
+/// An attempt that lost its lease, or whose store is gone, ends here: what it would write is not written anyway. What is
+/// not allowed will not be the next time either.
 #[allow(clippy::needless_pass_by_value, reason = "so that `map_err(failed)` does")]
 fn failed(error: WorkError) -> anyhow::Error {
+    let is_invalid = match &error {
+        WorkError::Invalid(_) => true,
+        WorkError::Children(refused) => {
+            matches!(**refused, SubmitError::Invalid { .. } | SubmitError::PayloadTooLarge { .. })
+        }
+        _ => false,
+    };
+    if is_invalid {
+        return Failure::permanent("not_allowed", error.to_string()).into();
+    }
     Failure::temporary(error.to_string()).with_code("not_written").into()
 }

@@ -164,9 +164,18 @@ fn encode<T: serde::Serialize>(output: &T) -> Result<Vec<u8>, anyhow::Error> {
 pub struct Snooze(pub Duration);
 
 /// What an error means: what it says itself if it is a [`Failure`], else a temporary failure (M43).
+///
+/// A failure is also found beneath context, and as the source of another error; the message tells the whole story.
 pub(crate) fn failure_of(error: &anyhow::Error) -> Failure {
-    match error.downcast_ref::<Failure>() {
-        Some(failure) => failure.clone(),
-        None => Failure::new(Category::Temporary, format!("{error:#}")),
+    let found = said::<Failure>(error);
+    let whole = Failure::new(Category::Temporary, format!("{error:#}"));
+    match found {
+        Some(failure) => Failure { message: whole.message, ..failure.clone() },
+        None => whole,
     }
+}
+
+/// What an error says by being, or by wrapping, a `T`: itself, beneath context, or as a source.
+pub(crate) fn said<T: std::error::Error + Send + Sync + 'static>(error: &anyhow::Error) -> Option<&T> {
+    error.downcast_ref::<T>().or_else(|| error.chain().find_map(|cause| cause.downcast_ref::<T>()))
 }

@@ -13,10 +13,11 @@ use crate::limits;
 use crate::queue::Queue;
 use crate::store::Store;
 use crate::store::command::claim::ClaimRequest;
+use crate::store::command::tick::Ticked;
 use crate::store::environment::{Environment, StoreOptions};
 use crate::store::query::side::Attempt;
 use crate::store::query::snapshot::Snapshot;
-use crate::worker::{Worker, execute};
+use crate::worker::{Worker, execute, report};
 
 /// When every test queue begins.
 const START: i64 = 1_800_000_000_000;
@@ -60,13 +61,31 @@ impl TestQueue {
         self.clock.now()
     }
 
-    /// Moves the clock, and lets time act: leases end, delays and backoffs are over, lifetimes too.
+    /// Moves the clock, and lets time act at every moment on the way: leases end, delays and backoffs are over, lifetimes
+    /// too, each in its order.
     ///
     /// # Panics
     /// When the store fails.
     pub async fn advance(&self, by: Duration) {
-        self.clock.advance(by);
-        while self.queue.store().tick().await.expect("time acts").has_more {}
+        let end = self.now().plus(by);
+        loop {
+            let next_at = self.tick().await.next_at;
+            let now = self.now();
+            if now >= end {
+                return;
+            }
+            let next = next_at.filter(|at| *at > now).map_or(end, |at| at.min(end));
+            self.clock.advance(next.since(now));
+        }
+    }
+
+    async fn tick(&self) -> Ticked {
+        loop {
+            let ticked = self.queue.store().tick().await.expect("time acts");
+            if !ticked.has_more {
+                return ticked;
+            }
+        }
     }
 
     /// Runs everything that is due with this worker, and everything that becomes due by it, until nothing is; says how
@@ -82,7 +101,7 @@ impl TestQueue {
             let mut started = Vec::new();
             for (queue, slots) in &lanes {
                 let request = ClaimRequest {
-                    worker: crew.id,
+                    worker: crew.id(),
                     queues: Some(vec![queue.clone()]),
                     types: Some(crew.handlers.keys().cloned().collect()),
                     limit: (*slots).min(limits::CLAIM_JOBS_MAX),
@@ -102,8 +121,7 @@ impl TestQueue {
                 reports.extend(attempt.await.expect("the attempt is supervised"));
             }
             // In the store before the next claim looks for work.
-            let answers = crew.queue.store().finish(crew.queue.caller(), crew.id, reports).await;
-            answers.expect("the store answers");
+            report::send(&crew, reports).await;
         }
     }
 

@@ -5,7 +5,7 @@ mod control;
 pub(crate) mod execute;
 mod heartbeat;
 mod lane;
-mod report;
+pub(crate) mod report;
 mod running;
 mod shutdown;
 
@@ -15,7 +15,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use control::WorkerControl;
@@ -188,31 +189,31 @@ impl Worker {
     /// Runs until `shutdown` is over, then leaves in stages: stop claiming, drain, interrupt, release.
     ///
     /// # Errors
-    /// When the worker cannot register: a bad name, a role that may not work, a store that is gone.
+    /// When the worker cannot register (a bad name, a role that may not work, a store that is gone), and when it cannot
+    /// go on because the store was closed or its role was taken away.
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<Farewell, WorkError> {
-        let (crew, lanes, inbox) = self.assemble().await?;
+        let (crew, queues, inbox) = self.assemble().await?;
         let stop = CancellationToken::new();
-        let lanes: Vec<_> = lanes
-            .into_iter()
-            .map(|(queue, slots)| {
-                let slots = Arc::new(Semaphore::new(slots));
-                tokio::spawn(lane::run(crew.clone(), queue, slots, stop.clone()))
-            })
-            .collect();
+        let mut lanes = JoinSet::new();
+        for (queue, slots) in queues {
+            let slots = Arc::new(Semaphore::new(slots));
+            lanes.spawn(lane::run(crew.clone(), queue, slots, stop.clone()));
+        }
         let (over, closing) = (CancellationToken::new(), CancellationToken::new());
         let beating = tokio::spawn(heartbeat::run(crew.clone(), over.clone()));
         let pausing = tokio::spawn(shutdown::release_when_paused(crew.clone(), over.clone()));
-        let reporting = tokio::spawn(report::run(crew.queue.clone(), crew.id, inbox, closing.clone()));
-        shutdown.await;
+        let reporting = tokio::spawn(report::run(crew.clone(), inbox, closing.clone()));
+        let trouble = tokio::select! {
+            () = shutdown => None,
+            error = lane::first_error(&mut lanes) => Some(error),
+        };
         stop.cancel();
-        for lane in lanes {
-            // A lane that panicked has nothing left to stop.
-            let _ = lane.await;
-        }
+        // A lane that panicked has nothing left to stop.
+        while lanes.join_next().await.is_some() {}
         let farewell = shutdown::leave(&crew, reporting, &closing).await;
         over.cancel();
         let _ = tokio::join!(beating, pausing);
-        Ok(farewell)
+        trouble.map_or(Ok(farewell), Err)
     }
 
     /// Runs for ever.
@@ -241,12 +242,13 @@ impl Worker {
             version: self.version,
             heartbeats: true,
         };
-        let id = self.queue.store().register(self.queue.caller(), new).await?.id;
+        let id = self.queue.store().register(self.queue.caller(), new.clone()).await?.id;
         let (reports, inbox) = mpsc::channel(limits::REPORTS_BUFFERED_MAX);
-        self.control.started(id);
+        self.control.registered(id);
         let crew = Arc::new(Crew {
             queue: self.queue,
-            id,
+            new,
+            registering: Mutex::default(),
             states: self.states,
             handlers: self.handlers,
             layers: self.layers,
@@ -265,7 +267,8 @@ const CONCURRENCY_DEFAULT: usize = 10;
 /// What the parts of a running worker share.
 pub(crate) struct Crew {
     pub(crate) queue: Queue,
-    pub(crate) id: WorkerId,
+    new: NewWorker,
+    registering: Mutex<()>,
     pub(crate) states: States,
     pub(crate) handlers: HashMap<JobType, Arc<dyn AnyHandler>>,
     pub(crate) layers: Vec<Layer>,
@@ -273,4 +276,30 @@ pub(crate) struct Crew {
     pub(crate) control: WorkerControl,
     pub(crate) running: Running,
     pub(crate) reports: mpsc::Sender<Report>,
+}
+
+impl Crew {
+    /// Under which identity it is registered now.
+    pub(crate) fn id(&self) -> WorkerId {
+        self.control.id().expect("a crew registers before it works")
+    }
+
+    /// Registers anew when the store has forgotten this identity: a program that stood still for hours goes on with a new
+    /// one. Whatever it ran is not its own any more.
+    pub(crate) async fn register_again(&self, forgotten: WorkerId) -> Result<(), WorkError> {
+        let _one_at_a_time = self.registering.lock().await;
+        if self.id() != forgotten {
+            return Ok(());
+        }
+        self.cancel_all();
+        let id = self.queue.store().register(self.queue.caller(), self.new.clone()).await?.id;
+        tracing::warn!(%forgotten, worker = %id, "worker was forgotten and has registered anew");
+        self.control.registered(id);
+        Ok(())
+    }
+
+    /// Tells every handler to stop.
+    pub(crate) fn cancel_all(&self) {
+        self.running.all().iter().for_each(Cx::cancel);
+    }
 }

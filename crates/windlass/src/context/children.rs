@@ -50,15 +50,22 @@ impl Cx {
     ) -> Result<Children<J::Output>, anyhow::Error> {
         let name = self.occurrence("children:");
         let drafts = children.into_iter().map(|child| child.into().into_new());
-        let jobs: Vec<NewJob> = drafts.collect::<Result<_, Invalid>>()?;
+        let jobs: Vec<NewJob> =
+            drafts.collect::<Result<_, Invalid>>().map_err(|invalid| failed(invalid.into()))?;
         let known = if self.attempt() > 1 { self.known_group(&name).await? } else { None };
         if let Some(group) = known.filter(|group| group.group.decided.is_some()) {
             return results(group);
         }
         let queue = self.queue();
         let group = NewGroup { name: name.clone(), strategy, jobs };
-        queue.store().spawn(queue.caller(), self.hand(), group).await.map_err(failed)?;
-        // The store has parked the job; even a group that is decided already is read by the next attempt.
+        let spawned = queue.store().spawn(queue.caller(), self.hand(), group).await.map_err(failed)?;
+        if spawned.parent.is_held_with(self.fence())
+            && let Some(group) = self.known_group(&name).await?
+        {
+            // Decided between the look and the call, so the store saw no need to park.
+            return results(group);
+        }
+        // The store has parked the job; even a new group that is decided at once is read by the next attempt.
         self.stop(Stop::Parked).await
     }
 

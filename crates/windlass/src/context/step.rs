@@ -11,7 +11,7 @@ use crate::handler::failure_of;
 use crate::job::{Category, Failure};
 
 /// How the names of what the context itself saves begin.
-const RESERVED: [&str; 3] = ["sleep:", "signal:", "children:"];
+const RESERVED: [&str; 4] = ["sleep:", "signal:", "children:", "deadline:"];
 
 /// A step as saved: where in the run it was called, and what it came to.
 #[derive(Serialize, Deserialize)]
@@ -51,7 +51,7 @@ impl Cx {
         }
         self.crash_at(&CrashPoint::BeforeStep(name.to_owned())).await;
         let (value, result) = match work.await {
-            Ok(output) => (Some(serde_json::value::to_raw_value(&output)?), Ok(output)),
+            Ok(output) => (Some(serde_json::value::to_raw_value(&output).map_err(unwritable)?), Ok(output)),
             Err(error) => (None, Err(error.into())),
         };
         let failure = match &result {
@@ -86,6 +86,15 @@ impl Cx {
         }
         Ok(())
     }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "so that `map_err(unwritable)` does")]
+fn unwritable(error: serde_json::Error) -> anyhow::Error {
+    Failure::permanent(
+        "step_unwritable",
+        format!("what the step returned cannot be written as JSON: {error}"),
+    )
+    .into()
 }
 
 fn replay<T: DeserializeOwned>(key: &str, saved: &[u8]) -> Result<T, anyhow::Error> {

@@ -10,9 +10,9 @@ use super::{Cx, Stop, failed};
 use crate::clock::Timestamp;
 use crate::store::command::finish::Park;
 
-/// A sleep as saved: its end is fixed when it begins.
+/// The end of a sleep or of a wait as saved: it is fixed when it begins.
 #[derive(Serialize, Deserialize)]
-struct Sleep {
+struct End {
     until: Timestamp,
 }
 
@@ -32,18 +32,30 @@ impl Cx {
     /// When the lease is not held any more.
     pub async fn sleep(&self, duration: Duration) -> Result<(), anyhow::Error> {
         let key = self.occurrence("sleep:");
-        let now = self.queue().store().environment().clock.now();
-        let until = if let Some(saved) = self.saved(&key) {
-            serde_json::from_slice::<Sleep>(&saved)?.until
-        } else {
-            let until = now.plus(duration);
-            self.save(&key, serde_json::to_vec(&Sleep { until })?).await.map_err(failed)?;
-            until
-        };
-        if until <= now {
+        let until = self.end_of(&key, duration).await?;
+        if until <= self.now() {
             return Ok(());
         }
         self.stop(Stop::Park(Park::Until(until))).await
+    }
+
+    fn now(&self) -> Timestamp {
+        self.queue().store().environment().clock.now()
+    }
+
+    /// When something that lasts for `duration` ends: as saved on its first run, or counted from now and saved.
+    async fn end_of(&self, key: &str, duration: Duration) -> Result<Timestamp, anyhow::Error> {
+        if let Some(saved) = self.saved(key) {
+            return Ok(serde_json::from_slice::<End>(&saved)?.until);
+        }
+        let until = self.now().plus(duration);
+        self.save(key, serde_json::to_vec(&End { until })?).await.map_err(failed)?;
+        Ok(until)
+    }
+
+    /// How much of `timeout` is left since its first run.
+    async fn left_until(&self, key: &str, timeout: Duration) -> Result<Duration, anyhow::Error> {
+        Ok(self.end_of(key, timeout).await?.since(self.now()))
     }
 
     /// Waits for a signal without holding a slot; none when `timeout` is over. One that was sent before is found.
@@ -57,6 +69,10 @@ impl Cx {
     ) -> Result<Option<T>, anyhow::Error> {
         let key = self.occurrence(&format!("signal:{name}"));
         let Some(saved) = self.saved(&key) else {
+            let timeout = match timeout {
+                Some(timeout) => Some(self.left_until(&format!("deadline:{key}"), timeout).await?),
+                None => None,
+            };
             let park = Park::Signal { name: name.to_owned(), step: Some(key), timeout };
             return self.stop(Stop::Park(park)).await;
         };

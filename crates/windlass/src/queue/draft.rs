@@ -145,6 +145,10 @@ options! {
     fn correlation_id(self, id: &str) => |draft, id| {
         draft.with(|new| new.labels.correlation_id = Some(id.to_owned()))
     };
+    /// Where to report its end.
+    fn callback_url(self, url: &str) => |draft, url| {
+        draft.with(|new| new.labels.callback_url = Some(url.to_owned()))
+    };
     /// Not before this one completed (M60).
     fn after(self, other: &dyn WaitsFor) => |draft, other| draft.with(|new| new.after.push(other.dependency()));
     /// Not before this one, or another that is named so, ended (M60).

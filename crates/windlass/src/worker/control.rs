@@ -1,6 +1,6 @@
 //! Pausing a worker, from within its program or from afar (M55).
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tokio::sync::watch;
 
@@ -11,7 +11,7 @@ use crate::store::config::PauseMode;
 #[derive(Clone)]
 pub struct WorkerControl {
     state: Arc<watch::Sender<State>>,
-    id: Arc<OnceLock<WorkerId>>,
+    id: Arc<watch::Sender<Option<WorkerId>>>,
 }
 
 /// Who has paused the worker.
@@ -23,14 +23,21 @@ struct State {
 
 impl Default for WorkerControl {
     fn default() -> WorkerControl {
-        WorkerControl { state: Arc::new(watch::Sender::new(State::default())), id: Arc::default() }
+        WorkerControl { state: Arc::default(), id: Arc::default() }
     }
 }
 
 impl WorkerControl {
-    /// The worker's identity, once it runs.
+    /// The worker's identity, once it runs; another one if the store had forgotten it meanwhile.
     pub fn id(&self) -> Option<WorkerId> {
-        self.id.get().copied()
+        *self.id.borrow()
+    }
+
+    /// Returns when the worker has registered, with its identity.
+    pub async fn started(&self) -> WorkerId {
+        let mut id = self.id.subscribe();
+        let known = id.wait_for(Option::is_some).await.map(|id| *id);
+        known.ok().flatten().expect("the sender lives in `self`, and it was waited for")
     }
 
     /// Claims no more jobs; those that run end by themselves, or are released at once if the pause is aggressive.
@@ -49,9 +56,8 @@ impl WorkerControl {
         state.here.is_some() || state.afar.is_some()
     }
 
-    pub(crate) fn started(&self, id: WorkerId) {
-        // A control belongs to one worker, which starts once.
-        let _ = self.id.set(id);
+    pub(crate) fn registered(&self, id: WorkerId) {
+        self.id.send_replace(Some(id));
     }
 
     /// What the store says.
@@ -64,6 +70,11 @@ impl WorkerControl {
     pub(crate) async fn resumed(&self) {
         // The sender lives in `self`: it cannot go first.
         let _ = self.state.subscribe().wait_for(|state| state.here.is_none()).await;
+    }
+
+    /// Whether it is paused aggressively from here.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.state.borrow().here == Some(PauseMode::Aggressive)
     }
 
     /// Returns when it was paused aggressively from here.

@@ -11,17 +11,24 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::Crew;
 use crate::context::{CrashPoint, Cx, Stop};
-use crate::handler::{HandlerFuture, Snooze, failure_of};
+use crate::handler::{AnyHandler, HandlerFuture, Snooze, failure_of, said};
 use crate::job::{Category, Failure};
 use crate::store::command::claim::Claimed;
 use crate::store::command::finish::{Outcome, Park, Report};
 
+type Panic = Box<dyn Any + Send>;
+
 /// Starts a job that was claimed; its slot is free again when its outcome is on its way.
 pub(super) fn start(crew: Arc<Crew>, claimed: Claimed, slot: OwnedSemaphorePermit) {
+    // At once: whoever asks from now on what runs here is told, also before the task has begun.
+    let cx = admit(&crew, claimed);
     tokio::spawn(async move {
-        if let Some(report) = attempt(&crew, claimed).await {
+        let outcome = run(&crew, &cx).await;
+        if let Some(_leaving) = crew.running.remove(cx.job_id(), cx.fence())
+            && let Some(outcome) = outcome
+        {
             // Reporting ends after the last handler; if it has, the lease ends by itself.
-            let _ = crew.reports.send(report).await;
+            let _ = crew.reports.send(report(&cx, outcome)).await;
         }
         drop(slot);
     });
@@ -29,13 +36,21 @@ pub(super) fn start(crew: Arc<Crew>, claimed: Claimed, slot: OwnedSemaphorePermi
 
 /// Runs one attempt; nothing if there is nothing to report.
 pub(crate) async fn attempt(crew: &Crew, claimed: Claimed) -> Option<Report> {
+    let cx = admit(crew, claimed);
+    let outcome = run(crew, &cx).await;
+    crew.running.remove(cx.job_id(), cx.fence())?;
+    Some(report(&cx, outcome?))
+}
+
+fn admit(crew: &Crew, claimed: Claimed) -> Cx {
     let settings = &crew.settings;
     let cx = Cx::new(crew.queue.clone(), crew.states.clone(), claimed, settings.mode, settings.crash.clone());
     crew.running.insert(cx.clone());
-    let outcome = run(crew, &cx).await;
-    let is_ours = crew.running.remove(cx.job_id(), cx.fence());
-    let outcome = outcome.filter(|_| is_ours)?;
-    Some(Report { job: cx.job_id(), fence: cx.fence(), outcome, cost_cents: cx.cost_cents() })
+    cx
+}
+
+fn report(cx: &Cx, outcome: Outcome) -> Report {
+    Report { job: cx.job_id(), fence: cx.fence(), outcome, cost_cents: cx.cost_cents() }
 }
 
 /// Runs the handler to its end; nothing if there is nothing to report.
@@ -43,19 +58,33 @@ async fn run(crew: &Crew, cx: &Cx) -> Option<Outcome> {
     if cx.crashes_at(&CrashPoint::BeforeStart) {
         return None;
     }
-    let job = &cx.claimed().job;
-    let Some(handler) = crew.handlers.get(&job.lane.job_type) else {
+    let Some(handler) = crew.handlers.get(&cx.claimed().job.lane.job_type) else {
         // Not claimed for, so not ours to judge: somebody who knows this type will run it (M104).
         return Some(Outcome::Released);
     };
-    let mut future = handler.call(&cx.claimed().spec.payload.bytes, cx.clone());
-    for layer in &crew.layers {
-        future = layer(cx.clone(), future);
-    }
-    let limit = job.policy.timeouts.execution;
-    let outcome = tokio::select! {
+    let outcome = match catch_unwind(AssertUnwindSafe(|| call(crew, cx, &**handler))) {
+        Ok(mut future) => {
+            let outcome = supervise(crew, cx, &mut future).await;
+            drop_safely(cx, future);
+            outcome
+        }
+        Err(panic) => Some(outcome_of_panic(&panic)),
+    };
+    if cx.crashes_at(&CrashPoint::BeforeFinish) { None } else { outcome }
+}
+
+/// The handler's future within all layers.
+fn call(crew: &Crew, cx: &Cx, handler: &dyn AnyHandler) -> HandlerFuture {
+    let future = handler.call(&cx.claimed().spec.payload.bytes, cx.clone());
+    crew.layers.iter().fold(future, |future, layer| layer(cx.clone(), future))
+}
+
+/// Drives the handler until it ends, parks, takes too long or is cut off.
+async fn supervise(crew: &Crew, cx: &Cx, future: &mut HandlerFuture) -> Option<Outcome> {
+    let limit = cx.claimed().job.policy.timeouts.execution;
+    tokio::select! {
         biased;
-        ended = catch(future) => Some(outcome_of(ended)),
+        ended = catch(future) => Some(outcome_of(cx, ended)),
         stop = cx.stopped() => match stop {
             Stop::Park(park) => Some(Outcome::Parked(park)),
             Stop::Parked | Stop::Crash => None,
@@ -66,8 +95,7 @@ async fn run(crew: &Crew, cx: &Cx) -> Option<Outcome> {
             Some(Outcome::Failed(Failure::new(Category::Timeout, message)))
         }
         () = cut_off(crew, cx) => None,
-    };
-    if cx.crashes_at(&CrashPoint::BeforeFinish) { None } else { outcome }
+    }
 }
 
 /// Returns when the handler was told to stop and has had time to clean up.
@@ -77,7 +105,7 @@ async fn cut_off(crew: &Crew, cx: &Cx) {
 }
 
 /// Runs a handler and catches its panic.
-async fn catch(mut future: HandlerFuture) -> Result<Result<Vec<u8>, anyhow::Error>, Box<dyn Any + Send>> {
+async fn catch(future: &mut HandlerFuture) -> Result<Result<Vec<u8>, anyhow::Error>, Panic> {
     poll_fn(move |context| {
         // What a panic left half-done is dropped with the future; nothing else can see it.
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
@@ -89,20 +117,33 @@ async fn catch(mut future: HandlerFuture) -> Result<Result<Vec<u8>, anyhow::Erro
     .await
 }
 
-fn outcome_of(ended: Result<Result<Vec<u8>, anyhow::Error>, Box<dyn Any + Send>>) -> Outcome {
+/// Drops what is left of a handler; a panic in there must not take the attempt's outcome with it.
+fn drop_safely(cx: &Cx, future: HandlerFuture) {
+    if catch_unwind(AssertUnwindSafe(move || drop(future))).is_err() {
+        tracing::error!(job = %cx.job_id(), "handler panicked while it was dropped");
+    }
+}
+
+fn outcome_of(cx: &Cx, ended: Result<Result<Vec<u8>, anyhow::Error>, Panic>) -> Outcome {
     match ended {
         Ok(Ok(result)) => Outcome::Completed { result: (result != b"null").then_some(result) },
-        Ok(Err(error)) => match error.downcast_ref::<Snooze>() {
-            Some(Snooze(duration)) => Outcome::Parked(Park::For(*duration)),
-            None => Outcome::Failed(failure_of(&error)),
+        Ok(Err(error)) => match (said::<Snooze>(&error), failure_of(&error)) {
+            (Some(Snooze(duration)), _) => Outcome::Parked(Park::For(*duration)),
+            // It was told to stop and says that it could not finish: that is no failure of the job.
+            (None, failure) if cx.is_cancelled() && failure.category == Category::Temporary => {
+                Outcome::Released
+            }
+            (None, failure) => Outcome::Failed(failure),
         },
-        Err(panic) => {
-            let message = panic
-                .downcast_ref::<&str>()
-                .map(|text| (*text).to_owned())
-                .or_else(|| panic.downcast_ref::<String>().cloned())
-                .unwrap_or_else(|| "something that is not text".into());
-            Outcome::Failed(Failure::new(Category::System, format!("panicked: {message}")).with_code("panic"))
-        }
+        Err(panic) => outcome_of_panic(&panic),
     }
+}
+
+fn outcome_of_panic(panic: &Panic) -> Outcome {
+    let message = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "something that is not text".into());
+    Outcome::Failed(Failure::new(Category::System, format!("panicked: {message}")).with_code("panic"))
 }

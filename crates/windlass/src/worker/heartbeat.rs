@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Crew;
+use crate::clock::Patience;
 use crate::error::{StoreError, WorkError};
 use crate::limits;
 use crate::store::command::heartbeat::{Beat, Directive};
@@ -15,25 +16,40 @@ const NEWS_PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) async fn run(crew: Arc<Crew>, over: CancellationToken) {
     let every = crew.settings.heartbeat_every;
-    let mut unheard = Duration::ZERO;
+    // A worker that nobody has heard loses its leases: its handlers are told in time to be gone before others begin.
+    let silence = limits::WORKER_SILENCE_MAX - crew.settings.grace.min(limits::WORKER_SILENCE_MAX / 3);
+    let mut heard = Patience::lasting(silence);
     loop {
         let mut interrupts = crew.queue.store().environment().wakeups.interrupts();
-        match beat(&crew).await {
-            Ok(()) => unheard = Duration::ZERO,
-            Err(WorkError::Store(StoreError::Stopped(_))) => return cancel_all(&crew),
-            Err(error) => {
-                tracing::warn!(%error, "heartbeat was not taken");
-                unheard += every;
+        let asked = Patience::lasting(silence);
+        match beat_within(&crew, heard).await {
+            Ok(()) => heard = asked,
+            Err(WorkError::NoSuchWorker(forgotten)) => {
+                if let Err(error) = crew.register_again(forgotten).await {
+                    tracing::warn!(%error, "cannot register again");
+                }
             }
-        }
-        // A worker that nobody has heard loses its leases: its handlers stop before others begin.
-        if unheard + every > limits::WORKER_SILENCE_MAX {
-            cancel_all(&crew);
+            Err(WorkError::Store(StoreError::Stopped(_))) => return crew.cancel_all(),
+            Err(error) => tracing::warn!(%error, "heartbeat was not taken"),
         }
         tokio::select! {
             () = over.cancelled() => return,
             () = tokio::time::sleep(every) => {}
             () = interrupts.news() => tokio::time::sleep(NEWS_PAUSE).await,
+        }
+    }
+}
+
+/// Beats once, and cancels everything if the answer has not come when patience ends; then still waits for it.
+async fn beat_within(crew: &Crew, heard: Patience) -> Result<(), WorkError> {
+    let beating = beat(crew);
+    tokio::pin!(beating);
+    tokio::select! {
+        biased;
+        answer = &mut beating => answer,
+        () = heard.over() => {
+            crew.cancel_all();
+            beating.await
         }
     }
 }
@@ -53,7 +69,7 @@ pub(crate) async fn beat(crew: &Crew) -> Result<(), WorkError> {
 
 async fn beat_some(crew: &Crew, beats: Vec<Beat>) -> Result<(), WorkError> {
     let fences: Vec<_> = beats.iter().map(|beat| (beat.job, beat.fence)).collect();
-    let pulse = crew.queue.store().heartbeat(crew.queue.caller(), crew.id, beats).await?;
+    let pulse = crew.queue.store().heartbeat(crew.queue.caller(), crew.id(), beats).await?;
     for ((id, directive), (_, fence)) in pulse.directives.into_iter().zip(fences) {
         if directive == Directive::Continue {
             continue;
@@ -66,10 +82,4 @@ async fn beat_some(crew: &Crew, beats: Vec<Beat>) -> Result<(), WorkError> {
     }
     crew.control.heard(pulse.paused);
     Ok(())
-}
-
-fn cancel_all(crew: &Crew) {
-    for cx in crew.running.all() {
-        cx.cancel();
-    }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Crew, execute};
+use super::{Crew, execute, shutdown};
 use crate::error::{StoreError, WorkError};
 use crate::job::{JobType, QueueName};
 use crate::limits;
@@ -15,22 +16,28 @@ use crate::store::command::claim::{ClaimRequest, Claimed};
 /// How long to wait after the store was in trouble.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 
-pub(super) async fn run(crew: Arc<Crew>, queue: QueueName, slots: Arc<Semaphore>, stop: CancellationToken) {
+/// Runs until `stop`; an error if it cannot go on.
+pub(super) async fn run(
+    crew: Arc<Crew>,
+    queue: QueueName,
+    slots: Arc<Semaphore>,
+    stop: CancellationToken,
+) -> Result<(), WorkError> {
     let types: Vec<JobType> = crew.handlers.keys().cloned().collect();
     loop {
         let first = tokio::select! {
-            () = stop.cancelled() => return,
+            () = stop.cancelled() => return Ok(()),
             permit = slots.clone().acquire_owned() => permit.expect("the semaphore is never closed"),
         };
         tokio::select! {
-            () = stop.cancelled() => return,
+            () = stop.cancelled() => return Ok(()),
             () = crew.control.resumed() => {}
         }
         // Listening starts before looking: work that arrives in between is not missed.
         let mut work = crew.queue.store().environment().wakeups.work();
         let permits = take_free(&slots, first).await;
         let request = ClaimRequest {
-            worker: crew.id,
+            worker: crew.id(),
             queues: Some(vec![queue.clone()]),
             types: Some(types.clone()),
             limit: permits.len(),
@@ -38,29 +45,50 @@ pub(super) async fn run(crew: Arc<Crew>, queue: QueueName, slots: Arc<Semaphore>
         // Never dropped half-way: a claim that commits unheard would hold its jobs until the lease ends.
         let claimed = crew.queue.store().claim(crew.queue.caller(), &request, Duration::ZERO).await;
         match claimed {
-            Ok(answer) if !answer.jobs.is_empty() => start(&crew, answer.jobs, permits),
+            Ok(answer) if !answer.jobs.is_empty() => {
+                start(&crew, answer.jobs, permits);
+                // Paused while the claim was on its way: these came too late to be given back with the others.
+                if crew.control.is_interrupted() {
+                    shutdown::release_all(&crew).await;
+                }
+            }
             Ok(_) => {
                 drop(permits);
                 tokio::select! {
-                    () = stop.cancelled() => return,
+                    () = stop.cancelled() => return Ok(()),
                     () = work.news() => {}
                     () = tokio::time::sleep(limits::BACKSTOP_EVERY) => {}
                 }
             }
             Err(error) => {
                 drop(permits);
+                let again = match error {
+                    WorkError::NoSuchWorker(forgotten) => crew.register_again(forgotten).await,
+                    error => Err(error),
+                };
+                let Err(error) = again else { continue };
                 if !is_passing(&error) {
                     tracing::error!(%error, %queue, "cannot claim any more");
-                    return;
+                    return Err(error);
                 }
                 tracing::warn!(%error, %queue, "cannot claim, will try again");
                 tokio::select! {
-                    () = stop.cancelled() => return,
+                    () = stop.cancelled() => return Ok(()),
                     () = tokio::time::sleep(TROUBLE_PAUSE) => {}
                 }
             }
         }
     }
+}
+
+/// The error of the first lane that cannot go on.
+pub(super) async fn first_error(lanes: &mut JoinSet<Result<(), WorkError>>) -> WorkError {
+    while let Some(ended) = lanes.join_next().await {
+        if let Ok(Err(error)) = ended {
+            return error;
+        }
+    }
+    std::future::pending().await
 }
 
 fn is_passing(error: &WorkError) -> bool {

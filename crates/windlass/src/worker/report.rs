@@ -1,11 +1,13 @@
 //! Reporting: outcomes go to the store in batches, and again while the database is away. An outcome that cannot be written
 //! in time is stale by then, and the store says so.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::Crew;
 use crate::error::{StoreError, WorkError};
 use crate::job::WorkerId;
 use crate::limits;
@@ -16,12 +18,7 @@ use crate::store::command::finish::{Finish, Report};
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
 /// Reports until `closing`, and then what is left.
-pub(crate) async fn run(
-    queue: Queue,
-    worker: WorkerId,
-    mut inbox: mpsc::Receiver<Report>,
-    closing: CancellationToken,
-) {
+pub(crate) async fn run(crew: Arc<Crew>, mut inbox: mpsc::Receiver<Report>, closing: CancellationToken) {
     let mut batch = Vec::new();
     loop {
         let count = tokio::select! {
@@ -34,11 +31,13 @@ pub(crate) async fn run(
         if count == 0 {
             return;
         }
-        send(&queue, worker, std::mem::take(&mut batch)).await;
+        send(&crew, std::mem::take(&mut batch)).await;
     }
 }
 
-async fn send(queue: &Queue, worker: WorkerId, reports: Vec<Report>) {
+/// Sends outcomes until the store takes them, or says that it never will.
+pub(crate) async fn send(crew: &Crew, reports: Vec<Report>) {
+    let (queue, worker) = (&crew.queue, crew.id());
     let mut pause = PAUSES.0;
     loop {
         match queue.store().finish(queue.caller(), worker, reports.clone()).await {
@@ -69,7 +68,7 @@ async fn reject(queue: &Queue, worker: WorkerId, reports: &[Report], answers: &[
         if let Finish::Rejected(invalid) = answer {
             let failure = crate::job::Failure::permanent("outcome_rejected", invalid.to_string());
             let outcome = crate::store::command::finish::Outcome::Failed(failure);
-            again.push(Report { outcome, cost_cents: 0, ..report.clone() });
+            again.push(Report { outcome, ..report.clone() });
         }
     }
     if !again.is_empty() {

@@ -1,5 +1,5 @@
 //! The jobs that a worker runs right now. Whoever takes an entry out is the one who reports on it, so no attempt is
-//! reported twice.
+//! reported twice; and nothing is over before that report is on its way.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,49 +13,71 @@ use crate::store::command::heartbeat::Beat;
 /// Jobs by id; a job that was lost and claimed again by the same worker is there under its new fence.
 #[derive(Default)]
 pub(crate) struct Running {
-    jobs: Mutex<HashMap<JobId, Cx>>,
+    attempts: Mutex<Attempts>,
     emptied: Notify,
 }
 
+#[derive(Default)]
+struct Attempts {
+    jobs: HashMap<JobId, Cx>,
+    /// Taken out, but not reported on yet.
+    leaving: usize,
+}
+
+/// The right to report on an attempt; what it belongs to counts as running until this is dropped.
+pub(crate) struct Leaving<'a>(&'a Running);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let mut attempts = self.0.lock();
+        attempts.leaving -= 1;
+        if attempts.is_empty() {
+            self.0.emptied.notify_waiters();
+        }
+    }
+}
+
+impl Attempts {
+    fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.leaving == 0
+    }
+}
+
 impl Running {
-    fn lock(&self) -> MutexGuard<'_, HashMap<JobId, Cx>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Attempts> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn insert(&self, cx: Cx) {
-        let replaced = self.lock().insert(cx.job_id(), cx);
+        let replaced = self.lock().jobs.insert(cx.job_id(), cx);
         // The old attempt lost its lease, or the job could not have been claimed again.
         if let Some(old) = replaced {
             old.cancel();
         }
     }
 
-    /// Takes an attempt out; false if somebody else did.
-    pub(crate) fn remove(&self, id: JobId, fence: Fence) -> bool {
-        let mut jobs = self.lock();
-        let is_there = jobs.get(&id).is_some_and(|cx| cx.fence() == fence);
-        if is_there {
-            jobs.remove(&id);
-        }
-        if jobs.is_empty() {
-            self.emptied.notify_waiters();
-        }
-        is_there
+    /// Takes an attempt out; none if somebody else did.
+    pub(crate) fn remove(&self, id: JobId, fence: Fence) -> Option<Leaving<'_>> {
+        let mut attempts = self.lock();
+        attempts.jobs.get(&id).filter(|cx| cx.fence() == fence)?;
+        attempts.jobs.remove(&id);
+        attempts.leaving += 1;
+        Some(Leaving(self))
     }
 
     pub(crate) fn beats(&self) -> Vec<Beat> {
-        self.lock().values().map(|cx| Beat::new(cx.job_id(), cx.fence())).collect()
+        self.lock().jobs.values().map(|cx| Beat::new(cx.job_id(), cx.fence())).collect()
     }
 
     pub(crate) fn get(&self, id: JobId) -> Option<Cx> {
-        self.lock().get(&id).cloned()
+        self.lock().jobs.get(&id).cloned()
     }
 
     pub(crate) fn all(&self) -> Vec<Cx> {
-        self.lock().values().cloned().collect()
+        self.lock().jobs.values().cloned().collect()
     }
 
-    /// Returns when nothing runs.
+    /// Returns when nothing runs and everything is reported on.
     pub(crate) async fn emptied(&self) {
         loop {
             let emptied = self.emptied.notified();

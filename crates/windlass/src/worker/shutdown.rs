@@ -21,14 +21,16 @@ pub(super) async fn leave(crew: &Crew, reporting: JoinHandle<()>, closing: &Canc
     let is_drained = tokio::time::timeout(crew.settings.drain, crew.running.emptied()).await.is_ok();
     let mut farewell = Farewell::default();
     if !is_drained {
-        crew.running.all().iter().for_each(crate::context::Cx::cancel);
+        crew.cancel_all();
         let _ended_or_not = tokio::time::timeout(crew.settings.grace, crew.running.emptied()).await;
         farewell.released = release_all(crew).await;
     }
     closing.cancel();
     let _ended_or_not = tokio::time::timeout(limits::FAREWELL_MAX, reporting).await;
-    if let Err(error) = crew.queue.store().deregister(crew.queue.caller(), crew.id).await {
-        tracing::warn!(%error, "could not say farewell; leases end by themselves");
+    match crew.queue.store().deregister(crew.queue.caller(), crew.id()).await {
+        // Those whose handlers were dropped just before they would have been given back.
+        Ok(released) => farewell.released += released,
+        Err(error) => tracing::warn!(%error, "could not say farewell; leases end by themselves"),
     }
     farewell
 }
@@ -53,7 +55,7 @@ pub(crate) async fn release_all(crew: &Crew) -> usize {
     let mut released = 0;
     for cx in crew.running.all() {
         cx.cancel();
-        if crew.running.remove(cx.job_id(), cx.fence()) {
+        if let Some(_leaving) = crew.running.remove(cx.job_id(), cx.fence()) {
             let report = Report::new(cx.job_id(), cx.fence(), Outcome::Released);
             let _ = crew.reports.send(report).await;
             released += 1;

@@ -1,6 +1,17 @@
 //! Workers, handlers and contexts, as a program that embeds the library uses them.
 
+mod bench;
+mod builder;
+mod handlers;
 mod kinds;
+mod operate;
+mod pause;
+mod processes;
+mod recovery;
 mod run;
+mod shutdown;
+mod steps;
 mod transaction;
+mod trouble;
 mod virtual_time;
+mod waits;

@@ -88,6 +88,10 @@ impl Unit<'_> {
         if let Some(outcome) = change.attempt {
             self.keep_attempt(&before, &after, outcome);
         }
+        // Whoever runs it does not know yet: it was not its own report that ended the attempt.
+        if change.attempt.is_some() && cause.kind != "worker" {
+            self.interrupt();
+        }
         self.record_transition(event, &before, &after, cause)?;
         if let Some(key) = after.concurrency
             && competes(&before)

@@ -71,6 +71,7 @@ pub(crate) fn pause(
         config.holds.insert(scope.clone(), hold.clone());
     })?;
     record(unit, caller, &hold.scope, true, pause.reason.as_deref());
+    unit.interrupt();
     if pause.mode == PauseMode::Aggressive {
         interrupt(unit, caller, &hold)?;
     }
@@ -93,6 +94,7 @@ pub(crate) fn resume(
     unit.drop_hold(&scope)?;
     record(unit, caller, &scope, false, reason);
     unit.wake();
+    unit.interrupt();
     Ok(true)
 }
 
@@ -212,6 +214,7 @@ impl Unit<'_> {
             self.drop_hold(scope)?;
             record(self, &Caller::system(), scope, false, Some("its time was over"));
             self.wake();
+            self.interrupt();
         }
         Ok(expired.len())
     }

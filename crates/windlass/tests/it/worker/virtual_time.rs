@@ -37,7 +37,7 @@ async fn a_worker_that_dies_after_a_step_does_not_run_it_again() {
     let dying = stepping(&t, &runs).crash_at(CrashPoint::AfterStep("first".into()));
     assert_eq!(t.run_due(dying).await, 1);
     t.assert_state(handle.id(), JobState::Running).await;
-    t.advance(Duration::from_secs(31)).await;
+    t.advance(Duration::from_secs(30)).await;
     t.assert_state(handle.id(), JobState::Retrying).await;
     t.advance(Duration::from_secs(5)).await;
     assert_eq!(t.run_due(stepping(&t, &runs)).await, 1);

@@ -1,0 +1,281 @@
+//! Submissions: what builders ask for reaches the store, what is not allowed is told when it is awaited, and batches are
+//! all or nothing.
+
+use std::time::Duration;
+
+use windlass::error::SubmitError;
+use windlass::handler::State;
+use windlass::job::{Priority, RetryPolicy, State as JobState, Tenant};
+use windlass::queue::{Draft, Submit};
+use windlass::testing::TestQueue;
+use windlass::worker::Worker;
+
+use super::bench::{Told, events, step_by_step_on_every_engine};
+use super::kinds::{Add, Greet, Mail, greet};
+use crate::fixture::secs;
+
+step_by_step_on_every_engine!(
+    everything_a_builder_says_is_kept,
+    a_draft_says_the_same_as_a_submission,
+    a_kind_has_wishes_and_a_submission_overrides_them,
+    a_moment_and_a_delay_hold_a_job_back,
+    the_same_key_finds_the_first_job,
+    a_unique_key_names_its_holder,
+    what_is_not_allowed_is_told_when_awaited,
+    a_job_waits_for_handles_and_ids,
+    one_of_several_is_enough_for_after_any,
+    many_of_a_kind_are_submitted_in_order_or_not_at_all,
+    a_graph_of_any_kinds_is_one_submission,
+    a_batch_with_one_bad_job_stores_nothing,
+    a_chain_runs_link_by_link,
+    a_broken_chain_ends_with_its_broken_link,
+    urgent_jobs_run_first,
+);
+
+fn full(submit: Submit<Greet>) -> Submit<Greet> {
+    submit
+        .queue("letters")
+        .priority(77)
+        .delay(secs(60))
+        .key("k")
+        .key_window(secs(600))
+        .unique("u")
+        .concurrency_key("c")
+        .tag("colour", "red")
+        .tag("size", "xl")
+        .correlation_id("order-7")
+        .callback_url("https://example.com/done")
+        .retry(RetryPolicy::backoff())
+        .timeout(secs(5))
+        .lease(secs(40))
+        .lifetime(secs(3600))
+        .tenant(Tenant::new("acme").unwrap())
+        .traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+}
+
+/// M11, M12, M13, M14, M16, M20, M34, M90
+async fn everything_a_builder_says_is_kept(t: &TestQueue) {
+    let handle = full(t.queue().submit(greet("world"))).await.unwrap();
+    let found = t.job(handle.id()).await;
+    let (job, spec) = (&found.job, &found.spec);
+    assert_eq!(&*spec.payload.bytes, br#"{"name":"world"}"#);
+    assert_eq!((job.lane.job_type.as_str(), job.lane.queue.as_str()), ("greet", "letters"));
+    assert_eq!(job.lane.tenant.as_str(), "acme");
+    assert_eq!((job.priority.value(), job.state), (77, JobState::Delayed));
+    assert_eq!(job.run_at, t.now().plus(secs(60)));
+    assert_eq!(spec.idempotency_key.as_deref(), Some("k"));
+    assert_eq!(spec.unique_key.as_deref(), Some("u"));
+    assert_eq!(spec.concurrency_key.as_deref(), Some("c"));
+    assert_eq!(spec.labels.tags.len(), 2);
+    assert_eq!(spec.labels.tags["colour"], "red");
+    assert_eq!(spec.labels.correlation_id.as_deref(), Some("order-7"));
+    assert_eq!(spec.labels.callback_url.as_deref(), Some("https://example.com/done"));
+    assert!(spec.traceparent.as_deref().unwrap().starts_with("00-4bf9"));
+    assert_eq!(job.policy.retry, RetryPolicy::backoff());
+    let limits = job.policy.timeouts;
+    assert_eq!((limits.execution, limits.lease, limits.lifetime), (secs(5), secs(40), secs(3600)));
+    // The key's window is its own: after it the same key is a new job.
+    assert!(full(t.queue().submit(greet("world"))).await.unwrap().is_duplicate());
+    handle.cancel().await.unwrap();
+    t.advance(secs(601)).await;
+    assert!(!full(t.queue().submit(greet("world"))).await.unwrap().is_duplicate());
+}
+
+/// M63
+async fn a_draft_says_the_same_as_a_submission(t: &TestQueue) {
+    let draft = Draft::new(&greet("x")).queue("letters").priority(3).hold();
+    let handle = t.queue().submit(draft).await.unwrap();
+    let job = t.job(handle.id()).await.job;
+    assert_eq!((job.lane.queue.as_str(), job.priority.value()), ("letters", 3));
+    assert_eq!(job.state, JobState::Created);
+}
+
+/// M34
+async fn a_kind_has_wishes_and_a_submission_overrides_them(t: &TestQueue) {
+    let own = t.queue().submit(Mail).await.unwrap();
+    let job = t.job(own.id()).await.job;
+    assert_eq!((job.lane.queue.as_str(), job.priority), ("post", Priority::HIGH));
+    assert_eq!(job.policy.retry, RetryPolicy::fixed());
+    assert_eq!(job.policy.timeouts.execution, secs(60));
+    let other = t.queue().submit(Mail).queue("bulk").priority(1).timeout(secs(9));
+    let other = other.retry(RetryPolicy::backoff()).await.unwrap();
+    let job = t.job(other.id()).await.job;
+    assert_eq!((job.lane.queue.as_str(), job.priority.value()), ("bulk", 1));
+    assert_eq!(job.policy.retry, RetryPolicy::backoff());
+    assert_eq!(job.policy.timeouts.execution, secs(9));
+}
+
+async fn quick(job: Greet, State(told): State<Told>) -> anyhow::Result<String> {
+    told.say(&*job.name);
+    Ok(job.name)
+}
+
+async fn add(job: Add) -> anyhow::Result<u64> {
+    Ok(job.numbers.iter().sum())
+}
+
+fn quickly(t: &TestQueue, told: &Told) -> Worker {
+    Worker::new(t.queue()).with(told.clone()).handle(quick).handle(add)
+}
+
+/// M21
+async fn a_moment_and_a_delay_hold_a_job_back(t: &TestQueue) {
+    let (told, mut heard) = events();
+    t.queue().submit(greet("delay")).delay(secs(10)).await.unwrap();
+    t.queue().submit(greet("at")).at(t.now().plus(secs(20))).await.unwrap();
+    t.queue().submit(greet("past")).at(t.now().minus(secs(20))).await.unwrap();
+    assert_eq!(t.run_due(quickly(t, &told)).await, 1);
+    t.advance(secs(10)).await;
+    assert_eq!(t.run_due(quickly(t, &told)).await, 1);
+    t.advance(Duration::from_millis(9_999)).await;
+    assert_eq!(t.run_due(quickly(t, &told)).await, 0);
+    t.advance(Duration::from_millis(1)).await;
+    assert_eq!(t.run_due(quickly(t, &told)).await, 1);
+    assert_eq!(heard.all(), ["past", "delay", "at"]);
+}
+
+/// M13
+async fn the_same_key_finds_the_first_job(t: &TestQueue) {
+    let first = t.queue().submit(greet("a")).key("k").await.unwrap();
+    assert!(!first.is_duplicate() && !first.payload_differs());
+    let again = t.queue().submit(greet("a")).key("k").await.unwrap();
+    assert!(again.is_duplicate() && !again.payload_differs());
+    assert_eq!(again.id(), first.id());
+    let other = t.queue().submit(greet("b")).key("k").await.unwrap();
+    assert!(other.is_duplicate() && other.payload_differs());
+    let refused = t.queue().submit(greet("b")).key("k").strict().await.err().unwrap();
+    assert!(matches!(refused, SubmitError::PayloadDiffers { existing, .. } if existing == first.id()));
+    assert!(t.queue().submit(greet("a")).key("k").strict().await.unwrap().is_duplicate());
+}
+
+/// M14
+async fn a_unique_key_names_its_holder(t: &TestQueue) {
+    let holder = t.queue().submit(greet("a")).unique("u").await.unwrap();
+    let refused = t.queue().submit(greet("b")).unique("u").await.err().unwrap();
+    assert!(matches!(refused, SubmitError::UniqueKeyTaken { holder: id, .. } if id == holder.id()));
+    holder.cancel().await.unwrap();
+    t.queue().submit(greet("b")).unique("u").await.unwrap();
+}
+
+/// M11, M16, M20
+async fn what_is_not_allowed_is_told_when_awaited(t: &TestQueue) {
+    let submit = || t.queue().submit(greet("a"));
+    let cases: Vec<(Submit<Greet>, &str)> = vec![
+        (submit().priority(101), "priority"),
+        (submit().priority(-1).queue("!"), "priority"),
+        (submit().queue("7up"), "queue"),
+        (submit().key(&"k".repeat(257)), "idempotency_key"),
+        (submit().tag(&"t".repeat(65), "v"), "tags"),
+        (submit().delay(secs(1)).at(t.now()), "run_at"),
+        (submit().retry(RetryPolicy { max_attempts: 101, ..RetryPolicy::standard() }), "retry"),
+    ];
+    for (submit, field) in cases {
+        let refused = submit.await.err().unwrap();
+        let SubmitError::Invalid { index: 0, invalid } = refused else { panic!("{field}: {refused}") };
+        assert!(invalid.to_string().contains(field), "{field}: {invalid}");
+    }
+    assert!(t.queue().store().stats(t.queue().caller()).await.unwrap().states.values().all(|n| *n == 0));
+}
+
+/// M60, M62
+async fn a_job_waits_for_handles_and_ids(t: &TestQueue) {
+    let (told, mut heard) = events();
+    let first = t.queue().submit(greet("first")).delay(secs(5)).await.unwrap();
+    let second = t.queue().submit(Add { numbers: vec![1] }).delay(secs(5)).await.unwrap();
+    let last = t.queue().submit(greet("last")).after(&first).after(&second.id()).await.unwrap();
+    t.run_due(quickly(t, &told)).await;
+    t.assert_state(last.id(), JobState::Pending).await;
+    t.advance(secs(5)).await;
+    t.run_due(quickly(t, &told)).await;
+    assert_eq!(heard.all(), ["first", "last"]);
+    t.assert_state(last.id(), JobState::Completed).await;
+}
+
+/// M60
+async fn one_of_several_is_enough_for_after_any(t: &TestQueue) {
+    let one = t.queue().submit(greet("one")).hold().await.unwrap();
+    let other = t.queue().submit(greet("other")).hold().await.unwrap();
+    let any = t.queue().submit(greet("any")).after_any(&one).after_any(&other).await.unwrap();
+    t.assert_state(any.id(), JobState::Pending).await;
+    other.cancel().await.unwrap();
+    t.assert_state(any.id(), JobState::Scheduled).await;
+}
+
+/// M63
+async fn many_of_a_kind_are_submitted_in_order_or_not_at_all(t: &TestQueue) {
+    let (told, mut heard) = events();
+    let drafts = ["a", "b", "c"].map(|name| Draft::new(&greet(name)).priority(60));
+    let handles = t.queue().submit_all(drafts).await.unwrap();
+    let plain = t.queue().submit_all([greet("d"), greet("e")]).await.unwrap();
+    t.run_due(quickly(t, &told).queue("default", 1)).await;
+    assert_eq!(heard.all(), ["a", "b", "c", "d", "e"]);
+    assert_eq!(handles[2].result(Duration::ZERO).await.unwrap(), "c");
+    assert_eq!(plain[1].result(Duration::ZERO).await.unwrap(), "e");
+    let bad = [Draft::new(&greet("f")), Draft::new(&greet("g")).priority(1000)];
+    let refused = t.queue().submit_all(bad).await.err().unwrap();
+    assert!(matches!(refused, SubmitError::Invalid { index: 1, .. }), "{refused}");
+    assert_eq!(t.run_due(quickly(t, &told)).await, 0);
+    let none: [Greet; 0] = [];
+    assert!(t.queue().submit_all(none).await.unwrap().is_empty());
+}
+
+/// M60, M63
+async fn a_graph_of_any_kinds_is_one_submission(t: &TestQueue) {
+    let (told, mut heard) = events();
+    let mut batch = t.queue().batch();
+    let top = batch.add(greet("top"));
+    let left = batch.add(Draft::new(&greet("left")).after(&top).priority(90));
+    let right = batch.add(Draft::new(&Add { numbers: vec![1, 2] }).after(&top));
+    let bottom = batch.add(Draft::new(&greet("bottom")).after(&left).after(&right));
+    let submitted = batch.submit().await.unwrap();
+    assert_eq!(submitted.jobs().len(), 4);
+    t.run_due(quickly(t, &told)).await;
+    assert_eq!(heard.all(), ["top", "left", "bottom"]);
+    assert_eq!(submitted.handle(right).result(Duration::ZERO).await.unwrap(), 3);
+    assert_eq!(submitted.handle(bottom).result(Duration::ZERO).await.unwrap(), "bottom");
+    assert_eq!(submitted.handle(top).id(), submitted.jobs()[0].id());
+}
+
+/// M63
+async fn a_batch_with_one_bad_job_stores_nothing(t: &TestQueue) {
+    let mut batch = t.queue().batch();
+    batch.add(greet("fine"));
+    batch.add(Draft::new(&greet("bad")).queue(""));
+    let refused = batch.submit().await.err().unwrap();
+    assert!(matches!(refused, SubmitError::Invalid { index: 1, .. }), "{refused}");
+    let mut batch = t.queue().batch();
+    batch.add(Draft::new(&greet("x")).unique("u"));
+    batch.add(Draft::new(&greet("y")).unique("u"));
+    assert!(matches!(batch.submit().await, Err(SubmitError::Invalid { index: 1, .. })));
+    assert!(t.queue().store().stats(t.queue().caller()).await.unwrap().states.values().all(|n| *n == 0));
+}
+
+/// M60
+async fn a_chain_runs_link_by_link(t: &TestQueue) {
+    let (told, mut heard) = events();
+    let chain = t.queue().chain().then(greet("1")).then(Add { numbers: vec![] }).then(greet("3"));
+    let jobs = chain.then(Draft::new(&greet("4")).priority(100)).submit().await.unwrap();
+    t.assert_state(jobs[3].id(), JobState::Pending).await;
+    t.run_due(quickly(t, &told)).await;
+    assert_eq!(heard.all(), ["1", "3", "4"]);
+    t.assert_state(jobs[3].id(), JobState::Completed).await;
+}
+
+/// M62
+async fn a_broken_chain_ends_with_its_broken_link(t: &TestQueue) {
+    let chain = t.queue().chain().then(greet("1")).then(greet("2")).then(greet("3"));
+    let jobs = chain.submit().await.unwrap();
+    jobs[1].cancel().await.unwrap();
+    t.assert_state(jobs[0].id(), JobState::Scheduled).await;
+    t.assert_state(jobs[2].id(), JobState::Cancelled).await;
+}
+
+/// M20, M21
+async fn urgent_jobs_run_first(t: &TestQueue) {
+    let (told, mut heard) = events();
+    for (name, priority) in [("low", 10), ("high", 90), ("middle", 50), ("high too", 90)] {
+        t.queue().submit(greet(name)).priority(priority).await.unwrap();
+    }
+    t.run_due(quickly(t, &told).queue("default", 1)).await;
+    assert_eq!(heard.all(), ["high", "high too", "middle", "low"]);
+}

@@ -1,0 +1,417 @@
+//! Handlers: what they may ask for, what their errors mean, and that nothing they do takes the worker with it.
+
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::Context;
+use windlass::context::Cx;
+use windlass::handler::{Snooze, State};
+use windlass::job::{AttemptOutcome, Category, ErrorRecord, Failure, JobId, RetryPolicy, State as JobState};
+use windlass::testing::TestQueue;
+use windlass::worker::Worker;
+
+use super::bench::{Bench, Started, Told, events, outcomes, step_by_step_on_every_engine, within};
+use super::kinds::{Add, Fill, Greet, Map, Trap, greet};
+use crate::fixture::secs;
+
+step_by_step_on_every_engine!(
+    handlers_ask_for_up_to_four_things,
+    a_missing_state_is_told_by_name,
+    any_error_is_temporary_until_the_budget_is_spent,
+    a_failure_speaks_through_context_and_sources,
+    a_failure_may_name_its_own_delay,
+    snoozing_is_no_failure,
+    blocking_handlers_run_like_others,
+    the_last_layer_is_the_outermost,
+    a_payload_of_another_shape_fails_for_good,
+    a_result_too_large_fails_for_good_and_says_so,
+    a_result_without_words_fails_for_good,
+    a_type_that_nobody_knows_waits,
+    a_job_knows_its_attempts,
+    progress_logs_and_costs_are_kept,
+);
+
+async fn error_of(t: &TestQueue, id: JobId) -> ErrorRecord {
+    t.job(id).await.job.details.error.clone().expect("the job has an error")
+}
+
+/// M17
+async fn handlers_ask_for_up_to_four_things(t: &TestQueue) {
+    async fn one(job: Greet, State(word): State<&'static str>) -> anyhow::Result<String> {
+        Ok(format!("{word} {}", job.name))
+    }
+    async fn four(
+        job: Add,
+        cx: Cx,
+        State(word): State<&'static str>,
+        State(number): State<u64>,
+        again: Cx,
+    ) -> Result<u64, std::fmt::Error> {
+        assert_eq!((cx.job_id(), word), (again.job_id(), "hello"));
+        Ok(job.numbers.iter().sum::<u64>() + number)
+    }
+    async fn none(_: Fill) -> Result<String, std::fmt::Error> {
+        Ok("plain".into())
+    }
+    let first = t.queue().submit(greet("world")).await.unwrap();
+    let second = t.queue().submit(Add { numbers: vec![1, 2] }).await.unwrap();
+    let third = t.queue().submit(Fill { bytes: 0 }).await.unwrap();
+    let worker = Worker::new(t.queue()).with("hello").with(39_u64);
+    t.run_due(worker.handle(one).handle(four).handle(none)).await;
+    assert_eq!(first.result(Duration::ZERO).await.unwrap(), "hello world");
+    assert_eq!(second.result(Duration::ZERO).await.unwrap(), 42);
+    assert_eq!(third.result(Duration::ZERO).await.unwrap(), "plain");
+}
+
+/// M43
+async fn a_missing_state_is_told_by_name(t: &TestQueue) {
+    let handler = |_: Greet, State(_): State<Vec<u8>>| async { anyhow::Ok(String::new()) };
+    let job = t.queue().submit(greet("a")).await.unwrap();
+    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.assert_state(job.id(), JobState::Retrying).await;
+    let error = error_of(t, job.id()).await;
+    assert_eq!(error.code.as_deref(), Some("state_missing"));
+    assert!(error.message.contains("Vec<u8>"), "{}", error.message);
+}
+
+/// M40, M43, M45
+async fn any_error_is_temporary_until_the_budget_is_spent(t: &TestQueue) {
+    let handler = |_: Greet| async { Err::<String, _>(anyhow::anyhow!("cause").context("attempt")) };
+    let job = t.queue().submit(greet("a")).retry(RetryPolicy::fixed()).await.unwrap();
+    for failures in 1..=3 {
+        assert_eq!(t.run_due(Worker::new(t.queue()).handle(handler)).await, 1);
+        t.assert_state(job.id(), JobState::Retrying).await;
+        assert_eq!(t.job(job.id()).await.job.failures, failures);
+        t.advance(secs(1)).await;
+    }
+    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.assert_state(job.id(), JobState::DeadLetter).await;
+    let error = error_of(t, job.id()).await;
+    assert_eq!((error.category, &*error.message, error.attempt), (Category::Temporary, "attempt: cause", 4));
+    assert_eq!(t.attempts(job.id()).await.len(), 4);
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the shop is closed")]
+struct Closed(#[source] Failure);
+
+/// M43
+async fn a_failure_speaks_through_context_and_sources(t: &TestQueue) {
+    let beneath = |_: Greet| async {
+        let failed: Result<String, Failure> = Err(Failure::permanent("gone", "no such user"));
+        failed.context("sending").context("greeting")
+    };
+    let source = |_: Add| async { Err::<u64, _>(Closed(Failure::permanent("shut", "since May"))) };
+    let above = |_: Fill| async {
+        let failed: Result<String, std::fmt::Error> = Err(std::fmt::Error);
+        failed.context(Failure::permanent("above", "given up"))
+    };
+    let first = t.queue().submit(greet("a")).await.unwrap().id();
+    let second = t.queue().submit(Add { numbers: vec![] }).await.unwrap().id();
+    let third = t.queue().submit(Fill { bytes: 0 }).await.unwrap().id();
+    t.run_due(Worker::new(t.queue()).handle(beneath).handle(source).handle(above)).await;
+    let expected = [
+        (first, "gone", "greeting: sending: no such user"),
+        (second, "shut", "the shop is closed: since May"),
+        (third, "above", "given up: an error occurred"),
+    ];
+    for (id, code, message) in expected {
+        t.assert_state(id, JobState::Failed).await;
+        let error = error_of(t, id).await;
+        assert_eq!((error.category, error.code.as_deref()), (Category::Permanent, Some(code)));
+        assert!(error.message.starts_with(message), "{}", error.message);
+    }
+}
+
+/// M44
+async fn a_failure_may_name_its_own_delay(t: &TestQueue) {
+    let handler = |_: Greet, cx: Cx| async move {
+        if cx.attempt() == 1 {
+            return Err(Failure::temporary("busy").with_retry_after(secs(120)));
+        }
+        Ok("at last".to_owned())
+    };
+    let job = t.queue().submit(greet("a")).await.unwrap();
+    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.advance(Duration::from_millis(119_999)).await;
+    assert_eq!(t.run_due(Worker::new(t.queue()).handle(handler)).await, 0);
+    t.advance(Duration::from_millis(1)).await;
+    assert_eq!(t.run_due(Worker::new(t.queue()).handle(handler)).await, 1);
+    assert_eq!(job.result(Duration::ZERO).await.unwrap(), "at last");
+}
+
+/// M6
+async fn snoozing_is_no_failure(t: &TestQueue) {
+    let handler = |_: Greet, cx: Cx| async move {
+        match cx.attempt() {
+            1 => Err(anyhow::Error::from(Snooze(secs(60)))),
+            2 => Err(Snooze(secs(60))).context("still too early"),
+            attempt => Ok(attempt.to_string()),
+        }
+    };
+    let job = t.queue().submit(greet("a")).retry(RetryPolicy { max_attempts: 1, ..RetryPolicy::standard() });
+    let job = job.await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(t.run_due(Worker::new(t.queue()).handle(handler)).await, 1);
+        t.assert_state(job.id(), JobState::Waiting).await;
+        t.advance(secs(60)).await;
+    }
+    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    assert_eq!(job.result(Duration::ZERO).await.unwrap(), "3");
+    assert_eq!(t.job(job.id()).await.job.failures, 0);
+}
+
+/// M17
+async fn blocking_handlers_run_like_others(t: &TestQueue) {
+    let handler = |job: Greet, cx: Cx| -> anyhow::Result<String> {
+        tokio::runtime::Handle::current().block_on(cx.log("from a thread"))?;
+        Ok(format!("{} {}", job.name, cx.attempt()))
+    };
+    let failing = |_: Add, _: Cx| -> Result<u64, Failure> { Err(Failure::permanent("no", "never")) };
+    let job = t.queue().submit(greet("a")).await.unwrap();
+    let bad = t.queue().submit(Add { numbers: vec![] }).await.unwrap();
+    t.run_due(Worker::new(t.queue()).handle_blocking(handler).handle_blocking(failing)).await;
+    assert_eq!(job.result(Duration::ZERO).await.unwrap(), "a 1");
+    t.assert_state(bad.id(), JobState::Failed).await;
+}
+
+/// M43
+async fn the_last_layer_is_the_outermost(t: &TestQueue) {
+    let (told, mut heard) = events();
+    let said = told.clone();
+    let handler = move |_: Greet, State(told): State<Told>| async move {
+        told.say("handler");
+        anyhow::Ok(String::new())
+    };
+    let mut worker = Worker::new(t.queue()).with(told).handle(handler);
+    for name in ["inner", "outer"] {
+        let said = said.clone();
+        worker = worker.around(move |_, next| {
+            let said = said.clone();
+            Box::pin(async move {
+                said.say(format!("{name} before"));
+                let result = next.await;
+                said.say(format!("{name} after"));
+                result
+            })
+        });
+    }
+    t.queue().submit(greet("a")).await.unwrap();
+    t.run_due(worker).await;
+    assert_eq!(heard.all(), ["outer before", "inner before", "handler", "inner after", "outer after"]);
+    let job = t.queue().submit(greet("b")).await.unwrap();
+    let shut = Worker::new(t.queue()).handle(|_: Greet| async { anyhow::Ok("never".to_owned()) });
+    t.run_due(shut.around(|_, _| Box::pin(async { Err(Failure::permanent("shut", "not today").into()) })))
+        .await;
+    t.assert_state(job.id(), JobState::Failed).await;
+}
+
+/// M43
+async fn a_payload_of_another_shape_fails_for_good(t: &TestQueue) {
+    let job = t.queue().submit(super::kinds::OtherGreet { names: vec![] }).await.unwrap();
+    t.run_due(Worker::new(t.queue()).handle(|_: Greet| async { anyhow::Ok(String::new()) })).await;
+    t.assert_state(job.id(), JobState::Failed).await;
+    let error = error_of(t, job.id()).await;
+    assert_eq!(error.code.as_deref(), Some("payload_unreadable"));
+    assert!(error.message.contains("missing field `name`"), "{}", error.message);
+}
+
+/// M18
+async fn a_result_too_large_fails_for_good_and_says_so(t: &TestQueue) {
+    let handler = |job: Fill, cx: Cx| async move {
+        cx.cost(7);
+        anyhow::Ok("x".repeat(job.bytes))
+    };
+    let job = t.queue().submit(Fill { bytes: 2 << 20 }).await.unwrap();
+    let fits = t.queue().submit(Fill { bytes: (1 << 20) - 2 }).await.unwrap();
+    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.assert_state(fits.id(), JobState::Completed).await;
+    t.assert_state(job.id(), JobState::Failed).await;
+    let error = error_of(t, job.id()).await;
+    assert_eq!(error.category, Category::Permanent);
+    assert!(error.message.contains("result") && error.message.contains("2097154"), "{}", error.message);
+    assert_eq!(t.job(job.id()).await.job.cost_cents, 7);
+}
+
+/// M18
+async fn a_result_without_words_fails_for_good(t: &TestQueue) {
+    let handler = |_: Map| async { anyhow::Ok([((1, 2), 3)].into()) };
+    let job = t.queue().submit(Map).await.unwrap();
+    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.assert_state(job.id(), JobState::Failed).await;
+    assert_eq!(error_of(t, job.id()).await.code.as_deref(), Some("result_unwritable"));
+}
+
+/// M104
+async fn a_type_that_nobody_knows_waits(t: &TestQueue) {
+    let job = t.queue().submit(greet("a")).await.unwrap();
+    let worker = Worker::new(t.queue()).handle(|_: Fill| async { anyhow::Ok(String::new()) });
+    assert_eq!(t.run_due(worker).await, 0);
+    t.assert_state(job.id(), JobState::Scheduled).await;
+}
+
+/// M5, M17
+async fn a_job_knows_its_attempts(t: &TestQueue) {
+    let (told, mut heard) = events();
+    let handler = |_: Greet, cx: Cx, State(told): State<Told>| async move {
+        assert_eq!(cx.attempt_id().number, cx.attempt());
+        told.say(format!("{} after {:?}", cx.attempt(), cx.previous_attempt().map(|id| id.number)));
+        told.say(format!("fence {}", cx.fence().0));
+        assert_eq!(cx.idempotency_key("pay"), format!("{}/pay", cx.job_id()));
+        assert_eq!((cx.submitted_key(), cx.traceparent()), (Some("k"), Some("00-a-b-01")));
+        if cx.attempt() == 1 { Err(Failure::temporary("once")) } else { Ok(String::new()) }
+    };
+    let worker = || Worker::new(t.queue()).with(told.clone()).handle(handler);
+    t.queue().submit(greet("a")).key("k").traceparent("00-a-b-01").await.unwrap();
+    t.run_due(worker()).await;
+    t.advance(secs(2)).await;
+    t.run_due(worker()).await;
+    assert_eq!(heard.all(), ["1 after None", "fence 1", "2 after Some(1)", "fence 2"]);
+}
+
+/// M18
+async fn progress_logs_and_costs_are_kept(t: &TestQueue) {
+    let handler = |_: Greet, cx: Cx| async move {
+        cx.progress(40.0, "soon").await?;
+        cx.log("line one").await?;
+        cx.log(format!("line {}", 2)).await?;
+        cx.cost(3);
+        cx.cost(4);
+        assert!(cx.progress(101.0, "").await.is_err());
+        if cx.attempt() == 1 { Err(anyhow::anyhow!("once")) } else { Ok(String::new()) }
+    };
+    let job = t.queue().submit(greet("a")).await.unwrap();
+    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    let progress = t.job(job.id()).await.job.details.progress.clone().unwrap();
+    assert_eq!((progress.percent, progress.message.as_deref()), (40.0, Some("soon")));
+    t.advance(secs(2)).await;
+    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    let logs = t.queue().store().logs(t.queue().caller(), job.id(), 0).await.unwrap().unwrap();
+    let lines: Vec<_> = logs.iter().map(|(_, line)| (line.attempt, &*line.text)).collect();
+    assert_eq!(lines, [(1, "line one"), (1, "line 2"), (2, "line one"), (2, "line 2")]);
+    assert_eq!(t.job(job.id()).await.job.cost_cents, 14);
+}
+
+/// A local whose end is a panic.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "boom");
+    }
+}
+
+async fn crashes_counted<F: Future>(t: &TestQueue, id: JobId, run: impl Fn() -> F) {
+    for crash in 1..=3 {
+        run().await;
+        let job = t.job(id).await.job;
+        assert_eq!(job.crashes, crash);
+        let error = error_of(t, id).await;
+        assert_eq!(error.category, Category::System);
+        let (state, code) =
+            if crash == 3 { (JobState::DeadLetter, "poison") } else { (JobState::Retrying, "panic") };
+        assert_eq!((job.state, error.code.as_deref()), (state, Some(code)), "{}", error.message);
+        t.advance(secs(10)).await;
+    }
+    assert_eq!(outcomes(t.queue(), id).await, [AttemptOutcome::Failed; 3]);
+}
+
+/// M6
+#[tokio::test]
+async fn a_panic_anywhere_is_a_crash_and_three_are_poison() {
+    let t = TestQueue::new();
+    let policy = RetryPolicy { max_attempts: 50, ..RetryPolicy::fixed() };
+    let submit = |name: &str| t.queue().submit(greet(name)).retry(policy.clone());
+    let body = |_: Greet| async move {
+        tokio::task::yield_now().await;
+        if true {
+            panic!("in the body");
+        }
+        anyhow::Ok(String::new())
+    };
+    let local = |_: Greet| async {
+        let _bomb = Bomb;
+        tokio::task::yield_now().await;
+        anyhow::Ok(String::new())
+    };
+    let blocking = |_: Greet, _: Cx| -> anyhow::Result<String> { panic!("on a thread") };
+    let fine = |_: Greet| async { anyhow::Ok(String::new()) };
+    let worker = || Worker::new(t.queue());
+    let id = submit("body").await.unwrap().id();
+    crashes_counted(&t, id, || t.run_due(worker().handle(body))).await;
+    assert!(error_of(&t, id).await.message.contains("in the body"));
+    let id = submit("local").await.unwrap().id();
+    crashes_counted(&t, id, || t.run_due(worker().handle(local))).await;
+    let id = submit("blocking").await.unwrap().id();
+    crashes_counted(&t, id, || t.run_due(worker().handle_blocking(blocking))).await;
+    let id = submit("layer").await.unwrap().id();
+    crashes_counted(&t, id, || t.run_due(worker().handle(fine).around(|_, _| panic!("in a layer")))).await;
+    let id = t.queue().submit(Trap).retry(policy.clone()).await.unwrap().id();
+    crashes_counted(&t, id, || t.run_due(worker().handle(|_: Trap| async { anyhow::Ok(()) }))).await;
+}
+
+/// M6
+#[tokio::test]
+async fn a_panic_while_a_parked_handler_is_dropped_changes_nothing() {
+    let t = TestQueue::new();
+    let handler = |_: Greet, cx: Cx| async move {
+        let _bomb = (cx.attempt() == 1).then(|| Bomb);
+        cx.sleep(secs(5)).await?;
+        anyhow::Ok(String::new())
+    };
+    let job = t.queue().submit(greet("a")).await.unwrap();
+    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.assert_state(job.id(), JobState::Waiting).await;
+    t.advance(secs(5)).await;
+    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.assert_state(job.id(), JobState::Completed).await;
+}
+
+/// M30
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_takes_too_long_is_cancelled_and_counts_as_timed_out() {
+    let bench = Bench::in_virtual_time();
+    let (told, mut heard) = events();
+    let handler = |_: Greet, cx: Cx, State(told): State<Told>| async move {
+        if cx.attempt() == 1 {
+            let watcher = cx.clone();
+            tokio::spawn(async move {
+                watcher.cancelled().await;
+                told.say("cancelled");
+            });
+            std::future::pending::<()>().await;
+        }
+        anyhow::Ok("in time".to_owned())
+    };
+    let job = bench.queue.submit(greet("a")).timeout(secs(60)).await.unwrap();
+    let running = Started::new(bench.worker().with(told).handle(handler));
+    assert_eq!(job.result(secs(600)).await.unwrap(), "in time");
+    heard.expect("cancelled").await;
+    assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::TimedOut, AttemptOutcome::Completed]);
+    assert_eq!(bench.job(job.id()).await.job.failures, 1);
+    running.stop().await;
+}
+
+/// M30
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_shorten_its_time_but_not_lengthen_it() {
+    let bench = Bench::in_virtual_time();
+    let (told, mut heard) = events();
+    let begun = tokio::time::Instant::now();
+    let handler = move |_: Greet, cx: Cx, State(told): State<Told>| async move {
+        cx.limit_to(secs(if cx.attempt() == 1 { 5 } else { 500 })).await?;
+        let started = tokio::time::Instant::now();
+        cx.cancelled().await;
+        told.say(format!("{}", started.elapsed().as_secs()));
+        anyhow::Ok(String::new())
+    };
+    let policy = RetryPolicy { max_attempts: 2, ..RetryPolicy::fixed() };
+    let job = bench.queue.submit(greet("a")).timeout(secs(60)).retry(policy).await.unwrap();
+    let running = Started::new(bench.worker().with(told).handle(handler).heartbeat_every(secs(15)));
+    within(secs(600), job.wait(secs(600))).await.unwrap();
+    assert_eq!(bench.job(job.id()).await.job.state, JobState::DeadLetter);
+    assert!(begun.elapsed() < secs(70), "{:?}", begun.elapsed());
+    heard.expect("5").await;
+    assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::TimedOut; 2]);
+    running.stop().await;
+}

@@ -1,0 +1,206 @@
+//! What people do to jobs and queues in code: every verb says whether it changed anything, and names what it refuses.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use windlass::error::ActError;
+use windlass::job::{Action, Failure, Priority, State as JobState, SuspendMode};
+use windlass::queue::{Outcome, ResultError};
+use windlass::store::caller::{Caller, Role};
+use windlass::store::command::act::{Patch, Suspend};
+use windlass::store::command::hold::Pause;
+use windlass::store::command::redrive::Redrive;
+use windlass::testing::TestQueue;
+use windlass::worker::Worker;
+
+use super::bench::step_by_step_on_every_engine;
+use super::kinds::{Greet, GreetInNumbers, greet};
+use crate::fixture::{secs, tenant};
+
+step_by_step_on_every_engine!(
+    suspending_and_resuming_say_whether_they_changed_anything,
+    the_strict_forms_name_what_was_already_so,
+    a_held_job_is_let_go_once,
+    cancelling_is_final_and_repeatable,
+    priority_and_labels_change_until_the_end,
+    a_final_job_is_redriven_and_removed,
+    a_result_is_there_or_says_why_not,
+    a_result_of_another_kind_is_unreadable,
+    holds_of_every_scope_are_repeatable,
+    a_held_job_says_why_it_does_not_run,
+    somebody_elses_eyes_see_only_their_tenant,
+);
+
+async fn echo(job: Greet) -> anyhow::Result<String> {
+    Ok(job.name)
+}
+
+async fn never(_: Greet) -> Result<String, Failure> {
+    Err(Failure::permanent("no", "not in a hundred years"))
+}
+
+fn echoing(t: &TestQueue) -> Worker {
+    Worker::new(t.queue()).handle(echo)
+}
+
+/// M50, M51
+async fn suspending_and_resuming_say_whether_they_changed_anything(t: &TestQueue) {
+    let job = t.queue().submit(greet("a")).await.unwrap();
+    assert_eq!(job.resume().await.unwrap(), Outcome::Unchanged);
+    assert_eq!(job.suspend(Suspend::default()).await.unwrap(), Outcome::Changed);
+    assert_eq!(job.suspend(Suspend::default()).await.unwrap(), Outcome::Unchanged);
+    assert_eq!(t.run_due(echoing(t)).await, 0);
+    assert_eq!(job.resume().await.unwrap(), Outcome::Changed);
+    assert_eq!(t.run_due(echoing(t)).await, 1);
+    // M53: it ended first.
+    let how = Suspend { mode: SuspendMode::Graceful, ..Suspend::default() };
+    assert_eq!(job.suspend(how).await.unwrap(), Outcome::Unchanged);
+}
+
+/// M51
+async fn the_strict_forms_name_what_was_already_so(t: &TestQueue) {
+    let job = t.queue().submit(greet("a")).await.unwrap();
+    let id = job.id();
+    assert!(matches!(job.resume_strictly().await, Err(ActError::NotSuspended(found)) if found == id));
+    job.suspend_strictly(Suspend::default()).await.unwrap();
+    let again = job.suspend_strictly(Suspend::default()).await;
+    assert!(matches!(again, Err(ActError::AlreadySuspended(found)) if found == id));
+    job.resume_strictly().await.unwrap();
+    job.delete().await.unwrap_err();
+}
+
+/// M1
+async fn a_held_job_is_let_go_once(t: &TestQueue) {
+    let job = t.queue().submit(greet("a")).hold().await.unwrap();
+    assert_eq!(job.state().await.unwrap(), Some(JobState::Created));
+    assert_eq!(t.run_due(echoing(t)).await, 0);
+    assert_eq!(job.submit().await.unwrap(), Outcome::Changed);
+    let refused = job.submit().await.unwrap_err();
+    let ActError::Refused(refused) = refused else { panic!("{refused}") };
+    assert_eq!((refused.state, refused.action), (JobState::Scheduled, Action::Submit));
+    assert_eq!(t.run_due(echoing(t)).await, 1);
+}
+
+/// M1, M2
+async fn cancelling_is_final_and_repeatable(t: &TestQueue) {
+    let job = t.queue().submit(greet("a")).await.unwrap();
+    assert_eq!(job.cancel().await.unwrap(), Outcome::Changed);
+    assert_eq!(job.cancel().await.unwrap(), Outcome::Unchanged);
+    let done = t.queue().submit(greet("b")).await.unwrap();
+    t.run_due(echoing(t)).await;
+    let refused = done.cancel().await.unwrap_err();
+    assert_eq!(refused.to_string(), "cannot cancel a job that is completed");
+    assert!(matches!(done.suspend(Suspend::default()).await, Err(ActError::Refused(_))));
+    assert!(matches!(done.signal("s", &1).await, Err(ActError::Refused(_))));
+}
+
+/// M16, M22
+async fn priority_and_labels_change_until_the_end(t: &TestQueue) {
+    let job = t.queue().submit(greet("a")).tag("old", "1").await.unwrap();
+    assert_eq!(job.set_priority(Priority::CRITICAL).await.unwrap(), Outcome::Changed);
+    assert_eq!(job.set_priority(Priority::CRITICAL).await.unwrap(), Outcome::Unchanged);
+    let tags = BTreeMap::from([("new".to_owned(), "2".to_owned())]);
+    let patch = Patch { tags: Some(tags), ..Patch::default() };
+    assert_eq!(job.patch(patch.clone()).await.unwrap(), Outcome::Changed);
+    assert_eq!(job.patch(patch.clone()).await.unwrap(), Outcome::Unchanged);
+    let found = job.snapshot().await.unwrap().unwrap();
+    assert_eq!(found.spec.labels.tags.keys().collect::<Vec<_>>(), ["new"]);
+    assert_eq!(found.job.priority, Priority::CRITICAL);
+    t.run_due(echoing(t)).await;
+    assert!(matches!(job.set_priority(Priority::LOW).await, Err(ActError::Refused(_))));
+    assert!(matches!(job.patch(patch).await, Err(ActError::Refused(_))));
+}
+
+/// M2
+async fn a_final_job_is_redriven_and_removed(t: &TestQueue) {
+    let job = t.queue().submit(greet("a")).await.unwrap();
+    assert!(matches!(job.redrive(Redrive::default()).await, Err(ActError::Refused(_))));
+    t.run_due(Worker::new(t.queue()).handle(never)).await;
+    let again = job.redrive(Redrive::default()).await.unwrap();
+    assert_ne!(again.id(), job.id());
+    t.run_due(echoing(t)).await;
+    assert_eq!(again.result_json(Duration::ZERO).await.unwrap(), br#""a""#);
+    assert_eq!(t.job(job.id()).await.job.details.superseded_by, Some(again.id()));
+    job.delete().await.unwrap();
+    assert!(job.snapshot().await.unwrap().is_none());
+    assert!(matches!(job.cancel().await, Err(ActError::NotFound(_))));
+    assert!(matches!(job.result(Duration::ZERO).await, Err(ResultError::NotFound(_))));
+}
+
+/// M18
+async fn a_result_is_there_or_says_why_not(t: &TestQueue) {
+    let done = t.queue().submit(greet("done")).await.unwrap();
+    t.run_due(echoing(t)).await;
+    assert_eq!(done.result(Duration::ZERO).await.unwrap(), "done");
+    let failed = t.queue().submit(greet("failed")).await.unwrap();
+    let early = failed.result(Duration::ZERO).await.unwrap_err();
+    assert!(matches!(early, ResultError::NotYet { state: JobState::Scheduled, .. }), "{early}");
+    t.run_due(Worker::new(t.queue()).handle(never)).await;
+    let late = failed.result(Duration::ZERO).await.unwrap_err();
+    assert!(late.to_string().ends_with("ended failed: not in a hundred years"), "{late}");
+    let ResultError::Ended { error: Some(error), .. } = late else { panic!("{late}") };
+    assert_eq!(error.code.as_deref(), Some("no"));
+}
+
+/// M18
+async fn a_result_of_another_kind_is_unreadable(t: &TestQueue) {
+    let job = t.queue().submit(GreetInNumbers { name: "a".into() }).await.unwrap();
+    t.run_due(echoing(t)).await;
+    assert!(matches!(job.result(Duration::ZERO).await, Err(ResultError::Unreadable(..))));
+    assert_eq!(job.result_json(Duration::ZERO).await.unwrap(), br#""a""#);
+}
+
+/// M51, M54, M56
+async fn holds_of_every_scope_are_repeatable(t: &TestQueue) {
+    let q = t.queue();
+    let how = Pause::default;
+    let (yes, no) = (Outcome::Changed, Outcome::Unchanged);
+    q.submit(greet("a")).await.unwrap();
+    for changed in [yes, no] {
+        assert_eq!(q.pause_queue("default", how()).await.unwrap(), changed);
+        assert_eq!(q.pause_type("greet", how()).await.unwrap(), changed);
+        assert_eq!(q.pause_tenant("default", how()).await.unwrap(), changed);
+        assert_eq!(q.close_gate(how()).await.unwrap(), changed);
+    }
+    for lift in 0..4 {
+        assert_eq!(t.run_due(echoing(t)).await, 0, "{lift} of four holds are lifted");
+        let lifted = match lift {
+            0 => q.resume_queue("default").await,
+            1 => q.resume_type("greet").await,
+            2 => q.resume_tenant("default").await,
+            _ => q.open_gate().await,
+        };
+        assert_eq!(lifted.unwrap(), yes);
+    }
+    assert_eq!(t.run_due(echoing(t)).await, 1);
+    assert_eq!(q.resume_queue("default").await.unwrap(), no);
+    assert_eq!(q.open_gate().await.unwrap(), no);
+    assert!(matches!(q.pause_queue("", how()).await, Err(ActError::Invalid(_))));
+}
+
+/// M57, M102
+async fn a_held_job_says_why_it_does_not_run(t: &TestQueue) {
+    let job = t.queue().submit(greet("a")).delay(secs(60)).await.unwrap();
+    let how = Pause { reason: Some("night".into()), expires: Some(secs(100)), ..Pause::default() };
+    t.queue().pause_queue("default", how).await.unwrap();
+    let reasons = job.explain().await.unwrap().unwrap();
+    assert!(reasons.len() >= 2, "{reasons:?}");
+    assert_eq!(t.job(job.id()).await.why.as_ref(), reasons.first());
+    t.advance(secs(60)).await;
+    assert_eq!(t.run_due(echoing(t)).await, 0);
+    t.advance(secs(40)).await;
+    assert_eq!(t.run_due(echoing(t)).await, 1);
+}
+
+/// M90, M91
+async fn somebody_elses_eyes_see_only_their_tenant(t: &TestQueue) {
+    let job = t.queue().submit(greet("a")).await.unwrap();
+    let viewer = Caller::new("eve", Role::Viewer, Some(tenant("default")));
+    let eve = t.queue().as_caller(viewer).job(job.id());
+    assert_eq!(eve.state().await.unwrap(), Some(JobState::Scheduled));
+    assert!(matches!(eve.cancel().await, Err(ActError::Denied(_))));
+    let stranger = Caller::new("mallory", Role::Operator, Some(tenant("other")));
+    let mallory = t.queue().as_caller(stranger).job(job.id());
+    assert_eq!(mallory.state().await.unwrap(), None);
+    assert!(matches!(mallory.cancel().await, Err(ActError::NotFound(_))));
+}

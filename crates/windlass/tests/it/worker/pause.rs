@@ -1,0 +1,368 @@
+//! Suspending jobs, pausing queues and workers under running handlers, here and from afar: never a failure, and what was
+//! done is not done again.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use windlass::context::Cx;
+use windlass::error::ActError;
+use windlass::handler::State;
+use windlass::job::{AttemptOutcome, JobId, State as JobState, SuspendMode, WorkerId};
+use windlass::queue::{Handle, Outcome, Queue};
+use windlass::store::command::act::Suspend;
+use windlass::store::command::hold::Pause;
+use windlass::store::config::PauseMode;
+use windlass::worker::Worker;
+
+use super::bench::{
+    Bench, Heard, PROMPTLY, RARELY, Started, Told, events, on_every_engine, outcomes, state, within,
+};
+use super::kinds::{Greet, greet};
+use crate::fixture::{On, secs};
+
+on_every_engine!(
+    a_job_suspended_in_mid_run_goes_on_after_its_last_step,
+    a_graceful_suspension_waits_for_the_attempt,
+    a_cancelled_job_tells_its_handler_at_once,
+    a_handler_that_ignores_cancellation_is_fenced,
+    a_paused_queue_finishes_what_it_runs,
+    an_aggressive_pause_of_a_queue_suspends_what_runs,
+    a_worker_paused_here_finishes_what_it_runs,
+    a_worker_paused_aggressively_here_gives_back_what_it_runs,
+    a_worker_paused_from_afar_finishes_what_it_runs,
+    a_worker_paused_aggressively_from_afar_gives_back_what_it_runs,
+    a_worker_that_is_not_there_cannot_be_paused,
+);
+
+/// Lets handlers through.
+type Gate = Arc<Semaphore>;
+
+/// One step, then a second that ends when the gate opens, or with an error when the attempt is to stop.
+async fn polite(
+    job: Greet,
+    cx: Cx,
+    State(told): State<Told>,
+    State(gate): State<Gate>,
+) -> anyhow::Result<String> {
+    let first = cx.step("first", async {
+        told.say("first");
+        anyhow::Ok(cx.attempt())
+    });
+    let first = first.await?;
+    let second = cx.step("second", async {
+        told.say("second");
+        tokio::select! {
+            () = cx.cancelled() => {
+                told.say("cancelled");
+                anyhow::bail!("told to stop")
+            }
+            permit = gate.acquire() => permit?.forget(),
+        }
+        Ok(cx.attempt())
+    });
+    Ok(format!("{} {first} {}", job.name, second.await?))
+}
+
+/// Does not care whether it is to stop.
+async fn rude(
+    _: Greet,
+    cx: Cx,
+    State(told): State<Told>,
+    State(gate): State<Gate>,
+) -> anyhow::Result<String> {
+    told.say(format!("started {}", cx.attempt()));
+    gate.acquire().await?.forget();
+    let late = cx.checkpoint(&cx.attempt()).await;
+    told.say(if late.is_ok() { "written" } else { "refused" });
+    Ok(cx.attempt().to_string())
+}
+
+struct Scene {
+    gate: Gate,
+    told: Told,
+    heard: Heard,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let (told, heard) = events();
+        Scene { gate: Arc::new(Semaphore::new(0)), told, heard }
+    }
+
+    /// A worker that hears of nothing by its heartbeats: they are too rare.
+    fn worker(&self, queue: &Queue) -> Worker {
+        let worker = Worker::new(queue).with(self.told.clone()).with(self.gate.clone());
+        worker.heartbeat_every(RARELY).grace(secs(3600)).queue("default", 1)
+    }
+
+    fn polite(&self, bench: &Bench) -> Started {
+        Started::new(self.worker(&bench.queue).handle(polite))
+    }
+
+    /// A job whose handler waits in its second step.
+    async fn in_mid_run(&mut self, bench: &Bench) -> Handle<Greet> {
+        let job = bench.queue.submit(greet("x")).await.unwrap();
+        self.heard.expect("first").await;
+        self.heard.expect("second").await;
+        job
+    }
+}
+
+fn aggressively() -> Suspend {
+    Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() }
+}
+
+fn aggressive() -> Pause {
+    Pause { mode: PauseMode::Aggressive, ..Pause::default() }
+}
+
+async fn failures(bench: &Bench, id: JobId) -> u32 {
+    bench.job(id).await.job.failures
+}
+
+/// M50, M70
+async fn a_job_suspended_in_mid_run_goes_on_after_its_last_step(bench: &Bench) {
+    let mut scene = Scene::new();
+    let running = scene.polite(bench);
+    let job = scene.in_mid_run(bench).await;
+    assert_eq!(job.suspend(aggressively()).await.unwrap(), Outcome::Changed);
+    scene.heard.expect("cancelled").await;
+    bench.settle().await;
+    assert_eq!(state(&bench.queue, job.id()).await, JobState::Suspended);
+    assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Suspended]);
+    assert_eq!(job.resume().await.unwrap(), Outcome::Changed);
+    scene.heard.expect("second").await;
+    scene.gate.add_permits(1);
+    assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 2");
+    assert_eq!(failures(bench, job.id()).await, 0);
+    assert_eq!(running.stop().await.released, 0);
+}
+
+/// M50, M53
+async fn a_graceful_suspension_waits_for_the_attempt(bench: &Bench) {
+    let mut scene = Scene::new();
+    let running = scene.polite(bench);
+    let job = scene.in_mid_run(bench).await;
+    let how = || Suspend { mode: SuspendMode::Graceful, ..Suspend::default() };
+    assert!(matches!(job.suspend(Suspend::default()).await, Err(ActError::Refused(_))));
+    assert_eq!(job.suspend(how()).await.unwrap(), Outcome::Changed);
+    assert_eq!(job.suspend(how()).await.unwrap(), Outcome::Unchanged);
+    bench.settle().await;
+    assert_eq!(state(&bench.queue, job.id()).await, JobState::Running);
+    scene.gate.add_permits(1);
+    assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 1");
+    assert_eq!(job.suspend(how()).await.unwrap(), Outcome::Unchanged);
+    assert_eq!(scene.heard.all(), [""; 0], "nobody was told to stop");
+    running.stop().await;
+}
+
+/// M31, M101
+async fn a_cancelled_job_tells_its_handler_at_once(bench: &Bench) {
+    let mut scene = Scene::new();
+    let running = scene.polite(bench);
+    let job = scene.in_mid_run(bench).await;
+    assert_eq!(job.cancel().await.unwrap(), Outcome::Changed);
+    scene.heard.expect("cancelled").await;
+    bench.settle().await;
+    assert_eq!(state(&bench.queue, job.id()).await, JobState::Cancelled);
+    assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Cancelled]);
+    // Its slot is free again.
+    scene.in_mid_run(bench).await.cancel().await.unwrap();
+    running.stop().await;
+}
+
+/// M5, M58, M101
+async fn a_handler_that_ignores_cancellation_is_fenced(bench: &Bench) {
+    let mut scene = Scene::new();
+    let running = Started::new(scene.worker(&bench.queue).queue("default", 2).handle(rude));
+    let job = bench.queue.submit(greet("x")).await.unwrap();
+    scene.heard.expect("started 1").await;
+    job.suspend(aggressively()).await.unwrap();
+    job.resume().await.unwrap();
+    // The second attempt runs beside the first, which does not care.
+    scene.heard.expect("started 2").await;
+    scene.gate.add_permits(1);
+    scene.heard.expect("refused").await;
+    bench.settle().await;
+    assert_eq!(state(&bench.queue, job.id()).await, JobState::Running);
+    scene.gate.add_permits(1);
+    scene.heard.expect("written").await;
+    assert_eq!(job.result(PROMPTLY).await.unwrap(), "2");
+    assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Suspended, AttemptOutcome::Completed]);
+    running.stop().await;
+}
+
+/// M54
+async fn a_paused_queue_finishes_what_it_runs(bench: &Bench) {
+    let mut scene = Scene::new();
+    let running = scene.polite(bench);
+    let job = scene.in_mid_run(bench).await;
+    bench.queue.pause_queue("default", Pause::default()).await.unwrap();
+    scene.gate.add_permits(1);
+    assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 1");
+    let next = bench.queue.submit(greet("next")).await.unwrap();
+    bench.settle().await;
+    assert_eq!(state(&bench.queue, next.id()).await, JobState::Scheduled);
+    bench.queue.resume_queue("default").await.unwrap();
+    scene.gate.add_permits(1);
+    assert_eq!(next.result(PROMPTLY).await.unwrap(), "next 1 1");
+    running.stop().await;
+}
+
+/// M54
+async fn an_aggressive_pause_of_a_queue_suspends_what_runs(bench: &Bench) {
+    let mut scene = Scene::new();
+    let running = scene.polite(bench);
+    let job = scene.in_mid_run(bench).await;
+    bench.queue.pause_queue("default", aggressive()).await.unwrap();
+    scene.heard.expect("cancelled").await;
+    bench.settle().await;
+    assert_eq!(state(&bench.queue, job.id()).await, JobState::Suspended);
+    assert_eq!(failures(bench, job.id()).await, 0);
+    // Resumed in a paused queue it may be claimed, but is not.
+    job.resume().await.unwrap();
+    bench.settle().await;
+    assert_eq!(state(&bench.queue, job.id()).await, JobState::Scheduled);
+    bench.queue.resume_queue("default").await.unwrap();
+    scene.gate.add_permits(1);
+    assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 2");
+    running.stop().await;
+}
+
+/// M55
+async fn a_worker_paused_here_finishes_what_it_runs(bench: &Bench) {
+    let mut scene = Scene::new();
+    let running = scene.polite(bench);
+    let job = scene.in_mid_run(bench).await;
+    running.control.pause(PauseMode::Graceful);
+    assert!(running.control.is_paused());
+    scene.gate.add_permits(1);
+    assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 1");
+    let next = bench.queue.submit(greet("next")).await.unwrap();
+    bench.settle().await;
+    assert_eq!(state(&bench.queue, next.id()).await, JobState::Scheduled);
+    running.control.resume();
+    assert!(!running.control.is_paused());
+    scene.gate.add_permits(1);
+    assert_eq!(next.result(PROMPTLY).await.unwrap(), "next 1 1");
+    // A paused worker can leave.
+    running.control.pause(PauseMode::Graceful);
+    running.stop().await;
+}
+
+/// M6, M55
+async fn a_worker_paused_aggressively_here_gives_back_what_it_runs(bench: &Bench) {
+    let mut scene = Scene::new();
+    let running = scene.polite(bench);
+    let job = scene.in_mid_run(bench).await;
+    running.control.pause(PauseMode::Aggressive);
+    scene.heard.expect("cancelled").await;
+    let other = scene.polite(bench);
+    scene.heard.expect("second").await;
+    scene.gate.add_permits(1);
+    assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 2");
+    assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Released, AttemptOutcome::Completed]);
+    assert_eq!(failures(bench, job.id()).await, 0);
+    other.stop().await;
+    running.control.resume();
+    scene.gate.add_permits(1);
+    let next = bench.queue.submit(greet("next")).await.unwrap();
+    assert_eq!(next.result(PROMPTLY).await.unwrap(), "next 1 1");
+    running.stop().await;
+}
+
+/// M55
+async fn a_worker_paused_from_afar_finishes_what_it_runs(bench: &Bench) {
+    let mut scene = Scene::new();
+    let running = scene.polite(bench);
+    let id = running.control.started().await;
+    let job = scene.in_mid_run(bench).await;
+    assert_eq!(bench.queue.pause_worker(id, Pause::default()).await.unwrap(), Outcome::Changed);
+    scene.gate.add_permits(1);
+    assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 1");
+    let next = bench.queue.submit(greet("next")).await.unwrap();
+    bench.settle().await;
+    assert_eq!(state(&bench.queue, next.id()).await, JobState::Scheduled);
+    running.control.resume();
+    bench.settle().await;
+    assert_eq!(state(&bench.queue, next.id()).await, JobState::Scheduled, "paused from afar it stays paused");
+    assert_eq!(bench.queue.resume_worker(id).await.unwrap(), Outcome::Changed);
+    assert_eq!(bench.queue.resume_worker(id).await.unwrap(), Outcome::Unchanged);
+    scene.gate.add_permits(1);
+    assert_eq!(next.result(PROMPTLY).await.unwrap(), "next 1 1");
+    running.stop().await;
+}
+
+/// M6, M55
+async fn a_worker_paused_aggressively_from_afar_gives_back_what_it_runs(bench: &Bench) {
+    let mut scene = Scene::new();
+    let running = scene.polite(bench);
+    let job = scene.in_mid_run(bench).await;
+    let id = running.control.started().await;
+    bench.queue.pause_worker(id, aggressive()).await.unwrap();
+    scene.heard.expect("cancelled").await;
+    let other = scene.polite(bench);
+    scene.heard.expect("second").await;
+    scene.gate.add_permits(1);
+    assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 2");
+    assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Released, AttemptOutcome::Completed]);
+    assert_eq!(failures(bench, job.id()).await, 0);
+    within(PROMPTLY, other.stop()).await;
+    within(PROMPTLY, running.stop()).await;
+}
+
+/// M55
+async fn a_worker_that_is_not_there_cannot_be_paused(bench: &Bench) {
+    let nobody = WorkerId::new(7);
+    let refused = bench.queue.pause_worker(nobody, Pause::default()).await.unwrap_err();
+    assert!(matches!(refused, ActError::NoSuchWorker(id) if id == nobody), "{refused}");
+}
+
+/// M54, M56
+#[tokio::test]
+async fn pauses_and_suspensions_survive_a_restart() {
+    let bench = Bench::new(On::Sqlite);
+    let mut scene = Scene::new();
+    let suspended = bench.queue.submit(greet("suspended")).await.unwrap().id();
+    bench.queue.job(suspended).suspend(Suspend::default()).await.unwrap();
+    let held = bench.queue.submit(greet("held")).await.unwrap().id();
+    bench.queue.pause_queue("default", Pause::default()).await.unwrap();
+    bench.queue.close_gate(Pause::default()).await.unwrap();
+    bench.queue.close();
+    let queue = Queue::open(&bench.address).await.unwrap();
+    let running = Started::new(scene.worker(&queue).handle(polite));
+    running.control.started().await;
+    assert_eq!(state(&queue, suspended).await, JobState::Suspended);
+    assert_eq!(queue.close_gate(Pause::default()).await.unwrap(), Outcome::Unchanged);
+    assert_eq!(queue.open_gate().await.unwrap(), Outcome::Changed);
+    assert_eq!(state(&queue, held).await, JobState::Scheduled);
+    assert_eq!(queue.resume_queue("default").await.unwrap(), Outcome::Changed);
+    scene.gate.add_permits(2);
+    queue.job(held).result_json(PROMPTLY).await.unwrap();
+    assert_eq!(state(&queue, suspended).await, JobState::Suspended);
+    queue.job(suspended).resume().await.unwrap();
+    queue.job(suspended).result_json(PROMPTLY).await.unwrap();
+    assert_eq!(outcomes(&queue, suspended).await, [AttemptOutcome::Completed]);
+    assert_eq!(scene.heard.all(), ["first", "second", "first", "second"]);
+    running.stop().await;
+    queue.close();
+}
+
+/// M58
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_ignores_cancellation_loses_its_slot_after_its_grace() {
+    let bench = Bench::in_virtual_time();
+    let mut scene = Scene::new();
+    let running = Started::new(scene.worker(&bench.queue).grace(secs(3)).handle(rude));
+    let job = bench.queue.submit(greet("x")).await.unwrap();
+    scene.heard.expect("started 1").await;
+    job.suspend(aggressively()).await.unwrap();
+    job.resume().await.unwrap();
+    // The only slot is free again when the grace is over, and no sooner.
+    let begun = tokio::time::Instant::now();
+    scene.heard.expect("started 2").await;
+    assert!(begun.elapsed() >= secs(3) && begun.elapsed() < secs(4), "{:?}", begun.elapsed());
+    scene.gate.add_permits(1);
+    assert_eq!(job.result(PROMPTLY).await.unwrap(), "2");
+    running.stop().await;
+}

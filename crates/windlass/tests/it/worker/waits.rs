@@ -1,0 +1,293 @@
+//! Sleeping, signals and children: a handler that waits holds no slot, and finds its place again after any crash.
+
+use std::time::Duration;
+
+use windlass::context::{Children, Cx};
+use windlass::handler::State;
+use windlass::job::{Failure, GroupStrategy, JobId, State as JobState};
+use windlass::queue::Draft;
+use windlass::store::filter::Filter;
+use windlass::store::query::list::ListRequest;
+use windlass::testing::{CrashPoint, TestQueue};
+use windlass::worker::Worker;
+
+use super::bench::{Told, events, step_by_step_on_every_engine};
+use super::kinds::{Add, Greet, greet};
+use crate::fixture::secs;
+
+step_by_step_on_every_engine!(
+    a_sleep_ends_when_its_first_run_said,
+    a_wait_ends_when_its_first_run_said,
+    signals_sent_early_are_kept_and_each_is_heard_once,
+    a_signal_is_heard_again_after_a_crash,
+    a_signal_of_another_kind_is_an_error,
+    fail_fast_ends_with_the_first_bad_child,
+    collect_all_waits_for_every_child,
+    a_threshold_needs_only_so_many,
+    a_group_of_none_is_decided,
+    groups_follow_each_other_and_nest,
+    children_are_spawned_once_wherever_the_parent_dies,
+    children_that_are_not_allowed_fail_their_parent_for_good,
+    a_parent_waits_without_a_slot,
+);
+
+/// M72
+async fn a_sleep_ends_when_its_first_run_said(t: &TestQueue) {
+    let handler = |_: Greet, cx: Cx| async move {
+        cx.sleep(secs(100)).await?;
+        cx.sleep(secs(100)).await?;
+        anyhow::Ok(String::new())
+    };
+    let job = t.queue().submit(greet("x")).await.unwrap();
+    // Dies when the end is fixed but the job is not parked yet; runs again much later.
+    t.run_due(Worker::new(t.queue()).handle(handler).crash_at(CrashPoint::BeforeFinish)).await;
+    t.advance(secs(60)).await;
+    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.assert_state(job.id(), JobState::Waiting).await;
+    t.advance(Duration::from_millis(39_999)).await;
+    assert_eq!(t.run_due(Worker::new(t.queue()).handle(handler)).await, 0);
+    t.advance(Duration::from_millis(1)).await;
+    assert_eq!(t.run_due(Worker::new(t.queue()).handle(handler)).await, 1);
+    t.assert_state(job.id(), JobState::Waiting).await;
+    t.advance(secs(100)).await;
+    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.assert_state(job.id(), JobState::Completed).await;
+    assert_eq!(t.job(job.id()).await.job.failures, 1);
+}
+
+async fn listening(_: Greet, cx: Cx) -> anyhow::Result<String> {
+    let mut words = Vec::new();
+    while let Some(word) = cx.wait_signal::<String>("word", Some(secs(60))).await? {
+        words.push(word);
+    }
+    Ok(words.join(" "))
+}
+
+/// M72
+async fn a_wait_ends_when_its_first_run_said(t: &TestQueue) {
+    let job = t.queue().submit(greet("x")).await.unwrap();
+    t.run_due(Worker::new(t.queue()).handle(listening).crash_at(CrashPoint::BeforeFinish)).await;
+    t.advance(secs(40)).await;
+    t.run_due(Worker::new(t.queue()).handle(listening)).await;
+    t.assert_state(job.id(), JobState::Waiting).await;
+    t.advance(Duration::from_millis(19_999)).await;
+    t.assert_state(job.id(), JobState::Waiting).await;
+    t.advance(Duration::from_millis(1)).await;
+    t.run_due(Worker::new(t.queue()).handle(listening)).await;
+    assert_eq!(job.result(Duration::ZERO).await.unwrap(), "");
+}
+
+/// M72
+async fn signals_sent_early_are_kept_and_each_is_heard_once(t: &TestQueue) {
+    let job = t.queue().submit(greet("x")).await.unwrap();
+    job.signal("word", &"early").await.unwrap();
+    job.signal("other", &"unheard").await.unwrap();
+    job.signal("word", &"bird").await.unwrap();
+    t.run_due(Worker::new(t.queue()).handle(listening)).await;
+    t.assert_state(job.id(), JobState::Waiting).await;
+    t.advance(secs(59)).await;
+    job.signal("word", &"late").await.unwrap();
+    t.run_due(Worker::new(t.queue()).handle(listening)).await;
+    t.advance(secs(60)).await;
+    t.run_due(Worker::new(t.queue()).handle(listening)).await;
+    assert_eq!(job.result(Duration::ZERO).await.unwrap(), "early bird late");
+}
+
+/// M72
+async fn a_signal_is_heard_again_after_a_crash(t: &TestQueue) {
+    let handler = |_: Greet, cx: Cx| async move {
+        let word = cx.wait_signal::<String>("word", None).await?;
+        cx.step("use", async { anyhow::Ok(()) }).await?;
+        anyhow::Ok(word.unwrap_or_default())
+    };
+    let job = t.queue().submit(greet("x")).await.unwrap();
+    job.signal("word", &"first").await.unwrap();
+    let dying = Worker::new(t.queue()).handle(handler);
+    t.run_due(dying.crash_at(CrashPoint::BeforeStep("use".into()))).await;
+    job.signal("word", &"second").await.unwrap();
+    t.advance(secs(40)).await;
+    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    assert_eq!(job.result(Duration::ZERO).await.unwrap(), "first");
+}
+
+/// M43, M72
+async fn a_signal_of_another_kind_is_an_error(t: &TestQueue) {
+    let handler = |_: Greet, cx: Cx| async move {
+        let number = cx.wait_signal::<u64>("number", None).await?;
+        anyhow::Ok(format!("{number:?}"))
+    };
+    let job = t.queue().submit(greet("x")).await.unwrap();
+    job.signal("number", &"seven").await.unwrap();
+    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.assert_state(job.id(), JobState::Retrying).await;
+}
+
+/// A child that does what its name says.
+async fn child(job: Greet, cx: Cx) -> anyhow::Result<String> {
+    match &*job.name {
+        "bad" => Err(Failure::permanent("bad", "as its name says").into()),
+        "slow" => {
+            cx.sleep(secs(600)).await?;
+            Ok("slow".into())
+        }
+        _ => Ok(job.name),
+    }
+}
+
+/// A parent's strategy, and what it heard of its children.
+async fn gather(_: Add, cx: Cx, State(how): State<How>) -> anyhow::Result<u64> {
+    let drafts = how.names.iter().map(|name| Draft::new(&greet(name)).priority(70));
+    let children = cx.spawn_all(drafts, how.strategy).await?;
+    how.told.say(describe(&children));
+    Ok(children.results.iter().flatten().count() as u64)
+}
+
+#[derive(Clone)]
+struct How {
+    strategy: GroupStrategy,
+    names: Vec<&'static str>,
+    told: Told,
+}
+
+fn describe(children: &Children<String>) -> String {
+    let results = children.results.iter().map(|child| match child {
+        Ok(result) => result.clone(),
+        Err(error) => error.state.to_string(),
+    });
+    format!("{}: {}", children.is_well, results.collect::<Vec<_>>().join(", "))
+}
+
+/// Runs a parent with such children as far as it goes, and again ten minutes later; says what it heard, and when.
+async fn gathered(
+    t: &TestQueue,
+    strategy: GroupStrategy,
+    names: &[&'static str],
+) -> (Vec<String>, Vec<String>) {
+    let (told, mut heard) = events();
+    let how = How { strategy, names: names.to_vec(), told };
+    let worker = || Worker::new(t.queue()).with(how.clone()).handle(gather).handle(child);
+    t.queue().submit(Add { numbers: vec![] }).await.unwrap();
+    t.run_due(worker()).await;
+    let at_once = heard.all();
+    t.advance(secs(600)).await;
+    t.run_due(worker()).await;
+    (at_once, heard.all())
+}
+
+/// M64
+async fn fail_fast_ends_with_the_first_bad_child(t: &TestQueue) {
+    let (now, later) = gathered(t, GroupStrategy::FailFast, &["slow", "bad", "fine"]).await;
+    assert_eq!((now.len(), later.len()), (1, 0));
+    assert!(now[0].starts_with("false: cancelled, failed, "), "{now:?}");
+    let (now, later) = gathered(t, GroupStrategy::FailFast, &["slow", "fine"]).await;
+    assert_eq!((now.len(), later), (0, vec!["true: slow, fine".to_owned()]));
+}
+
+/// M64
+async fn collect_all_waits_for_every_child(t: &TestQueue) {
+    let (now, later) = gathered(t, GroupStrategy::CollectAll, &["slow", "bad", "fine"]).await;
+    assert_eq!(now.len(), 0);
+    assert_eq!(later.len(), 1);
+    assert!(later[0].ends_with(": slow, failed, fine"), "{later:?}");
+}
+
+/// M64
+async fn a_threshold_needs_only_so_many(t: &TestQueue) {
+    let (now, later) = gathered(t, GroupStrategy::Threshold(2), &["slow", "a", "bad", "b"]).await;
+    assert_eq!((now.len(), later.len()), (1, 0));
+    assert!(now[0].starts_with("true: ") && now[0].ends_with(", a, failed, b"), "{now:?}");
+    let (now, later) = gathered(t, GroupStrategy::Threshold(2), &["slow", "bad"]).await;
+    assert_eq!((now.len(), later.len()), (1, 0), "two can no longer complete");
+    assert!(now[0].starts_with("false: "), "{now:?}");
+}
+
+/// M64
+async fn a_group_of_none_is_decided(t: &TestQueue) {
+    let (now, _) = gathered(t, GroupStrategy::CollectAll, &[]).await;
+    assert_eq!(now, ["true: "]);
+}
+
+/// Sums up by halves, twice, with children of children.
+async fn sum_twice(job: Add, cx: Cx) -> anyhow::Result<u64> {
+    if job.numbers.len() <= 1 {
+        return Ok(job.numbers.iter().sum());
+    }
+    let mut sums = Vec::new();
+    for _ in 0..2 {
+        let halves = job.numbers.split_at(job.numbers.len() / 2);
+        let halves = [halves.0, halves.1].map(|half| Add { numbers: half.to_vec() });
+        sums.push(cx.spawn_all(halves, GroupStrategy::FailFast).await?.all()?.into_iter().sum::<u64>());
+    }
+    anyhow::ensure!(sums[0] == sums[1], "{sums:?}");
+    Ok(sums[0])
+}
+
+/// M64
+async fn groups_follow_each_other_and_nest(t: &TestQueue) {
+    let job = t.queue().submit(Add { numbers: (1..=8).collect() }).await.unwrap();
+    t.run_due(Worker::new(t.queue()).queue("default", 3).handle(sum_twice)).await;
+    assert_eq!(job.result(Duration::ZERO).await.unwrap(), 36);
+}
+
+async fn children_of(t: &TestQueue, parent: JobId) -> usize {
+    let filter = Filter { parent: Some(parent), ..Filter::default() };
+    let request = ListRequest { filter, limit: 500, ..ListRequest::default() };
+    t.queue().store().list(t.queue().caller(), request).await.unwrap().jobs.len()
+}
+
+async fn before_and_after(_: Add, cx: Cx) -> anyhow::Result<u64> {
+    let count = cx.step("before", async { anyhow::Ok(3) }).await?;
+    let names = (0..count).map(|number| greet(&number.to_string()));
+    let results = cx.spawn_all(names, GroupStrategy::FailFast).await?.all()?;
+    cx.step("after", async { anyhow::Ok(results.len() as u64) }).await
+}
+
+/// M64
+async fn children_are_spawned_once_wherever_the_parent_dies(t: &TestQueue) {
+    let points = [
+        CrashPoint::BeforeStep("before".into()),
+        CrashPoint::AfterStep("before".into()),
+        CrashPoint::BeforeStep("after".into()),
+        CrashPoint::AfterStep("after".into()),
+        CrashPoint::BeforeFinish,
+    ];
+    for point in points {
+        let worker = || Worker::new(t.queue()).handle(before_and_after).handle(child);
+        let job = t.queue().submit(Add { numbers: vec![] }).await.unwrap();
+        // Each round something may die once more; the lease ends, and somebody else goes on.
+        t.run_due(worker().crash_at(point.clone())).await;
+        t.advance(secs(40)).await;
+        t.run_due(worker()).await;
+        assert_eq!(job.result(Duration::ZERO).await.unwrap(), 3, "{point:?}");
+        assert_eq!(children_of(t, job.id()).await, 3, "{point:?}");
+    }
+}
+
+/// M61, M64
+async fn children_that_are_not_allowed_fail_their_parent_for_good(t: &TestQueue) {
+    let bad_child = |_: Greet, cx: Cx| async move {
+        cx.spawn_all([Draft::new(&greet("x")).priority(1000)], GroupStrategy::FailFast).await?;
+        anyhow::Ok(String::new())
+    };
+    let bad_strategy = |_: Add, cx: Cx| async move {
+        cx.spawn_all([greet("x")], GroupStrategy::Threshold(2)).await?;
+        anyhow::Ok(0)
+    };
+    let first = t.queue().submit(greet("x")).await.unwrap();
+    let second = t.queue().submit(Add { numbers: vec![] }).await.unwrap();
+    t.run_due(Worker::new(t.queue()).handle(bad_child).handle(bad_strategy)).await;
+    for id in [first.id(), second.id()] {
+        t.assert_state(id, JobState::Failed).await;
+        assert_eq!(children_of(t, id).await, 0);
+    }
+}
+
+/// M64
+async fn a_parent_waits_without_a_slot(t: &TestQueue) {
+    let (told, mut heard) = events();
+    let how = How { strategy: GroupStrategy::CollectAll, names: vec!["a", "b"], told };
+    t.queue().submit(Add { numbers: vec![] }).await.unwrap();
+    let alone = Worker::new(t.queue()).queue("default", 1).with(how).handle(gather).handle(child);
+    assert_eq!(t.run_due(alone).await, 4);
+    assert_eq!(heard.all(), ["true: a, b"]);
+}
