@@ -31,7 +31,21 @@ pub(crate) async fn run(crew: Arc<Crew>, mut inbox: mpsc::Receiver<Report>, clos
         if count == 0 {
             return;
         }
+        gather(&mut inbox, &mut batch).await;
         send(&crew, std::mem::take(&mut batch)).await;
+    }
+}
+
+/// Adds what else arrives while others get their turn: quick handlers end together, and one commit takes all of them.
+async fn gather(inbox: &mut mpsc::Receiver<Report>, batch: &mut Vec<Report>) {
+    loop {
+        tokio::task::yield_now().await;
+        let room = limits::OUTCOMES_PER_CALL_MAX.saturating_sub(batch.len());
+        let waiting = inbox.len().min(room);
+        if waiting == 0 {
+            return;
+        }
+        inbox.recv_many(batch, waiting).await;
     }
 }
 

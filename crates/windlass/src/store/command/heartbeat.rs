@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::clock::Timestamp;
 use crate::error::{Invalid, Problem, StoreError, WorkError};
 use crate::job::{Category, Fence, Job, JobId, Lease, Progress, Seq, State, WorkerId, check_text};
 use crate::limits;
