@@ -80,7 +80,7 @@ impl<T> Inbox<T> {
 
     /// Takes nothing more; what waits is still to be done.
     pub(super) fn close(&self) {
-        let closed = || StoreError::Database("the store is closed".to_owned());
+        let closed = || StoreError::Stopped("it was closed".to_owned());
         self.lines().refusal.get_or_insert_with(closed);
         self.arrived.notify_all();
     }

@@ -419,7 +419,7 @@ fn closing_finishes_what_was_taken_and_may_be_repeated() {
     engine.close();
     engine.write(t.note("late"));
     engine.read(look(&t, |_| {}));
-    let closed = StoreError::Database("the store is closed".to_owned());
+    let closed = StoreError::Stopped("it was closed".to_owned());
     assert_eq!([t.answer(), t.answer()], [("late", Err(closed.clone())), ("look", Err(closed))]);
     assert!(!t.path("jobs.db-wal").exists(), "the log is in the database when nobody else is there");
 }

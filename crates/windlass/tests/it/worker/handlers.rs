@@ -201,7 +201,8 @@ async fn the_last_layer_is_the_outermost(t: &TestQueue) {
     assert_eq!(heard.all(), ["outer before", "inner before", "handler", "inner after", "outer after"]);
     let job = t.queue().submit(greet("b")).await.unwrap();
     let shut = Worker::new(t.queue()).handle(|_: Greet| async { anyhow::Ok("never".to_owned()) });
-    t.run_due(shut.around(|_, _| Box::pin(async { Err(Failure::permanent("shut", "not today").into()) }))).await;
+    t.run_due(shut.around(|_, _| Box::pin(async { Err(Failure::permanent("shut", "not today").into()) })))
+        .await;
     t.assert_state(job.id(), JobState::Failed).await;
 }
 

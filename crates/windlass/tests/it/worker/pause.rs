@@ -38,7 +38,12 @@ on_every_engine!(
 type Gate = Arc<Semaphore>;
 
 /// One step, then a second that ends when the gate opens, or with an error when the attempt is to stop.
-async fn polite(job: Greet, cx: Cx, State(told): State<Told>, State(gate): State<Gate>) -> anyhow::Result<String> {
+async fn polite(
+    job: Greet,
+    cx: Cx,
+    State(told): State<Told>,
+    State(gate): State<Gate>,
+) -> anyhow::Result<String> {
     let first = cx.step("first", async {
         told.say("first");
         anyhow::Ok(cx.attempt())
@@ -59,7 +64,12 @@ async fn polite(job: Greet, cx: Cx, State(told): State<Told>, State(gate): State
 }
 
 /// Does not care whether it is to stop.
-async fn rude(_: Greet, cx: Cx, State(told): State<Told>, State(gate): State<Gate>) -> anyhow::Result<String> {
+async fn rude(
+    _: Greet,
+    cx: Cx,
+    State(told): State<Told>,
+    State(gate): State<Gate>,
+) -> anyhow::Result<String> {
     told.say(format!("started {}", cx.attempt()));
     gate.acquire().await?.forget();
     let late = cx.checkpoint(&cx.attempt()).await;

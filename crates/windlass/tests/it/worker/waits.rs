@@ -158,7 +158,11 @@ fn describe(children: &Children<String>) -> String {
 }
 
 /// Runs a parent with such children as far as it goes, and again ten minutes later; says what it heard, and when.
-async fn gathered(t: &TestQueue, strategy: GroupStrategy, names: &[&'static str]) -> (Vec<String>, Vec<String>) {
+async fn gathered(
+    t: &TestQueue,
+    strategy: GroupStrategy,
+    names: &[&'static str],
+) -> (Vec<String>, Vec<String>) {
     let (told, mut heard) = events();
     let how = How { strategy, names: names.to_vec(), told };
     let worker = || Worker::new(t.queue()).with(how.clone()).handle(gather).handle(child);
