@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Semaphore, mpsc};
@@ -28,7 +29,7 @@ use crate::handler::{AnyHandler, Blocking, Handler, HandlerFuture, States, Typed
 use crate::job::{JobType, QueueName, WorkerId};
 use crate::limits;
 use crate::queue::{Job, Queue};
-use crate::store::command::finish::Report;
+use crate::store::command::finish::{Outcome, Report};
 use crate::store::command::worker::NewWorker;
 use running::Running;
 
@@ -210,9 +211,11 @@ impl Worker {
         stop.cancel();
         // A lane that panicked has nothing left to stop.
         while lanes.join_next().await.is_some() {}
-        let farewell = shutdown::leave(&crew, reporting, &closing).await;
+        let released = shutdown::leave(&crew, reporting, &closing).await;
+        // Before the farewell: a beat after it would be that of a worker nobody knows.
         over.cancel();
         let _ = tokio::join!(beating, pausing);
+        let farewell = shutdown::farewell(&crew, released).await;
         trouble.map_or(Ok(farewell), Err)
     }
 
@@ -256,6 +259,7 @@ impl Worker {
             control: self.control,
             running: Running::default(),
             reports,
+            released: AtomicUsize::new(0),
         });
         Ok((crew, self.lanes, inbox))
     }
@@ -275,13 +279,24 @@ pub(crate) struct Crew {
     pub(crate) settings: Settings,
     pub(crate) control: WorkerControl,
     pub(crate) running: Running,
-    pub(crate) reports: mpsc::Sender<Report>,
+    reports: mpsc::Sender<Report>,
+    /// Jobs given back so far.
+    pub(crate) released: AtomicUsize,
 }
 
 impl Crew {
     /// Under which identity it is registered now.
     pub(crate) fn id(&self) -> WorkerId {
         self.control.id().expect("a crew registers before it works")
+    }
+
+    /// Sends a report on its way.
+    pub(crate) async fn report(&self, report: Report) {
+        if report.outcome == Outcome::Released {
+            self.released.fetch_add(1, Ordering::Relaxed);
+        }
+        // Reporting ends after the last handler; if it has, the lease ends by itself.
+        let _ = self.reports.send(report).await;
     }
 
     /// Registers anew when the store has forgotten this identity: a program that stood still for hours goes on with a new

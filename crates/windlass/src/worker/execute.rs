@@ -27,8 +27,7 @@ pub(super) fn start(crew: Arc<Crew>, claimed: Claimed, slot: OwnedSemaphorePermi
         if let Some(_leaving) = crew.running.remove(cx.job_id(), cx.fence())
             && let Some(outcome) = outcome
         {
-            // Reporting ends after the last handler; if it has, the lease ends by itself.
-            let _ = crew.reports.send(report(&cx, outcome)).await;
+            crew.report(report(&cx, outcome)).await;
         }
         drop(slot);
     });

@@ -2,6 +2,7 @@
 //! its worker from leaving; its job goes back without an attempt being counted.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -17,22 +18,28 @@ pub struct Farewell {
     pub released: usize,
 }
 
-pub(super) async fn leave(crew: &Crew, reporting: JoinHandle<()>, closing: &CancellationToken) -> Farewell {
+/// Ends all work and reports on it; says how many jobs were given back.
+pub(super) async fn leave(crew: &Crew, reporting: JoinHandle<()>, closing: &CancellationToken) -> usize {
+    let before = crew.released.load(Ordering::Relaxed);
     let is_drained = tokio::time::timeout(crew.settings.drain, crew.running.emptied()).await.is_ok();
-    let mut farewell = Farewell::default();
     if !is_drained {
         crew.cancel_all();
         let _ended_or_not = tokio::time::timeout(crew.settings.grace, crew.running.emptied()).await;
-        farewell.released = release_all(crew).await;
+        release_all(crew).await;
     }
     closing.cancel();
     let _ended_or_not = tokio::time::timeout(limits::FAREWELL_MAX, reporting).await;
+    crew.released.load(Ordering::Relaxed) - before
+}
+
+/// Leaves the registry.
+pub(super) async fn farewell(crew: &Crew, mut released: usize) -> Farewell {
     match crew.queue.store().deregister(crew.queue.caller(), crew.id()).await {
         // Those whose handlers were dropped just before they would have been given back.
-        Ok(released) => farewell.released += released,
+        Ok(rest) => released += rest,
         Err(error) => tracing::warn!(%error, "could not say farewell; leases end by themselves"),
     }
-    farewell
+    Farewell { released }
 }
 
 /// Gives everything back whenever the worker is paused aggressively from within its program (M55).
@@ -50,16 +57,12 @@ pub(super) async fn release_when_paused(crew: Arc<Crew>, over: CancellationToken
     }
 }
 
-/// Gives back everything that still runs; says how much.
-pub(crate) async fn release_all(crew: &Crew) -> usize {
-    let mut released = 0;
+/// Gives back everything that still runs.
+pub(crate) async fn release_all(crew: &Crew) {
     for cx in crew.running.all() {
         cx.cancel();
         if let Some(_leaving) = crew.running.remove(cx.job_id(), cx.fence()) {
-            let report = Report::new(cx.job_id(), cx.fence(), Outcome::Released);
-            let _ = crew.reports.send(report).await;
-            released += 1;
+            crew.report(Report::new(cx.job_id(), cx.fence(), Outcome::Released)).await;
         }
     }
-    released
 }

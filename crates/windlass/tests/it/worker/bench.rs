@@ -54,10 +54,12 @@ impl Bench {
 
     /// In memory, where nothing leaves the thread: with tokio's time paused, hours pass in no time.
     pub(super) fn in_virtual_time() -> Bench {
-        let clock = Arc::new(TokioClock(Instant::now()));
-        let env = Environment::new(clock, Entropy::seeded(1), StoreOptions::default());
-        let store = Store::open_in("memory:", env).unwrap();
-        Bench { queue: Queue::over(store), address: "memory:".into(), _files: None }
+        Bench { queue: Queue::over(store_in_virtual_time()), address: "memory:".into(), _files: None }
+    }
+
+    /// The same, but nobody keeps the store going: no promotion, no reaping, no news of what time does.
+    pub(super) fn in_silence() -> Bench {
+        Bench { queue: Queue::over_kept(store_in_virtual_time()), address: "memory:".into(), _files: None }
     }
 
     pub(super) fn worker(&self) -> Worker {
@@ -95,6 +97,11 @@ impl Bench {
         verify(&self.queue).await;
         self.queue.close();
     }
+}
+
+fn store_in_virtual_time() -> Store {
+    let clock = Arc::new(TokioClock(Instant::now()));
+    Store::open_in("memory:", Environment::new(clock, Entropy::seeded(1), StoreOptions::default())).unwrap()
 }
 
 fn place(on: On) -> (Option<TempDir>, String) {
