@@ -78,7 +78,7 @@ async fn a_lease_that_is_fresh_is_not_written_again() {
     for on in [On::Memory, On::Sqlite] {
         let t = Fixture::new(on);
         for (lease, fresh, old) in [(secs(300), 999, 1_000), (secs(1), 99, 100)] {
-            let mut job = t.job("email.send");
+            let mut job = crate::fixture::new_job("email.send");
             job.lease_timeout = Some(lease);
             let (worker, claimed) = t.running(job).await;
             let beat = || async {
