@@ -316,19 +316,17 @@ async fn crashes_counted<F: Future>(t: &TestQueue, id: JobId, run: impl Fn() -> 
     assert_eq!(outcomes(t.queue(), id).await, [AttemptOutcome::Failed; 3]);
 }
 
+async fn body(_: Greet) -> anyhow::Result<String> {
+    tokio::task::yield_now().await;
+    panic!("in the body")
+}
+
 /// M6
 #[tokio::test]
 async fn a_panic_anywhere_is_a_crash_and_three_are_poison() {
     let t = TestQueue::new();
     let policy = RetryPolicy { max_attempts: 50, ..RetryPolicy::fixed() };
     let submit = |name: &str| t.queue().submit(greet(name)).retry(policy.clone());
-    let body = |_: Greet| async move {
-        tokio::task::yield_now().await;
-        if true {
-            panic!("in the body");
-        }
-        anyhow::Ok(String::new())
-    };
     let local = |_: Greet| async {
         let _bomb = Bomb;
         tokio::task::yield_now().await;
