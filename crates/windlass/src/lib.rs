@@ -46,6 +46,8 @@
 pub mod audit;
 pub mod clock;
 pub mod context;
+#[cfg(doctest)]
+mod doctests;
 pub mod entropy;
 pub mod error;
 pub mod handler;

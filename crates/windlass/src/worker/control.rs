@@ -8,7 +8,7 @@ use crate::job::WorkerId;
 use crate::store::config::PauseMode;
 
 /// Pauses and resumes a worker from elsewhere in its program; cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct WorkerControl {
     state: Arc<watch::Sender<State>>,
     id: Arc<watch::Sender<Option<WorkerId>>>,
@@ -19,12 +19,6 @@ pub struct WorkerControl {
 struct State {
     here: Option<PauseMode>,
     afar: Option<PauseMode>,
-}
-
-impl Default for WorkerControl {
-    fn default() -> WorkerControl {
-        WorkerControl { state: Arc::default(), id: Arc::default() }
-    }
 }
 
 impl WorkerControl {

@@ -17,7 +17,8 @@ const NEWS_PAUSE: Duration = Duration::from_millis(20);
 pub(super) async fn run(crew: Arc<Crew>, over: CancellationToken) {
     let every = crew.settings.heartbeat_every;
     // A worker that nobody has heard loses its leases: its handlers are told in time to be gone before others begin.
-    let silence = limits::WORKER_SILENCE_MAX - crew.settings.grace.min(limits::WORKER_SILENCE_MAX / 3);
+    let grace = crew.settings.grace.min(limits::WORKER_SILENCE_MAX / 3);
+    let silence = limits::WORKER_SILENCE_MAX.saturating_sub(grace);
     let mut heard = Patience::lasting(silence);
     loop {
         let mut interrupts = crew.queue.store().environment().wakeups.interrupts();

@@ -2,6 +2,7 @@
 
 mod bench;
 mod builder;
+mod crashes;
 mod handlers;
 mod kinds;
 mod operate;

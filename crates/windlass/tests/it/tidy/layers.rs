@@ -8,7 +8,7 @@ use super::tree::SourceFile;
 const LAYERS: [&[&str]; 3] = [
     &["job", "schedule", "clock", "limits", "error", "audit", "entropy"],
     &["store"],
-    &["queue", "handler", "context", "worker", "maintenance", "testing"],
+    &["queue", "handler", "context", "worker", "maintenance", "testing", "doctests"],
 ];
 
 const LIBRARY: &str = "crates/windlass/src/";

@@ -118,7 +118,7 @@ async fn child() {
         other => panic!("no role {other}"),
     };
     let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).unwrap();
-    worker.run_until(async { drop(term.recv().await) }).await.unwrap();
+    worker.run_until(async { _ = term.recv().await }).await.unwrap();
     queue.close();
 }
 
