@@ -10,10 +10,11 @@ mod running;
 mod shutdown;
 
 use std::collections::HashMap;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Semaphore, mpsc};
@@ -317,4 +318,20 @@ impl Crew {
     pub(crate) fn cancel_all(&self) {
         self.running.all().iter().for_each(Cx::cancel);
     }
+}
+
+/// Lets others have their turn.
+///
+/// Not tokio's own `yield_now`: that wakes its caller only when the same thread next comes to rest, which a handler that
+/// never yields keeps it from. This queues the caller like any task, where other threads can take it.
+async fn give_way() {
+    let mut has_given_way = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_given_way, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

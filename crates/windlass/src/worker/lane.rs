@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Crew, execute, shutdown};
+use super::{Crew, execute, give_way, shutdown};
 use crate::error::{StoreError, WorkError};
 use crate::job::{JobType, QueueName};
 use crate::limits;
@@ -102,7 +102,7 @@ fn is_passing(error: &WorkError) -> bool {
 async fn take_free(slots: &Arc<Semaphore>, first: OwnedSemaphorePermit) -> Vec<OwnedSemaphorePermit> {
     let mut free = slots.available_permits();
     loop {
-        tokio::task::yield_now().await;
+        give_way().await;
         let now_free = slots.available_permits();
         if now_free <= free {
             break;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::Crew;
+use super::{Crew, give_way};
 use crate::error::{StoreError, WorkError};
 use crate::job::WorkerId;
 use crate::limits;
@@ -39,7 +39,7 @@ pub(crate) async fn run(crew: Arc<Crew>, mut inbox: mpsc::Receiver<Report>, clos
 /// Adds what else arrives while others get their turn: quick handlers end together, and one commit takes all of them.
 async fn gather(inbox: &mut mpsc::Receiver<Report>, batch: &mut Vec<Report>) {
     loop {
-        tokio::task::yield_now().await;
+        give_way().await;
         let room = limits::OUTCOMES_PER_CALL_MAX.saturating_sub(batch.len());
         let waiting = inbox.len().min(room);
         if waiting == 0 {
