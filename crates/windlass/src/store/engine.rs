@@ -1,7 +1,7 @@
 //! The contract a database must meet. An engine locks rows, hands them over and writes what it is told; it holds no rule.
 //! Verbs are written once, in `command/`, over these traits.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -280,7 +280,7 @@ pub struct Counts {
     /// Per lane.
     pub lanes: BTreeMap<Arc<Lane>, StateCounts>,
     /// The same added up: every claim and submission under a limit asks, however many lanes there are.
-    parts: HashMap<Part, StateCounts>,
+    parts: BTreeMap<Part, StateCounts>,
 }
 
 impl Counts {
