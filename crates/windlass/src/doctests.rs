@@ -1,4 +1,8 @@
-//! The guide for programs that embed the library, compiled and run like any example. It holds nothing else.
+//! The guide for programs that embed the library, and the first job of the README, compiled like any example. It holds
+//! nothing else.
 
 #[doc = include_str!("../../../docs/embedding.md")]
 struct Embedding;
+
+#[doc = include_str!("../../../README.md")]
+struct Readme;
