@@ -39,42 +39,17 @@ fn worker() -> WorkerId {
 
 /// A job that was submitted at [`start`] with the default policy and may be claimed.
 fn job() -> Job {
+    let lane = Lane {
+        tenant: Tenant::default(),
+        queue: QueueName::default(),
+        job_type: JobType::new("mail.send").unwrap(),
+    };
     Job {
-        seq: Seq(1),
-        id: JobId::new(start(), 42),
-        lane: Arc::new(Lane {
-            tenant: Tenant::default(),
-            queue: QueueName::default(),
-            job_type: JobType::new("mail.send").unwrap(),
-        }),
-        policy: Arc::default(),
         state: State::Scheduled,
-        priority: Priority::NORMAL,
-        inherited: Priority::BULK,
-        attempt: 0,
-        failures: 0,
-        crashes: 0,
-        fence: Fence(0),
-        created_at: start(),
-        updated_at: start(),
-        run_at: start(),
-        retry_at: None,
         eligible_at: Some(start()),
         scheduled_at: Some(start()),
-        first_started_at: None,
-        started_at: None,
-        completed_at: None,
         expires_at: start().plus(LIFETIME),
-        lease: None,
-        after_unmet: 0,
-        any_unmet: false,
-        depth: 1,
-        concurrency: None,
-        is_blocked: false,
-        parent: None,
-        cost_cents: 0,
-        has: Has::default(),
-        details: Arc::default(),
+        ..Job::new(Seq(1), JobId::new(start(), 42), Arc::new(lane), Arc::default(), start())
     }
 }
 

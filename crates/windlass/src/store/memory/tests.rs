@@ -7,8 +7,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::job::{
-    Has, Job, JobId, JobType, Labels, Lane, Need, Payload, Priority, QueueName, Seq, Spec, State, Tenant,
-    acts_at,
+    Job, JobId, JobType, Labels, Lane, Need, Payload, QueueName, Seq, Spec, State, Tenant, acts_at,
 };
 use crate::store::engine::{
     DocumentKind, Edge, Facet, FacetKind, FacetQuery, FacetWrite, Key, KeyKind, LaneCursor, Side, Write,
@@ -96,38 +95,13 @@ fn lane() -> Arc<Lane> {
 }
 
 fn job(seq: Seq, now: Timestamp) -> Job {
+    let id = JobId::new(now, u128::from(seq.0.unsigned_abs()));
     Job {
-        seq,
-        id: JobId::new(now, u128::from(seq.0.unsigned_abs())),
-        lane: lane(),
-        policy: Arc::default(),
         state: State::Scheduled,
-        priority: Priority::NORMAL,
-        inherited: Priority::BULK,
-        attempt: 0,
-        failures: 0,
-        crashes: 0,
-        fence: crate::job::Fence(0),
-        created_at: now,
-        updated_at: now,
-        run_at: now,
-        retry_at: None,
         eligible_at: Some(now),
         scheduled_at: Some(now),
-        first_started_at: None,
-        started_at: None,
-        completed_at: None,
         expires_at: now.plus(crate::limits::DURATION_MAX),
-        lease: None,
-        after_unmet: 0,
-        any_unmet: false,
-        depth: 1,
-        concurrency: None,
-        is_blocked: false,
-        parent: None,
-        cost_cents: 0,
-        has: Has::default(),
-        details: Arc::default(),
+        ..Job::new(seq, id, lane(), Arc::default(), now)
     }
 }
 
