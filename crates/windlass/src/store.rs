@@ -5,6 +5,8 @@ pub mod attempt;
 pub mod caller;
 pub mod command;
 pub mod config;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod durable;
 pub mod engine;
 pub mod environment;
 pub mod events;
