@@ -133,6 +133,19 @@ pub const LOCK_TRIES_MAX: u32 = 64;
 /// How often the look-out for other processes checks whether anybody waits for it.
 pub const LOOKOUT_IDLE_EVERY: Duration = Duration::from_millis(100);
 
+/// How long a connection to a database server may take to be made.
+pub const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// How long a database server may take to answer; a longer silence is a broken connection.
+pub const CALL_MAX: Duration = Duration::from_secs(35);
+/// How long a transaction may stand idle before the database server ends it: a node that froze must not hold up the others.
+pub const TRANSACTION_IDLE_MAX: Duration = Duration::from_secs(5);
+/// How long callers wait for a database server that is away before they are told.
+pub const OUTAGE_MAX: Duration = Duration::from_secs(20);
+/// How soon a connection that broke is made anew, the first time.
+pub const RECONNECT_EVERY_MIN: Duration = Duration::from_millis(20);
+/// How often a database server that is away is tried.
+pub const RECONNECT_EVERY_MAX: Duration = Duration::from_secs(1);
+
 /// Outcomes that wait to be reported; a full buffer slows claiming.
 pub const REPORTS_BUFFERED_MAX: usize = 4_096;
 /// How long a handler that was told to stop may clean up before it is dropped.
