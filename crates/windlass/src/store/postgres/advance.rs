@@ -93,15 +93,21 @@ impl Tables {
             let (old_ready, old_listed, old_slot) =
                 old.map_or((None, None, None), |old| (old.ready, old.listed, old.slot));
             if old_ready != new.ready {
-                old_ready.into_iter().for_each(|(rank, at)| leave_ready.push([*lane, rank, at, *seq]));
+                if let Some((rank, at)) = old_ready {
+                    leave_ready.push([*lane, rank, at, *seq]);
+                }
                 if let Some((rank, at)) = new.ready {
                     self.floors.added(*lane, (rank, at, *seq));
                     enter_ready.push([*lane, rank, at, *seq]);
                 }
             }
             if old_listed != new.listed {
-                old_listed.into_iter().for_each(|state| leave_states.push([state, *seq]));
-                new.listed.into_iter().for_each(|state| enter_states.push([state, *seq]));
+                if let Some(state) = old_listed {
+                    leave_states.push([state, *seq]);
+                }
+                if let Some(state) = new.listed {
+                    enter_states.push([state, *seq]);
+                }
             }
             if old_slot != new.slot {
                 if let Some((key, state, rank, at)) = old_slot {

@@ -7,9 +7,11 @@ use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 use std::time::Duration;
 
 use super::*;
+use crate::error::StoreError;
 use crate::clock::{Clock, ManualClock};
 use crate::entropy::Entropy;
 use crate::store::engine::DocumentKind;
