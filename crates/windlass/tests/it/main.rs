@@ -5,6 +5,7 @@
 mod conformance;
 mod crash;
 mod fixture;
+mod postgres;
 mod tidy;
 mod walk;
 mod worker;
