@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::access::ApiKey;
 use super::engine::{DocumentKind, EngineResult, Part, Read};
 use crate::audit::AuditLevel;
 use crate::clock::Timestamp;
@@ -13,6 +14,7 @@ use crate::error::StoreError;
 use crate::job::{
     JobType, Lane, NewJob, Policy, Priority, QueueName, RetryPolicy, Tenant, Timeouts, WorkerId,
 };
+use crate::key::KeyId;
 use crate::limits;
 
 /// Time limits of which only some are set (M34).
@@ -216,6 +218,8 @@ pub struct Config {
     pub holds: BTreeMap<Scope, Hold>,
     /// Workers.
     pub workers: BTreeMap<WorkerId, Worker>,
+    /// API keys.
+    pub keys: BTreeMap<KeyId, ApiKey>,
 }
 
 /// The key under which a queue's settings are kept.
@@ -247,6 +251,10 @@ impl Config {
         for document in db.documents(DocumentKind::Worker)? {
             let worker: Worker = parse(&document.body)?;
             config.workers.insert(worker.id, worker);
+        }
+        for document in db.documents(DocumentKind::ApiKey)? {
+            let key: ApiKey = parse(&document.body)?;
+            config.keys.insert(key.id.clone(), key);
         }
         Ok(config)
     }

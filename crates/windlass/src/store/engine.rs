@@ -187,11 +187,17 @@ pub enum DocumentKind {
     Seal,
     /// Costs booked per tenant and type.
     Cost,
+    /// A schedule.
+    Schedule,
+    /// An API key.
+    ApiKey,
+    /// A secret that deliveries are signed with.
+    Secret,
 }
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [DocumentKind; 8] = [
+    pub const ALL: [DocumentKind; 11] = [
         DocumentKind::Queue,
         DocumentKind::Type,
         DocumentKind::Tenant,
@@ -200,11 +206,14 @@ impl DocumentKind {
         DocumentKind::Rate,
         DocumentKind::Seal,
         DocumentKind::Cost,
+        DocumentKind::Schedule,
+        DocumentKind::ApiKey,
+        DocumentKind::Secret,
     ];
 
     /// Whether documents of this kind are part of the configuration that claims consult.
     pub fn is_configuration(self) -> bool {
-        !matches!(self, DocumentKind::Rate | DocumentKind::Seal | DocumentKind::Cost)
+        !matches!(self, DocumentKind::Rate | DocumentKind::Seal | DocumentKind::Cost | DocumentKind::Secret)
     }
 }
 
