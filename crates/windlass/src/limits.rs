@@ -152,6 +152,13 @@ pub const LOCK_TRIES_MAX: u32 = 64;
 /// How often the look-out for other processes checks whether anybody waits for it.
 pub const LOOKOUT_IDLE_EVERY: Duration = Duration::from_millis(100);
 
+/// Tokens in a rate's bucket (M111): with the longest time to fill it, counting them still fits 64 bits.
+pub const RATE_COUNT_MAX: u64 = 1_000_000;
+/// A tenant's weight (M112): how many jobs it may start while another starts one.
+pub const TENANT_WEIGHT_MAX: u32 = 1_000;
+/// A tenant's budget in cents: what a JSON number carries unharmed everywhere.
+pub const BUDGET_CENTS_MAX: u64 = 1 << 53;
+
 /// Outcomes that wait to be reported; a full buffer slows claiming.
 pub const REPORTS_BUFFERED_MAX: usize = 4_096;
 /// How long a handler that was told to stop may clean up before it is dropped.

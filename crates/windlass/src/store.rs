@@ -6,6 +6,7 @@ pub mod access;
 pub mod caller;
 pub mod command;
 pub mod config;
+pub mod counts;
 pub mod engine;
 pub mod environment;
 pub mod events;
@@ -17,6 +18,7 @@ pub mod memory;
 mod operate;
 pub mod query;
 pub mod rates;
+pub mod settings;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod task;

@@ -18,6 +18,7 @@ mod lease;
 mod look;
 mod metadata;
 mod operate;
+mod settings;
 mod smoke;
 mod starvation;
 mod steps;

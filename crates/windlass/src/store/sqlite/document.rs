@@ -92,5 +92,6 @@ fn kind_code(kind: DocumentKind) -> i64 {
         DocumentKind::Schedule => 8,
         DocumentKind::ApiKey => 9,
         DocumentKind::Secret => 10,
+        DocumentKind::Bucket => 11,
     }
 }
