@@ -105,13 +105,7 @@ impl Timing {
     }
 
     /// What is to be done about the runs after `after` that are due by `now`; none if none is.
-    pub fn due(
-        &self,
-        start: Timestamp,
-        after: Timestamp,
-        now: Timestamp,
-        missed: Missed,
-    ) -> Option<Due> {
+    pub fn due(&self, start: Timestamp, after: Timestamp, now: Timestamp, missed: Missed) -> Option<Due> {
         let first = self.next_after(start, after).filter(|first| *first <= now)?;
         let latest = self.latest(start, first, now);
         let is_late = now.since(latest) > limits::SCHEDULE_LATE_MAX;
@@ -134,7 +128,8 @@ impl Timing {
         let (mut low, mut high) = (first.as_millis(), now.as_millis());
         while low < high {
             // The first question is whether there is any other at all, which mostly ends it.
-            let middle = if latest == first && low == first.as_millis() { low } else { low + (high - low) / 2 };
+            let middle =
+                if latest == first && low == first.as_millis() { low } else { low + (high - low) / 2 };
             match run_from(Timestamp::from_millis(middle)) {
                 Some(run) => (latest, low) = (run, run.as_millis()),
                 None => high = middle,

@@ -169,11 +169,12 @@ impl Field {
 
     fn number(&self, text: &str) -> Result<u8, Problem> {
         let word = self.words.iter().position(|word| word.eq_ignore_ascii_case(text));
-        let number = word.map_or_else(|| digits(text), |at| u32::try_from(at).ok().map(|at| at + u32::from(self.first)));
+        let number = word
+            .map_or_else(|| digits(text), |at| u32::try_from(at).ok().map(|at| at + u32::from(self.first)));
         let number = number.and_then(|number| u8::try_from(number).ok());
-        number.filter(|number| (self.first..=self.last).contains(number)).ok_or_else(|| {
-            bad(format!("{} `{text}` is not from {} to {}", self.name, self.first, self.last))
-        })
+        number
+            .filter(|number| (self.first..=self.last).contains(number))
+            .ok_or_else(|| bad(format!("{} `{text}` is not from {} to {}", self.name, self.first, self.last)))
     }
 }
 
@@ -194,7 +195,12 @@ impl Cron {
         let from = if from.subsec_nanosecond() == 0 {
             from
         } else {
-            from.with().subsec_nanosecond(0).build().ok()?.checked_add(jiff::SignedDuration::from_secs(1)).ok()?
+            from.with()
+                .subsec_nanosecond(0)
+                .build()
+                .ok()?
+                .checked_add(jiff::SignedDuration::from_secs(1))
+                .ok()?
         };
         let last_year = from.year().saturating_add(limits::CRON_YEARS_SEARCHED);
         let (mut date, mut time) = (from.date(), from.time());

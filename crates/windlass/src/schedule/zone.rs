@@ -60,7 +60,8 @@ impl Zone {
     /// an hour when clocks go back.
     pub(super) fn next_after(&self, cron: &Cron, after: Timestamp) -> Option<Timestamp> {
         let after = Instant::from_millisecond(after.as_millis()).ok()?;
-        let found = if cron.is_hourly() { self.next_elapsed(cron, after) } else { self.next_shown(cron, after) };
+        let found =
+            if cron.is_hourly() { self.next_elapsed(cron, after) } else { self.next_shown(cron, after) };
         let millis = found?.as_millisecond();
         (millis <= Timestamp::MAX.as_millis()).then(|| Timestamp::from_millis(millis))
     }
