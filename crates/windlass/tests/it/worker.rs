@@ -5,6 +5,7 @@ mod builder;
 mod crashes;
 mod handlers;
 mod kinds;
+mod order;
 mod operate;
 mod pause;
 mod processes;
