@@ -12,13 +12,15 @@ pub use crate::context::{CrashPoint, StepCall, StepRun};
 use crate::clock::{Clock, ManualClock, Timestamp};
 use crate::context::Journal;
 use crate::entropy::Entropy;
-use crate::job::JobId;
+use crate::job::{JobId, State, WorkerId};
 use crate::limits;
 use crate::queue::Queue;
 use crate::store::Store;
 use crate::store::command::claim::ClaimRequest;
 use crate::store::command::tick::Ticked;
 use crate::store::environment::{Environment, StoreOptions};
+use crate::store::filter::Filter;
+use crate::store::query::list::ListRequest;
 use crate::store::query::side::Attempt;
 use crate::store::query::snapshot::Snapshot;
 use crate::worker::{Worker, execute, report};
@@ -113,8 +115,8 @@ impl TestQueue {
     }
 
     /// Runs everything that is due with this worker, and everything that becomes due by it, until nothing is; says how
-    /// many attempts ran. The worker is registered anew each time, and gone without a word afterwards: what it crashed on
-    /// stays leased until the lease ends.
+    /// many attempts ran. The worker is registered anew each time and leaves afterwards, unless it crashed on something:
+    /// then it is gone without a word, and that stays leased until the lease ends.
     ///
     /// The store's time stands still meanwhile. A handler that hangs is cut off by its execution timeout, which is counted
     /// in tokio's time: test that with `#[tokio::test(start_paused = true)]`, where it takes no time either.
@@ -141,6 +143,7 @@ impl TestQueue {
                 }
             }
             if started.is_empty() {
+                self.leave(crew.id()).await;
                 return attempts;
             }
             attempts += started.len();
@@ -150,6 +153,16 @@ impl TestQueue {
             }
             // In the store before the next claim looks for work.
             report::send(&crew, reports).await;
+        }
+    }
+
+    /// Takes a worker out of the registry that holds nothing any more.
+    async fn leave(&self, worker: WorkerId) {
+        let (store, caller) = (self.queue.store(), self.queue.caller());
+        let filter = Filter { worker: Some(worker), states: vec![State::Running], ..Filter::default() };
+        let held = store.list(caller, ListRequest { filter, limit: 1, ..ListRequest::default() }).await;
+        if held.expect("the store answers").jobs.is_empty() {
+            store.deregister(caller, worker).await.expect("the worker leaves");
         }
     }
 

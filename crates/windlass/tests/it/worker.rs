@@ -1,6 +1,8 @@
 //! Workers, handlers and contexts, as a program that embeds the library uses them.
 
+mod assertions;
 mod bench;
+mod blocking;
 mod builder;
 mod crashes;
 mod handlers;
