@@ -32,8 +32,8 @@ pub trait Handler<J: Job, Args>: Clone + Send + Sync + 'static {
     fn run(self, job: J, cx: Cx) -> impl Future<Output = Result<J::Output, anyhow::Error>> + Send;
 
     /// What it asks for and the worker was not given, if anything; such a worker does not start.
+    #[allow(unused_variables, reason = "the name is for those who write their own")]
     fn missing(states: &States) -> Option<&'static str> {
-        let _given = states;
         None
     }
 }
@@ -47,8 +47,8 @@ pub trait Extract: Sized + Send {
     fn extract(cx: &Cx) -> Result<Self, Failure>;
 
     /// What it needs and the worker was not given, if anything; such a worker does not start.
+    #[allow(unused_variables, reason = "the name is for those who write their own")]
     fn missing(states: &States) -> Option<&'static str> {
-        let _given = states;
         None
     }
 }
