@@ -1,6 +1,7 @@
 //! The one door to durable state. [`Store`] checks what comes in, hands it to an engine, waits, and wakes whoever waits for
 //! what changed; the embedded queue, workers, the server and the command line all go through it.
 
+pub mod access;
 pub mod attempt;
 pub mod caller;
 pub mod command;
