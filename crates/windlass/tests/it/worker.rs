@@ -1,10 +1,13 @@
 //! Workers, handlers and contexts, as a program that embeds the library uses them.
 
+mod assertions;
 mod bench;
+mod blocking;
 mod builder;
 mod crashes;
 mod handlers;
 mod kinds;
+mod order;
 mod operate;
 mod pause;
 mod processes;
