@@ -75,7 +75,7 @@ impl Queue {
 
     /// Every pause in force that this caller's jobs feel, with who, since when, why and until when.
     pub async fn pauses(&self) -> Result<Vec<Hold>, StoreError> {
-        let (config, now) = (self.store.config().await?, self.store.environment().clock.now());
+        let (config, now) = (self.store.config(&self.caller).await?, self.store.environment().clock.now());
         let is_felt = |hold: &&Hold| match &hold.scope {
             Scope::Gate | Scope::Worker(_) => true,
             Scope::Tenant(tenant) => self.caller.sees(tenant),
@@ -89,13 +89,13 @@ impl Queue {
     /// Sets what counts for all jobs of a kind, from the next submission or claim on.
     pub async fn configure_type<J: Job>(&self, settings: TypeSettings) -> Result<Outcome, ActError> {
         let settings = Settings::Type(named("type", JobType::new(J::TYPE))?, settings);
-        Ok(outcome(self.store.configure(&self.caller, settings).await?))
+        Ok(outcome(self.store.configure(&self.caller, settings).await?.is_changed))
     }
 
     /// Sets what counts for all jobs of a queue, from the next submission or claim on.
     pub async fn configure_queue(&self, name: &str, settings: QueueSettings) -> Result<Outcome, ActError> {
         let settings = Settings::Queue(named("queue", QueueName::new(name))?, settings);
-        Ok(outcome(self.store.configure(&self.caller, settings).await?))
+        Ok(outcome(self.store.configure(&self.caller, settings).await?.is_changed))
     }
 
     /// Closes the gate: nothing starts anywhere; what runs goes on (M56).
