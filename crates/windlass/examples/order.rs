@@ -31,6 +31,7 @@ struct Shift {
 
 /// Something that happens elsewhere: given a key that stays the same, so that a repetition is recognised there.
 async fn call(shift: &Shift, order: &Order, what: &str, key: String) -> anyhow::Result<String> {
+    tokio::time::sleep(Duration::from_millis(5)).await;
     println!("order {}: {what} (by the {} worker)", order.number, shift.name);
     Ok(key)
 }
