@@ -2,6 +2,7 @@
 //! what changed; the embedded queue, workers, the server and the command line all go through it.
 
 pub mod attempt;
+pub(crate) mod budget;
 pub mod caller;
 pub mod command;
 pub mod config;

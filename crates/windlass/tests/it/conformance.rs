@@ -3,11 +3,13 @@
 
 mod audit;
 mod backlog;
+mod budget;
 mod children;
 mod claim;
 mod concurrency;
 mod damage;
 mod events;
+mod fairness;
 mod fence;
 mod finish;
 mod graph;
@@ -17,6 +19,7 @@ mod lease;
 mod look;
 mod metadata;
 mod operate;
+mod rate;
 mod settings;
 mod smoke;
 mod starvation;
