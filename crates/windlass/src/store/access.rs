@@ -128,7 +128,7 @@ impl Store {
     /// All keys, the oldest first; admins only.
     pub async fn keys(&self, caller: &Caller) -> Result<Vec<ApiKey>, ActError> {
         caller.must(Permission::Administer)?;
-        let mut keys: Vec<ApiKey> = self.read_keys().await?.keys.values().cloned().collect();
+        let mut keys: Vec<ApiKey> = self.config(caller).await?.keys.values().cloned().collect();
         keys.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
         Ok(keys)
     }
@@ -151,10 +151,6 @@ impl Store {
         Ok(Some(Caller::new(key.name.clone(), key.role, key.tenant.clone())))
     }
 
-    async fn read_keys(&self) -> Result<Arc<Config>, StoreError> {
-        self.read("keys", |view: &mut View<'_>| view.config()).await
-    }
-
     /// The keys as this process last read them, at most [`limits::KEYS_TRUSTED_FOR`] ago.
     async fn keys_in_force(&self) -> Result<Arc<Config>, StoreError> {
         let generation = {
@@ -168,7 +164,7 @@ impl Store {
         };
         // What is read from here on is at least as new as this moment.
         let trust = Patience::lasting(limits::KEYS_TRUSTED_FOR);
-        let config = self.read_keys().await?;
+        let config = self.read("keys", |view: &mut View<'_>| view.config()).await?;
         let mut remembered = self.env.keys.remembered();
         if remembered.generation == generation {
             remembered.known = Some((trust, config.clone()));

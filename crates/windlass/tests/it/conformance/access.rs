@@ -120,7 +120,7 @@ async fn the_first_key_counts_at_once(t: &Fixture) {
 async fn the_secret_is_kept_nowhere(t: &Fixture) {
     let (_, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
     let random = &secret[20..52];
-    let config = format!("{:?}", t.store.config(&t.me).await.unwrap());
+    let config = format!("{:?}", t.store.config(&Caller::local()).await.unwrap());
     let records = format!("{:?}", t.records(RecordQuery::default()).await);
     assert!(!config.contains(random) && !records.contains(random));
     if let Some(path) = t.address.strip_prefix("sqlite:") {
