@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::job::{Action, JobId, State, WorkerId};
+use crate::job::{Action, JobId, ScheduleName, State, WorkerId};
 use crate::key::KeyId;
 
 /// A value that was refused: which field, and what is wrong with it.
@@ -225,6 +225,27 @@ pub enum ActError {
         /// Who holds it.
         holder: JobId,
     },
+    /// The caller may not do this.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The store could not do its work.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What was asked of a schedule was refused; nothing changed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScheduleError {
+    /// There is no such schedule, or it belongs to another tenant.
+    #[error("no schedule {0}")]
+    NotFound(ScheduleName),
+    /// A value is not allowed.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// Its job was refused.
+    #[error(transparent)]
+    Refused(Box<SubmitError>),
     /// The caller may not do this.
     #[error(transparent)]
     Denied(#[from] Denied),

@@ -99,6 +99,14 @@ pub const SCHEDULE_EVERY_MIN: Duration = Duration::from_secs(1);
 pub const SCHEDULE_LATE_MAX: Duration = Duration::from_secs(2);
 /// Missed runs that are made up for at most (M80): enough for a weekend of hours, too few to drown in.
 pub const SCHEDULE_MISSED_MAX: usize = 100;
+/// Schedules in one store: all of them are held in memory.
+pub const SCHEDULES_MAX: usize = 10_000;
+/// Largest payload of a schedule's job: it is held in memory; a larger one belongs where its handler can fetch it.
+pub const SCHEDULE_PAYLOAD_BYTES_MAX: usize = 64 << 10;
+/// Jobs of one schedule that are watched because no two may run side by side; there is one, and those started by hand.
+pub const SCHEDULE_OPEN_JOBS_MAX: usize = 100;
+/// Schedules whose jobs one commit submits, so that claims never wait long behind it.
+pub const TICK_SCHEDULES_PER_COMMIT: usize = 100;
 /// Runs of a schedule that are shown ahead (M81).
 pub const SCHEDULE_RUNS_SHOWN: usize = 5;
 /// API keys in one store: all of them are held in memory.

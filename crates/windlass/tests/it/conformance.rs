@@ -21,6 +21,7 @@ mod look;
 mod metadata;
 mod operate;
 mod rate;
+mod schedule;
 mod settings;
 mod smoke;
 mod starvation;
