@@ -15,6 +15,7 @@ pub mod memory;
 mod operate;
 pub mod query;
 pub mod rates;
+pub mod show;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod task;
