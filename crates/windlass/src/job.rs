@@ -87,6 +87,8 @@ pub struct Job {
     pub expires_at: Timestamp,
     /// Who runs it, while somebody does.
     pub lease: Option<Lease>,
+    /// Who completed it; with it, the record of the attempt that did follows from the job itself (M17).
+    pub completed_by: Option<WorkerId>,
     /// How many of its `after` jobs are not completed.
     pub after_unmet: u32,
     /// Whether it waits for the first of its `after_any` jobs.
@@ -154,6 +156,7 @@ impl Job {
             expires_at: now.plus(policy.timeouts.lifetime),
             policy,
             lease: None,
+            completed_by: None,
             after_unmet: 0,
             any_unmet: false,
             depth: 1,

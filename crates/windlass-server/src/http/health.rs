@@ -16,6 +16,6 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<&'static str, Proble
     if app.is_draining() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "the server is about to stop"));
     }
-    app.store().config().await?;
+    app.store().has_keys().await?;
     Ok("ok\n")
 }

@@ -136,6 +136,7 @@ fn succeed(next: &mut Job, now: Timestamp) -> Verdict {
     if next.state != State::Running {
         return Verdict::Refused;
     }
+    next.completed_by = next.lease.map(|lease| lease.worker);
     end(next, State::Completed, None, now);
     Verdict::Changed(Some(AttemptOutcome::Completed))
 }

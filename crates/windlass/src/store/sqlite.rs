@@ -8,12 +8,10 @@ mod advance;
 mod audit;
 mod backup;
 mod checkpoint;
-mod checksum;
 mod claim;
 mod document;
 mod facet;
 mod file;
-mod inbox;
 mod insert;
 mod integrity;
 pub(crate) mod lent;
@@ -21,7 +19,6 @@ mod lock;
 mod marker;
 mod migrate;
 mod mount;
-mod panic;
 mod prune;
 mod query;
 mod reader;
@@ -39,13 +36,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use self::file::{Identity, Location};
-use self::inbox::Inbox;
 use self::marker::Marker;
 use self::reader::Reader;
 use self::reserve::Reserve;
 use self::tables::Tables;
 use self::watch::{Bell, OwnCommits, Watch};
 use self::writer::Writer;
+use super::durable::inbox::Inbox;
 use super::engine::{Engine, EngineResult, ReadTask, WriteTask};
 use super::environment::Environment;
 use super::memo::Memo;
@@ -83,7 +80,7 @@ impl SqliteEngine {
         let turns = readers.iter().map(Reader::turn).collect();
         // It reads one row.
         let lookout = file::connect_reader(location.path(), 64)?;
-        let watch = Watch::new(lookout, env, own, turns)?;
+        let watch = Watch::new(lookout, env, own, location.beside("-wal"), turns)?;
         let engine = SqliteEngine {
             writes: Arc::new(Inbox::new(limits::WRITES_WAITING_MAX)),
             reads: Arc::new(Inbox::new(limits::READS_WAITING_MAX)),

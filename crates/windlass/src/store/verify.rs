@@ -13,8 +13,7 @@ pub(crate) use audit::audit_chain;
 use crate::error::StoreError;
 use crate::job::{Job, Lane, Seq, Spec, State};
 use crate::limits;
-use crate::store::command::advance::AttemptRecord;
-use crate::store::config::parse;
+use crate::store::attempt::{self, AttemptRecord};
 use crate::store::engine::{FacetKind, FacetQuery, Place};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::view::View;
@@ -63,7 +62,7 @@ impl Verdict {
 pub(crate) struct Facts {
     pub(crate) job: Job,
     pub(crate) spec: Spec,
-    pub(crate) attempts: Vec<(u64, AttemptRecord)>,
+    pub(crate) attempts: Vec<(u32, AttemptRecord)>,
     pub(crate) checkpoints: u64,
 }
 
@@ -103,16 +102,10 @@ fn facts(view: &mut View<'_>, page: Vec<Job>) -> Result<Vec<Facts>, StoreError> 
     for (job, spec) in page.into_iter().zip(specs) {
         let lost = || StoreError::Damaged(format!("job {} has lost what was submitted", job.id));
         let spec = spec.ok_or_else(lost)?;
-        let mut attempts = Vec::new();
-        let limit = usize::try_from(job.attempt).unwrap_or(usize::MAX).saturating_add(1);
-        let query = FacetQuery { seq: job.seq, kind: FacetKind::Attempt, name: None, above: None, limit };
-        if job.attempt > 0 {
-            for facet in view.db.facets(query)? {
-                attempts.push((facet.number, parse(&facet.body)?));
-            }
-        }
+        let attempts = attempt::ended(view.db, &job)?;
         let limit = limits::CHECKPOINTS_MAX + 1;
-        let query = FacetQuery { kind: FacetKind::Checkpoint, limit, ..query };
+        let kind = FacetKind::Checkpoint;
+        let query = FacetQuery { seq: job.seq, kind, name: None, above: None, limit };
         let checkpoints = if job.has.checkpoints { view.db.facets(query)?.len() as u64 } else { 0 };
         found.push(Facts { job, spec, attempts, checkpoints });
     }

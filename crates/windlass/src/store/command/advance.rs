@@ -3,38 +3,20 @@
 
 use std::collections::VecDeque;
 
-use serde::{Deserialize, Serialize};
-
 use super::record::Cause;
-use crate::clock::Timestamp;
 use crate::error::Refused;
 use crate::job::{
-    AttemptOutcome, ChildGroup, ConcurrencyKey, Decided, ErrorRecord, Event, GroupStrategy, Job, Parent, Seq,
-    State, Transition, Wait, WorkerId, acts_at, timer, transition,
+    AttemptOutcome, ChildGroup, ConcurrencyKey, Decided, Event, GroupStrategy, Job, Parent, Seq, State,
+    Transition, Wait, acts_at, timer, transition,
 };
 use crate::limits;
+use crate::store::attempt::AttemptRecord;
 use crate::store::config::{encode, parse};
 use crate::store::engine::{
     EngineResult, Facet, FacetKind, FacetQuery, FacetWrite, Key, KeyKind, Place, Side,
 };
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::unit::Unit;
-
-/// An attempt that ended, as kept (M17).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AttemptRecord {
-    /// Who ran it.
-    pub worker: Option<WorkerId>,
-    /// When it started.
-    pub started_at: Timestamp,
-    /// When it ended.
-    pub ended_at: Timestamp,
-    /// How it ended.
-    pub outcome: AttemptOutcome,
-    /// Its error, if it had one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<ErrorRecord>,
-}
 
 /// What follows from a change.
 enum Consequence {
@@ -85,7 +67,10 @@ impl Unit<'_> {
         let mut after = change.job;
         // Only a claimable job can be set aside.
         after.is_blocked &= after.state == State::Scheduled && before.state == State::Scheduled;
-        if let Some(outcome) = change.attempt {
+        // The attempt that completed a job follows from the job itself.
+        if let Some(outcome) = change.attempt
+            && after.completed_by.is_none()
+        {
             self.keep_attempt(&before, &after, outcome);
         }
         // Whoever runs it does not know yet: it was not its own report that ended the attempt.

@@ -6,8 +6,8 @@ use super::snapshot::visible;
 use crate::error::StoreError;
 use crate::job::{AttemptId, ChildGroup, Job, JobId, Need, Seq};
 use crate::limits;
+use crate::store::attempt::{self, AttemptRecord};
 use crate::store::caller::Caller;
-use crate::store::command::advance::AttemptRecord;
 use crate::store::command::claim::Checkpoint;
 use crate::store::command::step::LogLine;
 use crate::store::config::parse;
@@ -31,7 +31,7 @@ fn facets(
     kind: FacetKind,
     above: Option<u64>,
 ) -> Result<Vec<Facet>, StoreError> {
-    // Each kind has a limit of its own but for attempts: a job that sleeps now and then may have any number of them.
+    // Each kind has a limit of its own.
     let limit = usize::MAX;
     view.db.facets(FacetQuery { seq, kind, name: None, above, limit })
 }
@@ -52,9 +52,8 @@ pub(crate) fn attempts(
 ) -> Result<Option<Vec<Attempt>>, StoreError> {
     let Some(job) = visible(view, caller, id)? else { return Ok(None) };
     let mut found = Vec::new();
-    for facet in facets(view, job.seq, FacetKind::Attempt, None)? {
-        let number = u32::try_from(facet.number).unwrap_or(u32::MAX);
-        found.push(Attempt { id: AttemptId { job: id, number }, record: Some(parse(&facet.body)?) });
+    for (number, record) in attempt::ended(view.db, &job)? {
+        found.push(Attempt { id: AttemptId { job: id, number }, record: Some(record) });
     }
     all_there(&job, "attempts", found.len(), u64::from(job.attempt) - u64::from(job.lease.is_some()))?;
     if job.lease.is_some() {

@@ -78,6 +78,7 @@ fn plain_job(seq: i64) -> Job {
         completed_at: None,
         expires_at: at(9_000_000),
         lease: None,
+        completed_by: None,
         after_unmet: 0,
         any_unmet: false,
         depth: 1,
@@ -171,6 +172,7 @@ fn full_job() -> Job {
         completed_at: Some(Timestamp::MAX),
         expires_at: at(15),
         lease: Some(Lease { worker: WorkerId::new(16), expires_at: at(17), deadline_at: at(18) }),
+        completed_by: Some(WorkerId::new(19)),
         after_unmet: 19,
         any_unmet: true,
         depth: 20,
@@ -554,10 +556,10 @@ fn documents_move_the_configuration_only_if_they_are_part_of_it() {
         assert_eq!(tables.document(kind, "b").unwrap(), Some(document("b")));
         assert_eq!(tables.document(kind, "c").unwrap(), None);
     }
-    assert_eq!(tables.configuration_version().unwrap(), 5 * 5);
+    assert_eq!(tables.configuration_version().unwrap(), 7 * 5);
     tables.commit().unwrap();
     tables.begin_read().unwrap();
-    assert_eq!(tables.configuration_version().unwrap(), 25);
+    assert_eq!(tables.configuration_version().unwrap(), 35);
     tables.end_read();
 }
 

@@ -61,9 +61,9 @@ fn single_completion(facts: &Facts, _: Timestamp) -> Option<String> {
 
 fn attempts(facts: &Facts, _: Timestamp) -> Option<String> {
     let job = &facts.job;
-    let ended = u64::from(job.attempt) - u64::from(job.lease.is_some()).min(u64::from(job.attempt));
-    let numbers: Vec<u64> = facts.attempts.iter().map(|(number, _)| *number).collect();
-    if numbers != (1..=ended).collect::<Vec<u64>>() {
+    let ended = job.attempt.saturating_sub(u32::from(job.lease.is_some()));
+    let numbers: Vec<u32> = facts.attempts.iter().map(|(number, _)| *number).collect();
+    if numbers != (1..=ended).collect::<Vec<u32>>() {
         return Some(format!("has started {} times but keeps attempts {numbers:?}", job.attempt));
     }
     if u64::from(job.attempt) > job.fence.0 {

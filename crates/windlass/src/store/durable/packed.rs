@@ -1,5 +1,6 @@
 //! A job packed into bytes: small numbers in few bytes, moments as distances from the submission, what is not there in
-//! no bytes at all. A CRC-32 at the end also covers the row's place, id, lane and policy. Knows nothing of SQL.
+//! no bytes at all. A CRC-32 at the end also covers the row's place, id, lane and policy. The same in every database, and
+//! knows nothing of SQL.
 
 use std::sync::Arc;
 
@@ -58,6 +59,7 @@ fn flags(job: &Job, has_details: bool) -> u32 {
         children,
         result,
         callback,
+        job.completed_by.is_some(),
     ];
     bits.iter().enumerate().fold(0, |all, (place, bit)| all | (u32::from(*bit) << place))
 }
@@ -94,6 +96,9 @@ pub(crate) fn pack(job: &Job, head: &Head, into: &mut Vec<u8>) {
         into.extend(lease.worker.as_bytes());
         put_signed(into, lease.expires_at.as_millis() - start);
         put_signed(into, lease.deadline_at.as_millis() - start);
+    }
+    if let Some(worker) = job.completed_by {
+        into.extend(worker.as_bytes());
     }
     if let Some(key) = job.concurrency {
         into.extend(key.0.to_le_bytes());
@@ -163,6 +168,7 @@ pub(crate) fn unpack(record: &[u8], head: &Head, shared: Shared) -> Option<Job> 
         started_at: from.optional(has(4), start)?,
         completed_at: from.optional(has(5), start)?,
         lease: if has(6) { Some(from.lease(start)?) } else { None },
+        completed_by: if has(18) { Some(WorkerId::from_bytes(from.bytes()?)) } else { None },
         after_unmet,
         any_unmet: has(7),
         depth,
