@@ -166,6 +166,18 @@ pub const RATE_COUNT_MAX: u64 = 1_000_000;
 pub const TENANT_WEIGHT_MAX: u32 = 1_000;
 /// A tenant's budget in cents: what a JSON number carries unharmed everywhere.
 pub const BUDGET_CENTS_MAX: u64 = 1 << 53;
+/// How long a connection to a database server may take to be made.
+pub const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// How long a database server may take to answer; a longer silence is a broken connection.
+pub const CALL_MAX: Duration = Duration::from_secs(35);
+/// How long a transaction may stand idle before the database server ends it: a node that froze must not hold up the others.
+pub const TRANSACTION_IDLE_MAX: Duration = Duration::from_secs(5);
+/// How long callers wait for a database server that is away before they are told.
+pub const OUTAGE_MAX: Duration = Duration::from_secs(20);
+/// How soon a connection that broke is made anew, the first time.
+pub const RECONNECT_EVERY_MIN: Duration = Duration::from_millis(20);
+/// How often a database server that is away is tried.
+pub const RECONNECT_EVERY_MAX: Duration = Duration::from_secs(1);
 
 /// Outcomes that wait to be reported; a full buffer slows claiming.
 pub const REPORTS_BUFFERED_MAX: usize = 4_096;
