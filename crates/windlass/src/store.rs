@@ -3,6 +3,7 @@
 
 pub mod access;
 pub mod attempt;
+pub(crate) mod budget;
 pub mod caller;
 pub mod command;
 pub mod config;

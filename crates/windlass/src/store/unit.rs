@@ -1,6 +1,8 @@
 //! A unit of work: the jobs that one group commit has touched, as they were and as they will be. Commands change jobs
 //! here; `flush` hands all changes to the engine in sets. A command that is refused is undone without a trace.
 
+mod tally;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -464,6 +466,7 @@ impl<'a> Unit<'a> {
     /// Ends the work: writes what is left and tells what to announce after the commit.
     pub fn finish(mut self) -> EngineResult<Effects> {
         self.flush()?;
+        self.write_tallies()?;
         for (lane, minute, counts) in self.memo.rates.take_due(self.now) {
             let key = rate_key(minute, &self.env.node, &lane);
             self.db.put_document(DocumentKind::Rate, &key, Some(&super::config::encode(&counts)))?;

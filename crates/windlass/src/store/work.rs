@@ -48,7 +48,7 @@ impl Store {
             if !answer.jobs.is_empty() || patience.is_over() {
                 return Ok(answer);
             }
-            patience.wait_for(work.news(), limits::BACKSTOP_EVERY).await;
+            patience.wait_for(work.news(), answer.look_again_after()).await;
         }
     }
 
