@@ -73,6 +73,12 @@ pub enum Problem {
     Cycle(String),
 }
 
+impl From<std::convert::Infallible> for Problem {
+    fn from(never: std::convert::Infallible) -> Problem {
+        match never {}
+    }
+}
+
 /// The store could not do its work; nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
