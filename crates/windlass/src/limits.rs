@@ -88,6 +88,12 @@ pub const WRITES_WAITING_MAX: usize = 4_096;
 pub const WRITES_PER_GROUP_MAX: usize = 1_024;
 /// Events kept in memory for live readers; a slower reader goes on from the durable trail.
 pub const LIVE_EVENTS_MAX: usize = 4_096;
+/// API keys in one store: all of them are held in memory.
+pub const API_KEYS_MAX: usize = 10_000;
+/// How often the use of an API key is written down: a minute is near enough for people, and not a write per request.
+pub const KEY_USE_WRITTEN_EVERY: Duration = Duration::from_secs(60);
+/// How long a process trusts the API keys it has read; a key that another one revoked is worthless within a second.
+pub const KEYS_TRUSTED_FOR: Duration = Duration::from_millis(500);
 /// How long an idle claim waits before it looks again without having been woken (M103).
 pub const BACKSTOP_EVERY: Duration = Duration::from_secs(1);
 /// How often a waiting process looks whether another one changed the file.
@@ -150,3 +156,6 @@ pub const GRACE_DEFAULT: Duration = Duration::from_secs(5);
 pub const DRAIN_DEFAULT: Duration = Duration::from_secs(30);
 /// How long a worker that shuts down tries to report what it has done.
 pub const FAREWELL_MAX: Duration = Duration::from_secs(10);
+/// How long a step that comes early waits for those that an earlier attempt saved before it, while its handler is busy
+/// with something else: a replay reaches a saved step as soon as what lies before it allows.
+pub const STEP_TURN_WAIT_MAX: Duration = Duration::from_secs(10);

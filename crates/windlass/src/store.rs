@@ -1,12 +1,15 @@
 //! The one door to durable state. [`Store`] checks what comes in, hands it to an engine, waits, and wakes whoever waits for
 //! what changed; the embedded queue, workers, the server and the command line all go through it.
 
+pub mod access;
 pub mod attempt;
 pub(crate) mod budget;
 pub mod caller;
 pub mod command;
 pub mod config;
 pub mod counts;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod durable;
 pub mod engine;
 pub mod environment;
 pub mod events;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::access::ApiKey;
 use super::caller::Caller;
 use super::engine::{DocumentKind, EngineResult, Part, Read};
 pub use super::settings::{
@@ -15,6 +16,7 @@ use crate::audit::AuditLevel;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobType, Lane, NewJob, Policy, Priority, QueueName, Tenant, WorkerId};
+use crate::key::KeyId;
 use crate::limits;
 
 /// How a pause treats running jobs (M54, M55).
@@ -149,6 +151,8 @@ pub struct Config {
     pub holds: BTreeMap<Scope, Hold>,
     /// Workers.
     pub workers: BTreeMap<WorkerId, Worker>,
+    /// API keys.
+    pub keys: BTreeMap<KeyId, ApiKey>,
 }
 
 /// The key under which a queue's settings are kept.
@@ -181,6 +185,10 @@ impl Config {
             let worker: Worker = parse(&document.body)?;
             config.workers.insert(worker.id, worker);
         }
+        for document in db.documents(DocumentKind::ApiKey)? {
+            let key: ApiKey = parse(&document.body)?;
+            config.keys.insert(key.id.clone(), key);
+        }
         Ok(config)
     }
 
@@ -190,6 +198,7 @@ impl Config {
         let Some(own) = &caller.tenant else { return self.clone() };
         let is_own = |tenant: &Option<Tenant>| tenant.as_ref().is_none_or(|tenant| tenant == own);
         let mut seen = self.clone();
+        seen.keys.clear();
         seen.queues.retain(|(_, tenant), _| is_own(tenant));
         seen.tenants.retain(|tenant, _| tenant == own);
         seen.workers.retain(|_, worker| is_own(&worker.tenant));
