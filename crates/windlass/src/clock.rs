@@ -6,11 +6,14 @@ mod tests;
 
 use std::fmt;
 use std::future::Future;
+use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+
+use crate::error::Problem;
 
 /// A moment, in whole milliseconds since 1970-01-01 UTC, always between then and the last days of the year 9999.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -71,6 +74,19 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// Reads RFC 3339, with any offset; what is outside the range is moved into it.
+impl FromStr for Timestamp {
+    type Err = Problem;
+
+    fn from_str(text: &str) -> Result<Timestamp, Problem> {
+        let parsed: jiff::Timestamp = text.parse().map_err(|_| Problem::Unknown {
+            value: text.chars().take(64).collect(),
+            allowed: "the times of RFC 3339, such as 2030-01-31T12:00:00Z",
+        })?;
+        Ok(Timestamp::from_millis(parsed.as_millisecond()))
+    }
+}
+
 impl fmt::Debug for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -86,6 +102,10 @@ pub(crate) fn whole_millis(duration: Duration) -> i64 {
 pub trait Clock: Send + Sync + 'static {
     /// The time now.
     fn now(&self) -> Timestamp;
+
+    /// Goes by another clock from here on, which shows `now`: on many machines the database's clock rules (M7). A clock
+    /// that rules by itself, as in tests, does not listen.
+    fn follow(&self, _now: Timestamp) {}
 }
 
 /// The machine's clock: wall time when the process began, moved on by the monotonic clock.
@@ -95,7 +115,8 @@ pub trait Clock: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct SystemClock {
     started: Instant,
-    wall_at_start: Timestamp,
+    /// In milliseconds.
+    wall_at_start: AtomicI64,
 }
 
 impl SystemClock {
@@ -103,7 +124,8 @@ impl SystemClock {
     #[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
     pub fn new() -> SystemClock {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        SystemClock { started: Instant::now(), wall_at_start: Timestamp::MIN.plus(since_epoch) }
+        let wall_at_start = AtomicI64::new(Timestamp::MIN.plus(since_epoch).as_millis());
+        SystemClock { started: Instant::now(), wall_at_start }
     }
 }
 
@@ -115,7 +137,12 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        self.wall_at_start.plus(self.started.elapsed())
+        Timestamp::from_millis(self.wall_at_start.load(Ordering::Relaxed)).plus(self.started.elapsed())
+    }
+
+    fn follow(&self, now: Timestamp) {
+        let at_start = now.minus(self.started.elapsed());
+        self.wall_at_start.store(at_start.as_millis(), Ordering::Relaxed);
     }
 }
 
@@ -143,6 +170,23 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.millis.load(Ordering::SeqCst))
+    }
+}
+
+/// Measures how long something takes, in real time; for numbers that people look at, never for a rule.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts measuring.
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
+    pub fn start() -> Stopwatch {
+        Stopwatch(Instant::now())
+    }
+
+    /// The time since the start.
+    pub fn elapsed(self) -> Duration {
+        self.0.elapsed()
     }
 }
 

@@ -19,9 +19,12 @@ pub mod group;
 pub mod memo;
 pub mod memory;
 mod operate;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod query;
 pub mod rates;
 pub mod settings;
+pub mod show;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod task;
@@ -59,7 +62,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store at an address: `sqlite:PATH` or `memory:`.
+    /// Opens the store at an address: `sqlite:PATH`, `postgres://…` or `memory:`.
     ///
     /// # Errors
     /// [`OpenError`] says what is wrong with the address or with what was found there; nothing is served then.
@@ -73,6 +76,11 @@ impl Store {
         #[cfg(feature = "sqlite")]
         if let Some(path) = address.strip_prefix("sqlite:") {
             let engine = sqlite::SqliteEngine::open(std::path::Path::new(path), env.clone())?;
+            return Ok(Store { engine: Arc::new(engine), env });
+        }
+        #[cfg(feature = "postgres")]
+        if address.starts_with("postgres://") || address.starts_with("postgresql://") {
+            let engine = postgres::PostgresEngine::open(address, env.clone())?;
             return Ok(Store { engine: Arc::new(engine), env });
         }
         if address == "memory:" {
