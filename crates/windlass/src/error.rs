@@ -240,6 +240,18 @@ pub enum ActError {
         /// Who holds it.
         holder: JobId,
     },
+    /// Redriving would make the queue or tenant hold more unfinished jobs than it may (M113).
+    #[error("{scope} holds {depth} unfinished jobs, the limit is {limit}: try again in {retry_after:?}")]
+    TooDeep {
+        /// Which queue or tenant.
+        scope: String,
+        /// How many it holds.
+        depth: u64,
+        /// How many it may hold.
+        limit: u64,
+        /// When to try again.
+        retry_after: Duration,
+    },
     /// The caller may not do this.
     #[error(transparent)]
     Denied(#[from] Denied),

@@ -125,6 +125,8 @@ pub const RATE_MINUTES_KEPT: i64 = 61;
 pub const VERIFY_PAGE: usize = 2_000;
 /// When to try again after the store said that it is overloaded: by then thousands of commits have passed.
 pub const OVERLOADED_RETRY_AFTER: Duration = Duration::from_secs(1);
+/// When to try again after a queue or tenant was too deep: whoever works on it may have ended thousands of jobs by then.
+pub const TOO_DEEP_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Callers that may wait for a reader; one more is told the store is overloaded.
 pub const READS_WAITING_MAX: usize = 4_096;
 /// Reader threads: enough that a long list does not hold up a short look, few enough to leave the writer a core.

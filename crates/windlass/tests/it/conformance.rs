@@ -13,6 +13,7 @@ mod events;
 mod fairness;
 mod fence;
 mod finish;
+mod fleet;
 mod graph;
 mod holds;
 mod keys;
