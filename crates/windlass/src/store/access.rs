@@ -176,6 +176,8 @@ impl Store {
     fn write_use(&self, id: KeyId, at: Timestamp) {
         let work = move |unit: &mut Unit<'_>| key::note_use(unit, &id, at);
         let (task, _nobody_waits) = Command::with_answer(Kind::Ordinary, work);
-        self.engine.write(task);
+        if let Ok(engine) = self.engine("note_use") {
+            engine.write(task);
+        }
     }
 }
