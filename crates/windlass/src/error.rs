@@ -94,6 +94,9 @@ pub enum StoreError {
     /// What is stored is damaged; it is not served.
     #[error("stored data is damaged: {0}; restore a backup, or ask `windlass verify`")]
     Damaged(String),
+    /// The database server cannot be reached, or not written to; trying goes on by itself.
+    #[error("the database is away: {0}; try again later")]
+    Away(String),
     /// Any other trouble with the database.
     #[error("the database answered: {0}")]
     Database(String),
@@ -113,8 +116,14 @@ pub enum StoreError {
 #[non_exhaustive]
 pub enum OpenError {
     /// The address is none that this build understands.
-    #[error("cannot open `{0}`: give `sqlite:PATH`, `memory:`, or with feature `remote` `http://HOST:PORT`")]
+    #[error("cannot open `{0}`: give `sqlite:PATH`, `postgres://HOST/DATABASE`, `http://HOST:PORT` or `memory:`")]
     UnknownAddress(String),
+    /// The address of a database server cannot be understood.
+    #[error("cannot understand the address of the database: {0}")]
+    BadAddress(String),
+    /// The database server only follows another one.
+    #[error("the database server is a standby: give the address of the primary")]
+    Standby,
     /// The address of a server, but not one that can be used.
     #[error("cannot open the server at `{address}`: {problem}")]
     BadServerAddress {

@@ -56,6 +56,7 @@ pub mod key;
 pub mod limits;
 pub mod maintenance;
 pub mod queue;
+pub mod schedule;
 pub mod store;
 pub mod testing;
 pub mod worker;

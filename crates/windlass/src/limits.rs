@@ -88,6 +88,19 @@ pub const WRITES_WAITING_MAX: usize = 4_096;
 pub const WRITES_PER_GROUP_MAX: usize = 1_024;
 /// Events kept in memory for live readers; a slower reader goes on from the durable trail.
 pub const LIVE_EVENTS_MAX: usize = 4_096;
+/// Characters in a cron expression: every list and range one could mean fits.
+pub const CRON_CHARS_MAX: usize = 256;
+/// Years in which a day that a cron expression names must come; the rarest, a 29th of February on a given weekday, comes
+/// within them.
+pub const CRON_YEARS_SEARCHED: i16 = 40;
+/// Shortest time between runs of a schedule: what comes more often is a loop, not a schedule.
+pub const SCHEDULE_EVERY_MIN: Duration = Duration::from_secs(1);
+/// How late a run may be started without having been missed: time is acted on within a second (M35), a commit takes some.
+pub const SCHEDULE_LATE_MAX: Duration = Duration::from_secs(2);
+/// Missed runs that are made up for at most (M80): enough for a weekend of hours, too few to drown in.
+pub const SCHEDULE_MISSED_MAX: usize = 100;
+/// Runs of a schedule that are shown ahead (M81).
+pub const SCHEDULE_RUNS_SHOWN: usize = 5;
 /// API keys in one store: all of them are held in memory.
 pub const API_KEYS_MAX: usize = 10_000;
 /// How often the use of an API key is written down: a minute is near enough for people, and not a write per request.
@@ -145,6 +158,18 @@ pub const RATE_COUNT_MAX: u64 = 1_000_000;
 pub const TENANT_WEIGHT_MAX: u32 = 1_000;
 /// A tenant's budget in cents: what a JSON number carries unharmed everywhere.
 pub const BUDGET_CENTS_MAX: u64 = 1 << 53;
+/// How long a connection to a database server may take to be made.
+pub const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// How long a database server may take to answer; a longer silence is a broken connection.
+pub const CALL_MAX: Duration = Duration::from_secs(35);
+/// How long a transaction may stand idle before the database server ends it: a node that froze must not hold up the others.
+pub const TRANSACTION_IDLE_MAX: Duration = Duration::from_secs(5);
+/// How long callers wait for a database server that is away before they are told.
+pub const OUTAGE_MAX: Duration = Duration::from_secs(20);
+/// How soon a connection that broke is made anew, the first time.
+pub const RECONNECT_EVERY_MIN: Duration = Duration::from_millis(20);
+/// How often a database server that is away is tried.
+pub const RECONNECT_EVERY_MAX: Duration = Duration::from_secs(1);
 
 /// Outcomes that wait to be reported; a full buffer slows claiming.
 pub const REPORTS_BUFFERED_MAX: usize = 4_096;

@@ -3,6 +3,7 @@
 
 pub mod access;
 pub mod attempt;
+pub(crate) mod budget;
 pub mod caller;
 pub mod command;
 pub mod config;
@@ -18,6 +19,8 @@ pub mod group;
 pub mod memo;
 pub mod memory;
 mod operate;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod query;
 pub mod rates;
 #[cfg(feature = "remote")]
@@ -83,8 +86,8 @@ enum Room {
 }
 
 impl Store {
-    /// Opens the store at an address: `sqlite:PATH`, `memory:`, or, with feature `remote`, that of a server, such as
-    /// `http://127.0.0.1:7788`.
+    /// Opens the store at an address: `sqlite:PATH`, `postgres://…`, `memory:`, or, with feature `remote`, that of a
+    /// server, such as `http://127.0.0.1:7788`.
     ///
     /// A server is connected to when it is first asked something. Its key is that of the options, else the one before an `@`
     /// in the address, else that in the environment variable `WINDLASS_KEY`; whom it belongs to is who acts, whatever
@@ -109,6 +112,11 @@ impl Store {
         #[cfg(feature = "sqlite")]
         if let Some(path) = address.strip_prefix("sqlite:") {
             let engine = sqlite::SqliteEngine::open(std::path::Path::new(path), env.clone())?;
+            return Ok(Store { room: Room::Here(Arc::new(engine)), env });
+        }
+        #[cfg(feature = "postgres")]
+        if address.starts_with("postgres://") || address.starts_with("postgresql://") {
+            let engine = postgres::PostgresEngine::open(address, env.clone())?;
             return Ok(Store { room: Room::Here(Arc::new(engine)), env });
         }
         if address == "memory:" {

@@ -2,6 +2,7 @@
 //! here; `flush` hands all changes to the engine in sets. A command that is refused is undone without a trace.
 
 mod look;
+mod tally;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -453,6 +454,7 @@ impl<'a> Unit<'a> {
     /// Ends the work: writes what is left and tells what to announce after the commit.
     pub fn finish(mut self) -> EngineResult<Effects> {
         self.flush()?;
+        self.write_tallies()?;
         for (lane, minute, counts) in self.memo.rates.take_due(self.now) {
             let key = rate_key(minute, &self.env.node, &lane);
             self.db.put_document(DocumentKind::Rate, &key, Some(&super::config::encode(&counts)))?;

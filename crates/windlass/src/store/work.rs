@@ -72,7 +72,7 @@ impl Store {
             tokio::select! {
                 biased;
                 () = &mut gone => return Ok(answer),
-                () = patience.wait_for(work.news(), limits::BACKSTOP_EVERY) => {}
+                () = patience.wait_for(work.news(), answer.look_again_after()) => {}
             }
         }
     }

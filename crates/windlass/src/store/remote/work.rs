@@ -407,7 +407,7 @@ impl Remote {
             self.client.ask(call).await.map_err(|trouble| trouble.into_work(request.worker))?;
         let now = self.now();
         let jobs = view.jobs.into_iter().map(|job| job.into_claimed(request.worker, now)).collect();
-        Ok(ClaimAnswer { jobs, is_paused: view.paused })
+        Ok(ClaimAnswer { jobs, is_paused: view.paused, ..ClaimAnswer::default() })
     }
 
     /// Beats; with `wait`, the server answers only when something is to be done, or when that is over.
