@@ -200,5 +200,7 @@ pub const SERVER_WAIT_MAX: Duration = Duration::from_secs(20);
 pub const SERVER_BULK_MAX: Duration = Duration::from_secs(600);
 /// Bytes of one answer: a claim of a thousand jobs with payloads at the default limit would still not fit a machine.
 pub const SERVER_ANSWER_BYTES_MAX: usize = 512 << 20;
+/// How long a stream of events may be silent: servers show that they are alive more often.
+pub const SERVER_SILENCE_MAX: Duration = Duration::from_secs(45);
 /// Bytes of one event in a stream: a record's texts at their limits, many times over.
 pub const SERVER_EVENT_BYTES_MAX: usize = 1 << 20;

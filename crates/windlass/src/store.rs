@@ -154,6 +154,15 @@ impl Store {
         }
     }
 
+    /// The events of the server that keeps this store, if one does.
+    #[cfg(feature = "remote")]
+    fn event_stream(&self, after: Option<u64>) -> Option<remote::events::EventStream> {
+        match &self.room {
+            Room::Here(_) => None,
+            Room::There(server) => Some(remote::events::EventStream::new(server.clone(), after)),
+        }
+    }
+
     /// Submits jobs, all or none; the receipts are in the jobs' order.
     ///
     /// # Errors

@@ -36,6 +36,7 @@ use crate::limits;
 impl Store {
     /// Pauses something; says whether it was not paused before.
     pub async fn pause(&self, caller: &Caller, target: Target, pause: Pause) -> Result<bool, ActError> {
+        elsewhere!(self.pause(target, pause));
         let caller = caller.clone();
         self.write("pause", Kind::Urgent, move |unit| hold::pause(unit, &caller, &target, &pause)).await
     }
@@ -47,6 +48,7 @@ impl Store {
         target: Target,
         reason: Option<String>,
     ) -> Result<bool, ActError> {
+        elsewhere!(self.resume(target, reason));
         let caller = caller.clone();
         let work =
             move |unit: &mut super::unit::Unit<'_>| hold::resume(unit, &caller, &target, reason.as_deref());
@@ -62,12 +64,14 @@ impl Store {
         caller: &Caller,
         patch: impl Into<SettingsPatch>,
     ) -> Result<Configured, ActError> {
+        elsewhere!(self.configure(patch.into()));
         let (caller, patch) = (caller.clone(), patch.into());
         self.write("configure", Kind::Ordinary, move |unit| settings::configure(unit, &caller, &patch)).await
     }
 
     /// Settings, pauses and workers in force, as far as this caller may see (M90).
     pub async fn config(&self, caller: &Caller) -> Result<Config, StoreError> {
+        elsewhere!(self.config());
         let caller = caller.clone();
         self.read("config", move |view: &mut View<'_>| view.config().map(|config| config.seen_by(&caller)))
             .await
@@ -75,12 +79,14 @@ impl Store {
 
     /// All about a queue that this caller may see; a queue that nobody has used yet is empty.
     pub async fn queue(&self, caller: &Caller, queue: QueueName) -> Result<QueueLook, StoreError> {
+        elsewhere!(self.queue(&queue));
         let caller = caller.clone();
         self.read("queue", move |view| queues::queue(view, &caller, &queue)).await
     }
 
     /// The same about every queue that has jobs, settings or a pause, by name.
     pub async fn queues(&self, caller: &Caller) -> Result<Vec<QueueLook>, StoreError> {
+        elsewhere!(self.queues());
         let caller = caller.clone();
         self.read("queues", move |view| queues::queues(view, &caller)).await
     }
@@ -191,6 +197,7 @@ impl Store {
 
     /// Counts, rates and costs of everything this caller may see.
     pub async fn stats(&self, caller: &Caller) -> Result<Stats, StoreError> {
+        elsewhere!(self.stats());
         let caller = caller.clone();
         self.read("stats", move |view| stats::stats(view, &caller)).await
     }
@@ -201,6 +208,7 @@ impl Store {
         caller: &Caller,
         queue: QueueName,
     ) -> Result<Option<Timestamp>, StoreError> {
+        elsewhere!(self.oldest_ready(&queue));
         let caller = caller.clone();
         self.read("oldest_ready", move |view| stats::oldest_ready(view, &caller, &queue)).await
     }

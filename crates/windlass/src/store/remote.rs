@@ -3,17 +3,25 @@
 
 mod act;
 mod address;
+mod children;
+mod claim;
 mod client;
 mod clock;
+pub(crate) mod events;
 mod filter;
+mod heartbeat;
 mod job;
+mod keys;
 mod look;
+mod numbers;
+mod operate;
+mod outcome;
 mod record;
 mod refusal;
+mod settings;
 mod submission;
 mod text;
 mod tls;
-mod work;
 
 use std::sync::Arc;
 

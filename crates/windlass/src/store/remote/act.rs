@@ -8,6 +8,7 @@ use super::Remote;
 use super::client::Call;
 use super::filter::filter;
 use super::job::ShownJob;
+use super::refusal::{Trouble, not_json};
 use super::submission::Submission;
 use super::text::{Span, encoded};
 use crate::error::{ActError, Invalid, Problem, SubmitError};
@@ -26,6 +27,11 @@ struct Batch<'a> {
 #[derive(Deserialize)]
 struct Submitted {
     jobs: Vec<ShownJob>,
+}
+
+#[derive(Serialize)]
+struct SignalBody<'a> {
+    value: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -64,7 +70,7 @@ impl Remote {
         } else {
             self.client.ask(call).await.map(|submitted: Submitted| submitted.jobs)
         };
-        let shown = shown.map_err(super::refusal::Trouble::into_submit)?;
+        let shown = shown.map_err(Trouble::into_submit)?;
         if shown.len() != jobs.len() {
             let message = format!("it answers {} submissions with {} jobs", jobs.len(), shown.len());
             return Err(crate::error::StoreError::Unreachable(message).into());
@@ -99,13 +105,8 @@ impl Remote {
         if name.is_empty() {
             return Err(Invalid::new("name", Problem::Missing).into());
         }
-        let value: &RawValue = serde_json::from_slice(&value)
-            .map_err(|_| Invalid::new("value", Problem::Contradiction("is not JSON".into())))?;
-        #[derive(Serialize)]
-        struct Body<'a> {
-            value: &'a RawValue,
-        }
-        let call = Call::post(format!("/jobs/{id}/signals/{}", encoded(name))).json(&Body { value });
+        let value: &RawValue = serde_json::from_slice(&value).map_err(|_| not_json("value"))?;
+        let call = Call::post(format!("/jobs/{id}/signals/{}", encoded(name))).json(&SignalBody { value });
         self.client.done(call).await.map_err(|trouble| trouble.into_act(ActError::NotFound(id)))?;
         Ok(self.get(id).await?.ok_or(ActError::NotFound(id))?.job)
     }

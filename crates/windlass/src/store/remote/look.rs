@@ -8,13 +8,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Remote;
+use super::claim::ShownCheckpoint;
 use super::client::Call;
 use super::filter;
 use super::job::{ShownError, ShownJob, ShownReason, sketch};
 use super::record::ShownRecord;
 use super::text::Moment;
-use super::work::ShownCheckpoint;
-use crate::audit::Record;
+use crate::audit::{AuditEvent, Record};
 use crate::clock::Patience;
 use crate::error::StoreError;
 use crate::job::{
@@ -286,7 +286,7 @@ impl Remote {
             .query("limit", limit.to_string())
             .query_if("cursor", (query.after > 0).then(|| query.after.to_string()))
             .query_if("job", query.job.map(|id| id.to_string()))
-            .query_if("event", query.event.map(|event| event.as_str()))
+            .query_if("event", query.event.map(AuditEvent::as_str))
             .query_if("actor", query.actor)
             .query_if("tenant", query.tenant.map(|tenant| tenant.to_string()))
             .query_if("since", query.since.map(|at| at.to_string()))

@@ -280,3 +280,8 @@ impl Trouble {
         }
     }
 }
+
+/// A value that is no JSON, which no server takes.
+pub(super) fn not_json(field: &str) -> Invalid {
+    Invalid::new(field, Problem::Contradiction("is not JSON".into()))
+}

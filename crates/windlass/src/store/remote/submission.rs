@@ -40,7 +40,7 @@ pub(super) struct Submission<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     concurrency_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    retry: Option<Retry<'a>>,
+    retry: Option<RetryBody<'a>>,
     #[serde(skip_serializing_if = "Timeouts::is_empty")]
     timeouts: Timeouts,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -63,7 +63,7 @@ pub(super) struct Submission<'a> {
 
 /// A retry policy, whole.
 #[derive(Serialize)]
-pub(super) struct Retry<'a> {
+pub(super) struct RetryBody<'a> {
     strategy: Strategy,
     initial_delay: Span,
     max_delay: Span,
@@ -73,9 +73,9 @@ pub(super) struct Retry<'a> {
     retry_on: &'a [Category],
 }
 
-impl<'a> From<&'a RetryPolicy> for Retry<'a> {
-    fn from(policy: &'a RetryPolicy) -> Retry<'a> {
-        Retry {
+impl<'a> From<&'a RetryPolicy> for RetryBody<'a> {
+    fn from(policy: &'a RetryPolicy) -> RetryBody<'a> {
+        RetryBody {
             strategy: policy.strategy,
             initial_delay: Span(policy.initial_delay),
             max_delay: Span(policy.max_delay),
@@ -140,7 +140,7 @@ impl<'a> From<&'a NewJob> for Submission<'a> {
             idempotency_window: new.idempotency_window.map(Span),
             unique_key: new.unique_key.as_deref(),
             concurrency_key: new.concurrency_key.as_deref(),
-            retry: new.retry.as_ref().map(Retry::from),
+            retry: new.retry.as_ref().map(RetryBody::from),
             timeouts: Timeouts {
                 execution: new.execution_timeout.map(Span),
                 lease: new.lease_timeout.map(Span),

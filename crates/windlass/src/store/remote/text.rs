@@ -1,4 +1,4 @@
-//! Values that are text in the HTTP API: times, durations, names, and parts of a path.
+//! Values that are text in the HTTP API: times, durations, and parts of a path.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,26 +9,6 @@ use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::clock::Timestamp;
-
-/// Anything that is written and read as text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Text<T>(pub(super) T);
-
-impl<T: std::fmt::Display> Serialize for Text<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
-
-impl<'de, T: FromStr> Deserialize<'de> for Text<T>
-where
-    T::Err: std::fmt::Display,
-{
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text<T>, D::Error> {
-        let text = Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map(Text).map_err(de::Error::custom)
-    }
-}
 
 /// A moment, in RFC 3339.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
