@@ -211,6 +211,12 @@ impl Patience {
         tokio::time::Instant::now() >= self.0
     }
 
+    /// How long it still lasts.
+    #[cfg(feature = "remote")]
+    pub(crate) fn left(self) -> Duration {
+        self.0.saturating_duration_since(tokio::time::Instant::now())
+    }
+
     /// Returns when it has ended.
     pub(crate) async fn over(self) {
         tokio::time::sleep_until(self.0).await;
