@@ -8,34 +8,59 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::context::Cx;
+use crate::context::{Cx, Unwound};
 use crate::job::{Category, Failure};
 use crate::queue::Job;
 
-/// What a handler's run comes to, before it is reported.
-pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, anyhow::Error>> + Send>>;
+/// A handler's run: its output as JSON, or its error. What [`around`](crate::worker::Worker::around) wraps.
+pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, anyhow::Error>> + Send>>;
 
 /// A handler whose kind of job is known only by name.
 pub(crate) trait AnyHandler: Send + Sync {
     fn call(&self, payload: &[u8], cx: Cx) -> HandlerFuture;
+
+    /// What it asks for and these are not, if anything.
+    fn missing(&self, states: &States) -> Option<&'static str>;
 }
 
 /// An async function that runs jobs of kind `J`; `Args` are what it asks for beside the job.
 ///
 /// Implemented for `async fn(job) -> Result<J::Output, E>` and for the same with up to four [`Extract`] arguments, where
 /// `E` is any error: `anyhow::Error`, your own, or [`Failure`] to say what kind it is.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler of `{J}`",
+    label = "not a handler",
+    note = "a handler is an `async fn` whose first argument is the job, followed by up to four that implement `Extract` \
+            (`Cx`, `State<T>`), and which returns `Result<<{J} as Job>::Output, E>` for any error `E`"
+)]
 pub trait Handler<J: Job, Args>: Clone + Send + Sync + 'static {
     /// Runs the handler.
     fn run(self, job: J, cx: Cx) -> impl Future<Output = Result<J::Output, anyhow::Error>> + Send;
+
+    /// What it asks for and the worker was not given, if anything; such a worker does not start.
+    #[allow(unused_variables, reason = "the name is for those who write their own")]
+    fn missing(states: &States) -> Option<&'static str> {
+        None
+    }
 }
 
 /// Something a handler can ask for beside its job.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot ask for `{Self}`",
+    note = "a handler can ask for `Cx`, for `State<{Self}>` if the worker is given one, and for what implements `Extract`"
+)]
 pub trait Extract: Sized + Send {
     /// Takes it from the context.
     ///
     /// # Errors
     /// Says what the worker was not given.
     fn extract(cx: &Cx) -> Result<Self, Failure>;
+
+    /// What it needs and the worker was not given, if anything; such a worker does not start.
+    #[allow(unused_variables, reason = "the name is for those who write their own")]
+    fn missing(states: &States) -> Option<&'static str> {
+        None
+    }
 }
 
 impl Extract for Cx {
@@ -56,15 +81,24 @@ impl<T: Clone + Send + Sync + 'static> Extract for State<T> {
                 .with_code("state_missing")
         })
     }
+
+    fn missing(states: &States) -> Option<&'static str> {
+        (!states.has::<T>()).then(std::any::type_name::<T>)
+    }
 }
 
-/// What a worker was given, by type.
+/// What a worker was given with [`with`](crate::worker::Worker::with), by type.
 #[derive(Clone, Default)]
-pub(crate) struct States(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+pub struct States(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
 impl States {
     pub(crate) fn insert<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
         Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), Arc::new(value));
+    }
+
+    /// Whether there is one of this type.
+    pub fn has<T: Clone + Send + Sync + 'static>(&self) -> bool {
+        self.0.contains_key(&TypeId::of::<T>())
     }
 
     pub(crate) fn get<T: Clone + Send + Sync + 'static>(&self) -> Option<T> {
@@ -86,6 +120,12 @@ macro_rules! handler {
             async fn run(self, job: J, cx: Cx) -> Result<J::Output, anyhow::Error> {
                 $(let $argument = $argument::extract(&cx)?;)*
                 self(job, $($argument),*).await.map_err(Into::into)
+            }
+
+            fn missing(states: &States) -> Option<&'static str> {
+                let nothing = None;
+                $(let nothing = nothing.or_else(|| $argument::missing(states));)*
+                nothing
             }
         }
     };
@@ -117,9 +157,14 @@ where
             encode(&handler.run(job, cx).await?)
         })
     }
+
+    fn missing(&self, states: &States) -> Option<&'static str> {
+        H::missing(states)
+    }
 }
 
-/// A handler that blocks: it runs on a thread of its own and cannot be interrupted, only fenced off.
+/// A handler that blocks: it runs on a thread of its own and cannot be interrupted, only fenced off. One that parks
+/// ends by unwinding its thread.
 pub(crate) struct Blocking<F, J> {
     pub(crate) handler: F,
     pub(crate) kind: std::marker::PhantomData<fn() -> J>,
@@ -136,13 +181,25 @@ where
         let handler = self.handler.clone();
         Box::pin(async move {
             let job = job.map_err(unreadable)?;
+            cx.is_on_a_thread();
             let ran = tokio::task::spawn_blocking(move || handler(job, cx).map_err(Into::into)).await;
             match ran {
                 Ok(output) => encode(&output?),
-                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                Err(error) if error.is_panic() => {
+                    let panic = error.into_panic();
+                    if panic.is::<Unwound>() {
+                        // It has parked, and whoever supervises this knows.
+                        return std::future::pending().await;
+                    }
+                    std::panic::resume_unwind(panic)
+                }
                 Err(error) => Err(error.into()),
             }
         })
+    }
+
+    fn missing(&self, _: &States) -> Option<&'static str> {
+        None
     }
 }
 

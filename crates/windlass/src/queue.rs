@@ -5,6 +5,7 @@ mod batch;
 mod draft;
 mod handle;
 mod operate;
+mod schedule;
 
 use std::sync::Arc;
 
@@ -12,10 +13,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-pub use batch::{Batch, Chain, Node, Submitted};
+pub use batch::{Batch, Chain, ForeignNode, Node, Submitted};
 pub use draft::{Draft, Submit, WaitsFor};
 pub use handle::{AnyJob, Handle, ResultError};
 pub use operate::Outcome;
+pub use schedule::{PlaceSchedule, ScheduleHandle, When};
+
+pub use crate::schedule::{Missed, Overlap};
+pub use crate::store::command::act::{Patch, Suspend};
+pub use crate::store::command::hold::Pause;
+pub use crate::store::command::redrive::Redrive;
+pub use crate::store::schedules::PauseSchedule;
 
 use crate::error::{OpenError, SubmitError};
 use crate::job::{JobId, Priority, RetryPolicy};
@@ -61,7 +69,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Opens the queue at an address (`sqlite:PATH`, or `memory:` for tests) and keeps it going.
+    /// Opens the queue at an address and keeps it going: `sqlite:PATH`, `memory:` for tests, or, with feature `remote`, that
+    /// of a server, such as `http://127.0.0.1:7788`, which keeps it going itself (see [`Store::open`]).
     ///
     /// # Errors
     /// [`OpenError`] says what is wrong with the address or with what was found there.
@@ -77,8 +86,11 @@ impl Queue {
         Ok(Queue::over(store))
     }
 
-    /// A queue over a store that is open already; keeps it going.
+    /// A queue over a store that is open already; keeps it going, unless a server does.
     pub fn over(store: Store) -> Queue {
+        if store.is_elsewhere() {
+            return Queue::over_kept(store);
+        }
         let stop = CancellationToken::new();
         let (kept, stopped) = (store.clone(), stop.clone());
         tokio::spawn(async move { maintenance::run(&kept, stopped.cancelled()).await });
@@ -90,7 +102,8 @@ impl Queue {
         Queue { store, caller: Caller::local(), _maintenance: None }
     }
 
-    /// The same queue as somebody else sees it: role, tenant and name in the audit trail.
+    /// The same queue as somebody else sees it: role, tenant and name in the audit trail. A server asks for a key instead,
+    /// and whoever that belongs to counts.
     #[must_use]
     pub fn as_caller(&self, caller: Caller) -> Queue {
         Queue { caller, ..self.clone() }
@@ -155,6 +168,11 @@ impl Queue {
         Chain::new(self.clone())
     }
 
+    /// A job by its id, of a kind that the caller knows: for typed results in another process, or after a restart.
+    pub fn handle<J: Job>(&self, id: JobId) -> Handle<J> {
+        Handle::of(self.job(id))
+    }
+
     /// A job by its id, whatever its kind.
     pub fn job(&self, id: JobId) -> AnyJob {
         AnyJob::new(self.clone(), id)
@@ -163,5 +181,11 @@ impl Queue {
     /// Ends all work; what was taken is finished first.
     pub fn close(&self) {
         self.store.close();
+    }
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue").field("caller", &self.caller.id).finish_non_exhaustive()
     }
 }

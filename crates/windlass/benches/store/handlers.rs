@@ -55,13 +55,17 @@ pub(crate) async fn measure(report: &mut Report, concurrency: usize) {
     seen.wanted.store(jobs, Ordering::Relaxed);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let worker = Worker::new(&queue).with(seen.clone()).queue("default", concurrency).handle(nothing);
-    let start = now();
+    let (start, cpu) = (now(), cpu_ticks());
     let running = tokio::spawn(worker.run_until(async { drop(stopped.await) }));
     seen.reached.notified().await;
     while !is_drained(&queue).await {}
     #[allow(clippy::cast_precision_loss)]
     let rate = jobs as f64 / start.elapsed().as_secs_f64();
     report.add(format!("W3 through handlers, {concurrency} at once, 100 B"), rate, None);
+    // A tick is a hundredth of a second.
+    #[allow(clippy::cast_precision_loss)]
+    let cpu = (cpu_ticks() - cpu) as f64 * 10_000.0 / jobs as f64;
+    report.push("W3 processor time per job".into(), format!("{cpu:.1} µs"), String::new());
     let (p50, p99) = pick_up(&queue, &seen, &job).await;
     report.add_times("W4 pick-up by an idle worker's handler".into(), p50, p99);
     let idle = idle_share().await;

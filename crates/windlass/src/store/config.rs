@@ -2,87 +2,24 @@
 //! once and kept in memory; consulted inside every claim.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::access::ApiKey;
+use super::caller::Caller;
 use super::engine::{DocumentKind, EngineResult, Part, Read};
+use super::schedules::Schedule;
+pub use super::settings::{
+    BudgetPeriod, FairBy, PartialTimeouts, QueueSettings, Rate, TenantSettings, TypeSettings,
+};
 use crate::audit::AuditLevel;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{
-    JobType, Lane, NewJob, Policy, Priority, QueueName, RetryPolicy, Tenant, Timeouts, WorkerId,
-};
+use crate::job::{JobType, Lane, NewJob, Policy, Priority, QueueName, ScheduleName, Tenant, WorkerId};
+use crate::key::KeyId;
 use crate::limits;
-
-/// Time limits of which only some are set (M34).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct PartialTimeouts {
-    /// Longest attempt.
-    pub execution: Option<Duration>,
-    /// How long a lease holds.
-    pub lease: Option<Duration>,
-    /// From submission to a final state.
-    pub lifetime: Option<Duration>,
-}
-
-impl PartialTimeouts {
-    /// `base` with what is set here over it.
-    pub fn over(&self, base: Timeouts) -> Timeouts {
-        Timeouts {
-            execution: self.execution.unwrap_or(base.execution),
-            lease: self.lease.unwrap_or(base.lease),
-            lifetime: self.lifetime.unwrap_or(base.lifetime),
-        }
-    }
-}
-
-/// What can be set for a queue.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct QueueSettings {
-    /// Jobs running at once in the whole fleet (M110).
-    pub max_running: Option<u64>,
-    /// Jobs running at once per concurrency key; one unless set (M110).
-    pub max_running_per_key: Option<u64>,
-    /// Jobs that are not final (M113).
-    pub max_depth: Option<u64>,
-    /// How much of the audit trail is kept (M92).
-    pub audit: Option<AuditLevel>,
-    /// Retry policy of its jobs.
-    pub retry: Option<RetryPolicy>,
-    /// Time limits of its jobs.
-    pub timeouts: PartialTimeouts,
-    /// Priority of its jobs.
-    pub priority: Option<Priority>,
-}
-
-/// What can be set for a type.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TypeSettings {
-    /// Jobs running at once in the whole fleet (M110).
-    pub max_running: Option<u64>,
-    /// Retry policy of its jobs.
-    pub retry: Option<RetryPolicy>,
-    /// Time limits of its jobs.
-    pub timeouts: PartialTimeouts,
-    /// Priority of its jobs.
-    pub priority: Option<Priority>,
-    /// Its own name for a success in the audit trail (M92).
-    pub success_event: Option<String>,
-}
-
-/// What can be set for a tenant.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TenantSettings {
-    /// Jobs running at once in the whole fleet (M110).
-    pub max_running: Option<u64>,
-    /// Jobs that are not final (M113).
-    pub max_depth: Option<u64>,
-}
 
 /// How a pause treats running jobs (M54, M55).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -216,6 +153,10 @@ pub struct Config {
     pub holds: BTreeMap<Scope, Hold>,
     /// Workers.
     pub workers: BTreeMap<WorkerId, Worker>,
+    /// API keys.
+    pub keys: BTreeMap<KeyId, ApiKey>,
+    /// Schedules.
+    pub schedules: BTreeMap<(Tenant, ScheduleName), Arc<Schedule>>,
 }
 
 /// The key under which a queue's settings are kept.
@@ -248,7 +189,43 @@ impl Config {
             let worker: Worker = parse(&document.body)?;
             config.workers.insert(worker.id, worker);
         }
+        for document in db.documents(DocumentKind::ApiKey)? {
+            let key: ApiKey = parse(&document.body)?;
+            config.keys.insert(key.id.clone(), key);
+        }
+        for document in db.documents(DocumentKind::Schedule)? {
+            let schedule: Arc<Schedule> = parse(&document.body)?;
+            config.schedules.insert((schedule.tenant.clone(), schedule.name.clone()), schedule);
+        }
         Ok(config)
+    }
+
+    /// As much of it as this caller may see: what counts for everybody, and its own tenant's (M90).
+    #[must_use]
+    pub fn seen_by(&self, caller: &Caller) -> Config {
+        let Some(own) = &caller.tenant else { return self.clone() };
+        let is_own = |tenant: &Option<Tenant>| tenant.as_ref().is_none_or(|tenant| tenant == own);
+        let mut seen = self.clone();
+        seen.keys.clear();
+        seen.queues.retain(|(_, tenant), _| is_own(tenant));
+        seen.tenants.retain(|tenant, _| tenant == own);
+        seen.schedules.retain(|(tenant, _), _| tenant == own);
+        seen.workers.retain(|_, worker| is_own(&worker.tenant));
+        let workers = &seen.workers;
+        seen.holds.retain(|scope, _| match scope {
+            Scope::Gate => true,
+            Scope::Tenant(tenant) => tenant == own,
+            Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => is_own(tenant),
+            Scope::Worker(worker) => workers.contains_key(worker),
+        });
+        seen
+    }
+
+    /// A queue's settings as they count for a tenant: its own, then everybody's. Without a tenant: everybody's.
+    pub fn queue_in_force(&self, queue: &QueueName, tenant: Option<&Tenant>) -> QueueSettings {
+        let of = |tenant: Option<&Tenant>| self.queues.get(&(queue.clone(), tenant.cloned()));
+        let everybody = of(None).cloned().unwrap_or_default();
+        tenant.and_then(|tenant| of(Some(tenant))).map_or(everybody.clone(), |own| own.or(&everybody))
     }
 
     /// The pauses that hold this lane now. Looked up one by one: a claim asks for every lane, and there may be as many
@@ -294,6 +271,40 @@ impl Config {
         found
     }
 
+    /// The rates that count for a lane as a whole (M111).
+    pub fn rates(&self, lane: &Lane) -> Vec<(Part, Rate)> {
+        let mut found = self.queue_limits(lane, |settings| settings.rate);
+        let kind = self.types.get(&lane.job_type).and_then(|settings| settings.rate);
+        found.extend(kind.map(|rate| (Part::Type(lane.job_type.clone()), rate)));
+        found
+    }
+
+    /// The rate of each concurrency key in this lane's queue (M111).
+    pub fn rate_per_key(&self, lane: &Lane) -> Option<Rate> {
+        self.queue_settings(lane).find_map(|settings| settings.rate_per_key)
+    }
+
+    /// Whether any queue has a rate for each concurrency key.
+    pub fn has_rates_per_key(&self) -> bool {
+        self.queues.values().any(|settings| settings.rate_per_key.is_some())
+    }
+
+    /// How long a job in this lane waits for each point by which it then rises (M23).
+    pub fn aging(&self, lane: &Lane) -> Option<Duration> {
+        self.queue_settings(lane).find_map(|settings| settings.aging)
+    }
+
+    /// Whether tenants take turns in a queue (M112). Everybody's setting decides: a tenant alone has nobody to take turns
+    /// with.
+    pub fn is_fair(&self, queue: &QueueName) -> bool {
+        self.queues.get(&(queue.clone(), None)).is_some_and(|settings| settings.fair_by.is_some())
+    }
+
+    /// How many jobs a tenant may start in its turn (M112).
+    pub fn weight(&self, tenant: &Tenant) -> u32 {
+        self.tenants.get(tenant).and_then(|settings| settings.weight).unwrap_or(1)
+    }
+
     /// The limits on jobs that are not final, as they count for a lane (M113).
     pub fn depth_limits(&self, lane: &Lane) -> Vec<(Part, u64)> {
         let mut found = self.queue_limits(lane, |settings| settings.max_depth);
@@ -302,7 +313,7 @@ impl Config {
         found
     }
 
-    fn queue_limits(&self, lane: &Lane, limit: impl Fn(&QueueSettings) -> Option<u64>) -> Vec<(Part, u64)> {
+    fn queue_limits<T>(&self, lane: &Lane, limit: impl Fn(&QueueSettings) -> Option<T>) -> Vec<(Part, T)> {
         let mut found = Vec::new();
         for tenant in [None, Some(lane.tenant.clone())] {
             let key = (lane.queue.clone(), tenant);

@@ -4,11 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::access::KeyRing;
 use super::feed::Feed;
 use super::wakeup::Wakeups;
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::Entropy;
 use crate::job::{Policy, State};
+use crate::key::KeySecret;
 use crate::limits;
 
 /// How a store is to behave; every value has a default.
@@ -24,6 +26,8 @@ pub struct StoreOptions {
     pub retention: Duration,
     /// For how long dead letters are kept (M96).
     pub retention_dead_letter: Duration,
+    /// The key to a server; used instead of one in its address or in `WINDLASS_KEY`, and by no other store.
+    pub key: Option<KeySecret>,
 }
 
 impl Default for StoreOptions {
@@ -34,6 +38,7 @@ impl Default for StoreOptions {
             policy: Policy::default(),
             retention: Duration::from_secs(7 * 24 * 3600),
             retention_dead_letter: Duration::from_secs(30 * 24 * 3600),
+            key: None,
         }
     }
 }
@@ -57,6 +62,8 @@ pub struct Environment {
     pub wakeups: Wakeups,
     /// Told what happened.
     pub feed: Feed,
+    /// What this process remembers of the API keys.
+    pub keys: KeyRing,
     /// This store's own name among several processes on one database.
     pub node: String,
 }
@@ -70,6 +77,14 @@ impl Environment {
     /// This clock and this randomness.
     pub fn new(clock: Arc<dyn Clock>, entropy: Entropy, options: StoreOptions) -> Environment {
         let node = format!("{:016x}", entropy.bits() >> 64);
-        Environment { clock, entropy, options, wakeups: Wakeups::default(), feed: Feed::default(), node }
+        Environment {
+            clock,
+            entropy,
+            options,
+            wakeups: Wakeups::default(),
+            feed: Feed::default(),
+            keys: KeyRing::default(),
+            node,
+        }
     }
 }

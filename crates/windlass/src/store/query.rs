@@ -2,6 +2,8 @@
 
 pub mod explain;
 pub mod list;
+pub mod queues;
+pub(crate) mod schedules;
 pub mod side;
 pub mod snapshot;
 pub mod stats;

@@ -81,7 +81,7 @@ impl SqliteEngine {
         let turns = readers.iter().map(Reader::turn).collect();
         // It reads one row.
         let lookout = file::connect_reader(location.path(), 64)?;
-        let watch = Watch::new(lookout, env, own, turns)?;
+        let watch = Watch::new(lookout, env, own, location.beside("-wal"), turns)?;
         let engine = SqliteEngine {
             writes: Arc::new(Inbox::new(limits::WRITES_WAITING_MAX)),
             reads: Arc::new(Inbox::new(limits::READS_WAITING_MAX)),

@@ -1,15 +1,19 @@
 //! One suite for every engine: each test is a sentence, names the line of the model it proves, and ends with a check of all
 //! invariants.
 
+mod access;
 mod audit;
 mod backlog;
+mod budget;
 mod children;
 mod claim;
 mod concurrency;
 mod damage;
 mod events;
+mod fairness;
 mod fence;
 mod finish;
+mod fleet;
 mod graph;
 mod holds;
 mod keys;
@@ -17,6 +21,9 @@ mod lease;
 mod look;
 mod metadata;
 mod operate;
+mod rate;
+mod schedule;
+mod settings;
 mod smoke;
 mod starvation;
 mod steps;

@@ -1,8 +1,9 @@
 //! The look-out: wakes those who wait here when another process has changed the file, and ends looks that keep a snapshot
 //! for too long. While nobody waits it only glances at a counter a few times a second.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 
@@ -12,6 +13,9 @@ use super::tables::store_error;
 use crate::limits;
 use crate::store::engine::EngineResult;
 use crate::store::environment::Environment;
+
+/// Glances at the log between two questions to SQLite while nothing seems to happen.
+const GLANCES: u32 = 10;
 
 /// How many commits this process made, so that its own do not look like another's.
 #[derive(Default)]
@@ -70,7 +74,29 @@ pub(super) struct Watch {
     own: Arc<OwnCommits>,
     version: i64,
     foreign: u64,
+    log: Log,
     readers: Vec<Watched>,
+}
+
+/// The log as it looks from outside: nobody commits without writing to it, and a glance at it costs a tenth of asking
+/// SQLite.
+struct Log {
+    path: PathBuf,
+    looks: Option<(u64, SystemTime)>,
+    /// Glances for which SQLite was not asked.
+    skipped: u32,
+}
+
+impl Log {
+    /// Whether SQLite has to be asked. It is asked twice after a change, since two writes within one tick of the file
+    /// system's clock look like one, and now and then whatever the log looks like.
+    fn may_have_grown(&mut self) -> bool {
+        let looks = std::fs::metadata(&self.path).and_then(|log| Ok((log.len(), log.modified()?))).ok();
+        let is_settled = looks.is_some() && looks == self.looks;
+        self.looks = looks;
+        self.skipped = if is_settled && self.skipped <= GLANCES { self.skipped + 1 } else { 0 };
+        self.skipped < 2
+    }
 }
 
 impl Watch {
@@ -79,11 +105,13 @@ impl Watch {
         connection: Connection,
         env: Arc<Environment>,
         own: Arc<OwnCommits>,
+        log: PathBuf,
         turns: Vec<Arc<Turn>>,
     ) -> EngineResult<Watch> {
         let readers =
             turns.into_iter().map(|turn| Watched { turn, look: 0, lasted: Duration::ZERO }).collect();
-        let mut watch = Watch { connection, env, own, version: 0, foreign: 0, readers };
+        let log = Log { path: log, looks: None, skipped: 0 };
+        let mut watch = Watch { connection, env, own, version: 0, foreign: 0, log, readers };
         watch.has_changed_elsewhere()?;
         Ok(watch)
     }
@@ -115,6 +143,9 @@ impl Watch {
 
     /// Whether another process has committed since this was last asked.
     pub(super) fn has_changed_elsewhere(&mut self) -> EngineResult<bool> {
+        if !self.log.may_have_grown() {
+            return Ok(false);
+        }
         let version = {
             let mut look = self.connection.prepare_cached("PRAGMA data_version").map_err(store_error)?;
             look.query_row([], |row| row.get(0)).map_err(store_error)?
