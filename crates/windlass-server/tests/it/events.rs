@@ -52,7 +52,7 @@ impl Stream {
             let line = self.text().await;
             match line.split_once(": ").unwrap() {
                 ("id", id) => event.id = Some(id.parse().unwrap()),
-                ("event", name) => event.name = name.to_owned(),
+                ("event", name) => name.clone_into(&mut event.name),
                 ("data", data) => {
                     event.data = serde_json::from_str(data).unwrap();
                     return event;
