@@ -12,6 +12,7 @@ pub(crate) mod payload;
 pub(crate) mod priority;
 pub(crate) mod record;
 pub(crate) mod retry;
+pub(crate) mod schedule;
 pub(crate) mod settings;
 pub(crate) mod side;
 pub(crate) mod submission;

@@ -9,4 +9,5 @@ mod events;
 mod fixture;
 mod jobs;
 mod operate;
+mod schedules;
 mod work;
