@@ -117,7 +117,7 @@ impl Store {
         }
         #[cfg(feature = "postgres")]
         if address.starts_with("postgres://") || address.starts_with("postgresql://") {
-            let engine = postgres::PostgresEngine::open(address, env.clone())?;
+            let engine = postgres::PostgresEngine::open(address, &env)?;
             return Ok(Store { room: Room::Here(Arc::new(engine)), env });
         }
         if address == "memory:" {
