@@ -5,6 +5,7 @@ mod bench;
 mod blocking;
 mod builder;
 mod crashes;
+mod follow;
 mod handlers;
 mod kinds;
 mod operate;

@@ -148,8 +148,10 @@ impl Remote {
         Ok(serde_json::from_slice::<Left>(&reply.body).map_or(0, |left| left.released))
     }
 
-    /// Claims; the server waits for up to `wait`, and gives the jobs back if the connection is closed before they were
-    /// handed over.
+    /// Claims; if there is nothing, the server waits for something for up to `wait`.
+    ///
+    /// Only the waiting is cut short: a claim that may be in the middle of its commit is heard out. If jobs come in the very
+    /// moment in which the connection is closed, the server gives them back.
     pub(crate) async fn claim_unless(
         &self,
         request: &ClaimRequest,
@@ -157,20 +159,22 @@ impl Remote {
         gone: impl Future<Output = ()>,
     ) -> Result<ClaimAnswer, WorkError> {
         let patience = Patience::lasting(wait);
-        let claiming = async {
-            let mut rest = wait;
+        let first = self.claim_once(request, Duration::ZERO).await?;
+        if !first.jobs.is_empty() || wait.is_zero() {
+            return Ok(first);
+        }
+        let waiting = async {
             loop {
-                let answer = self.claim_once(request, rest.min(limits::SERVER_WAIT_MAX)).await?;
-                rest = rest.saturating_sub(limits::SERVER_WAIT_MAX);
-                if !answer.jobs.is_empty() || rest.is_zero() || patience.is_over() {
+                let answer = self.claim_once(request, patience.left().min(limits::SERVER_WAIT_MAX)).await?;
+                if !answer.jobs.is_empty() || patience.is_over() {
                     return Ok(answer);
                 }
             }
         };
         tokio::select! {
             biased;
-            answer = claiming => answer,
-            () = gone => Ok(ClaimAnswer::default()),
+            answer = waiting => answer,
+            () = gone => Ok(first),
         }
     }
 
