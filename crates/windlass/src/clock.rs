@@ -27,6 +27,12 @@ impl From<i64> for Timestamp {
     }
 }
 
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Timestamp {
+        Timestamp::MIN.plus(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+    }
+}
+
 impl From<Timestamp> for i64 {
     fn from(timestamp: Timestamp) -> i64 {
         timestamp.0

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::job::{Action, JobId, State, WorkerId};
+use crate::job::{Action, JobId, ScheduleName, State, WorkerId};
 use crate::key::KeyId;
 
 /// A value that was refused: which field, and what is wrong with it.
@@ -71,6 +71,12 @@ pub enum Problem {
     /// Jobs that wait for each other.
     #[error("`{0}` would wait for itself")]
     Cycle(String),
+}
+
+impl From<std::convert::Infallible> for Problem {
+    fn from(never: std::convert::Infallible) -> Problem {
+        match never {}
+    }
 }
 
 /// The store could not do its work; nothing changed.
@@ -251,6 +257,39 @@ pub enum ActError {
         /// Who holds it.
         holder: JobId,
     },
+    /// Redriving would make the queue or tenant hold more unfinished jobs than it may (M113).
+    #[error("{scope} holds {depth} unfinished jobs, the limit is {limit}: try again in {retry_after:?}")]
+    TooDeep {
+        /// Which queue or tenant.
+        scope: String,
+        /// How many it holds.
+        depth: u64,
+        /// How many it may hold.
+        limit: u64,
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// The caller may not do this.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The store could not do its work.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What was asked of a schedule was refused; nothing changed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScheduleError {
+    /// There is no such schedule, or it belongs to another tenant.
+    #[error("no schedule {0}")]
+    NotFound(ScheduleName),
+    /// A value is not allowed.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// Its job was refused.
+    #[error(transparent)]
+    Refused(Box<SubmitError>),
     /// The caller may not do this.
     #[error(transparent)]
     Denied(#[from] Denied),

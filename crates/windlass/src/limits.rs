@@ -99,6 +99,14 @@ pub const SCHEDULE_EVERY_MIN: Duration = Duration::from_secs(1);
 pub const SCHEDULE_LATE_MAX: Duration = Duration::from_secs(2);
 /// Missed runs that are made up for at most (M80): enough for a weekend of hours, too few to drown in.
 pub const SCHEDULE_MISSED_MAX: usize = 100;
+/// Schedules in one store: all of them are held in memory.
+pub const SCHEDULES_MAX: usize = 10_000;
+/// Largest payload of a schedule's job: it is held in memory; a larger one belongs where its handler can fetch it.
+pub const SCHEDULE_PAYLOAD_BYTES_MAX: usize = 64 << 10;
+/// Jobs of one schedule that are watched because no two may run side by side; there is one, and those started by hand.
+pub const SCHEDULE_OPEN_JOBS_MAX: usize = 100;
+/// Schedules whose jobs one commit submits, so that claims never wait long behind it.
+pub const TICK_SCHEDULES_PER_COMMIT: usize = 100;
 /// Runs of a schedule that are shown ahead (M81).
 pub const SCHEDULE_RUNS_SHOWN: usize = 5;
 /// API keys in one store: all of them are held in memory.
@@ -117,6 +125,8 @@ pub const RATE_MINUTES_KEPT: i64 = 61;
 pub const VERIFY_PAGE: usize = 2_000;
 /// When to try again after the store said that it is overloaded: by then thousands of commits have passed.
 pub const OVERLOADED_RETRY_AFTER: Duration = Duration::from_secs(1);
+/// When to try again after a queue or tenant was too deep: whoever works on it may have ended thousands of jobs by then.
+pub const TOO_DEEP_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Callers that may wait for a reader; one more is told the store is overloaded.
 pub const READS_WAITING_MAX: usize = 4_096;
 /// Reader threads: enough that a long list does not hold up a short look, few enough to leave the writer a core.

@@ -5,6 +5,7 @@ mod batch;
 mod draft;
 mod handle;
 mod operate;
+mod schedule;
 
 use std::sync::Arc;
 
@@ -16,10 +17,13 @@ pub use batch::{Batch, Chain, ForeignNode, Node, Submitted};
 pub use draft::{Draft, Submit, WaitsFor};
 pub use handle::{AnyJob, Handle, ResultError};
 pub use operate::Outcome;
+pub use schedule::{PlaceSchedule, ScheduleHandle, When};
 
+pub use crate::schedule::{Missed, Overlap};
 pub use crate::store::command::act::{Patch, Suspend};
 pub use crate::store::command::hold::Pause;
 pub use crate::store::command::redrive::Redrive;
+pub use crate::store::schedules::PauseSchedule;
 
 use crate::error::{OpenError, SubmitError};
 use crate::job::{JobId, Priority, RetryPolicy};

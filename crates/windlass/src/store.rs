@@ -25,6 +25,7 @@ pub mod query;
 pub mod rates;
 #[cfg(feature = "remote")]
 mod remote;
+pub mod schedules;
 pub mod settings;
 pub mod show;
 #[cfg(feature = "sqlite")]

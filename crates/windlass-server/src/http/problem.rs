@@ -217,7 +217,9 @@ impl From<ActError> for Problem {
     fn from(error: ActError) -> Problem {
         let message = error.to_string();
         match error {
-            ActError::NotFound(_) | ActError::NoSuchWorker(_) => Problem::not_found(message),
+            ActError::NotFound(_) | ActError::NoSuchWorker(_) | ActError::NoSuchKey(_) => {
+                Problem::not_found(message)
+            }
             ActError::Refused(refused) => refused.into(),
             ActError::AlreadySuspended(_) => Problem::conflict("already_suspended", message)
                 .with("state", "suspended")

@@ -64,6 +64,8 @@ pub enum Permission {
     Pause,
     /// Change settings of a tenant's queues.
     Configure,
+    /// Put schedules in place and handle them.
+    Schedule,
     /// Open and close the gate, and whatever counts for all tenants.
     Administer,
 }
@@ -87,6 +89,7 @@ impl Permission {
             Permission::Work => "claim and finish jobs",
             Permission::Pause => "pause or resume",
             Permission::Configure => "change settings",
+            Permission::Schedule => "handle schedules",
             Permission::Administer => "act for all tenants",
         }
     }

@@ -9,6 +9,7 @@ use super::caller::{Caller, Permission};
 use super::command::bulk::{self, Bulk, BulkAct};
 use super::command::claim::Checkpoint;
 use super::command::hold::{self, Pause, Target};
+use super::command::schedule::fire;
 use super::command::settings::{self, Configured};
 use super::command::step::LogLine;
 use super::command::tick::{self, Pruned, Sealed, Ticked};
@@ -244,9 +245,24 @@ impl Store {
         self.env.feed.subscribe()
     }
 
-    /// One bounded round of maintenance: promote, reap, expire, lift (M35).
+    /// One bounded round of maintenance: promote, reap, expire, lift, and submit the jobs of schedules (M35).
+    ///
+    /// When the disk is full, schedules wait and the rest goes on.
     pub async fn tick(&self) -> Result<Ticked, StoreError> {
-        self.write("tick", Kind::Ordinary, tick::tick).await
+        let mut ticked = self.write("tick", Kind::Ordinary, tick::tick).await?;
+        if ticked.has_due_schedules {
+            match self.write("fire", Kind::Submission, fire::fire).await {
+                Ok(fired) => {
+                    ticked.scheduled = fired.jobs;
+                    // Time may act on the new jobs too, sooner than on anything else.
+                    ticked.has_more |= fired.has_more || fired.jobs > 0;
+                    ticked.next_at = ticked.next_at.into_iter().chain(fired.next_at).min();
+                }
+                Err(StoreError::Full) => tracing::warn!("the disk is full: schedules wait"),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ticked)
     }
 
     /// One bounded round of sealing the audit trail (M93).
