@@ -251,7 +251,7 @@ impl From<WorkError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = super::json::Answer::new(self.status, self.body()).into_response();
+        let mut response = super::reply::json(self.status, &self.body());
         if let Some(retry_after) = self.retry_after {
             // Whole seconds, and never too early.
             let seconds = retry_after.as_millis().div_ceil(1000).max(1);

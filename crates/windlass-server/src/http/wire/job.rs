@@ -76,7 +76,7 @@ pub(crate) struct JobView {
     cost_cents: i64,
     /// What it came to; not part of lists.
     #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<Option<Json>>,
+    result: Option<Json>,
     /// The payload, if it was asked for.
     #[serde(flatten)]
     payload: Option<payload::Shown>,
@@ -215,7 +215,7 @@ impl JobView {
 
     /// The job with its result.
     pub(crate) fn whole(snapshot: Snapshot, result: Option<Json>) -> JobView {
-        JobView { result: Some(result), ..JobView::listed(snapshot) }
+        JobView { result: Some(result.unwrap_or_else(Json::null)), ..JobView::listed(snapshot) }
     }
 
     /// The same with its payload.
