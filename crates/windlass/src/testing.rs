@@ -61,9 +61,14 @@ impl TestQueue {
         TestQueue { queue: Queue::over_kept(store.clone()), store, clock, journal: Arc::default() }
     }
 
-    /// The same, but the program under test reaches the queue otherwise: through a server over the same store.
+    /// The same store and the same clock, but the program under test reaches them through a server at this address.
+    ///
+    /// # Panics
+    /// When it is no address.
     #[must_use]
-    pub fn through(self, queue: Queue) -> TestQueue {
+    pub fn through(self, address: &str) -> TestQueue {
+        let env = Environment::new(self.clock.clone(), Entropy::seeded(2), StoreOptions::default());
+        let queue = Queue::over_kept(Store::open_in(address, env).expect("the address is one"));
         TestQueue { queue, ..self }
     }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use windlass::Store;
-use windlass::job::Tenant;
 use windlass_server::server::{Options, Server};
 
 /// When the clocks of tests begin.
@@ -73,8 +72,4 @@ fn at_once<T>(future: impl Future<Output = T>) -> T {
 
 pub(crate) fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
-}
-
-pub(crate) fn tenant(name: &str) -> Tenant {
-    Tenant::new(name).unwrap()
 }

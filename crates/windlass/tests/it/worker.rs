@@ -4,6 +4,7 @@ mod assertions;
 mod bench;
 mod blocking;
 mod builder;
+mod callers;
 mod crashes;
 mod follow;
 mod handlers;

@@ -121,8 +121,7 @@ pub(super) fn test_queue(on: On) -> (TestQueue, Serving, Option<TempDir>) {
     let (files, address) = on.address();
     let t = TestQueue::open(&address);
     let server = Serving::new(t.store().clone());
-    let queue = reached(&server);
-    (t.through(queue), server, files)
+    (t.through(&server.url), server, files)
 }
 
 /// Every invariant of the store behind the server holds.

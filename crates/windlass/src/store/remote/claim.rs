@@ -4,13 +4,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::header::HeaderName;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::Remote;
 use super::client::Call;
-use super::job::payload;
+use super::job::{given, payload};
 use super::text::{Moment, Span};
 use crate::clock::{Patience, Timestamp};
 use crate::error::{StoreError, WorkError};
@@ -23,15 +24,12 @@ use crate::store::command::claim::{Checkpoint, ClaimAnswer, ClaimRequest, Claime
 use crate::store::command::worker::NewWorker;
 use crate::store::config::Worker;
 
+/// Says how many jobs a worker that leaves has given back.
+static RELEASED: HeaderName = HeaderName::from_static("windlass-released");
+
 #[derive(Deserialize)]
 struct Registered {
     worker_id: WorkerId,
-}
-
-/// What a worker left behind, if the server says.
-#[derive(Deserialize)]
-struct Left {
-    released: usize,
 }
 
 #[derive(Serialize)]
@@ -60,6 +58,7 @@ struct ClaimedView {
     queue: QueueName,
     #[serde(default)]
     tenant: Tenant,
+    #[serde(default, deserialize_with = "given")]
     payload: Option<Box<RawValue>>,
     payload_base64: Option<String>,
     content_type: Option<String>,
@@ -145,7 +144,8 @@ impl Remote {
     pub(crate) async fn deregister(&self, worker: WorkerId) -> Result<usize, WorkError> {
         let left = self.client.done(Call::delete(format!("/workers/{worker}"))).await;
         let reply = left.map_err(|trouble| trouble.into_work(worker))?;
-        Ok(serde_json::from_slice::<Left>(&reply.body).map_or(0, |left| left.released))
+        let released = reply.headers.get(&RELEASED).and_then(|count| count.to_str().ok()?.parse().ok());
+        Ok(released.unwrap_or_default())
     }
 
     /// Claims; if there is nothing, the server waits for something for up to `wait`.
