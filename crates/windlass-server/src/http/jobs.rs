@@ -133,9 +133,18 @@ pub(crate) async fn list(
     Who(caller): Who,
     Query(query): Query<ListQuery>,
 ) -> Result<Done<JobPage>, Problem> {
+    let with_payload = query.payload.unwrap_or(false);
     let page = app.store().list(&caller, query.into_request()?).await?;
+    let view = |snapshot: Snapshot| {
+        let shown = with_payload.then(|| payload::Shown::from(&snapshot.spec.payload));
+        let view = JobView::listed(snapshot);
+        match shown {
+            Some(payload) => view.with_payload(payload),
+            None => view,
+        }
+    };
     Ok(Done(JobPage {
-        jobs: page.jobs.into_iter().map(JobView::listed).collect(),
+        jobs: page.jobs.into_iter().map(view).collect(),
         next_cursor: page.next.map(|cursor| cursor.to_string()),
     }))
 }
