@@ -17,7 +17,7 @@ use windlass::store::environment::StoreOptions;
 /// Durable background jobs.
 #[derive(Parser)]
 #[command(name = "windlass", version, about, max_term_width = 100)]
-pub(crate) struct Cli {
+pub struct Cli {
     #[command(subcommand)]
     command: Command,
 }
@@ -90,7 +90,7 @@ enum Missing {
 }
 
 /// Runs the command that was given.
-pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match cli.command {
