@@ -2,6 +2,7 @@
 
 mod audit;
 mod backup;
+mod keys;
 mod serve;
 mod stats;
 mod verify;
@@ -24,13 +25,16 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Keep a store going: promote due jobs, end lost leases and lifetimes, seal the audit trail, prune.
-    Serve(StoreArgs),
+    /// Serve a store over HTTP and keep it going: promote due jobs, end lost leases and lifetimes, seal, prune.
+    Serve(serve::ServeArgs),
     /// Check every invariant on what is stored; exits with 1 if one is broken.
     Verify(ReportArgs),
     /// Look after the audit trail.
     #[command(subcommand)]
     Audit(AuditCommand),
+    /// Make API keys.
+    #[command(subcommand)]
+    Keys(keys::KeysCommand),
     /// Count jobs by queue and state.
     Stats(ReportArgs),
     /// Copy a store to a new file while it is in use.
@@ -94,9 +98,10 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match cli.command {
-            Command::Serve(store) => serve::serve(&store).await,
+            Command::Serve(args) => serve::serve(&args).await,
             Command::Verify(report) => verify::verify(&report).await,
             Command::Audit(AuditCommand::Verify(report)) => audit::verify(&report).await,
+            Command::Keys(command) => keys::keys(&command).await,
             Command::Stats(report) => stats::stats(&report).await,
             Command::Backup { store, to } => backup::backup(&store, &to).await,
         }

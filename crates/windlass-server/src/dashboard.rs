@@ -42,26 +42,19 @@ use std::sync::Arc;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
-use tokio::sync::watch;
 use windlass::Store;
 use windlass::clock::Timestamp;
 
-/// How the dashboard is reached.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Whether browsers come over TLS, from here or from a proxy in front: cookies are then bound to it.
-    pub is_secure: bool,
-    /// Becomes true when the server is about to stop: live streams end then.
-    pub draining: watch::Receiver<bool>,
-}
+use crate::http::App;
 
 /// What every page is given; cheap to clone.
 #[derive(Clone)]
 struct Dashboard(Arc<Inner>);
 
 struct Inner {
-    store: Store,
-    options: Options,
+    app: App,
+    /// Whether browsers come over TLS, from here or from a proxy in front: cookies are then bound to it.
+    is_secure: bool,
     sessions: session::Sessions,
     /// What forms must carry while there are no keys, and so no sessions.
     local_token: String,
@@ -72,20 +65,20 @@ struct Inner {
 
 impl Dashboard {
     fn store(&self) -> &Store {
-        &self.0.store
+        self.0.app.store()
     }
 
     fn now(&self) -> Timestamp {
-        self.0.store.environment().clock.now()
+        self.0.app.now()
     }
 }
 
 /// All pages, their actions, their style and script, and the stream that tells them to refresh.
-pub fn router(store: Store, options: Options) -> Router {
-    let local_token = session::token(&store.environment().entropy);
+pub(crate) fn router(app: App, is_secure: bool) -> Router {
+    let local_token = session::token(&app.store().environment().entropy);
     let board = Dashboard(Arc::new(Inner {
-        store,
-        options,
+        app,
+        is_secure,
         sessions: session::Sessions::default(),
         local_token,
         live: live::Live::default(),

@@ -2,4 +2,7 @@
 //! holds no rule of its own; what it adds is the door: decoding, authentication, limits, and answers in one shape.
 
 pub mod cli;
-pub mod dashboard;
+mod dashboard;
+pub mod http;
+pub mod limits;
+pub mod server;

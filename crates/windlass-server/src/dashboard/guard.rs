@@ -11,6 +11,7 @@ use windlass::store::caller::{Caller, Permission, Role};
 
 use super::page::{self, Trouble};
 use super::{Dashboard, session};
+use crate::http::auth::names_this_machine;
 
 /// No script, style or frame but our own, and none of them inline (RELIABILITY S12).
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -114,10 +115,13 @@ async fn admit(board: &Dashboard, method: &Method, headers: &HeaderMap) -> Resul
 pub(super) async fn identify(board: &Dashboard, headers: &HeaderMap) -> Result<Option<Visitor>, StoreError> {
     let theme = theme(headers);
     if !board.store().has_keys().await? {
+        if !board.0.app.is_loopback() {
+            return Ok(None);
+        }
         let form_token = board.0.local_token.clone();
         return Ok(Some(Visitor { caller: Caller::local(), form_token, is_local: true, theme }));
     }
-    let name = session::cookie_name(board.0.options.is_secure);
+    let name = session::cookie_name(board.0.is_secure);
     let token = session::read_cookie(headers, name);
     let Some(session) = token.and_then(|token| board.0.sessions.find(token, board.now())) else {
         return Ok(None);
@@ -151,13 +155,7 @@ fn refuse_other_sites(method: &Method, headers: &HeaderMap) -> Result<(), Troubl
 
 /// Without keys, being on this machine is the only proof there is: a name that an attacker points at it is none.
 fn refuse_foreign_hosts(headers: &HeaderMap) -> Result<(), Trouble> {
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    let is_loopback = name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    if is_loopback || name.eq_ignore_ascii_case("localhost") {
+    if names_this_machine(headers) {
         return Ok(());
     }
     Err(Trouble::forbidden("without keys the dashboard is for its own machine: open it as localhost"))

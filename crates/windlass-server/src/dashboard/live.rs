@@ -125,20 +125,12 @@ pub(super) async fn stream(
         let _place = place;
         tokio::select! {
             () = tell(&board, &visitor, &headers, job, &sender) => {}
-            () = drained(&board) => {}
+            () = board.0.app.draining() => {}
             () = sender.closed() => {}
         }
     });
     let content_type = HeaderValue::from_static("text/event-stream");
     ([(header::CONTENT_TYPE, content_type)], Body::new(Stream(receiver))).into_response()
-}
-
-async fn drained(board: &Dashboard) {
-    let mut draining = board.0.options.draining.clone();
-    if draining.wait_for(|is_draining| *is_draining).await.is_err() {
-        // Nobody is left who could say so.
-        std::future::pending::<()>().await;
-    }
 }
 
 /// Tells one page, until it is gone or its reader is signed out.

@@ -50,7 +50,7 @@ pub(super) async fn sign_in(
         return Ok(Redirect::to(&format!("/sign-in?{query}")).into_response());
     }
     let token = board.0.sessions.begin(secret, &board.store().environment().entropy, board.now());
-    let cookie = session::cookie(&token, board.0.options.is_secure);
+    let cookie = session::cookie(&token, board.0.is_secure);
     Ok(([(header::SET_COOKIE, cookie)], Redirect::to(&next)).into_response())
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn sign_out(
     headers: HeaderMap,
     Form(_form): Form,
 ) -> Response {
-    let is_secure = board.0.options.is_secure;
+    let is_secure = board.0.is_secure;
     if let Some(token) = session::read_cookie(&headers, session::cookie_name(is_secure)) {
         board.0.sessions.end(token);
     }

@@ -1,0 +1,104 @@
+//! What every request is given: the store, the numbers the server keeps about itself, and whether it is draining.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use tokio::sync::{Semaphore, watch};
+use windlass::Store;
+use windlass::clock::Timestamp;
+
+use super::metrics::RouteCounter;
+use super::rate::RequestRates;
+use crate::limits;
+
+/// What every request is given; cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    counters: OnceLock<Vec<Arc<RouteCounter>>>,
+    documents: OnceLock<(Bytes, Bytes)>,
+    draining: watch::Sender<bool>,
+    streams: Arc<Semaphore>,
+    rates: RequestRates,
+    is_loopback: bool,
+}
+
+impl App {
+    /// Everything there is to answer requests with.
+    pub(crate) fn new(store: Store, is_loopback: bool) -> App {
+        App(Arc::new(Inner {
+            store,
+            counters: OnceLock::new(),
+            documents: OnceLock::new(),
+            draining: watch::Sender::new(false),
+            streams: Arc::new(Semaphore::new(limits::STREAMS_MAX)),
+            rates: RequestRates::default(),
+            is_loopback,
+        }))
+    }
+
+    /// The store.
+    pub(crate) fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    /// Makes the counters of all routes known.
+    pub(crate) fn set_counters(&self, counters: Vec<Arc<RouteCounter>>) {
+        // A second router of the same server counts for itself and is not shown.
+        let _ = self.0.counters.set(counters);
+    }
+
+    /// What was counted, route by route.
+    pub(crate) fn counters(&self) -> &[Arc<RouteCounter>] {
+        self.0.counters.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Makes the description of all routes known, as JSON and as a page.
+    pub(crate) fn set_documents(&self, json: Bytes, page: Bytes) {
+        let _ = self.0.documents.set((json, page));
+    }
+
+    /// The description of all routes, as JSON and as a page.
+    pub(crate) fn documents(&self) -> (Bytes, Bytes) {
+        self.0.documents.get().cloned().unwrap_or_default()
+    }
+
+    /// Places for live event streams.
+    pub(crate) fn streams(&self) -> &Arc<Semaphore> {
+        &self.0.streams
+    }
+
+    /// How many requests each caller may still make.
+    pub(crate) fn rates(&self) -> &RequestRates {
+        &self.0.rates
+    }
+
+    /// Whether only this machine can connect.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.0.is_loopback
+    }
+
+    /// The store's time.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.store().environment().clock.now()
+    }
+
+    /// Says that the server is about to stop: nobody waits any longer.
+    pub(crate) fn drain(&self) {
+        self.0.draining.send_replace(true);
+    }
+
+    /// Whether the server is about to stop.
+    pub(crate) fn is_draining(&self) -> bool {
+        *self.0.draining.borrow()
+    }
+
+    /// Returns once the server is about to stop.
+    pub(crate) async fn draining(&self) {
+        let mut draining = self.0.draining.subscribe();
+        // The sender lives as long as `self`.
+        let _ = draining.wait_for(|is_draining| *is_draining).await;
+    }
+}

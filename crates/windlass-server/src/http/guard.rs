@@ -1,0 +1,121 @@
+//! What every request passes on its way in and out: a request id, checks against pages of other sites, who is asking, and
+//! the count of what was answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use windlass::clock::Stopwatch;
+use windlass::limits::KEYS_TRUSTED_FOR;
+
+use super::app::App;
+use super::auth::{Pass, Who};
+use super::metrics::RouteCounter;
+use super::problem::Problem;
+use super::trace::Trace;
+use crate::limits;
+
+static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// What the guard of one route knows.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    pub(crate) app: App,
+    /// Where its requests are counted.
+    pub(crate) counter: Arc<RouteCounter>,
+    /// Whether it answers without a key.
+    pub(crate) is_open: bool,
+}
+
+/// Lets a request through, or answers it.
+pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+    let watch = Stopwatch::start();
+    let response = match admit(&gate, &mut request).await {
+        Err(problem) => problem.into_response(),
+        Ok(pass) => {
+            let response = next.run(request).await;
+            still_admitted(&gate, pass, watch.elapsed(), response).await
+        }
+    };
+    gate.counter.answered(response.status(), watch.elapsed());
+    response
+}
+
+/// The answer to a request that lasted, unless its key was revoked meanwhile: jobs claimed for it then go back.
+async fn still_admitted(gate: &Gate, pass: Option<Pass>, took: Duration, response: Response) -> Response {
+    match pass {
+        Some(pass) if took > KEYS_TRUSTED_FOR => match pass.caller(&gate.app).await {
+            Ok(_) => response,
+            Err(problem) => problem.into_response(),
+        },
+        Some(_) | None => response,
+    }
+}
+
+/// Marks every answer, refusals of strange paths and methods included.
+pub(crate) async fn stamp(State(app): State<App>, request: Request, next: Next) -> Response {
+    let id = request_id(&app, request.headers());
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID.clone(), id);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
+}
+
+/// The id that a proxy gave the request, or a new one.
+fn request_id(app: &App, headers: &HeaderMap) -> HeaderValue {
+    let is_fit = |value: &&HeaderValue| {
+        !value.is_empty()
+            && value.len() <= limits::REQUEST_ID_CHARS_MAX
+            && value.as_bytes().iter().all(u8::is_ascii_graphic)
+    };
+    headers.get(&REQUEST_ID).filter(is_fit).cloned().unwrap_or_else(|| {
+        let bits = app.store().environment().entropy.bits();
+        HeaderValue::from_str(&format!("{bits:032x}")).expect("digits are a header value")
+    })
+}
+
+async fn admit(gate: &Gate, request: &mut Request) -> Result<Option<Pass>, Problem> {
+    refuse_other_sites(request.method(), request.headers())?;
+    if gate.is_open {
+        return Ok(None);
+    }
+    let (pass, trace) = (Pass::of(request.headers()), Trace::of(request.headers()));
+    let mut caller = pass.caller(&gate.app).await?;
+    gate.app.rates().take(&caller.id, gate.app.now()).map_err(|retry_after| {
+        Problem::too_much("too_many_requests", "this key makes too many requests", retry_after)
+    })?;
+    caller.trace_id = trace.as_ref().map(|trace| trace.id().to_owned());
+    let extensions = request.extensions_mut();
+    extensions.insert(Who(caller));
+    extensions.insert(pass.clone());
+    if let Some(trace) = trace {
+        extensions.insert(trace);
+    }
+    Ok(Some(pass))
+}
+
+/// A page of another site must not act through its reader's browser (there is no CORS either, so it reads nothing).
+fn refuse_other_sites(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let refused =
+        || Problem::new(StatusCode::FORBIDDEN, "cross_site", "pages of other sites may not use this server");
+    let is_visit = *method == Method::GET && text("sec-fetch-mode") == Some("navigate");
+    match text("sec-fetch-site") {
+        Some("same-origin" | "none") => Ok(()),
+        // Following a link to a page is fine; it is the page itself that then asks.
+        Some(_) if is_visit => Ok(()),
+        Some(_) => Err(refused()),
+        None => {
+            let host = text("host").unwrap_or_default();
+            let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, from)| from == host);
+            if text("origin").is_none_or(is_own) { Ok(()) } else { Err(refused()) }
+        }
+    }
+}
