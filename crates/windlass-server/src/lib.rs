@@ -3,6 +3,7 @@
 
 pub mod cli;
 mod dashboard;
+mod demo;
 pub mod http;
 pub mod limits;
 pub mod server;
