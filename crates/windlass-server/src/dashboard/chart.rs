@@ -69,11 +69,11 @@ pub(super) fn ended(minute: &Minute) -> u64 {
     minute.completed + bad(minute)
 }
 
-/// The next of 1, 2, 5, 10, 20, 50 … that is not below a number.
+/// The next round and even number that is not below a number, so that half of it is whole.
 fn ceiling(number: u64) -> u64 {
     let mut unit = 1_u64;
     loop {
-        for step in [1, 2, 5] {
+        for step in [10, 12, 16, 20, 24, 30, 40, 50, 60, 80] {
             if unit.saturating_mul(step) >= number {
                 return unit.saturating_mul(step);
             }
@@ -92,7 +92,7 @@ fn ago(place: usize) -> String {
 
 /// What ended in each minute: completed, retried, failed.
 pub(super) fn throughput(hour: &[Minute]) -> Bars {
-    let top = ceiling(hour.iter().map(ended).max().unwrap_or(0).max(10));
+    let top = ceiling(hour.iter().map(ended).max().unwrap_or(0));
     let bars = hour.iter().enumerate().map(|(place, minute)| {
         let parts = [
             ("c-completed", minute.completed),
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn scales_end_at_round_numbers() {
-        assert_eq!([0, 1, 3, 10, 11, 4_999].map(ceiling), [1, 1, 5, 10, 20, 5_000]);
+        assert_eq!([0, 9, 11, 45, 230, 4_999].map(ceiling), [10, 10, 12, 50, 240, 5_000]);
         assert_eq!(ceiling(u64::MAX), u64::MAX);
     }
 

@@ -21,6 +21,9 @@ use super::queues::pause_or_resume;
 use super::row::Row;
 use super::{Dashboard, limits};
 
+/// Queues or types named per worker.
+const NAMES_SHOWN: usize = 5;
+
 /// A worker as shown.
 struct WorkerView {
     id: String,
@@ -94,7 +97,14 @@ pub(super) async fn page(
 fn view(worker: &Worker, mut jobs: Vec<Row>, config: &Config, visitor: &Visitor, now: Timestamp) -> WorkerView {
     let running = jobs.len() as u64;
     jobs.truncate(limits::RUNNING_PER_WORKER);
-    let list = |names: Vec<String>, all: &str| if names.is_empty() { all.to_owned() } else { names.join(", ") };
+    let list = |mut names: Vec<String>, all: &str| {
+        names.sort();
+        match names.len() {
+            0 => all.to_owned(),
+            1..=NAMES_SHOWN => names.join(", "),
+            number => format!("{} and {} more", names[..NAMES_SHOWN].join(", "), number - NAMES_SHOWN),
+        }
+    };
     // One that works for everybody is not a tenant's to stop.
     let is_theirs = visitor.caller.tenant.is_none() || worker.tenant == visitor.caller.tenant;
     let id = worker.id.to_string();

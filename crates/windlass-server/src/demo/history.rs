@@ -17,8 +17,15 @@ use windlass::store::environment::{Environment, StoreOptions};
 
 /// How long the past is.
 const LENGTH: Duration = Duration::from_secs(3600);
-/// How finely it is played.
+/// How finely it is played: work comes in once per step, and ends at one of these moments after that.
 const STEP: Duration = Duration::from_secs(6);
+const MOMENTS: [Duration; 5] = [
+    Duration::from_millis(200),
+    Duration::from_millis(200),
+    Duration::from_millis(400),
+    Duration::from_millis(1_700),
+    Duration::from_millis(3_500),
+];
 
 /// Type, queue, payload, how many a minute, how long in milliseconds, and the share that fails.
 type Kind = (&'static str, &'static str, &'static str, f64, u64, f64);
@@ -63,13 +70,14 @@ pub(crate) async fn play_history(address: &str) -> anyhow::Result<()> {
             let now = clock.now();
             running.push(start(&store, &claim.job, now, share));
         }
-        clock.advance(STEP);
-        let now = clock.now();
-        let (over, on): (Vec<Running>, Vec<Running>) = running.into_iter().partition(|run| run.ends_at <= now);
-        running = on;
-        let reports: Vec<Report> = over.iter().map(report).collect();
-        if !reports.is_empty() {
-            store.finish(&caller, worker, reports).await?;
+        for moment in MOMENTS {
+            clock.advance(moment);
+            let now = clock.now();
+            let over: Vec<Running> = running.extract_if(.., |run| run.ends_at <= now).collect();
+            let reports: Vec<Report> = over.iter().map(report).collect();
+            if !reports.is_empty() {
+                store.finish(&caller, worker, reports).await?;
+            }
         }
     }
     store.deregister(&caller, worker).await?;
