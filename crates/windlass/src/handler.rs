@@ -18,24 +18,49 @@ pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, anyhow::Err
 /// A handler whose kind of job is known only by name.
 pub(crate) trait AnyHandler: Send + Sync {
     fn call(&self, payload: &[u8], cx: Cx) -> HandlerFuture;
+
+    /// What it asks for and these are not, if anything.
+    fn missing(&self, states: &States) -> Option<&'static str>;
 }
 
 /// An async function that runs jobs of kind `J`; `Args` are what it asks for beside the job.
 ///
 /// Implemented for `async fn(job) -> Result<J::Output, E>` and for the same with up to four [`Extract`] arguments, where
 /// `E` is any error: `anyhow::Error`, your own, or [`Failure`] to say what kind it is.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler of `{J}`",
+    label = "not a handler",
+    note = "a handler is an `async fn` whose first argument is the job, followed by up to four that implement `Extract` \
+            (`Cx`, `State<T>`), and which returns `Result<<{J} as Job>::Output, E>` for any error `E`"
+)]
 pub trait Handler<J: Job, Args>: Clone + Send + Sync + 'static {
     /// Runs the handler.
     fn run(self, job: J, cx: Cx) -> impl Future<Output = Result<J::Output, anyhow::Error>> + Send;
+
+    /// What it asks for and the worker was not given, if anything; such a worker does not start.
+    #[allow(unused_variables, reason = "the name is for those who write their own")]
+    fn missing(states: &States) -> Option<&'static str> {
+        None
+    }
 }
 
 /// Something a handler can ask for beside its job.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot ask for `{Self}`",
+    note = "a handler can ask for `Cx`, for `State<{Self}>` if the worker is given one, and for what implements `Extract`"
+)]
 pub trait Extract: Sized + Send {
     /// Takes it from the context.
     ///
     /// # Errors
     /// Says what the worker was not given.
     fn extract(cx: &Cx) -> Result<Self, Failure>;
+
+    /// What it needs and the worker was not given, if anything; such a worker does not start.
+    #[allow(unused_variables, reason = "the name is for those who write their own")]
+    fn missing(states: &States) -> Option<&'static str> {
+        None
+    }
 }
 
 impl Extract for Cx {
@@ -56,15 +81,24 @@ impl<T: Clone + Send + Sync + 'static> Extract for State<T> {
                 .with_code("state_missing")
         })
     }
+
+    fn missing(states: &States) -> Option<&'static str> {
+        (!states.has::<T>()).then(std::any::type_name::<T>)
+    }
 }
 
-/// What a worker was given, by type.
+/// What a worker was given with [`with`](crate::worker::Worker::with), by type.
 #[derive(Clone, Default)]
-pub(crate) struct States(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+pub struct States(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
 impl States {
     pub(crate) fn insert<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
         Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), Arc::new(value));
+    }
+
+    /// Whether there is one of this type.
+    pub fn has<T: Clone + Send + Sync + 'static>(&self) -> bool {
+        self.0.contains_key(&TypeId::of::<T>())
     }
 
     pub(crate) fn get<T: Clone + Send + Sync + 'static>(&self) -> Option<T> {
@@ -86,6 +120,12 @@ macro_rules! handler {
             async fn run(self, job: J, cx: Cx) -> Result<J::Output, anyhow::Error> {
                 $(let $argument = $argument::extract(&cx)?;)*
                 self(job, $($argument),*).await.map_err(Into::into)
+            }
+
+            fn missing(states: &States) -> Option<&'static str> {
+                let nothing = None;
+                $(let nothing = nothing.or_else(|| $argument::missing(states));)*
+                nothing
             }
         }
     };
@@ -116,6 +156,10 @@ where
             let job = job.map_err(unreadable)?;
             encode(&handler.run(job, cx).await?)
         })
+    }
+
+    fn missing(&self, states: &States) -> Option<&'static str> {
+        H::missing(states)
     }
 }
 
@@ -152,6 +196,10 @@ where
                 Err(error) => Err(error.into()),
             }
         })
+    }
+
+    fn missing(&self, _: &States) -> Option<&'static str> {
+        None
     }
 }
 

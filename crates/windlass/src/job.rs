@@ -8,6 +8,7 @@ mod id;
 mod name;
 mod parts;
 mod priority;
+mod rate;
 mod retry;
 mod spec;
 mod state;
@@ -25,12 +26,13 @@ pub(crate) use failure::cut;
 pub use failure::{Category, ErrorRecord, Failure};
 pub use graph::{Need, depth_of, find_cycle};
 pub use id::{AttemptId, Fence, JobId, Seq, WorkerId};
-pub use name::{JobType, QueueName, Tenant};
+pub use name::{JobType, QueueName, ScheduleName, Tenant};
 pub use parts::{
     ChildGroup, ConcurrencyKey, Decided, Details, GroupStrategy, Lane, Lease, Parent, Policy, Progress,
     SuspendMode, Suspension, Timeouts, Wait,
 };
 pub use priority::Priority;
+pub use rate::{Bucket, Rate};
 pub use retry::{RetryPolicy, Strategy};
 pub(crate) use spec::check_text;
 pub use spec::{Dependency, Labels, NewJob, Payload, Spec};

@@ -25,7 +25,7 @@ pub use control::WorkerControl;
 pub use shutdown::Farewell;
 
 use crate::context::{Conduct, CrashPoint, Cx, Journal, StepMode};
-use crate::error::{Invalid, WorkError};
+use crate::error::{Invalid, Problem, WorkError};
 use crate::handler::{AnyHandler, Blocking, Handler, HandlerFuture, States, Typed};
 use crate::job::{Failure, JobType, QueueName, WorkerId};
 use crate::limits;
@@ -134,7 +134,13 @@ impl Worker {
 
     fn insert(mut self, name: &str, handler: Arc<dyn AnyHandler>) -> Worker {
         match JobType::new(name) {
-            Ok(job_type) => drop(self.handlers.insert(job_type, handler)),
+            Ok(job_type) => {
+                if self.handlers.insert(job_type, handler).is_some() {
+                    let problem =
+                        Problem::Contradiction(format!("`{name}` has two: one of them would never run"));
+                    self.invalid = Some(Invalid::new("handler", problem));
+                }
+            }
             Err(problem) => self.invalid = Some(Invalid::new("type", problem)),
         }
         self
@@ -211,8 +217,8 @@ impl Worker {
     /// Runs until `shutdown` is over, whatever it returns, then leaves in stages: stop claiming, drain, interrupt, release.
     ///
     /// # Errors
-    /// When the worker cannot register (a bad name, a role that may not work, a store that is gone), and when it cannot
-    /// go on because the store was closed or its role was taken away.
+    /// When the worker cannot register (a bad name, a handler that asks for what was not given, a role that may not work,
+    /// a store that is gone), and when it cannot go on because the store was closed or its role was taken away.
     pub async fn run_until(self, shutdown: impl Future) -> Result<Farewell, WorkError> {
         let (crew, queues, inbox) = self.assemble().await?;
         let stop = CancellationToken::new();
@@ -254,6 +260,10 @@ impl Worker {
         if let Some(invalid) = self.invalid.take() {
             return Err(invalid.into());
         }
+        if self.handlers.is_empty() {
+            return Err(Invalid::new("handler", Problem::Missing).into());
+        }
+        self.check_states()?;
         if self.lanes.is_empty() {
             self.lanes.push((QueueName::default(), CONCURRENCY_DEFAULT));
         }
@@ -283,6 +293,20 @@ impl Worker {
             released: AtomicUsize::new(0),
         });
         Ok((crew, self.lanes, inbox))
+    }
+}
+
+impl Worker {
+    /// Refuses handlers that ask for what the worker was not given: every job they took would fail.
+    fn check_states(&self) -> Result<(), Invalid> {
+        for (job_type, handler) in &self.handlers {
+            if let Some(missing) = handler.missing(&self.states) {
+                let message =
+                    format!("`{job_type}` asks for `State<{missing}>`: give one with `Worker::with`");
+                return Err(Invalid::new("handler", Problem::Contradiction(message)));
+            }
+        }
+        Ok(())
     }
 }
 

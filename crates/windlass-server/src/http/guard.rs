@@ -19,6 +19,8 @@ use super::trace::Trace;
 use crate::limits;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The store's time, which rules (M7): a client that counts on it need not trust its own clock.
+static STORE_TIME: HeaderName = HeaderName::from_static("windlass-time");
 
 /// What the guard of one route knows.
 #[derive(Clone)]
@@ -61,6 +63,8 @@ pub(crate) async fn stamp(State(app): State<App>, request: Request, next: Next) 
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID.clone(), id);
+    let now = app.store().environment().clock.now().to_string();
+    headers.insert(STORE_TIME.clone(), HeaderValue::from_str(&now).expect("a time is a header value"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if !headers.contains_key(header::CACHE_CONTROL) {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -2,19 +2,22 @@
 //! once and kept in memory; consulted inside every claim.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::access::ApiKey;
 use super::caller::Caller;
 use super::engine::{DocumentKind, EngineResult, Part, Read};
+use super::schedules::Schedule;
 pub use super::settings::{
     BudgetPeriod, FairBy, PartialTimeouts, QueueSettings, Rate, TenantSettings, TypeSettings,
 };
 use crate::audit::AuditLevel;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{JobType, Lane, NewJob, Policy, Priority, QueueName, Tenant, WorkerId};
+use crate::job::{JobType, Lane, NewJob, Policy, Priority, QueueName, ScheduleName, Tenant, WorkerId};
 use crate::key::KeyId;
 use crate::limits;
 
@@ -152,6 +155,8 @@ pub struct Config {
     pub workers: BTreeMap<WorkerId, Worker>,
     /// API keys.
     pub keys: BTreeMap<KeyId, ApiKey>,
+    /// Schedules.
+    pub schedules: BTreeMap<(Tenant, ScheduleName), Arc<Schedule>>,
 }
 
 /// The key under which a queue's settings are kept.
@@ -188,6 +193,10 @@ impl Config {
             let key: ApiKey = parse(&document.body)?;
             config.keys.insert(key.id.clone(), key);
         }
+        for document in db.documents(DocumentKind::Schedule)? {
+            let schedule: Arc<Schedule> = parse(&document.body)?;
+            config.schedules.insert((schedule.tenant.clone(), schedule.name.clone()), schedule);
+        }
         Ok(config)
     }
 
@@ -200,6 +209,7 @@ impl Config {
         seen.keys.clear();
         seen.queues.retain(|(_, tenant), _| is_own(tenant));
         seen.tenants.retain(|tenant, _| tenant == own);
+        seen.schedules.retain(|(tenant, _), _| tenant == own);
         seen.workers.retain(|_, worker| is_own(&worker.tenant));
         let workers = &seen.workers;
         seen.holds.retain(|scope, _| match scope {
@@ -261,6 +271,40 @@ impl Config {
         found
     }
 
+    /// The rates that count for a lane as a whole (M111).
+    pub fn rates(&self, lane: &Lane) -> Vec<(Part, Rate)> {
+        let mut found = self.queue_limits(lane, |settings| settings.rate);
+        let kind = self.types.get(&lane.job_type).and_then(|settings| settings.rate);
+        found.extend(kind.map(|rate| (Part::Type(lane.job_type.clone()), rate)));
+        found
+    }
+
+    /// The rate of each concurrency key in this lane's queue (M111).
+    pub fn rate_per_key(&self, lane: &Lane) -> Option<Rate> {
+        self.queue_settings(lane).find_map(|settings| settings.rate_per_key)
+    }
+
+    /// Whether any queue has a rate for each concurrency key.
+    pub fn has_rates_per_key(&self) -> bool {
+        self.queues.values().any(|settings| settings.rate_per_key.is_some())
+    }
+
+    /// How long a job in this lane waits for each point by which it then rises (M23).
+    pub fn aging(&self, lane: &Lane) -> Option<Duration> {
+        self.queue_settings(lane).find_map(|settings| settings.aging)
+    }
+
+    /// Whether tenants take turns in a queue (M112). Everybody's setting decides: a tenant alone has nobody to take turns
+    /// with.
+    pub fn is_fair(&self, queue: &QueueName) -> bool {
+        self.queues.get(&(queue.clone(), None)).is_some_and(|settings| settings.fair_by.is_some())
+    }
+
+    /// How many jobs a tenant may start in its turn (M112).
+    pub fn weight(&self, tenant: &Tenant) -> u32 {
+        self.tenants.get(tenant).and_then(|settings| settings.weight).unwrap_or(1)
+    }
+
     /// The limits on jobs that are not final, as they count for a lane (M113).
     pub fn depth_limits(&self, lane: &Lane) -> Vec<(Part, u64)> {
         let mut found = self.queue_limits(lane, |settings| settings.max_depth);
@@ -269,7 +313,7 @@ impl Config {
         found
     }
 
-    fn queue_limits(&self, lane: &Lane, limit: impl Fn(&QueueSettings) -> Option<u64>) -> Vec<(Part, u64)> {
+    fn queue_limits<T>(&self, lane: &Lane, limit: impl Fn(&QueueSettings) -> Option<T>) -> Vec<(Part, T)> {
         let mut found = Vec::new();
         for tenant in [None, Some(lane.tenant.clone())] {
             let key = (lane.queue.clone(), tenant);

@@ -10,6 +10,7 @@ use super::wakeup::Wakeups;
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::Entropy;
 use crate::job::{Policy, State};
+use crate::key::KeySecret;
 use crate::limits;
 
 /// How a store is to behave; every value has a default.
@@ -25,6 +26,8 @@ pub struct StoreOptions {
     pub retention: Duration,
     /// For how long dead letters are kept (M96).
     pub retention_dead_letter: Duration,
+    /// The key to a server; used instead of one in its address or in `WINDLASS_KEY`, and by no other store.
+    pub key: Option<KeySecret>,
 }
 
 impl Default for StoreOptions {
@@ -35,6 +38,7 @@ impl Default for StoreOptions {
             policy: Policy::default(),
             retention: Duration::from_secs(7 * 24 * 3600),
             retention_dead_letter: Duration::from_secs(30 * 24 * 3600),
+            key: None,
         }
     }
 }

@@ -8,7 +8,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::config::Config;
 use super::engine::{EngineResult, Read};
 use super::rates::Rates;
-use crate::job::{Job, JobId, Lane, Seq, State};
+use crate::clock::Timestamp;
+use crate::job::{Job, JobId, Lane, Seq, State, acts_at};
 
 /// A connection's memory.
 #[derive(Debug, Default)]
@@ -16,6 +17,9 @@ pub struct Memo {
     config: Option<(u64, Arc<Config>)>,
     lanes: FxHashSet<Arc<Lane>>,
     running: Running,
+    pub(super) tallies: Tallies,
+    /// No job is changed by time before this; none if it is not known.
+    quiet_until: Option<Timestamp>,
     /// Rates of the current minute.
     pub rates: Rates,
 }
@@ -27,6 +31,15 @@ struct Running {
     generation: u64,
     jobs: FxHashMap<Seq, Job>,
     seqs: FxHashMap<JobId, Seq>,
+}
+
+/// How far rates, turns and budgets are used, as the documents say or will say when this group ends.
+#[derive(Debug, Default)]
+pub(super) struct Tallies {
+    /// By key; the second is whether it is yet to be written.
+    pub(super) documents: FxHashMap<String, (Option<Vec<u8>>, bool)>,
+    /// No timer of a throttled key is earlier than this; none if it is not known.
+    pub(super) no_timer_before: Option<Timestamp>,
 }
 
 /// Running jobs remembered; all are forgotten when there are more.
@@ -74,6 +87,25 @@ impl Memo {
     pub fn catch_up(&mut self, generation: u64) {
         if self.running.generation != generation {
             self.running = Running { generation, ..Running::default() };
+            self.tallies = Tallies::default();
+            self.quiet_until = None;
+        }
+    }
+
+    /// Whether it is known that time changes no job by `now`: most claims come while nothing is due, and need not look.
+    pub fn is_quiet(&self, now: Timestamp) -> bool {
+        self.quiet_until.is_some_and(|until| now < until)
+    }
+
+    /// Remembers when time changes a job next; none if never.
+    pub fn quiet_until(&mut self, next: Option<Timestamp>) {
+        self.quiet_until = Some(next.unwrap_or(Timestamp::MAX));
+    }
+
+    /// Takes notice of a job that will be stored like this.
+    pub fn written(&mut self, job: &Job) {
+        if let (Some(known), Some(at)) = (self.quiet_until, acts_at(job)) {
+            self.quiet_until = Some(known.min(at));
         }
     }
 

@@ -4,6 +4,7 @@ pub mod explain;
 pub mod job_types;
 pub mod list;
 pub mod queues;
+pub(crate) mod schedules;
 pub mod side;
 pub mod snapshot;
 pub mod stats;

@@ -2,6 +2,7 @@
 //! here; `flush` hands all changes to the engine in sets. A command that is refused is undone without a trace.
 
 mod look;
+mod tally;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -301,6 +302,7 @@ impl<'a> Unit<'a> {
         self.effects.has_work |= job.state == State::Scheduled && !job.is_blocked;
         self.effects.has_ends |= job.state.is_final();
         self.memo.rates.count(Some(previous), job, self.now);
+        self.memo.written(job);
     }
 
     /// The one shared value of a lane: telling lanes apart by where they are is quick.
@@ -319,6 +321,7 @@ impl<'a> Unit<'a> {
         self.effects.has_work |= job.state == State::Scheduled;
         self.effects.has_ends |= job.state.is_final();
         self.memo.rates.count(None, &job, self.now);
+        self.memo.written(&job);
         self.seqs.insert(job.id, seq);
         self.journal.push((seq, None, false));
         self.jobs.insert(seq, Entry { stored: None, job });
@@ -453,6 +456,7 @@ impl<'a> Unit<'a> {
     /// Ends the work: writes what is left and tells what to announce after the commit.
     pub fn finish(mut self) -> EngineResult<Effects> {
         self.flush()?;
+        self.write_tallies()?;
         for (lane, minute, counts) in self.memo.rates.take_due(self.now) {
             let key = rate_key(minute, &self.env.node, &lane);
             self.db.put_document(DocumentKind::Rate, &key, Some(&super::config::encode(&counts)))?;

@@ -65,7 +65,7 @@ impl Parcel {
 
     /// The answer; the jobs count as handed over once it is on its way to the client.
     pub(super) fn into_response(mut self) -> Response {
-        let ClaimAnswer { jobs, is_paused } = std::mem::take(&mut self.answer);
+        let ClaimAnswer { jobs, is_paused, throttled_for: _ } = std::mem::take(&mut self.answer);
         let view = ClaimView { jobs: jobs.into_iter().map(ClaimedView::from).collect(), paused: is_paused };
         let bytes = serde_json::to_vec(&view).expect("what is answered is plain data").into();
         let mut response = Response::new(HttpBody::new(Delivery { parcel: self, bytes: Some(bytes) }));

@@ -1,6 +1,7 @@
 //! What the store does by itself as time passes: promote, reap, expire, lift, forget, seal, prune. Each is a conditional
 //! change like any other, so two processes doing it at once do it once.
 
+use super::schedule::fire::next_run;
 use crate::audit::Seal;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -21,6 +22,10 @@ pub struct Ticked {
     pub leases: usize,
     /// Pauses that lifted themselves.
     pub holds: usize,
+    /// Jobs that schedules submitted.
+    pub scheduled: usize,
+    /// Whether schedules are due.
+    pub(crate) has_due_schedules: bool,
     /// Whether there is more to do at once.
     pub has_more: bool,
     /// When time changes something next.
@@ -32,17 +37,19 @@ pub(crate) fn tick(unit: &mut Unit<'_>) -> Result<Ticked, StoreError> {
     let leases = unit.reap_silent_workers()?;
     let jobs = unit.promote(limits::TICK_JOBS_PER_COMMIT)?;
     let holds = unit.lift_expired_holds()?;
+    let throttled = unit.wake_throttled(limits::TICK_JOBS_PER_COMMIT)?;
     unit.drop_old_rates()?;
     let next_at = unit.next_at()?;
-    Ok(Ticked { jobs, leases, holds, has_more: jobs >= limits::TICK_JOBS_PER_COMMIT, next_at })
+    let has_more = jobs.max(throttled) >= limits::TICK_JOBS_PER_COMMIT;
+    let now = unit.now;
+    let has_due_schedules = unit.config()?.schedules.values().any(|schedule| schedule.is_due(now));
+    Ok(Ticked { jobs, leases, holds, scheduled: 0, has_due_schedules, has_more, next_at })
 }
 
 impl Unit<'_> {
     /// Moves up to `max` jobs whose time has come; says how many.
     pub(crate) fn promote(&mut self, max: usize) -> Result<usize, StoreError> {
-        let now = self.now;
-        let due = self.db()?.due(now, max)?;
-        let due: Vec<Seq> = due.into_iter().map(|job| self.remember(job)).collect();
+        let due: Vec<Seq> = self.due(max)?;
         for seq in &due {
             self.catch_up(*seq)?;
         }
@@ -93,7 +100,9 @@ impl Unit<'_> {
         let silent = workers.map(Worker::silent_at).min();
         let lifted = config.holds.values().filter_map(|hold| hold.expires_at).min();
         let due = self.db()?.next_due()?;
-        Ok([silent, lifted, due].into_iter().flatten().min())
+        let throttled = if config.queues.is_empty() { None } else { self.first_timer()? };
+        let scheduled = next_run(&config, self.now);
+        Ok([silent, lifted, due, throttled, scheduled].into_iter().flatten().min())
     }
 }
 

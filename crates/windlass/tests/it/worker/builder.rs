@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use windlass::error::SubmitError;
+use windlass::error::{ActError, SubmitError};
 use windlass::handler::State;
 use windlass::job::{Priority, RetryPolicy, State as JobState, Tenant};
-use windlass::queue::{Draft, Submit};
+use windlass::queue::{Draft, ForeignNode, Outcome, Submit};
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;
 
@@ -26,9 +26,12 @@ step_by_step_on_every_engine!(
     one_of_several_is_enough_for_after_any,
     many_of_a_kind_are_submitted_in_order_or_not_at_all,
     a_graph_of_any_kinds_is_one_submission,
+    a_node_of_another_batch_is_refused,
+    anything_that_stands_for_a_job_can_be_waited_for,
     a_batch_with_one_bad_job_stores_nothing,
     a_chain_runs_link_by_link,
     a_broken_chain_ends_with_its_broken_link,
+    priorities_have_numbers_and_names,
     urgent_jobs_run_first,
 );
 
@@ -236,6 +239,36 @@ async fn a_graph_of_any_kinds_is_one_submission(t: &TestQueue) {
     assert_eq!(submitted.handle(top).unwrap().id(), submitted.jobs()[0].id());
 }
 
+/// M61, M63
+async fn a_node_of_another_batch_is_refused(t: &TestQueue) {
+    let (mut one, mut other) = (t.queue().batch(), t.queue().batch());
+    let (mine, theirs) = (one.add(greet("mine")), other.add(greet("theirs")));
+    let submitted = one.submit().await.unwrap();
+    assert_eq!(submitted.handle(theirs).err(), Some(ForeignNode));
+    assert_eq!(submitted.handle(mine).unwrap().id(), submitted.jobs()[0].id());
+    // Nor does one that waits for another batch's node wait for its own instead.
+    other.add(Draft::new(&greet("late")).after(&mine));
+    let refused = other.submit().await.err().unwrap();
+    assert!(matches!(refused, SubmitError::Invalid { index: 1, .. }), "{refused}");
+    assert_eq!(t.submitted::<Greet>().await.len(), 1);
+}
+
+/// M60
+async fn anything_that_stands_for_a_job_can_be_waited_for(t: &TestQueue) {
+    let (told, mut heard) = events();
+    let first = t.queue().submit(greet("1")).await.unwrap();
+    let second = t.queue().submit(greet("2")).priority(60).after(&first).await.unwrap();
+    let third = t.queue().submit(greet("3")).priority(70).after(&t.queue().job(second.id())).await.unwrap();
+    t.queue().submit(greet("4")).priority(80).after(&third.id()).await.unwrap();
+    t.run_due(quickly(t, &told)).await;
+    assert_eq!(heard.all(), ["1", "2", "3", "4"]);
+    // Somebody who kept only the id has the typed result, too.
+    let kept = t.queue().handle::<Greet>(third.id());
+    t.assert_state(kept.id(), JobState::Completed).await;
+    assert_eq!(kept.result(Duration::ZERO).await.unwrap(), third.result(Duration::ZERO).await.unwrap());
+    assert!(format!("{kept:?}").contains(&kept.id().to_string()));
+}
+
 /// M63
 async fn a_batch_with_one_bad_job_stores_nothing(t: &TestQueue) {
     let mut batch = t.queue().batch();
@@ -268,6 +301,30 @@ async fn a_broken_chain_ends_with_its_broken_link(t: &TestQueue) {
     jobs[1].cancel().await.unwrap();
     t.assert_state(jobs[0].id(), JobState::Scheduled).await;
     t.assert_state(jobs[2].id(), JobState::Cancelled).await;
+}
+
+/// M20, M22
+async fn priorities_have_numbers_and_names(t: &TestQueue) {
+    let queue = t.queue();
+    let jobs = [
+        queue.submit(greet("a")).priority(80).await.unwrap(),
+        queue.submit(greet("b")).priority(80_i64).await.unwrap(),
+        queue.submit(greet("c")).priority("high").await.unwrap(),
+        queue.submit(Draft::new(&greet("d")).priority(Priority::HIGH)).await.unwrap(),
+    ];
+    for job in &jobs {
+        assert_eq!(t.job(job.id()).await.job.priority, Priority::HIGH);
+        assert_eq!(job.set_priority("high").await.unwrap(), Outcome::Unchanged);
+        assert_eq!(job.set_priority(81).await.unwrap(), Outcome::Changed);
+        assert!(matches!(job.set_priority("urgent").await, Err(ActError::Invalid(_))));
+    }
+    let refused = queue.submit(greet("e")).priority("urgent").await.unwrap_err();
+    assert!(refused.to_string().contains("priority"), "{refused}");
+    // A moment of the system's clock, which is long before this test's.
+    let early = queue.submit(greet("f")).at(std::time::UNIX_EPOCH + secs(1)).await.unwrap();
+    t.assert_state(early.id(), JobState::Scheduled).await;
+    let late = queue.submit(greet("g")).at(t.now().plus(secs(5))).await.unwrap();
+    t.assert_state(late.id(), JobState::Delayed).await;
 }
 
 /// M20, M21

@@ -1,0 +1,68 @@
+//! What a unit knows without asking the engine again: how far rates, turns and budgets are used, small documents that many
+//! commands of one group change and that are written once when the group ends; and until when nothing is due.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Unit;
+use crate::clock::Timestamp;
+use crate::job::Seq;
+use crate::store::config::{encode, parse};
+use crate::store::engine::{DocumentKind, EngineResult};
+
+/// Tallies remembered between commits; all are forgotten when there are more.
+const REMEMBERED_MAX: usize = 10_000;
+
+impl Unit<'_> {
+    /// A tally as it will be.
+    pub(crate) fn tally<T: DeserializeOwned>(&mut self, key: &str) -> EngineResult<Option<T>> {
+        if !self.memo.tallies.documents.contains_key(key) {
+            let stored = self.document(DocumentKind::Bucket, key)?.map(|document| document.body);
+            self.memo.tallies.documents.insert(key.to_owned(), (stored, false));
+        }
+        let (body, _) = &self.memo.tallies.documents[key];
+        body.as_deref().map(parse).transpose()
+    }
+
+    /// Changes a tally, or drops it. It is not undone with its command: nothing may be refused after this.
+    pub(crate) fn put_tally<T: Serialize>(&mut self, key: String, value: Option<&T>) {
+        self.memo.tallies.documents.insert(key, (value.map(encode), true));
+    }
+
+    /// Writes all that changed.
+    pub(super) fn write_tallies(&mut self) -> EngineResult<()> {
+        let documents = &mut self.memo.tallies.documents;
+        for (key, (body, is_dirty)) in documents.iter_mut().filter(|(_, (_, is_dirty))| *is_dirty) {
+            self.db.put_document(DocumentKind::Bucket, key, body.as_deref())?;
+            *is_dirty = false;
+        }
+        if documents.len() > REMEMBERED_MAX {
+            documents.clear();
+        }
+        Ok(())
+    }
+
+    /// Up to `max` jobs that time changes by now; not asked for while it is known that there are none.
+    pub(crate) fn due(&mut self, max: usize) -> EngineResult<Vec<Seq>> {
+        if self.memo.is_quiet(self.now) {
+            return Ok(Vec::new());
+        }
+        let now = self.now;
+        let due = self.db()?.due(now, max)?;
+        if due.is_empty() {
+            let next = self.db()?.next_due()?;
+            self.memo.quiet_until(next);
+        }
+        Ok(due.into_iter().map(|job| self.remember(job)).collect())
+    }
+
+    /// The moment before which no timer is due, as far as that is known.
+    pub(crate) fn no_timer_before(&self) -> Option<Timestamp> {
+        self.memo.tallies.no_timer_before
+    }
+
+    /// Remembers the moment before which no timer is due.
+    pub(crate) fn remember_no_timer_before(&mut self, at: Option<Timestamp>) {
+        self.memo.tallies.no_timer_before = at;
+    }
+}
