@@ -28,6 +28,7 @@ mod overview;
 mod page;
 mod queues;
 mod row;
+mod schedules;
 mod session;
 mod settings;
 mod sign_in;
@@ -103,6 +104,7 @@ fn pages() -> Router<Dashboard> {
         .route("/types", get(job_types::page))
         .route("/types/{name}", get(job_types::one))
         .route("/workers", get(workers::page))
+        .route("/schedules", get(schedules::page))
         .route("/dead", get(dead::page))
         .route("/audit", get(audit::page))
         .route("/tenants", get(tenants::page))
@@ -121,6 +123,7 @@ fn actions() -> Router<Dashboard> {
         .route("/queues/{name}/settings", post(queues::configure))
         .route("/types/{name}/act", post(job_types::act))
         .route("/workers/{id}/act", post(workers::act))
+        .route("/schedules/{tenant}/{name}/act", post(schedules::act))
         .route("/dead/redrive", post(dead::redrive))
         .route("/tenants/{name}/act", post(tenants::act))
         .route("/tenants/{name}/settings", post(tenants::configure))

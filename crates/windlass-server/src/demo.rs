@@ -8,11 +8,13 @@ use std::future::Future;
 use std::time::Duration;
 
 use windlass::Store;
-use windlass::job::{QueueName, Tenant};
+use windlass::job::{JobType, NewJob, Payload, QueueName, ScheduleName, Tenant};
 use windlass::queue::{Draft, Queue};
+use windlass::schedule::Timing;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::settings::Settings;
+use windlass::store::schedules::{NewSchedule, PauseSchedule};
 use windlass::store::settings::{FairBy, QueueSettings, TenantSettings};
 use windlass::worker::Worker;
 
@@ -32,6 +34,26 @@ pub(crate) async fn arrange(store: &Store) -> anyhow::Result<()> {
     let operator = Caller::new("ada", Role::Admin, None);
     let pause = Pause { reason: Some("until the archive has space again".into()), ..Pause::default() };
     store.pause(&operator, Target::Queue(QueueName::new("exports")?), pause).await?;
+    schedule(store, &operator).await
+}
+
+/// A few schedules, one of them paused.
+async fn schedule(store: &Store, operator: &Caller) -> anyhow::Result<()> {
+    let cron = |text: &str| -> anyhow::Result<Timing> {
+        Ok(Timing::Cron { cron: text.parse()?, timezone: "Europe/Berlin".parse()? })
+    };
+    let timings = [
+        ("nightly-report", cron("0 2 * * *")?, "report.build", r#"{"month":"2026-11","rows":40000}"#),
+        ("weekly-export", cron("30 6 * * mon")?, "archive.export", r#"{"format":"parquet"}"#),
+        ("crm-sync", Timing::Every(Duration::from_secs(3600)), "crm.sync", r#"{"since":"an hour ago"}"#),
+        ("heartbeat-mail", cron("*/15 * * * *")?, "email.send", r#"{"to":"ops@example.com","template":"pulse"}"#),
+    ];
+    for (name, timing, job_type, payload) in timings {
+        let job = NewJob::new(JobType::new(job_type)?, Payload::json(payload));
+        store.put_schedule(operator, ScheduleName::new(name)?, NewSchedule::new(timing, job)).await?;
+    }
+    let how = PauseSchedule { reason: Some("the archive is full".into()), expires: None };
+    store.pause_schedule(operator, ScheduleName::new("weekly-export")?, how).await?;
     Ok(())
 }
 

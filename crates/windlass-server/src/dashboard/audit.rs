@@ -22,6 +22,8 @@ pub(super) struct RecordRow {
     pub(super) gravity: Gravity,
     pub(super) at: Moment,
     pub(super) actor: String,
+    /// The same, cut where it is an id.
+    pub(super) actor_short: String,
     pub(super) actor_kind: String,
     pub(super) tenant: String,
     pub(super) job: Option<JobLink>,
@@ -36,6 +38,11 @@ impl RecordRow {
             name: record.name().to_owned(),
             gravity: Gravity(record.event.severity()),
             at: Moment::new(record.at, now),
+            actor_short: if record.actor_type == "worker" {
+                record.actor_id.get(24..).unwrap_or(&record.actor_id).to_owned()
+            } else {
+                record.actor_id.clone()
+            },
             actor: record.actor_id.clone(),
             actor_kind: record.actor_type.clone(),
             tenant: record.tenant.to_string(),

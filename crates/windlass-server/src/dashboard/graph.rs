@@ -14,6 +14,8 @@ use super::{Dashboard, limits};
 pub(super) struct Node {
     pub(super) id: String,
     pub(super) short: String,
+    /// The end of its id, where there is little space.
+    pub(super) tail: String,
     pub(super) job_type: String,
     pub(super) state: &'static str,
     pub(super) x: usize,
@@ -163,7 +165,8 @@ fn draw(graph: &Graph, here: JobId) -> Drawing {
         let (x, y) = *places.get(id)?;
         let text = id.to_string();
         let (short, job_type) = (short(&text), line(job_type, 22));
-        Some(Node { short, id: text, job_type, state: state.as_str(), x, y, is_here: *id == here })
+        let tail = text.get(24..28).unwrap_or_default().to_owned();
+        Some(Node { short, tail, id: text, job_type, state: state.as_str(), x, y, is_here: *id == here })
     });
     let edges = graph.edges.iter().filter_map(|(from, to, kind)| {
         let ((x1, y1), (x2, y2)) = (*places.get(from)?, *places.get(to)?);

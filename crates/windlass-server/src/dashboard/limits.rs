@@ -24,6 +24,12 @@ pub(super) const RUNNING_PER_WORKER: usize = 6;
 pub(super) const GRAPH_JOBS_MAX: usize = 60;
 /// Children shown one by one.
 pub(super) const CHILDREN_SHOWN: usize = 200;
+/// Days in the calendar of schedules.
+pub(super) const CALENDAR_DAYS: i64 = 7;
+/// Runs of one schedule that are worked out for one day: every ten minutes; beyond that the number says little.
+pub(super) const CALENDAR_RUNS_MAX: usize = 144;
+/// Schedules named on one day.
+pub(super) const CALENDAR_LINES: usize = 8;
 /// Bytes of a payload or result that are shown; the rest can be downloaded.
 pub(super) const SHOWN_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a checkpoint that are shown.

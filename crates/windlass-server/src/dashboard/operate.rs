@@ -38,7 +38,7 @@ impl Allowed {
         let suspend = Event::Suspend { mode: SuspendMode::Graceful, suspension };
         Allowed {
             submit: is_allowed(&Event::Submit),
-            suspend: job.state != State::Suspended && is_allowed(&suspend),
+            suspend: !is_final && job.state != State::Suspended && is_allowed(&suspend),
             is_running: job.state == State::Running,
             resume: job.state == State::Suspended,
             cancel: !is_final && is_allowed(&Event::Cancel { message: String::new() }),

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use windlass::clock::Timestamp;
-use windlass::error::{ActError, Denied, StoreError};
+use windlass::error::{ActError, Denied, ScheduleError, StoreError};
 use windlass::store::config::{Config, Hold, Scope};
 
 use super::format::Moment;
@@ -201,6 +201,17 @@ impl From<ActError> for Trouble {
             }
             ActError::Invalid(_) => Trouble::invalid(error.to_string()),
             _ => Trouble { status: StatusCode::CONFLICT, title: "That cannot be done", message: error.to_string() },
+        }
+    }
+}
+
+impl From<ScheduleError> for Trouble {
+    fn from(error: ScheduleError) -> Trouble {
+        match error {
+            ScheduleError::Store(error) => error.into(),
+            ScheduleError::Denied(denied) => denied.into(),
+            ScheduleError::NotFound(_) => Trouble::not_found(error.to_string()),
+            _ => Trouble::invalid(error.to_string()),
         }
     }
 }

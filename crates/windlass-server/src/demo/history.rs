@@ -18,13 +18,13 @@ use windlass::store::environment::{Environment, StoreOptions};
 /// How long the past is.
 const LENGTH: Duration = Duration::from_secs(3600);
 /// How finely it is played: work comes in once per step, and ends at one of these moments after that.
-const STEP: Duration = Duration::from_secs(6);
+const STEP: Duration = Duration::from_secs(12);
 const MOMENTS: [Duration; 5] = [
     Duration::from_millis(200),
     Duration::from_millis(200),
     Duration::from_millis(400),
     Duration::from_millis(1_700),
-    Duration::from_millis(3_500),
+    Duration::from_millis(9_500),
 ];
 
 /// Type, queue, payload, how many a minute, how long in milliseconds, and the share that fails.
