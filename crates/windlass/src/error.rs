@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::job::{Action, JobId, State, WorkerId};
+use crate::target::TargetError;
 
 /// A value that was refused: which field, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -70,6 +71,9 @@ pub enum Problem {
     /// Jobs that wait for each other.
     #[error("`{0}` would wait for itself")]
     Cycle(String),
+    /// An address that is not called.
+    #[error(transparent)]
+    Target(#[from] TargetError),
 }
 
 /// The store could not do its work; nothing changed.

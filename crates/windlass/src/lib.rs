@@ -56,6 +56,7 @@ pub mod limits;
 pub mod maintenance;
 pub mod queue;
 pub mod store;
+pub mod target;
 pub mod testing;
 pub mod worker;
 

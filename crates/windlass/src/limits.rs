@@ -20,6 +20,9 @@ pub const TAG_VALUE_CHARS_MAX: usize = 256;
 pub const CORRELATION_CHARS_MAX: usize = 256;
 /// Characters in a callback address; what browsers and proxies pass on unharmed.
 pub const CALLBACK_URL_CHARS_MAX: usize = 2048;
+/// Ports that callbacks and pushes go to unless configured: those of web servers, so that a callback cannot be made to speak
+/// to a mail server or a database.
+pub const TARGET_PORTS: [u16; 4] = [443, 80, 8443, 8080];
 /// Characters in the name of a content type.
 pub const CONTENT_TYPE_CHARS_MAX: usize = 255;
 /// Characters in a step's or signal's name.

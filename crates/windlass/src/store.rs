@@ -95,7 +95,7 @@ impl Store {
         jobs: Vec<NewJob>,
         options: SubmitOptions,
     ) -> Result<Vec<Receipt>, SubmitError> {
-        submit::check(&jobs, self.env.options.payload_bytes_max)?;
+        submit::check(&jobs, &self.env.options)?;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }

@@ -10,6 +10,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::entropy::Entropy;
 use crate::job::{Policy, State};
 use crate::limits;
+use crate::target::TargetPolicy;
 
 /// How a store is to behave; every value has a default.
 #[derive(Debug, Clone)]
@@ -24,6 +25,8 @@ pub struct StoreOptions {
     pub retention: Duration,
     /// For how long dead letters are kept (M96).
     pub retention_dead_letter: Duration,
+    /// Which addresses callbacks may go to (M95).
+    pub targets: TargetPolicy,
 }
 
 impl Default for StoreOptions {
@@ -34,6 +37,7 @@ impl Default for StoreOptions {
             policy: Policy::default(),
             retention: Duration::from_secs(7 * 24 * 3600),
             retention_dead_letter: Duration::from_secs(30 * 24 * 3600),
+            targets: TargetPolicy::default(),
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::error::{Invalid, Problem, SubmitError};
 use crate::job::{Job, JobId, Lane, Need, NewJob, Seq};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
+use crate::store::environment::StoreOptions;
 use crate::store::unit::Unit;
 
 /// What became of one job of a submission.
@@ -43,7 +44,7 @@ pub(crate) struct Spawning {
 }
 
 /// Checks everything about a submission that can be seen without the store.
-pub(crate) fn check(jobs: &[NewJob], payload_bytes_max: usize) -> Result<(), SubmitError> {
+pub(crate) fn check(jobs: &[NewJob], options: &StoreOptions) -> Result<(), SubmitError> {
     if jobs.len() > limits::BATCH_JOBS_MAX {
         let problem = Problem::TooLong { length: jobs.len(), limit: limits::BATCH_JOBS_MAX };
         return Err(SubmitError::Invalid {
@@ -53,10 +54,12 @@ pub(crate) fn check(jobs: &[NewJob], payload_bytes_max: usize) -> Result<(), Sub
     }
     for (index, job) in jobs.iter().enumerate() {
         let size = job.payload.bytes.len();
-        if size > payload_bytes_max {
-            return Err(SubmitError::PayloadTooLarge { index, size, limit: payload_bytes_max });
+        let limit = options.payload_bytes_max;
+        if size > limit {
+            return Err(SubmitError::PayloadTooLarge { index, size, limit });
         }
-        job.check().map_err(|invalid| SubmitError::Invalid { index, invalid })?;
+        let checked = job.check().and_then(|()| job.labels.check_callback(&options.targets));
+        checked.map_err(|invalid| SubmitError::Invalid { index, invalid })?;
     }
     Ok(())
 }
