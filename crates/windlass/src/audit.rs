@@ -74,6 +74,8 @@ events! {
     WorkerResumed = "worker.ops.resumed", Info, Operator;
     GateClosed = "gate.ops.closed", Warning, Operator;
     GateOpened = "gate.ops.opened", Info, Operator;
+    KeyCreated = "key.ops.created", Info, Operator;
+    KeyRevoked = "key.ops.revoked", Info, Operator;
 }
 
 impl fmt::Display for AuditEvent {

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::job::{Action, JobId, State, WorkerId};
+use crate::key::KeyId;
 use crate::target::TargetError;
 
 /// A value that was refused: which field, and what is wrong with it.
@@ -217,6 +218,9 @@ pub enum ActError {
     /// There is no such worker, or it was forgotten.
     #[error("no worker {0}")]
     NoSuchWorker(WorkerId),
+    /// There is no such API key, or it was revoked.
+    #[error("no key {0}")]
+    NoSuchKey(KeyId),
     /// The unique key of a job to be redriven is held by another.
     #[error("unique key `{key}` is held by job {holder}")]
     UniqueKeyTaken {

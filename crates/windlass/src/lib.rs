@@ -52,6 +52,7 @@ pub mod entropy;
 pub mod error;
 pub mod handler;
 pub mod job;
+pub mod key;
 pub mod limits;
 pub mod maintenance;
 pub mod queue;

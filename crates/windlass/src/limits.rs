@@ -91,6 +91,12 @@ pub const WRITES_WAITING_MAX: usize = 4_096;
 pub const WRITES_PER_GROUP_MAX: usize = 1_024;
 /// Events kept in memory for live readers; a slower reader goes on from the durable trail.
 pub const LIVE_EVENTS_MAX: usize = 4_096;
+/// API keys in one store: all of them are held in memory.
+pub const API_KEYS_MAX: usize = 10_000;
+/// How often the use of an API key is written down: a minute is near enough for people, and not a write per request.
+pub const KEY_USE_WRITTEN_EVERY: Duration = Duration::from_secs(60);
+/// How long a process trusts the API keys it has read; a key that another one revoked is worthless within a second.
+pub const KEYS_TRUSTED_FOR: Duration = Duration::from_millis(500);
 /// How long an idle claim waits before it looks again without having been woken (M103).
 pub const BACKSTOP_EVERY: Duration = Duration::from_secs(1);
 /// How often a waiting process looks whether another one changed the file.
@@ -135,6 +141,13 @@ pub const LOCK_WAIT_MAX: Duration = Duration::from_secs(30);
 pub const LOCK_TRIES_MAX: u32 = 64;
 /// How often the look-out for other processes checks whether anybody waits for it.
 pub const LOOKOUT_IDLE_EVERY: Duration = Duration::from_millis(100);
+
+/// Tokens in a rate's bucket (M111): with the longest time to fill it, counting them still fits 64 bits.
+pub const RATE_COUNT_MAX: u64 = 1_000_000;
+/// A tenant's weight (M112): how many jobs it may start while another starts one.
+pub const TENANT_WEIGHT_MAX: u32 = 1_000;
+/// A tenant's budget in cents: what a JSON number carries unharmed everywhere.
+pub const BUDGET_CENTS_MAX: u64 = 1 << 53;
 
 /// Outcomes that wait to be reported; a full buffer slows claiming.
 pub const REPORTS_BUFFERED_MAX: usize = 4_096;

@@ -1,10 +1,12 @@
 //! The one door to durable state. [`Store`] checks what comes in, hands it to an engine, waits, and wakes whoever waits for
 //! what changed; the embedded queue, workers, the server and the command line all go through it.
 
+pub mod access;
 pub mod attempt;
 pub mod caller;
 pub mod command;
 pub mod config;
+pub mod counts;
 pub mod engine;
 pub mod environment;
 pub mod events;
@@ -16,6 +18,7 @@ pub mod memory;
 mod operate;
 pub mod query;
 pub mod rates;
+pub mod settings;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod task;

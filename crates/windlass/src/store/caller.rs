@@ -1,11 +1,16 @@
 //! Who is asking, and what they may do: roles, tenants and ownership (M90, M91). Decided here for every way in, so that the
 //! embedded library and the server cannot differ.
 
-use crate::error::Denied;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Denied, Problem};
 use crate::job::{Job, Spec, Tenant};
 
 /// What a caller may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Everything, for all tenants.
     Admin,
@@ -20,6 +25,9 @@ pub enum Role {
 }
 
 impl Role {
+    /// Every role.
+    pub const ALL: [Role; 5] = [Role::Admin, Role::Operator, Role::Submitter, Role::Worker, Role::Viewer];
+
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -29,6 +37,17 @@ impl Role {
             Role::Worker => "worker",
             Role::Viewer => "viewer",
         }
+    }
+}
+
+impl FromStr for Role {
+    type Err = Problem;
+
+    fn from_str(word: &str) -> Result<Role, Problem> {
+        Role::ALL.into_iter().find(|role| role.as_str() == word).ok_or_else(|| Problem::Unknown {
+            value: word.chars().take(64).collect(),
+            allowed: "admin, operator, submitter, worker, viewer",
+        })
     }
 }
 

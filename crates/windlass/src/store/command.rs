@@ -9,6 +9,7 @@ pub mod claim;
 pub mod finish;
 pub mod heartbeat;
 pub mod hold;
+pub mod key;
 pub(crate) mod record;
 pub mod redrive;
 pub mod settings;

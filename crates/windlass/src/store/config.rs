@@ -2,87 +2,21 @@
 //! once and kept in memory; consulted inside every claim.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::access::ApiKey;
+use super::caller::Caller;
 use super::engine::{DocumentKind, EngineResult, Part, Read};
+pub use super::settings::{
+    BudgetPeriod, FairBy, PartialTimeouts, QueueSettings, Rate, TenantSettings, TypeSettings,
+};
 use crate::audit::AuditLevel;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{
-    JobType, Lane, NewJob, Policy, Priority, QueueName, RetryPolicy, Tenant, Timeouts, WorkerId,
-};
+use crate::job::{JobType, Lane, NewJob, Policy, Priority, QueueName, Tenant, WorkerId};
+use crate::key::KeyId;
 use crate::limits;
-
-/// Time limits of which only some are set (M34).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct PartialTimeouts {
-    /// Longest attempt.
-    pub execution: Option<Duration>,
-    /// How long a lease holds.
-    pub lease: Option<Duration>,
-    /// From submission to a final state.
-    pub lifetime: Option<Duration>,
-}
-
-impl PartialTimeouts {
-    /// `base` with what is set here over it.
-    pub fn over(&self, base: Timeouts) -> Timeouts {
-        Timeouts {
-            execution: self.execution.unwrap_or(base.execution),
-            lease: self.lease.unwrap_or(base.lease),
-            lifetime: self.lifetime.unwrap_or(base.lifetime),
-        }
-    }
-}
-
-/// What can be set for a queue.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct QueueSettings {
-    /// Jobs running at once in the whole fleet (M110).
-    pub max_running: Option<u64>,
-    /// Jobs running at once per concurrency key; one unless set (M110).
-    pub max_running_per_key: Option<u64>,
-    /// Jobs that are not final (M113).
-    pub max_depth: Option<u64>,
-    /// How much of the audit trail is kept (M92).
-    pub audit: Option<AuditLevel>,
-    /// Retry policy of its jobs.
-    pub retry: Option<RetryPolicy>,
-    /// Time limits of its jobs.
-    pub timeouts: PartialTimeouts,
-    /// Priority of its jobs.
-    pub priority: Option<Priority>,
-}
-
-/// What can be set for a type.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TypeSettings {
-    /// Jobs running at once in the whole fleet (M110).
-    pub max_running: Option<u64>,
-    /// Retry policy of its jobs.
-    pub retry: Option<RetryPolicy>,
-    /// Time limits of its jobs.
-    pub timeouts: PartialTimeouts,
-    /// Priority of its jobs.
-    pub priority: Option<Priority>,
-    /// Its own name for a success in the audit trail (M92).
-    pub success_event: Option<String>,
-}
-
-/// What can be set for a tenant.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TenantSettings {
-    /// Jobs running at once in the whole fleet (M110).
-    pub max_running: Option<u64>,
-    /// Jobs that are not final (M113).
-    pub max_depth: Option<u64>,
-}
 
 /// How a pause treats running jobs (M54, M55).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -216,6 +150,8 @@ pub struct Config {
     pub holds: BTreeMap<Scope, Hold>,
     /// Workers.
     pub workers: BTreeMap<WorkerId, Worker>,
+    /// API keys.
+    pub keys: BTreeMap<KeyId, ApiKey>,
 }
 
 /// The key under which a queue's settings are kept.
@@ -248,7 +184,38 @@ impl Config {
             let worker: Worker = parse(&document.body)?;
             config.workers.insert(worker.id, worker);
         }
+        for document in db.documents(DocumentKind::ApiKey)? {
+            let key: ApiKey = parse(&document.body)?;
+            config.keys.insert(key.id.clone(), key);
+        }
         Ok(config)
+    }
+
+    /// As much of it as this caller may see: what counts for everybody, and its own tenant's (M90).
+    #[must_use]
+    pub fn seen_by(&self, caller: &Caller) -> Config {
+        let Some(own) = &caller.tenant else { return self.clone() };
+        let is_own = |tenant: &Option<Tenant>| tenant.as_ref().is_none_or(|tenant| tenant == own);
+        let mut seen = self.clone();
+        seen.keys.clear();
+        seen.queues.retain(|(_, tenant), _| is_own(tenant));
+        seen.tenants.retain(|tenant, _| tenant == own);
+        seen.workers.retain(|_, worker| is_own(&worker.tenant));
+        let workers = &seen.workers;
+        seen.holds.retain(|scope, _| match scope {
+            Scope::Gate => true,
+            Scope::Tenant(tenant) => tenant == own,
+            Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => is_own(tenant),
+            Scope::Worker(worker) => workers.contains_key(worker),
+        });
+        seen
+    }
+
+    /// A queue's settings as they count for a tenant: its own, then everybody's. Without a tenant: everybody's.
+    pub fn queue_in_force(&self, queue: &QueueName, tenant: Option<&Tenant>) -> QueueSettings {
+        let of = |tenant: Option<&Tenant>| self.queues.get(&(queue.clone(), tenant.cloned()));
+        let everybody = of(None).cloned().unwrap_or_default();
+        tenant.and_then(|tenant| of(Some(tenant))).map_or(everybody.clone(), |own| own.or(&everybody))
     }
 
     /// The pauses that hold this lane now. Looked up one by one: a claim asks for every lane, and there may be as many

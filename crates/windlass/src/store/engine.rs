@@ -1,19 +1,16 @@
 //! The contract a database must meet. An engine locks rows, hands them over and writes what it is told; it holds no rule.
 //! Verbs are written once, in `command/`, over these traits.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use super::counts::{CountChange, Counts, Part, StateCounts};
 use super::filter::Scan;
 use super::unit::Unit;
 use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{
-    ConcurrencyKey, Job, JobId, JobType, Labels, Lane, Need, Priority, QueueName, Seq, Spec, State, Tenant,
-};
+use crate::job::{ConcurrencyKey, Job, JobId, JobType, Labels, Lane, Need, Priority, Seq, Spec, Tenant};
 use crate::store::view::View;
 
 /// A job's place among the claimable ones of its lane: most urgent first, then longest eligible, then first submitted.
@@ -187,11 +184,19 @@ pub enum DocumentKind {
     Seal,
     /// Costs booked per tenant and type.
     Cost,
+    /// A schedule.
+    Schedule,
+    /// Somebody who may call.
+    ApiKey,
+    /// Something to sign with.
+    Secret,
+    /// How much of a rate or a budget is used.
+    Bucket,
 }
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [DocumentKind; 8] = [
+    pub const ALL: [DocumentKind; 12] = [
         DocumentKind::Queue,
         DocumentKind::Type,
         DocumentKind::Tenant,
@@ -200,11 +205,28 @@ impl DocumentKind {
         DocumentKind::Rate,
         DocumentKind::Seal,
         DocumentKind::Cost,
+        DocumentKind::Schedule,
+        DocumentKind::ApiKey,
+        DocumentKind::Secret,
+        DocumentKind::Bucket,
     ];
 
     /// Whether documents of this kind are part of the configuration that claims consult.
     pub fn is_configuration(self) -> bool {
-        !matches!(self, DocumentKind::Rate | DocumentKind::Seal | DocumentKind::Cost)
+        match self {
+            DocumentKind::Queue
+            | DocumentKind::Type
+            | DocumentKind::Tenant
+            | DocumentKind::Hold
+            | DocumentKind::Worker
+            | DocumentKind::ApiKey
+            | DocumentKind::Secret => true,
+            DocumentKind::Rate
+            | DocumentKind::Seal
+            | DocumentKind::Cost
+            | DocumentKind::Schedule
+            | DocumentKind::Bucket => false,
+        }
     }
 }
 
@@ -236,100 +258,6 @@ pub struct RecordQuery {
     pub until: Option<Timestamp>,
     /// At most so many.
     pub limit: usize,
-}
-
-/// A part of the store that a limit can count for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
-    /// A queue, of one tenant or of all.
-    Queue(QueueName, Option<Tenant>),
-    /// A type.
-    Type(JobType),
-    /// A tenant.
-    Tenant(Tenant),
-}
-
-impl Part {
-    /// The parts to which a lane belongs.
-    fn of(lane: &Lane) -> [Part; 4] {
-        [
-            Part::Queue(lane.queue.clone(), None),
-            Part::Queue(lane.queue.clone(), Some(lane.tenant.clone())),
-            Part::Type(lane.job_type.clone()),
-            Part::Tenant(lane.tenant.clone()),
-        ]
-    }
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Part::Queue(queue, _) => write!(f, "queue {queue}"),
-            Part::Type(job_type) => write!(f, "type {job_type}"),
-            Part::Tenant(tenant) => write!(f, "tenant {tenant}"),
-        }
-    }
-}
-
-/// Counts by the state's place in [`State::ALL`].
-pub type StateCounts = [u64; 12];
-
-/// How many jobs are in which state, by lane; kept exact in the commit of every change.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Per lane.
-    pub lanes: BTreeMap<Arc<Lane>, StateCounts>,
-    /// The same added up: every claim and submission under a limit asks, however many lanes there are.
-    parts: BTreeMap<Part, StateCounts>,
-}
-
-impl Counts {
-    /// Moves a count; a lane that becomes empty goes.
-    pub fn add(&mut self, lane: &Arc<Lane>, state: State, by: i64) {
-        let is_empty = move_count(self.lanes.entry(lane.clone()).or_default(), state, by);
-        if is_empty {
-            self.lanes.remove(lane);
-        }
-        for part in Part::of(lane) {
-            if move_count(self.parts.entry(part.clone()).or_default(), state, by) {
-                self.parts.remove(&part);
-            }
-        }
-    }
-
-    /// How many jobs of the lanes that fit are in `state`.
-    pub fn sum(&self, state: State, fits: impl Fn(&Lane) -> bool) -> u64 {
-        self.lanes.iter().filter(|(lane, _)| fits(lane)).map(|(_, counts)| counts[state as usize]).sum()
-    }
-
-    /// How many jobs of a part are running.
-    pub fn running(&self, part: &Part) -> u64 {
-        self.parts.get(part).map_or(0, |counts| counts[State::Running as usize])
-    }
-
-    /// How many jobs of a part are not final.
-    pub fn depth(&self, part: &Part) -> u64 {
-        let open = State::ALL.into_iter().filter(|state| !state.is_final());
-        self.parts.get(part).map_or(0, |counts| open.map(|state| counts[state as usize]).sum())
-    }
-}
-
-/// Moves one count; tells whether all are zero then.
-fn move_count(counts: &mut StateCounts, state: State, by: i64) -> bool {
-    let slot = &mut counts[state as usize];
-    *slot = slot.saturating_add_signed(by);
-    counts.iter().all(|count| *count == 0)
-}
-
-/// A count that moved.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CountChange {
-    /// The lane.
-    pub lane: Arc<Lane>,
-    /// The state.
-    pub state: State,
-    /// By how much.
-    pub by: i64,
 }
 
 /// A job to be added.
@@ -452,33 +380,4 @@ pub trait Engine: Send + Sync + 'static {
     fn backup(&self, to: &Path) -> EngineResult<()>;
     /// Ends all work; what was taken is finished first.
     fn close(&self);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_the_sums_of_their_lanes() {
-        let name = |text: &str| Tenant::new(text).unwrap();
-        let (queue, kind) = (QueueName::new("mail").unwrap(), JobType::new("send").unwrap());
-        let lane = |tenant: &str| {
-            Arc::new(Lane { tenant: name(tenant), queue: queue.clone(), job_type: kind.clone() })
-        };
-        let mut counts = Counts::default();
-        counts.add(&lane("a"), State::Running, 2);
-        counts.add(&lane("b"), State::Running, 3);
-        counts.add(&lane("b"), State::Completed, 4);
-        counts.add(&lane("b"), State::Created, 5);
-        let (all, own) = (Part::Queue(queue.clone(), None), Part::Queue(queue.clone(), Some(name("b"))));
-        assert_eq!((counts.running(&all), counts.depth(&all)), (5, 10));
-        assert_eq!((counts.running(&own), counts.depth(&own)), (3, 8));
-        assert_eq!(counts.running(&Part::Type(kind.clone())), 5);
-        assert_eq!(counts.depth(&Part::Tenant(name("a"))), 2);
-        counts.add(&lane("a"), State::Running, -2);
-        for (state, by) in [(State::Running, -3), (State::Completed, -4), (State::Created, -5)] {
-            counts.add(&lane("b"), state, by);
-        }
-        assert_eq!(counts, Counts::default(), "nothing is left of what became empty");
-    }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::access::KeyRing;
 use super::feed::Feed;
 use super::wakeup::Wakeups;
 use crate::clock::{Clock, SystemClock};
@@ -61,6 +62,8 @@ pub struct Environment {
     pub wakeups: Wakeups,
     /// Told what happened.
     pub feed: Feed,
+    /// What this process remembers of the API keys.
+    pub keys: KeyRing,
     /// This store's own name among several processes on one database.
     pub node: String,
 }
@@ -74,6 +77,14 @@ impl Environment {
     /// This clock and this randomness.
     pub fn new(clock: Arc<dyn Clock>, entropy: Entropy, options: StoreOptions) -> Environment {
         let node = format!("{:016x}", entropy.bits() >> 64);
-        Environment { clock, entropy, options, wakeups: Wakeups::default(), feed: Feed::default(), node }
+        Environment {
+            clock,
+            entropy,
+            options,
+            wakeups: Wakeups::default(),
+            feed: Feed::default(),
+            keys: KeyRing::default(),
+            node,
+        }
     }
 }

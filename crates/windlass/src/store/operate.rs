@@ -10,7 +10,7 @@ use super::caller::{Caller, Permission};
 use super::command::bulk::{self, Bulk, BulkAct};
 use super::command::claim::Checkpoint;
 use super::command::hold::{self, Pause, Target};
-use super::command::settings::{self, Settings};
+use super::command::settings::{self, Configured};
 use super::command::step::LogLine;
 use super::command::tick::{self, Pruned, Sealed, Ticked};
 use super::config::Config;
@@ -19,9 +19,11 @@ use super::events::EventFeed;
 use super::filter::Filter;
 use super::query::explain::{self, Reason};
 use super::query::list::{self, ListRequest, Page};
+use super::query::queues::{self, QueueLook};
 use super::query::side::{self, Attempt, Group, JobResult, Neighbours};
 use super::query::snapshot;
 use super::query::stats::{self, Stats};
+use super::settings::patch::SettingsPatch;
 use super::task::Kind;
 use super::verify::{self, Verdict};
 use super::view::View;
@@ -51,16 +53,36 @@ impl Store {
         self.write("resume", Kind::Urgent, work).await
     }
 
-    /// Puts settings in force; says whether they differ from those before.
-    pub async fn configure(&self, caller: &Caller, settings: Settings) -> Result<bool, ActError> {
+    /// Changes settings: fields that are not named stay as they are. Whole [`Settings`](settings::Settings) replace all.
+    ///
+    /// # Errors
+    /// [`ActError::Invalid`] names the field that was refused; nothing changed.
+    pub async fn configure(
+        &self,
+        caller: &Caller,
+        patch: impl Into<SettingsPatch>,
+    ) -> Result<Configured, ActError> {
+        let (caller, patch) = (caller.clone(), patch.into());
+        self.write("configure", Kind::Ordinary, move |unit| settings::configure(unit, &caller, &patch)).await
+    }
+
+    /// Settings, pauses and workers in force, as far as this caller may see (M90).
+    pub async fn config(&self, caller: &Caller) -> Result<Config, StoreError> {
         let caller = caller.clone();
-        self.write("configure", Kind::Ordinary, move |unit| settings::configure(unit, &caller, &settings))
+        self.read("config", move |view: &mut View<'_>| view.config().map(|config| config.seen_by(&caller)))
             .await
     }
 
-    /// Settings, pauses and workers in force.
-    pub async fn config(&self) -> Result<Arc<Config>, StoreError> {
-        self.read("config", |view: &mut View<'_>| view.config()).await
+    /// All about a queue that this caller may see; a queue that nobody has used yet is empty.
+    pub async fn queue(&self, caller: &Caller, queue: QueueName) -> Result<QueueLook, StoreError> {
+        let caller = caller.clone();
+        self.read("queue", move |view| queues::queue(view, &caller, &queue)).await
+    }
+
+    /// The same about every queue that has jobs, settings or a pause, by name.
+    pub async fn queues(&self, caller: &Caller) -> Result<Vec<QueueLook>, StoreError> {
+        let caller = caller.clone();
+        self.read("queues", move |view| queues::queues(view, &caller)).await
     }
 
     /// Does something to all jobs that fit, in bounded commits.

@@ -2,6 +2,7 @@
 
 pub mod explain;
 pub mod list;
+pub mod queues;
 pub mod side;
 pub mod snapshot;
 pub mod stats;

@@ -1,6 +1,7 @@
 //! One suite for every engine: each test is a sentence, names the line of the model it proves, and ends with a check of all
 //! invariants.
 
+mod access;
 mod audit;
 mod backlog;
 mod children;
@@ -17,6 +18,7 @@ mod lease;
 mod look;
 mod metadata;
 mod operate;
+mod settings;
 mod smoke;
 mod starvation;
 mod steps;

@@ -6,92 +6,137 @@ use serde_json::json;
 
 use super::record::Cause;
 use crate::audit::AuditEvent;
-use crate::error::{ActError, Invalid, StoreError};
-use crate::job::{JobType, QueueName, RetryPolicy, State, Tenant, Timeouts, check_text};
+use crate::error::{ActError, StoreError};
+use crate::job::{JobType, QueueName, State, Tenant};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::config::{PartialTimeouts, QueueSettings, TenantSettings, TypeSettings, encode, queue_key};
+use crate::store::config::{encode, queue_key};
 use crate::store::engine::{DocumentKind, Place};
 use crate::store::filter::{Filter, Order, Scan};
+use crate::store::settings::patch::{QueuePatch, SettingsPatch, TenantPatch, TypePatch};
+use crate::store::settings::{QueueSettings, TenantSettings, TypeSettings};
 use crate::store::unit::Unit;
 
-/// Settings to be put in place of those in force.
+/// All settings of one queue, type or tenant.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Settings {
-    /// A queue's: for the caller's tenant, or for all by an admin (M90).
+    /// A queue's: the caller's tenant's own, or everybody's if the caller has none (M90).
     Queue(QueueName, QueueSettings),
-    /// A type's; admins only.
+    /// A type's.
     Type(JobType, TypeSettings),
-    /// A tenant's; admins only.
+    /// A tenant's.
     Tenant(Tenant, TenantSettings),
 }
 
-/// Puts settings in force; says whether they differ from those before.
-pub(crate) fn configure(unit: &mut Unit<'_>, caller: &Caller, settings: &Settings) -> Result<bool, ActError> {
-    match settings {
-        Settings::Queue(queue, settings) => configure_queue(unit, caller, queue, settings),
-        Settings::Type(job_type, settings) => {
-            caller.must(Permission::Administer)?;
-            check_policy(settings.retry.as_ref(), settings.timeouts)?;
-            check_text("success_event", settings.success_event.as_deref(), limits::NAME_CHARS_MAX)?;
-            if unit.config()?.types.get(job_type) == Some(settings) {
-                return Ok(false);
-            }
-            let body = encode(settings);
-            unit.put_document(DocumentKind::Type, job_type.as_str(), Some(&body), |config| {
-                config.types.insert(job_type.clone(), settings.clone());
-            })?;
-            record(unit, caller, AuditEvent::TypeConfigured, None, job_type.as_str(), settings);
-            unit.wake();
-            Ok(true)
-        }
-        Settings::Tenant(tenant, settings) => {
-            caller.must(Permission::Administer)?;
-            if unit.config()?.tenants.get(tenant) == Some(settings) {
-                return Ok(false);
-            }
-            let body = encode(settings);
-            unit.put_document(DocumentKind::Tenant, tenant.as_str(), Some(&body), |config| {
-                config.tenants.insert(tenant.clone(), settings.clone());
-            })?;
-            record(unit, caller, AuditEvent::TenantConfigured, Some(tenant), tenant.as_str(), settings);
-            unit.wake();
-            Ok(true)
+/// Settings as a change that leaves nothing of those before.
+impl From<Settings> for SettingsPatch {
+    fn from(settings: Settings) -> SettingsPatch {
+        match settings {
+            Settings::Queue(queue, settings) => SettingsPatch::Queue(queue, settings.into()),
+            Settings::Type(job_type, settings) => SettingsPatch::Type(job_type, settings.into()),
+            Settings::Tenant(tenant, settings) => SettingsPatch::Tenant(tenant, settings.into()),
         }
     }
+}
+
+/// What a change of settings came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Configured {
+    /// The settings after it.
+    pub settings: Settings,
+    /// Whether they differ from those before.
+    pub is_changed: bool,
+}
+
+/// Changes settings.
+pub(crate) fn configure(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    patch: &SettingsPatch,
+) -> Result<Configured, ActError> {
+    match patch {
+        SettingsPatch::Queue(queue, patch) => {
+            let (settings, is_changed) = configure_queue(unit, caller, queue, patch)?;
+            Ok(Configured { settings: Settings::Queue(queue.clone(), settings), is_changed })
+        }
+        SettingsPatch::Type(job_type, patch) => {
+            let (settings, is_changed) = configure_type(unit, caller, job_type, patch)?;
+            Ok(Configured { settings: Settings::Type(job_type.clone(), settings), is_changed })
+        }
+        SettingsPatch::Tenant(tenant, patch) => {
+            let (settings, is_changed) = configure_tenant(unit, caller, tenant, patch)?;
+            Ok(Configured { settings: Settings::Tenant(tenant.clone(), settings), is_changed })
+        }
+    }
+}
+
+fn configure_type(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    job_type: &JobType,
+    patch: &TypePatch,
+) -> Result<(TypeSettings, bool), ActError> {
+    caller.must(Permission::Administer)?;
+    let before = unit.config()?.types.get(job_type).cloned();
+    let settings = patch.applied_to(before.clone().unwrap_or_default());
+    settings.check()?;
+    if before.as_ref() == Some(&settings) {
+        return Ok((settings, false));
+    }
+    unit.put_document(DocumentKind::Type, job_type.as_str(), Some(&encode(&settings)), |config| {
+        config.types.insert(job_type.clone(), settings.clone());
+    })?;
+    record(unit, caller, AuditEvent::TypeConfigured, None, job_type.as_str(), &settings);
+    unit.wake();
+    Ok((settings, true))
+}
+
+fn configure_tenant(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    tenant: &Tenant,
+    patch: &TenantPatch,
+) -> Result<(TenantSettings, bool), ActError> {
+    caller.must(Permission::Administer)?;
+    let before = unit.config()?.tenants.get(tenant).cloned();
+    let settings = patch.applied_to(before.clone().unwrap_or_default());
+    settings.check()?;
+    if before.as_ref() == Some(&settings) {
+        return Ok((settings, false));
+    }
+    unit.put_document(DocumentKind::Tenant, tenant.as_str(), Some(&encode(&settings)), |config| {
+        config.tenants.insert(tenant.clone(), settings.clone());
+    })?;
+    record(unit, caller, AuditEvent::TenantConfigured, Some(tenant), tenant.as_str(), &settings);
+    unit.wake();
+    Ok((settings, true))
 }
 
 fn configure_queue(
     unit: &mut Unit<'_>,
     caller: &Caller,
     queue: &QueueName,
-    settings: &QueueSettings,
-) -> Result<bool, ActError> {
+    patch: &QueuePatch,
+) -> Result<(QueueSettings, bool), ActError> {
     caller.must(Permission::Configure)?;
-    check_policy(settings.retry.as_ref(), settings.timeouts)?;
     let key = (queue.clone(), caller.tenant.clone());
     let before = unit.config()?.queues.get(&key).cloned();
-    if before.as_ref() == Some(settings) {
-        return Ok(false);
+    let settings = patch.applied_to(before.clone().unwrap_or_default());
+    settings.check()?;
+    if before.as_ref() == Some(&settings) {
+        return Ok((settings, false));
     }
     let per_key = before.and_then(|before| before.max_running_per_key);
     let text = queue_key(queue, caller.tenant.as_ref());
-    unit.put_document(DocumentKind::Queue, &text, Some(&encode(settings)), |config| {
+    unit.put_document(DocumentKind::Queue, &text, Some(&encode(&settings)), |config| {
         config.queues.insert(key, settings.clone());
     })?;
-    record(unit, caller, AuditEvent::QueueConfigured, None, queue.as_str(), settings);
+    record(unit, caller, AuditEvent::QueueConfigured, None, queue.as_str(), &settings);
     if settings.max_running_per_key != per_key {
         unblock_queue(unit, queue)?;
     }
     unit.wake();
-    Ok(true)
-}
-
-fn check_policy(retry: Option<&RetryPolicy>, timeouts: PartialTimeouts) -> Result<(), Invalid> {
-    if let Some(retry) = retry {
-        retry.check()?;
-    }
-    timeouts.over(Timeouts::default()).check()
+    Ok((settings, true))
 }
 
 /// Records what was set, for the tenant it is about: another's settings are nobody's business (M90).

@@ -65,8 +65,20 @@ pub(crate) fn minutes(
     view: &mut View<'_>,
     fits: impl Fn(&Lane) -> bool,
 ) -> Result<BTreeMap<i64, Minute>, StoreError> {
-    let oldest = minute_of(view.now) - limits::RATE_MINUTES_KEPT;
     let mut found: BTreeMap<i64, Minute> = BTreeMap::new();
+    for (_, minute, counts) in minutes_by_lane(view, fits)? {
+        found.entry(minute).or_default().merge(&counts);
+    }
+    Ok(found)
+}
+
+/// Rates of the last hour of each lane that fits, as (lane, minute's number, counts of one node).
+pub(crate) fn minutes_by_lane(
+    view: &mut View<'_>,
+    fits: impl Fn(&Lane) -> bool,
+) -> Result<Vec<(Lane, i64, Minute)>, StoreError> {
+    let oldest = minute_of(view.now) - limits::RATE_MINUTES_KEPT;
+    let mut found = Vec::new();
     for document in view.db.documents(DocumentKind::Rate)? {
         let mut words = document.key.split(' ');
         let (Some(minute), Some(_node)) = (words.next().and_then(|word| word.parse().ok()), words.next())
@@ -80,8 +92,9 @@ pub(crate) fn minutes(
         else {
             continue;
         };
-        if minute > oldest && fits(&Lane { tenant, queue, job_type }) {
-            found.entry(minute).or_default().merge(&parse(&document.body)?);
+        let lane = Lane { tenant, queue, job_type };
+        if minute > oldest && fits(&lane) {
+            found.push((lane, minute, parse(&document.body)?));
         }
     }
     Ok(found)

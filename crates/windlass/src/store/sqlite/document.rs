@@ -89,5 +89,9 @@ fn kind_code(kind: DocumentKind) -> i64 {
         DocumentKind::Rate => 5,
         DocumentKind::Seal => 6,
         DocumentKind::Cost => 7,
+        DocumentKind::Schedule => 8,
+        DocumentKind::ApiKey => 9,
+        DocumentKind::Secret => 10,
+        DocumentKind::Bucket => 11,
     }
 }

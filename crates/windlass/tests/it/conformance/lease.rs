@@ -181,7 +181,7 @@ async fn every_sign_of_life_counts(t: &Fixture) {
 }
 
 async fn seen_after(t: &Fixture, worker: WorkerId) -> Duration {
-    let config = t.store.config().await.unwrap();
+    let config = t.store.config(&t.me).await.unwrap();
     t.now().since(config.workers[&worker].seen_at)
 }
 

@@ -32,7 +32,7 @@ impl Fingerprint {
             taken.others.insert(format!("list {state}"), list(store, filter).await);
         }
         taken.others.insert("list".into(), list(store, Filter::default()).await);
-        let config = store.config().await.map_err(|error| error.to_string());
+        let config = store.config(&Caller::local()).await.map_err(|error| error.to_string());
         taken.others.insert("config".into(), config.map(|config| format!("{config:?}")));
         taken.others.insert("audit".into(), audit(store).await);
         taken.others.insert("keys".into(), resubmit(store, keys).await);

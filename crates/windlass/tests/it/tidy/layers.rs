@@ -6,7 +6,7 @@ use super::tree::SourceFile;
 
 /// The modules of the library from the bottom up. `lib.rs` stands above them all.
 const LAYERS: [&[&str]; 3] = [
-    &["job", "schedule", "clock", "limits", "error", "audit", "entropy", "target"],
+    &["job", "key", "schedule", "ticket", "clock", "limits", "error", "audit", "entropy", "target"],
     &["store"],
     &["queue", "handler", "context", "worker", "maintenance", "testing", "doctests"],
 ];

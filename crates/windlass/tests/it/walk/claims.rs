@@ -17,7 +17,7 @@ pub(super) async fn check(store: &Store, request: &ClaimRequest, answer: &ClaimA
     if answer.is_paused {
         return Ok(());
     }
-    let config = told(store.config().await)?;
+    let config = told(store.config(&Caller::local()).await)?;
     gave(store, &config, answer).await?;
     left(store, &config, request, answer).await
 }

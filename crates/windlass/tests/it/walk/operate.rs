@@ -69,11 +69,16 @@ pub(super) fn configure(dice: &mut Dice) -> Operation {
                 timeouts: timeouts(dice),
                 priority: dice.chance(20).then(|| priority(dice)),
                 success_event: dice.maybe(30, &["EMAIL_SENT".to_owned()]),
+                ..TypeSettings::default()
             },
         ),
         1 => Settings::Tenant(
             world::tenant(dice),
-            TenantSettings { max_running: dice.maybe(30, &few), max_depth: dice.maybe(20, &[3, 20, 60]) },
+            TenantSettings {
+                max_running: dice.maybe(30, &few),
+                max_depth: dice.maybe(20, &[3, 20, 60]),
+                ..TenantSettings::default()
+            },
         ),
         _ => Settings::Queue(
             world::queue(dice),
@@ -85,6 +90,7 @@ pub(super) fn configure(dice: &mut Dice) -> Operation {
                 retry: dice.chance(20).then(|| retry(dice)),
                 timeouts: timeouts(dice),
                 priority: dice.chance(20).then(|| priority(dice)),
+                ..QueueSettings::default()
             },
         ),
     };

@@ -1,7 +1,6 @@
 //! One step of a walk and what a store answers to it. A step is data, so that the very same one is done to every store
 //! and can be shown when they disagree.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use windlass::audit::Record;
@@ -18,7 +17,7 @@ use windlass::store::command::finish::{Finish, Report};
 use windlass::store::command::heartbeat::{Beat, Pulse};
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::redrive::Redrive;
-use windlass::store::command::settings::Settings;
+use windlass::store::command::settings::{Configured, Settings};
 use windlass::store::command::step::{Hand, Note};
 use windlass::store::command::submit::{Receipt, SubmitOptions};
 use windlass::store::command::tick::{Sealed, Ticked};
@@ -74,6 +73,7 @@ pub(super) enum Answer {
     Noted(Result<(), WorkError>),
     Spawned(Result<Spawned, WorkError>),
     Switched(Result<bool, ActError>),
+    Configured(Result<Configured, ActError>),
     Bulk(Result<Bulk, ActError>),
     Counted(Result<u64, ActError>),
     Listed(Result<Vec<Page>, StoreError>),
@@ -82,7 +82,7 @@ pub(super) enum Answer {
     Ticked(Result<Ticked, StoreError>),
     Sealed(Result<Sealed, StoreError>),
     Pruned(Result<usize, StoreError>),
-    Config(Result<Arc<Config>, StoreError>),
+    Config(Result<Config, StoreError>),
     Passed,
 }
 
@@ -129,7 +129,7 @@ impl Operation {
             }
             Operation::Resume(who, target) => Answer::Switched(store.resume(who, target.clone(), None).await),
             Operation::Configure(who, settings) => {
-                Answer::Switched(store.configure(who, settings.clone()).await)
+                Answer::Configured(store.configure(who, settings.clone()).await)
             }
             Operation::Bulk(who, filter, action) => {
                 Answer::Bulk(store.bulk(who, filter, action.clone()).await)
@@ -143,7 +143,7 @@ impl Operation {
             Operation::Tick => Answer::Ticked(store.tick().await),
             Operation::Seal => Answer::Sealed(store.seal().await),
             Operation::Prune => Answer::Pruned(store.prune().await),
-            Operation::Config => Answer::Config(store.config().await),
+            Operation::Config => Answer::Config(store.config(&Caller::local()).await),
             _ => Answer::Passed,
         }
     }
@@ -175,6 +175,7 @@ impl Answer {
             | Answer::Redriven(Err(ActError::Store(error)))
             | Answer::Deleted(Err(ActError::Store(error)))
             | Answer::Switched(Err(ActError::Store(error)))
+            | Answer::Configured(Err(ActError::Store(error)))
             | Answer::Bulk(Err(ActError::Store(error)))
             | Answer::Counted(Err(ActError::Store(error)))
             | Answer::Registered(Err(WorkError::Store(error)))

@@ -33,7 +33,8 @@ pub(super) async fn compare(pair: &Pair, with_rates: bool) -> Result<Vec<Snapsho
         other.minutes.clear();
     }
     same("the numbers", &one, &other)?;
-    same("the settings", &pair.memory.config().await, &pair.sqlite.config().await)?;
+    let me = Caller::local();
+    same("the settings", &pair.memory.config(&me).await, &pair.sqlite.config(&me).await)?;
     check(&pair.memory, "memory").await?;
     check(&pair.sqlite, "sqlite").await?;
     Ok(memory)

@@ -12,6 +12,7 @@ use windlass::handler::State;
 use windlass::job::{AttemptOutcome, GroupStrategy, RetryPolicy, State as JobState};
 use windlass::queue::{Draft, Queue};
 use windlass::store::Store;
+use windlass::store::caller::Caller;
 use windlass::store::environment::StoreOptions;
 use windlass::worker::Worker;
 
@@ -152,7 +153,7 @@ async fn a_hundred_terminations_burn_no_attempt() {
         }
         processes.into_iter().for_each(Process::terminate);
     }
-    let config = bench.queue.store().config().await.unwrap();
+    let config = bench.queue.store().config(&Caller::local()).await.unwrap();
     assert_eq!(config.workers.len(), 0, "everybody has said farewell");
     let quick = |job: Greet| async move { anyhow::Ok(job.name) };
     let last = QUEUES.iter().fold(bench.worker(), |worker, queue| worker.queue(queue, 50));

@@ -128,9 +128,22 @@ mod running {
         assert_eq!(job.result(PROMPTLY).await.unwrap(), "done");
         let second = running.control.started().await;
         assert_ne!(first, second);
-        assert_eq!(bench.queue.store().config().await.unwrap().workers[&second].name, "phoenix");
+        assert_eq!(
+            bench.queue.store().config(&Caller::local()).await.unwrap().workers[&second].name,
+            "phoenix"
+        );
         running.stop().await;
-        assert!(bench.queue.store().config().await.unwrap().workers.values().all(|w| w.name != "phoenix"));
+        assert!(
+            bench
+                .queue
+                .store()
+                .config(&Caller::local())
+                .await
+                .unwrap()
+                .workers
+                .values()
+                .all(|w| w.name != "phoenix")
+        );
     }
 }
 

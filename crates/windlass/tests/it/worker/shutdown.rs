@@ -9,6 +9,7 @@ use windlass::context::Cx;
 use windlass::error::{StoreError, WorkError};
 use windlass::handler::State;
 use windlass::job::{AttemptOutcome, State as JobState};
+use windlass::store::caller::Caller;
 use windlass::store::config::PauseMode;
 
 use super::bench::{Bench, PROMPTLY, Started, Told, events, on_every_engine, state, within};
@@ -116,12 +117,12 @@ async fn a_worker_leaves_the_registry(bench: &Bench) {
         bench.worker().name("one").version("7").handle(|_: Greet| async { anyhow::Ok(String::new()) }),
     );
     let id = running.control.started().await;
-    let config = bench.queue.store().config().await.unwrap();
+    let config = bench.queue.store().config(&Caller::local()).await.unwrap();
     let known = &config.workers[&id];
     assert_eq!((&*known.name, known.version.as_deref(), known.concurrency), ("one", Some("7"), 10));
     running.control.pause(PauseMode::Aggressive);
     within(PROMPTLY, running.stop()).await;
-    assert!(!bench.queue.store().config().await.unwrap().workers.contains_key(&id));
+    assert!(!bench.queue.store().config(&Caller::local()).await.unwrap().workers.contains_key(&id));
 }
 
 /// M31

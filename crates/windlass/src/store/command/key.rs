@@ -1,0 +1,128 @@
+//! API keys: made, revoked, used. The secret leaves with the answer that made it; only its hash is kept.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::record::Cause;
+use crate::audit::AuditEvent;
+use crate::clock::Timestamp;
+use crate::error::{ActError, Invalid, Problem, StoreError};
+use crate::job::{Tenant, check_text};
+use crate::key::{KeyId, KeySecret};
+use crate::limits;
+use crate::store::access::{ApiKey, CreatedKey};
+use crate::store::caller::{Caller, Permission, Role};
+use crate::store::config::encode;
+use crate::store::engine::DocumentKind;
+use crate::store::unit::Unit;
+
+/// A key to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewKey {
+    /// Who its holder is.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// Whose jobs it reaches: `default` unless set. An admin's key is for all tenants, whatever is set here (M91).
+    pub tenant: Option<Tenant>,
+    /// When it ends by itself, from now.
+    pub expires: Option<Duration>,
+}
+
+impl NewKey {
+    /// A key for somebody in the default tenant, without an end.
+    pub fn new(name: impl Into<String>, role: Role) -> NewKey {
+        NewKey { name: name.into(), role, tenant: None, expires: None }
+    }
+
+    fn check(&self) -> Result<(), Invalid> {
+        if self.name.trim().is_empty() {
+            return Err(Invalid::new("name", Problem::Missing));
+        }
+        check_text("name", Some(&self.name), limits::NAME_CHARS_MAX)?;
+        if self.name.chars().any(char::is_control) {
+            return Err(Invalid::new("name", Problem::Contradiction("holds a control character".into())));
+        }
+        match self.expires {
+            Some(expires) if expires.is_zero() || expires > limits::DURATION_MAX => {
+                let (value, min) = (format!("{expires:?}"), "1ms".into());
+                Err(Invalid::new("expires", Problem::OutOfRange { value, min, max: "100 years".into() }))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Makes a key.
+pub(crate) fn create(unit: &mut Unit<'_>, caller: &Caller, new: &NewKey) -> Result<CreatedKey, ActError> {
+    caller.must(Permission::Administer)?;
+    new.check()?;
+    let config = unit.config()?;
+    if config.keys.len() >= limits::API_KEYS_MAX {
+        let problem = Problem::TooLong { length: config.keys.len() + 1, limit: limits::API_KEYS_MAX };
+        return Err(Invalid::new("keys", problem).into());
+    }
+    let entropy = &unit.env.entropy;
+    let id = u64::try_from(entropy.bits() >> 64).expect("64 bits are left after the shift");
+    let secret = KeySecret::new(id, [entropy.bits(), entropy.bits()]);
+    let key = ApiKey {
+        id: secret.id(),
+        name: new.name.clone(),
+        role: new.role,
+        tenant: match new.role {
+            Role::Admin => None,
+            Role::Operator | Role::Submitter | Role::Worker | Role::Viewer => {
+                Some(new.tenant.clone().unwrap_or_default())
+            }
+        },
+        hash: secret.hash(),
+        created_at: unit.now,
+        created_by: caller.id.clone(),
+        expires_at: new.expires.map(|after| unit.now.plus(after)),
+        last_used_at: None,
+    };
+    unit.put_key(&key)?;
+    record(unit, caller, AuditEvent::KeyCreated, &key);
+    Ok(CreatedKey { key, secret })
+}
+
+/// Makes a key worthless.
+pub(crate) fn revoke(unit: &mut Unit<'_>, caller: &Caller, id: &KeyId) -> Result<(), ActError> {
+    caller.must(Permission::Administer)?;
+    let key = unit.config()?.keys.get(id).cloned().ok_or_else(|| ActError::NoSuchKey(id.clone()))?;
+    unit.put_document(DocumentKind::ApiKey, id.as_str(), None, |config| {
+        config.keys.remove(id);
+    })?;
+    record(unit, caller, AuditEvent::KeyRevoked, &key);
+    Ok(())
+}
+
+/// Notes that a key was used, if nobody else has just done so.
+pub(crate) fn note_use(unit: &mut Unit<'_>, id: &KeyId, at: Timestamp) -> Result<(), StoreError> {
+    let Some(key) = unit.config()?.keys.get(id).cloned() else { return Ok(()) };
+    if key.last_used_at.is_some_and(|last| at.since(last) < limits::KEY_USE_WRITTEN_EVERY) {
+        return Ok(());
+    }
+    unit.put_key(&ApiKey { last_used_at: Some(at), ..key })
+}
+
+fn record(unit: &mut Unit<'_>, caller: &Caller, event: AuditEvent, key: &ApiKey) {
+    let context = json!({
+        "actor_id": caller.id,
+        "key_id": key.id.as_str(),
+        "name": key.name,
+        "role": key.role.as_str(),
+        "tenant": key.tenant,
+    });
+    let tenant = key.tenant.clone().unwrap_or_default();
+    unit.record_operation(event, tenant, &Cause::caller(caller, None), &context);
+}
+
+impl Unit<'_> {
+    fn put_key(&mut self, key: &ApiKey) -> Result<(), StoreError> {
+        self.put_document(DocumentKind::ApiKey, key.id.as_str(), Some(&encode(key)), |config| {
+            config.keys.insert(key.id.clone(), key.clone());
+        })
+    }
+}

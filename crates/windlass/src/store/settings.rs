@@ -1,0 +1,264 @@
+//! What can be set for queues, types and tenants, and which values are allowed. What the settings do is not here: limits are
+//! consulted by `command/claim.rs` and `command/submit.rs`.
+
+pub mod patch;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::audit::AuditLevel;
+use crate::error::{Invalid, Problem};
+use crate::job::{Priority, RetryPolicy, Timeouts, check_text};
+use crate::limits;
+
+/// Time limits of which only some are set (M34).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PartialTimeouts {
+    /// Longest attempt.
+    pub execution: Option<Duration>,
+    /// How long a lease holds.
+    pub lease: Option<Duration>,
+    /// From submission to a final state.
+    pub lifetime: Option<Duration>,
+}
+
+impl PartialTimeouts {
+    /// `base` with what is set here over it.
+    pub fn over(&self, base: Timeouts) -> Timeouts {
+        Timeouts {
+            execution: self.execution.unwrap_or(base.execution),
+            lease: self.lease.unwrap_or(base.lease),
+            lifetime: self.lifetime.unwrap_or(base.lifetime),
+        }
+    }
+}
+
+/// How often jobs may start: a bucket of `count` tokens, filled again evenly over `per` (M111).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rate {
+    /// Jobs that may start at once when none has started for `per`.
+    pub count: u64,
+    /// How long it takes to fill the bucket again.
+    pub per: Duration,
+}
+
+impl Rate {
+    /// `count` jobs in `per`.
+    pub fn new(count: u64, per: Duration) -> Rate {
+        Rate { count, per }
+    }
+
+    fn check(self, field: &str) -> Result<(), Invalid> {
+        within(&format!("{field}.count"), self.count, 1, limits::RATE_COUNT_MAX)?;
+        check_interval(&format!("{field}.per"), self.per)
+    }
+}
+
+/// Between whom a queue is fair (M112).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FairBy {
+    /// Tenants take turns within one priority, each as often as its weight says.
+    Tenant,
+}
+
+impl FairBy {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FairBy::Tenant => "tenant",
+        }
+    }
+
+    /// The meaning of a word.
+    pub fn parse(text: &str) -> Result<FairBy, Problem> {
+        match text {
+            "tenant" => Ok(FairBy::Tenant),
+            other => Err(Problem::Unknown { value: other.to_owned(), allowed: "tenant" }),
+        }
+    }
+}
+
+/// For how long a budget lasts, in UTC; then counting begins anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetPeriod {
+    /// From midnight to midnight.
+    Day,
+    /// From the first of a month to the first of the next.
+    #[default]
+    Month,
+}
+
+impl BudgetPeriod {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            BudgetPeriod::Day => "day",
+            BudgetPeriod::Month => "month",
+        }
+    }
+
+    /// The meaning of a word.
+    pub fn parse(text: &str) -> Result<BudgetPeriod, Problem> {
+        match text {
+            "day" => Ok(BudgetPeriod::Day),
+            "month" => Ok(BudgetPeriod::Month),
+            other => Err(Problem::Unknown { value: other.to_owned(), allowed: "day, month" }),
+        }
+    }
+}
+
+/// What can be set for a queue.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct QueueSettings {
+    /// Jobs running at once in the whole fleet (M110).
+    pub max_running: Option<u64>,
+    /// Jobs running at once per concurrency key; one unless set (M110).
+    pub max_running_per_key: Option<u64>,
+    /// How often its jobs may start (M111).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// How often jobs with one concurrency key may start (M111).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_per_key: Option<Rate>,
+    /// Jobs that are not final (M113).
+    pub max_depth: Option<u64>,
+    /// Who takes turns (M112); only everybody's setting counts, since a tenant has nobody to take turns with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fair_by: Option<FairBy>,
+    /// How long a job waits for each point by which it then rises (M23).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aging: Option<Duration>,
+    /// How much of the audit trail is kept (M92).
+    pub audit: Option<AuditLevel>,
+    /// Retry policy of its jobs.
+    pub retry: Option<RetryPolicy>,
+    /// Time limits of its jobs.
+    pub timeouts: PartialTimeouts,
+    /// Priority of its jobs.
+    pub priority: Option<Priority>,
+}
+
+impl QueueSettings {
+    /// Whether every value is allowed.
+    pub fn check(&self) -> Result<(), Invalid> {
+        check_policy(self.retry.as_ref(), self.timeouts)?;
+        self.rate.map_or(Ok(()), |rate| rate.check("rate"))?;
+        self.rate_per_key.map_or(Ok(()), |rate| rate.check("rate_per_key"))?;
+        self.aging.map_or(Ok(()), |aging| check_interval("aging", aging))
+    }
+
+    /// These settings, and `others` where these say nothing.
+    #[must_use]
+    pub fn or(&self, others: &QueueSettings) -> QueueSettings {
+        let (own, theirs) = (self.timeouts, others.timeouts);
+        QueueSettings {
+            max_running: self.max_running.or(others.max_running),
+            max_running_per_key: self.max_running_per_key.or(others.max_running_per_key),
+            rate: self.rate.or(others.rate),
+            rate_per_key: self.rate_per_key.or(others.rate_per_key),
+            max_depth: self.max_depth.or(others.max_depth),
+            fair_by: others.fair_by,
+            aging: self.aging.or(others.aging),
+            audit: self.audit.or(others.audit),
+            retry: self.retry.clone().or_else(|| others.retry.clone()),
+            timeouts: PartialTimeouts {
+                execution: own.execution.or(theirs.execution),
+                lease: own.lease.or(theirs.lease),
+                lifetime: own.lifetime.or(theirs.lifetime),
+            },
+            priority: self.priority.or(others.priority),
+        }
+    }
+}
+
+/// What can be set for a type.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TypeSettings {
+    /// Jobs running at once in the whole fleet (M110).
+    pub max_running: Option<u64>,
+    /// How often its jobs may start (M111).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Retry policy of its jobs.
+    pub retry: Option<RetryPolicy>,
+    /// Time limits of its jobs.
+    pub timeouts: PartialTimeouts,
+    /// Priority of its jobs.
+    pub priority: Option<Priority>,
+    /// Its own name for a success in the audit trail (M92).
+    pub success_event: Option<String>,
+}
+
+impl TypeSettings {
+    /// Whether every value is allowed.
+    pub fn check(&self) -> Result<(), Invalid> {
+        check_policy(self.retry.as_ref(), self.timeouts)?;
+        check_text("success_event", self.success_event.as_deref(), limits::NAME_CHARS_MAX)?;
+        self.rate.map_or(Ok(()), |rate| rate.check("rate"))
+    }
+}
+
+/// What can be set for a tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TenantSettings {
+    /// Jobs running at once in the whole fleet (M110).
+    pub max_running: Option<u64>,
+    /// Jobs that are not final (M113).
+    pub max_depth: Option<u64>,
+    /// How many jobs it may start in its turn where a queue is fair (M112); one unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+    /// What its jobs may cost in a period; once spent, nothing of it starts before the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_cents: Option<u64>,
+    /// How long that period is; a month unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_period: Option<BudgetPeriod>,
+}
+
+impl TenantSettings {
+    /// Whether every value is allowed.
+    pub fn check(&self) -> Result<(), Invalid> {
+        if let Some(weight) = self.weight {
+            within("weight", u64::from(weight), 1, u64::from(limits::TENANT_WEIGHT_MAX))?;
+        }
+        if let Some(budget) = self.budget_cents {
+            within("budget_cents", budget, 0, limits::BUDGET_CENTS_MAX)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_policy(retry: Option<&RetryPolicy>, timeouts: PartialTimeouts) -> Result<(), Invalid> {
+    if let Some(retry) = retry {
+        retry.check()?;
+    }
+    timeouts.over(Timeouts::default()).check()
+}
+
+fn within(field: &str, value: u64, min: u64, max: u64) -> Result<(), Invalid> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    let (value, min, max) = (value.to_string(), min.to_string(), max.to_string());
+    Err(Invalid::new(field, Problem::OutOfRange { value, min, max }))
+}
+
+/// Time is counted in whole milliseconds: nothing can happen more often.
+fn check_interval(field: &str, interval: Duration) -> Result<(), Invalid> {
+    if (Duration::from_millis(1)..=limits::DURATION_MAX).contains(&interval) {
+        return Ok(());
+    }
+    let (value, min) = (format!("{interval:?}"), "1ms".into());
+    Err(Invalid::new(field, Problem::OutOfRange { value, min, max: "100 years".into() }))
+}

@@ -1,0 +1,242 @@
+//! Changes to settings: a field that is not named stays, one that is null is cleared. They are merged inside the commit, so
+//! two people who set different fields at once both have their way.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+use super::{BudgetPeriod, FairBy, PartialTimeouts, QueueSettings, Rate, TenantSettings, TypeSettings};
+use crate::audit::AuditLevel;
+use crate::job::{JobType, Priority, QueueName, RetryPolicy, Tenant};
+
+/// What becomes of one field.
+///
+/// Read from JSON with `#[serde(default)]`: absent keeps, `null` clears, anything else is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Field<T> {
+    /// It stays as it is.
+    #[default]
+    Keep,
+    /// It is set no longer.
+    Clear,
+    /// It has this value from now on.
+    Set(T),
+}
+
+impl<T> Field<T> {
+    /// The same change with its value made into another, which may fail.
+    ///
+    /// # Errors
+    /// What `make` answers.
+    pub fn try_map<U, E>(self, make: impl FnOnce(T) -> Result<U, E>) -> Result<Field<U>, E> {
+        Ok(match self {
+            Field::Keep => Field::Keep,
+            Field::Clear => Field::Clear,
+            Field::Set(value) => Field::Set(make(value)?),
+        })
+    }
+
+    /// The same change with its value made into another.
+    pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Field<U> {
+        match self {
+            Field::Keep => Field::Keep,
+            Field::Clear => Field::Clear,
+            Field::Set(value) => Field::Set(make(value)),
+        }
+    }
+}
+
+impl<T: Clone> Field<T> {
+    fn apply(&self, to: &mut Option<T>) {
+        match self {
+            Field::Keep => {}
+            Field::Clear => *to = None,
+            Field::Set(value) => *to = Some(value.clone()),
+        }
+    }
+}
+
+impl<T> From<Option<T>> for Field<T> {
+    fn from(value: Option<T>) -> Field<T> {
+        value.map_or(Field::Clear, Field::Set)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Field<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Field<T>, D::Error> {
+        Option::deserialize(from).map(Field::from)
+    }
+}
+
+/// Changes to some time limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TimeoutsPatch {
+    /// Longest attempt.
+    pub execution: Field<Duration>,
+    /// How long a lease holds.
+    pub lease: Field<Duration>,
+    /// From submission to a final state.
+    pub lifetime: Field<Duration>,
+}
+
+impl From<PartialTimeouts> for TimeoutsPatch {
+    fn from(all: PartialTimeouts) -> TimeoutsPatch {
+        TimeoutsPatch {
+            execution: all.execution.into(),
+            lease: all.lease.into(),
+            lifetime: all.lifetime.into(),
+        }
+    }
+}
+
+fn apply_timeouts(patch: &Field<TimeoutsPatch>, to: &mut PartialTimeouts) {
+    match patch {
+        Field::Keep => {}
+        Field::Clear => *to = PartialTimeouts::default(),
+        Field::Set(patch) => {
+            patch.execution.apply(&mut to.execution);
+            patch.lease.apply(&mut to.lease);
+            patch.lifetime.apply(&mut to.lifetime);
+        }
+    }
+}
+
+/// Changes to a queue's settings; see [`QueueSettings`] for what each field does.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[allow(missing_docs, reason = "the fields are those of the settings")]
+pub struct QueuePatch {
+    pub max_running: Field<u64>,
+    pub max_running_per_key: Field<u64>,
+    pub rate: Field<Rate>,
+    pub rate_per_key: Field<Rate>,
+    pub max_depth: Field<u64>,
+    pub fair_by: Field<FairBy>,
+    pub aging: Field<Duration>,
+    pub audit: Field<AuditLevel>,
+    pub retry: Field<RetryPolicy>,
+    pub timeouts: Field<TimeoutsPatch>,
+    pub priority: Field<Priority>,
+}
+
+impl QueuePatch {
+    /// The settings after the change.
+    pub fn applied_to(&self, mut settings: QueueSettings) -> QueueSettings {
+        self.max_running.apply(&mut settings.max_running);
+        self.max_running_per_key.apply(&mut settings.max_running_per_key);
+        self.rate.apply(&mut settings.rate);
+        self.rate_per_key.apply(&mut settings.rate_per_key);
+        self.max_depth.apply(&mut settings.max_depth);
+        self.fair_by.apply(&mut settings.fair_by);
+        self.aging.apply(&mut settings.aging);
+        self.audit.apply(&mut settings.audit);
+        self.retry.apply(&mut settings.retry);
+        apply_timeouts(&self.timeouts, &mut settings.timeouts);
+        self.priority.apply(&mut settings.priority);
+        settings
+    }
+}
+
+/// A change that leaves nothing of the settings before.
+impl From<QueueSettings> for QueuePatch {
+    fn from(all: QueueSettings) -> QueuePatch {
+        QueuePatch {
+            max_running: all.max_running.into(),
+            max_running_per_key: all.max_running_per_key.into(),
+            rate: all.rate.into(),
+            rate_per_key: all.rate_per_key.into(),
+            max_depth: all.max_depth.into(),
+            fair_by: all.fair_by.into(),
+            aging: all.aging.into(),
+            audit: all.audit.into(),
+            retry: all.retry.into(),
+            timeouts: Field::Set(all.timeouts.into()),
+            priority: all.priority.into(),
+        }
+    }
+}
+
+/// Changes to a type's settings; see [`TypeSettings`] for what each field does.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[allow(missing_docs, reason = "the fields are those of the settings")]
+pub struct TypePatch {
+    pub max_running: Field<u64>,
+    pub rate: Field<Rate>,
+    pub retry: Field<RetryPolicy>,
+    pub timeouts: Field<TimeoutsPatch>,
+    pub priority: Field<Priority>,
+    pub success_event: Field<String>,
+}
+
+impl TypePatch {
+    /// The settings after the change.
+    pub fn applied_to(&self, mut settings: TypeSettings) -> TypeSettings {
+        self.max_running.apply(&mut settings.max_running);
+        self.rate.apply(&mut settings.rate);
+        self.retry.apply(&mut settings.retry);
+        apply_timeouts(&self.timeouts, &mut settings.timeouts);
+        self.priority.apply(&mut settings.priority);
+        self.success_event.apply(&mut settings.success_event);
+        settings
+    }
+}
+
+/// A change that leaves nothing of the settings before.
+impl From<TypeSettings> for TypePatch {
+    fn from(all: TypeSettings) -> TypePatch {
+        TypePatch {
+            max_running: all.max_running.into(),
+            rate: all.rate.into(),
+            retry: all.retry.into(),
+            timeouts: Field::Set(all.timeouts.into()),
+            priority: all.priority.into(),
+            success_event: all.success_event.into(),
+        }
+    }
+}
+
+/// Changes to a tenant's settings; see [`TenantSettings`] for what each field does.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the fields are those of the settings")]
+pub struct TenantPatch {
+    pub max_running: Field<u64>,
+    pub max_depth: Field<u64>,
+    pub weight: Field<u32>,
+    pub budget_cents: Field<u64>,
+    pub budget_period: Field<BudgetPeriod>,
+}
+
+impl TenantPatch {
+    /// The settings after the change.
+    pub fn applied_to(&self, mut settings: TenantSettings) -> TenantSettings {
+        self.max_running.apply(&mut settings.max_running);
+        self.max_depth.apply(&mut settings.max_depth);
+        self.weight.apply(&mut settings.weight);
+        self.budget_cents.apply(&mut settings.budget_cents);
+        self.budget_period.apply(&mut settings.budget_period);
+        settings
+    }
+}
+
+/// A change that leaves nothing of the settings before.
+impl From<TenantSettings> for TenantPatch {
+    fn from(all: TenantSettings) -> TenantPatch {
+        TenantPatch {
+            max_running: all.max_running.into(),
+            max_depth: all.max_depth.into(),
+            weight: all.weight.into(),
+            budget_cents: all.budget_cents.into(),
+            budget_period: all.budget_period.into(),
+        }
+    }
+}
+
+/// Changes to the settings of one queue, type or tenant.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SettingsPatch {
+    /// A queue's: for the caller's tenant, or for all by an admin (M90).
+    Queue(QueueName, QueuePatch),
+    /// A type's; admins only.
+    Type(JobType, TypePatch),
+    /// A tenant's; admins only.
+    Tenant(Tenant, TenantPatch),
+}

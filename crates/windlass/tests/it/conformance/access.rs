@@ -1,0 +1,216 @@
+//! API keys: shown once, kept as a hash, revoked at once, and never more than their role and tenant.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass::audit::AuditEvent;
+use windlass::clock::ManualClock;
+use windlass::entropy::Entropy;
+use windlass::error::ActError;
+use windlass::key::{KeyId, KeySecret};
+use windlass::limits;
+use windlass::store::Store;
+use windlass::store::caller::{Caller, Role};
+use windlass::store::command::key::NewKey;
+use windlass::store::command::submit::SubmitOptions;
+use windlass::store::engine::RecordQuery;
+use windlass::store::environment::{Environment, StoreOptions};
+
+use crate::fixture::{Fixture, On, caller, just_before, new_job, on_every_engine, secs, tenant};
+
+on_every_engine!(
+    a_key_opens_the_door_as_its_role_and_tenant,
+    an_admins_key_is_for_all_tenants,
+    only_admins_handle_keys,
+    a_wrong_secret_opens_nothing,
+    a_revoked_key_is_worthless_at_once,
+    an_expired_key_is_worthless_and_still_closes_the_door,
+    the_first_key_counts_at_once,
+    the_secret_is_kept_nowhere,
+    keys_are_listed_and_audited,
+    the_last_use_is_written_once_a_minute,
+    two_keys_of_one_name_are_one_actor,
+    a_key_needs_a_name_and_a_time_to_live,
+);
+
+async fn made(t: &Fixture, new: NewKey) -> (KeyId, String) {
+    let created = t.store.create_key(&t.me, new).await.expect("an admin makes keys");
+    (created.key.id, created.secret.reveal().to_owned())
+}
+
+async fn enter(t: &Fixture, secret: &str) -> Option<Caller> {
+    t.store.authenticate(secret).await.unwrap()
+}
+
+/// M90 M91
+async fn a_key_opens_the_door_as_its_role_and_tenant(t: &Fixture) {
+    for role in [Role::Operator, Role::Submitter, Role::Worker, Role::Viewer] {
+        let new = NewKey { tenant: Some(tenant("acme")), ..NewKey::new("billing", role) };
+        let (_, secret) = made(t, new).await;
+        assert_eq!(enter(t, &secret).await, Some(caller("billing", role, "acme")));
+    }
+    let (_, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
+    assert_eq!(enter(t, &secret).await, Some(caller("web", Role::Submitter, "default")));
+}
+
+/// M91
+async fn an_admins_key_is_for_all_tenants(t: &Fixture) {
+    let new = NewKey { tenant: Some(tenant("acme")), ..NewKey::new("root", Role::Admin) };
+    let created = t.store.create_key(&t.me, new).await.unwrap();
+    assert_eq!(created.key.tenant, None);
+    let root = enter(t, created.secret.reveal()).await.expect("the key is good");
+    assert_eq!((root.role, root.tenant), (Role::Admin, None));
+}
+
+/// M91
+async fn only_admins_handle_keys(t: &Fixture) {
+    let (id, _) = made(t, NewKey::new("web", Role::Submitter)).await;
+    for role in [Role::Operator, Role::Submitter, Role::Worker, Role::Viewer] {
+        let who = caller("mallory", role, "default");
+        let denied = |error: ActError| assert!(matches!(error, ActError::Denied(_)), "{error}");
+        denied(t.store.create_key(&who, NewKey::new("own", Role::Admin)).await.unwrap_err());
+        denied(t.store.revoke_key(&who, id.clone()).await.unwrap_err());
+        denied(t.store.keys(&who).await.unwrap_err());
+    }
+    assert_eq!(t.store.keys(&t.me).await.unwrap().len(), 1);
+}
+
+/// M90
+async fn a_wrong_secret_opens_nothing(t: &Fixture) {
+    let (_, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
+    // The right id with other random bits, and a checksum that fits.
+    let id = u64::from_str_radix(&secret[3..19], 16).unwrap();
+    let forged = KeySecret::new(id, [1, 2]);
+    for text in [forged.reveal(), &secret[1..], &secret[..secret.len() - 1], "", "wl_", "Bearer"] {
+        assert_eq!(enter(t, text).await, None, "{text}");
+    }
+}
+
+/// M90
+async fn a_revoked_key_is_worthless_at_once(t: &Fixture) {
+    let (id, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
+    assert!(enter(t, &secret).await.is_some());
+    t.store.revoke_key(&t.me, id.clone()).await.unwrap();
+    assert_eq!(enter(t, &secret).await, None);
+    let again = t.store.revoke_key(&t.me, id.clone()).await.unwrap_err();
+    assert_eq!(again, ActError::NoSuchKey(id));
+}
+
+/// M90
+async fn an_expired_key_is_worthless_and_still_closes_the_door(t: &Fixture) {
+    let new = NewKey { expires: Some(secs(60)), ..NewKey::new("web", Role::Submitter) };
+    let (_, secret) = made(t, new).await;
+    t.advance(just_before(secs(60)));
+    assert!(enter(t, &secret).await.is_some());
+    t.advance(Duration::from_millis(1));
+    assert_eq!(enter(t, &secret).await, None);
+    assert!(t.store.has_keys().await.unwrap(), "time alone opens no door");
+}
+
+/// M90
+async fn the_first_key_counts_at_once(t: &Fixture) {
+    assert!(!t.store.has_keys().await.unwrap());
+    let (id, _) = made(t, NewKey::new("web", Role::Submitter)).await;
+    assert!(t.store.has_keys().await.unwrap());
+    t.store.revoke_key(&t.me, id).await.unwrap();
+    assert!(!t.store.has_keys().await.unwrap());
+}
+
+/// M90
+async fn the_secret_is_kept_nowhere(t: &Fixture) {
+    let (_, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
+    let random = &secret[20..52];
+    let config = format!("{:?}", t.store.config(&Caller::local()).await.unwrap());
+    let records = format!("{:?}", t.records(RecordQuery::default()).await);
+    assert!(!config.contains(random) && !records.contains(random));
+    if let Some(path) = t.address.strip_prefix("sqlite:") {
+        for suffix in ["", "-wal"] {
+            let bytes = std::fs::read(format!("{path}{suffix}")).unwrap();
+            assert!(!bytes.windows(random.len()).any(|window| window == random.as_bytes()), "{suffix}");
+        }
+    }
+}
+
+/// M92
+async fn keys_are_listed_and_audited(t: &Fixture) {
+    let (first, _) = made(t, NewKey::new("web", Role::Submitter)).await;
+    t.advance(secs(1));
+    let new =
+        NewKey { tenant: Some(tenant("acme")), expires: Some(secs(5)), ..NewKey::new("ops", Role::Operator) };
+    let (second, _) = made(t, new).await;
+    let listed = t.store.keys(&t.me).await.unwrap();
+    let ids: Vec<&KeyId> = listed.iter().map(|key| &key.id).collect();
+    assert_eq!(ids, [&first, &second]);
+    assert_eq!((listed[1].created_at, listed[1].expires_at), (t.now(), Some(t.now().plus(secs(5)))));
+    assert_eq!((listed[1].created_by.as_str(), listed[1].last_used_at), ("local", None));
+    t.store.revoke_key(&t.me, second.clone()).await.unwrap();
+    let records = t.records(RecordQuery { tenant: Some(tenant("acme")), ..RecordQuery::default() }).await;
+    let events: Vec<AuditEvent> = records.iter().map(|record| record.event).collect();
+    assert_eq!(events, [AuditEvent::KeyCreated, AuditEvent::KeyRevoked]);
+    assert!(
+        records.iter().all(|record| record.context.contains(second.as_str()) && record.actor_id == "local")
+    );
+}
+
+/// The use of a key is worth a write a minute, not one per request.
+async fn the_last_use_is_written_once_a_minute(t: &Fixture) {
+    let (_, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
+    let used = async || t.store.keys(&t.me).await.unwrap()[0].last_used_at;
+    let first = t.now();
+    for _ in 0..3 {
+        enter(t, &secret).await.expect("the key is good");
+        t.advance(secs(10));
+    }
+    // Whatever is written after it was written before.
+    t.tick().await;
+    assert_eq!(used().await, Some(first));
+    t.advance(limits::KEY_USE_WRITTEN_EVERY.saturating_sub(secs(30)));
+    enter(t, &secret).await.expect("the key is good");
+    t.tick().await;
+    assert_eq!(used().await, Some(first.plus(limits::KEY_USE_WRITTEN_EVERY)));
+}
+
+/// M91: a key is replaced by another of the same name, which owns what the first submitted.
+async fn two_keys_of_one_name_are_one_actor(t: &Fixture) {
+    let (old, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
+    let before = enter(t, &secret).await.expect("the key is good");
+    let receipts =
+        t.store.submit(&before, vec![new_job("email.send")], SubmitOptions::default()).await.unwrap();
+    let (_, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
+    t.store.revoke_key(&t.me, old).await.unwrap();
+    let after = enter(t, &secret).await.expect("the key is good");
+    let cancel = windlass::store::command::act::Act::Cancel { reason: None };
+    assert!(t.store.act(&after, receipts[0].job.id, cancel).await.unwrap().is_changed);
+}
+
+/// Values that are not allowed make no key.
+async fn a_key_needs_a_name_and_a_time_to_live(t: &Fixture) {
+    let long = "n".repeat(limits::NAME_CHARS_MAX + 1);
+    for name in ["", "  ", "a\nb", long.as_str()] {
+        let error = t.store.create_key(&t.me, NewKey::new(name, Role::Viewer)).await.unwrap_err();
+        assert!(matches!(&error, ActError::Invalid(invalid) if invalid.field == "name"), "{error}");
+    }
+    for expires in [Duration::ZERO, limits::DURATION_MAX + secs(1)] {
+        let new = NewKey { expires: Some(expires), ..NewKey::new("web", Role::Viewer) };
+        let error = t.store.create_key(&t.me, new).await.unwrap_err();
+        assert!(matches!(&error, ActError::Invalid(invalid) if invalid.field == "expires"), "{error}");
+    }
+    assert!(t.store.keys(&t.me).await.unwrap().is_empty());
+}
+
+/// M90: another process on the same file trusts what it has read for less than a second.
+#[tokio::test(start_paused = true)]
+async fn a_key_revoked_by_another_process_is_worthless_within_a_second() {
+    let t = Fixture::new(On::Sqlite);
+    let clock = Arc::new(ManualClock::new(t.now()));
+    let env = Environment::new(clock, Entropy::seeded(7), StoreOptions::default());
+    let other = Store::open_in(&t.address, env).unwrap();
+    let (id, secret) = made(&t, NewKey::new("web", Role::Submitter)).await;
+    assert!(other.authenticate(&secret).await.unwrap().is_some(), "nothing was remembered before");
+    t.store.revoke_key(&t.me, id).await.unwrap();
+    assert!(limits::KEYS_TRUSTED_FOR < secs(1));
+    tokio::time::advance(limits::KEYS_TRUSTED_FOR).await;
+    assert_eq!(other.authenticate(&secret).await.unwrap(), None);
+    other.close();
+    t.store.close();
+}
