@@ -227,7 +227,9 @@ fn wrong_byte(byte: u8) -> Option<&'static str> {
             Some("it holds a character that must be percent-encoded")
         }
         0..=0x1f | 0x7f => Some("it holds a control character"),
-        0x80.. => Some("it holds a character that is not ASCII: percent-encode it, or give the name as `xn--…`"),
+        0x80.. => {
+            Some("it holds a character that is not ASCII: percent-encode it, or give the name as `xn--…`")
+        }
         _ => None,
     }
 }

@@ -9,7 +9,7 @@ use super::access::ApiKey;
 use super::caller::Caller;
 use super::engine::{DocumentKind, EngineResult, Part, Read};
 pub use super::settings::{
-    BudgetPeriod, FairBy, PartialTimeouts, QueueSettings, Rate, TenantSettings, TypeSettings,
+    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
 };
 use crate::audit::AuditLevel;
 use crate::clock::Timestamp;
@@ -154,6 +154,9 @@ pub struct Config {
     pub keys: BTreeMap<KeyId, ApiKey>,
 }
 
+/// Push targets by queue and tenant; no tenant means everybody.
+pub type PushTargets = BTreeMap<(QueueName, Option<Tenant>), Push>;
+
 /// The key under which a queue's settings are kept.
 pub(crate) fn queue_key(queue: &QueueName, tenant: Option<&Tenant>) -> String {
     tenant.map_or_else(|| queue.to_string(), |tenant| format!("{queue} {tenant}"))
@@ -216,6 +219,16 @@ impl Config {
         let of = |tenant: Option<&Tenant>| self.queues.get(&(queue.clone(), tenant.cloned()));
         let everybody = of(None).cloned().unwrap_or_default();
         tenant.and_then(|tenant| of(Some(tenant))).map_or(everybody.clone(), |own| own.or(&everybody))
+    }
+
+    /// The push targets in force.
+    pub fn push_targets(&self) -> PushTargets {
+        let is_in_force = |(queue, tenant): &(QueueName, Option<Tenant>)| {
+            let everybodys = self.queues.get(&(queue.clone(), None));
+            tenant.is_none() || everybodys.is_none_or(|settings| settings.push.is_none())
+        };
+        let found = self.queues.iter().filter(|(key, _)| is_in_force(key));
+        found.filter_map(|(key, settings)| Some((key.clone(), settings.push.clone()?))).collect()
     }
 
     /// The pauses that hold this lane now. Looked up one by one: a claim asks for every lane, and there may be as many

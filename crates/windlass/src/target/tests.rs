@@ -194,7 +194,10 @@ fn a_public_target_is_taken_apart_as_it_is_meant() {
     assert_eq!(parts("https://8.8.8.8/~x/[1]"), expected("https://8.8.8.8", 443, "/~x/[1]"));
     assert_eq!(parts("https://0x08080808/"), expected("https://8.8.8.8", 443, "/"));
     assert_eq!(parts("https://[2606:4700::1]/"), expected("https://[2606:4700::1]", 443, "/"));
-    assert_eq!(parts("https://xn--bcher-kva.example/@x"), expected("https://xn--bcher-kva.example", 443, "/@x"));
+    assert_eq!(
+        parts("https://xn--bcher-kva.example/@x"),
+        expected("https://xn--bcher-kva.example", 443, "/@x")
+    );
     assert_eq!(parts("https://1e100.example/"), expected("https://1e100.example", 443, "/"));
 }
 

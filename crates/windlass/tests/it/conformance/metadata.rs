@@ -173,7 +173,9 @@ async fn a_patch_changes_what_it_names_and_nothing_else(t: &Fixture) {
 async fn a_callback_to_a_literal_private_address_is_refused(t: &Fixture) {
     let job = t.submit(new_job("email.send")).await;
     let before = t.everything().await;
-    for url in ["http://127.0.0.1/", "https://[::ffff:10.0.0.1]/", "https://2852039166/", "ftp://a.b/", "hook"] {
+    for url in
+        ["http://127.0.0.1/", "https://[::ffff:10.0.0.1]/", "https://2852039166/", "ftp://a.b/", "hook"]
+    {
         let labels = Labels { callback_url: Some(url.into()), ..Labels::default() };
         let error = t.refused(vec![NewJob { labels, ..new_job("email.send") }]).await;
         let SubmitError::Invalid { invalid, .. } = error else { panic!("{error}") };
