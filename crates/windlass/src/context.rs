@@ -1,13 +1,18 @@
 //! What a handler can do beside its work: durable steps, sleeping and waiting without a slot, children, checkpoints,
 //! progress, logs. Everything goes through the job's fence, so a handler that was cut off writes nothing.
 
+mod blocking;
 mod children;
+mod order;
 mod step;
 mod wait;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -15,7 +20,9 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use blocking::Unwound;
 pub use children::{ChildError, Children};
+use order::Order;
 
 use crate::error::{SubmitError, WorkError};
 use crate::handler::States;
@@ -38,6 +45,7 @@ pub enum StepMode {
 
 /// Where tests make a worker die.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CrashPoint {
     /// Before the handler starts.
     BeforeStart,
@@ -45,8 +53,49 @@ pub enum CrashPoint {
     BeforeStep(String),
     /// When the step with this name was saved.
     AfterStep(String),
+    /// When a checkpoint was saved.
+    AfterCheckpoint,
+    /// When children are about to be spawned.
+    BeforeSpawn,
+    /// When children were spawned, and the job waits for them.
+    AfterSpawn,
+    /// When the handler is about to sleep, or to wait for a signal; how long is saved already.
+    BeforePark,
     /// When the handler has ended and its outcome is not reported yet.
     BeforeFinish,
+}
+
+/// What became of one call of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepRun {
+    /// Its work was done.
+    Ran,
+    /// What an earlier attempt saved was returned.
+    Replayed,
+}
+
+/// A call of a step, as a test sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepCall {
+    /// Whose step it is.
+    pub job: JobId,
+    /// In which attempt it was called.
+    pub attempt: u32,
+    /// Its name, with its number from the second of that name on.
+    pub step: String,
+    /// What became of it.
+    pub run: StepRun,
+}
+
+/// Every call of a step, for tests.
+pub(crate) type Journal = Mutex<Vec<StepCall>>;
+
+/// How a worker has its handlers run.
+#[derive(Clone, Default)]
+pub(crate) struct Conduct {
+    pub(crate) mode: StepMode,
+    pub(crate) crash: Option<CrashPoint>,
+    pub(crate) journal: Option<Arc<Journal>>,
 }
 
 /// Why a handler stopped before it ended.
@@ -64,12 +113,11 @@ struct Shared {
     queue: Queue,
     states: States,
     claimed: Claimed,
-    mode: StepMode,
-    crash: Option<CrashPoint>,
+    conduct: Conduct,
     cancelled: CancellationToken,
     saved: Mutex<BTreeMap<String, Arc<[u8]>>>,
-    occurrences: Mutex<BTreeMap<String, u32>>,
-    position: AtomicU32,
+    order: Order,
+    is_blocking: AtomicBool,
     cost_cents: AtomicI64,
     stop: Mutex<Option<Stop>>,
     stopped: Notify,
@@ -80,25 +128,22 @@ struct Shared {
 pub struct Cx(Arc<Shared>);
 
 impl Cx {
-    pub(crate) fn new(
-        queue: Queue,
-        states: States,
-        claimed: Claimed,
-        mode: StepMode,
-        crash: Option<CrashPoint>,
-    ) -> Cx {
-        let saved =
-            claimed.checkpoints.iter().map(|saved| (saved.step.clone(), saved.value.clone())).collect();
+    pub(crate) fn new(queue: Queue, states: States, claimed: Claimed, conduct: Conduct) -> Cx {
+        let checkpoints = &claimed.checkpoints;
+        let saved = checkpoints.iter().map(|saved| (saved.step.clone(), saved.value.clone())).collect();
+        let placed = checkpoints
+            .iter()
+            .filter_map(|saved| Some((step::place_of(&saved.step, &saved.value)?, saved.step.clone())));
+        let order = Order::new(placed);
         Cx(Arc::new(Shared {
             queue,
             states,
             claimed,
-            mode,
-            crash,
+            conduct,
             cancelled: CancellationToken::new(),
             saved: Mutex::new(saved),
-            occurrences: Mutex::default(),
-            position: AtomicU32::new(0),
+            order,
+            is_blocking: AtomicBool::new(false),
             cost_cents: AtomicI64::new(0),
             stop: Mutex::new(None),
             stopped: Notify::new(),
@@ -133,6 +178,12 @@ impl Cx {
     /// Which start of the job this is, from 1.
     pub fn attempt(&self) -> u32 {
         self.0.claimed.job.attempt
+    }
+
+    /// How many attempts before this one failed; unlike [`attempt`](Cx::attempt) it does not count those that parked or
+    /// were given back (M5).
+    pub fn failures(&self) -> u32 {
+        self.0.claimed.job.failures
     }
 
     /// The identity of this attempt (M17).
@@ -211,7 +262,9 @@ impl Cx {
     /// Saves where the work is, over what was saved before (M73).
     pub async fn checkpoint<T: Serialize + Sync>(&self, value: &T) -> Result<(), anyhow::Error> {
         let value = serde_json::to_vec(value)?;
-        self.save(CHECKPOINT, value).await.map_err(failed)
+        self.save(CHECKPOINT, value).await.map_err(failed)?;
+        self.crash_at(&CrashPoint::AfterCheckpoint).await;
+        Ok(())
     }
 
     /// What the last `checkpoint` saved, in this attempt or an earlier one (M73).
@@ -247,22 +300,47 @@ impl Cx {
         }
     }
 
-    /// Stops the handler here: its future is dropped by whoever runs it.
+    /// Stops the handler here: its future is dropped by whoever runs it, its thread unwound if it has one.
     async fn stop<T>(&self, stop: Stop) -> T {
         *lock(&self.0.stop) = Some(stop);
         self.0.stopped.notify_one();
+        if self.0.is_blocking.load(Ordering::Relaxed) && cfg!(panic = "unwind") {
+            blocking::unwind();
+        }
         std::future::pending().await
     }
 
     /// Dies here if a test wants it.
     async fn crash_at(&self, point: &CrashPoint) {
-        if self.0.crash.as_ref() == Some(point) {
+        if self.crashes_at(point) {
             self.stop::<()>(Stop::Crash).await;
         }
     }
 
     pub(crate) fn crashes_at(&self, point: &CrashPoint) -> bool {
-        self.0.crash.as_ref() == Some(point)
+        self.0.conduct.crash.as_ref() == Some(point)
+    }
+
+    /// Polls a handler; see [`Order::poll`].
+    pub(crate) fn poll<T>(
+        &self,
+        context: &mut Context<'_>,
+        poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        self.0.order.poll(context, poll)
+    }
+
+    /// See [`Order::hurry`].
+    pub(crate) async fn hurry(&self) -> Infallible {
+        self.0.order.hurry().await
+    }
+
+    /// Tells a test what became of a step.
+    fn journal(&self, step: &str, run: StepRun) {
+        if let Some(journal) = &self.0.conduct.journal {
+            let (job, attempt, step) = (self.job_id(), self.attempt(), step.to_owned());
+            lock(journal).push(StepCall { job, attempt, step, run });
+        }
     }
 
     fn worker(&self) -> WorkerId {
@@ -289,16 +367,15 @@ impl Cx {
         lock(&self.0.saved).get(step).cloned()
     }
 
-    /// The name under which this call of a step is saved: its own, with its number from the second on (M71).
+    /// The name under which this call of something that waits is saved (M71).
     fn occurrence(&self, name: &str) -> String {
-        let mut occurrences = lock(&self.0.occurrences);
-        let count = occurrences.entry(name.to_owned()).or_default();
-        *count += 1;
-        if *count == 1 { name.to_owned() } else { format!("{name}#{count}") }
+        self.0.order.occurrence(name)
     }
+}
 
-    fn next_position(&self) -> u32 {
-        self.0.position.fetch_add(1, Ordering::Relaxed)
+impl fmt::Debug for Cx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cx").field("job", &self.job_id()).field("attempt", &self.attempt()).finish()
     }
 }
 

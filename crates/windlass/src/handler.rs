@@ -8,12 +8,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::context::Cx;
+use crate::context::{Cx, Unwound};
 use crate::job::{Category, Failure};
 use crate::queue::Job;
 
-/// What a handler's run comes to, before it is reported.
-pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, anyhow::Error>> + Send>>;
+/// A handler's run: its output as JSON, or its error. What [`around`](crate::worker::Worker::around) wraps.
+pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, anyhow::Error>> + Send>>;
 
 /// A handler whose kind of job is known only by name.
 pub(crate) trait AnyHandler: Send + Sync {
@@ -137,7 +137,8 @@ where
     }
 }
 
-/// A handler that blocks: it runs on a thread of its own and cannot be interrupted, only fenced off.
+/// A handler that blocks: it runs on a thread of its own and cannot be interrupted, only fenced off. One that parks
+/// ends by unwinding its thread.
 pub(crate) struct Blocking<F, J> {
     pub(crate) handler: F,
     pub(crate) kind: std::marker::PhantomData<fn() -> J>,
@@ -154,10 +155,18 @@ where
         let handler = self.handler.clone();
         Box::pin(async move {
             let job = job.map_err(unreadable)?;
+            cx.is_on_a_thread();
             let ran = tokio::task::spawn_blocking(move || handler(job, cx).map_err(Into::into)).await;
             match ran {
                 Ok(output) => encode(&output?),
-                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                Err(error) if error.is_panic() => {
+                    let panic = error.into_panic();
+                    if panic.is::<Unwound>() {
+                        // It has parked, and whoever supervises this knows.
+                        return std::future::pending().await;
+                    }
+                    std::panic::resume_unwind(panic)
+                }
                 Err(error) => Err(error.into()),
             }
         })

@@ -61,7 +61,13 @@ pub mod target;
 pub mod testing;
 pub mod worker;
 
+pub use clock::Timestamp;
+pub use context::Cx;
+pub use handler::{Snooze, State};
+pub use job::{Failure, GroupStrategy, JobId, RetryPolicy};
+pub use queue::{Draft, Handle, Job, Outcome, Pause, Queue, Suspend};
 pub use store::Store;
+pub use worker::{Worker, WorkerControl};
 
 /// The SQLite library this crate is built with, for transactions of your own on the same file.
 #[cfg(feature = "sqlite")]

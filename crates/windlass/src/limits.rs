@@ -165,3 +165,6 @@ pub const GRACE_DEFAULT: Duration = Duration::from_secs(5);
 pub const DRAIN_DEFAULT: Duration = Duration::from_secs(30);
 /// How long a worker that shuts down tries to report what it has done.
 pub const FAREWELL_MAX: Duration = Duration::from_secs(10);
+/// How long a step that comes early waits for those that an earlier attempt saved before it, while its handler is busy
+/// with something else: a replay reaches a saved step as soon as what lies before it allows.
+pub const STEP_TURN_WAIT_MAX: Duration = Duration::from_secs(10);

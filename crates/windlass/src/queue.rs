@@ -12,10 +12,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-pub use batch::{Batch, Chain, Node, Submitted};
+pub use batch::{Batch, Chain, ForeignNode, Node, Submitted};
 pub use draft::{Draft, Submit, WaitsFor};
 pub use handle::{AnyJob, Handle, ResultError};
 pub use operate::Outcome;
+
+pub use crate::store::command::act::{Patch, Suspend};
+pub use crate::store::command::hold::Pause;
+pub use crate::store::command::redrive::Redrive;
 
 use crate::error::{OpenError, SubmitError};
 use crate::job::{JobId, Priority, RetryPolicy};
@@ -155,6 +159,11 @@ impl Queue {
         Chain::new(self.clone())
     }
 
+    /// A job by its id, of a kind that the caller knows: for typed results in another process, or after a restart.
+    pub fn handle<J: Job>(&self, id: JobId) -> Handle<J> {
+        Handle::of(self.job(id))
+    }
+
     /// A job by its id, whatever its kind.
     pub fn job(&self, id: JobId) -> AnyJob {
         AnyJob::new(self.clone(), id)
@@ -163,5 +172,11 @@ impl Queue {
     /// Ends all work; what was taken is finished first.
     pub fn close(&self) {
         self.store.close();
+    }
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue").field("caller", &self.caller.id).finish_non_exhaustive()
     }
 }

@@ -7,6 +7,8 @@ pub mod caller;
 pub mod command;
 pub mod config;
 pub mod counts;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod durable;
 pub mod engine;
 pub mod environment;
 pub mod events;

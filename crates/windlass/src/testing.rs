@@ -1,20 +1,26 @@
 //! For users' tests: a queue in memory, a clock that moves when told to, handlers that run when told to, and workers that
-//! die where told to. Retries, schedules, timeouts and crash recovery are tested in milliseconds, without sleeping.
+//! die where told to. Retries, schedules, timeouts and crash recovery are tested in milliseconds, without sleeping. It
+//! runs the same code as a worker that runs by itself, only step by step.
 
-use std::sync::Arc;
+mod assert;
+
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-pub use crate::context::CrashPoint;
+pub use crate::context::{CrashPoint, StepCall, StepRun};
 
 use crate::clock::{Clock, ManualClock, Timestamp};
+use crate::context::Journal;
 use crate::entropy::Entropy;
-use crate::job::{JobId, State};
+use crate::job::{JobId, State, WorkerId};
 use crate::limits;
 use crate::queue::Queue;
 use crate::store::Store;
 use crate::store::command::claim::ClaimRequest;
 use crate::store::command::tick::Ticked;
 use crate::store::environment::{Environment, StoreOptions};
+use crate::store::filter::Filter;
+use crate::store::query::list::ListRequest;
 use crate::store::query::side::Attempt;
 use crate::store::query::snapshot::Snapshot;
 use crate::worker::{Worker, execute, report};
@@ -26,6 +32,7 @@ const START: i64 = 1_800_000_000_000;
 pub struct TestQueue {
     queue: Queue,
     clock: Arc<ManualClock>,
+    journal: Arc<Journal>,
 }
 
 impl Default for TestQueue {
@@ -48,7 +55,7 @@ impl TestQueue {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
         let env = Environment::new(clock.clone(), Entropy::seeded(1), StoreOptions::default());
         let store = Store::open_in(address, env).expect("the store of a test opens");
-        TestQueue { queue: Queue::over_kept(store), clock }
+        TestQueue { queue: Queue::over_kept(store), clock, journal: Arc::default() }
     }
 
     /// The queue, as the program under test uses it.
@@ -88,14 +95,37 @@ impl TestQueue {
         }
     }
 
+    /// Lets `time` pass as if workers ran all the while: runs what is due, moves to the next moment at which anything is,
+    /// and so on; says how many attempts ran. For each round a new worker is made.
+    ///
+    /// # Panics
+    /// When a worker cannot register or the store fails.
+    pub async fn run_for(&self, time: Duration, mut worker: impl FnMut() -> Worker) -> usize {
+        let end = self.now().plus(time);
+        let mut attempts = 0;
+        loop {
+            attempts += self.run_due(worker()).await;
+            let now = self.now();
+            if now >= end {
+                return attempts;
+            }
+            let next = self.tick().await.next_at.map_or(end, |at| at.min(end));
+            self.advance(next.since(now).max(Duration::from_millis(1))).await;
+        }
+    }
+
     /// Runs everything that is due with this worker, and everything that becomes due by it, until nothing is; says how
-    /// many attempts ran. The worker is registered anew each time, and gone without a word afterwards: what it crashed on
-    /// stays leased until the lease ends.
+    /// many attempts ran. The worker is registered anew each time and leaves afterwards, unless it crashed on something:
+    /// then it is gone without a word, and that stays leased until the lease ends.
+    ///
+    /// The store's time stands still meanwhile. A handler that hangs is cut off by its execution timeout, which is counted
+    /// in tokio's time: test that with `#[tokio::test(start_paused = true)]`, where it takes no time either.
     ///
     /// # Panics
     /// When the worker cannot register or the store fails.
     pub async fn run_due(&self, worker: Worker) -> usize {
-        let (crew, lanes, _inbox) = worker.assemble().await.expect("the worker registers");
+        let (crew, lanes, _inbox) =
+            worker.journalled(self.journal.clone()).assemble().await.expect("the worker registers");
         let mut attempts = 0;
         loop {
             let mut started = Vec::new();
@@ -113,6 +143,7 @@ impl TestQueue {
                 }
             }
             if started.is_empty() {
+                self.leave(crew.id()).await;
                 return attempts;
             }
             attempts += started.len();
@@ -122,6 +153,16 @@ impl TestQueue {
             }
             // In the store before the next claim looks for work.
             report::send(&crew, reports).await;
+        }
+    }
+
+    /// Takes a worker out of the registry that holds nothing any more.
+    async fn leave(&self, worker: WorkerId) {
+        let (store, caller) = (self.queue.store(), self.queue.caller());
+        let filter = Filter { worker: Some(worker), states: vec![State::Running], ..Filter::default() };
+        let held = store.list(caller, ListRequest { filter, limit: 1, ..ListRequest::default() }).await;
+        if held.expect("the store answers").jobs.is_empty() {
+            store.deregister(caller, worker).await.expect("the worker leaves");
         }
     }
 
@@ -143,12 +184,9 @@ impl TestQueue {
         found.expect("the job is there")
     }
 
-    /// Makes sure that a job is in a state.
-    ///
-    /// # Panics
-    /// When it is not, saying where it is and why.
-    pub async fn assert_state(&self, id: JobId, state: State) {
-        let found = self.job(id).await;
-        assert_eq!(found.job.state, state, "job {id}: {:?} {:?}", found.why, found.job.details.error);
+    /// Every call of a step by this job's attempts, in their order.
+    pub fn steps(&self, id: JobId) -> Vec<StepCall> {
+        let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        journal.iter().filter(|call| call.job == id).cloned().collect()
     }
 }

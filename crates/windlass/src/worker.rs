@@ -25,10 +25,10 @@ use tokio_util::sync::CancellationToken;
 pub use control::WorkerControl;
 pub use shutdown::Farewell;
 
-use crate::context::{CrashPoint, Cx, StepMode};
+use crate::context::{Conduct, CrashPoint, Cx, Journal, StepMode};
 use crate::error::{Invalid, WorkError};
 use crate::handler::{AnyHandler, Blocking, Handler, HandlerFuture, States, Typed, Untyped};
-use crate::job::{JobType, QueueName, WorkerId};
+use crate::job::{Failure, JobType, QueueName, WorkerId};
 use crate::limits;
 use crate::queue::{Job, Queue};
 use crate::store::command::finish::{Outcome, Report};
@@ -37,6 +37,8 @@ use running::Running;
 
 /// Something that runs around every handler.
 pub(crate) type Layer = Arc<dyn Fn(Cx, HandlerFuture) -> HandlerFuture + Send + Sync>;
+/// Decides when a job is tried again whose policy leaves it to the worker.
+pub(crate) type RetryDelay = Arc<dyn Fn(&Cx, &Failure) -> Duration + Send + Sync>;
 
 /// A worker before it runs: what it handles, with what, how many at once.
 pub struct Worker {
@@ -54,13 +56,13 @@ pub struct Worker {
 }
 
 /// How a worker behaves.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) heartbeat_every: Duration,
     pub(crate) drain: Duration,
     pub(crate) grace: Duration,
-    pub(crate) mode: StepMode,
-    pub(crate) crash: Option<CrashPoint>,
+    pub(crate) conduct: Conduct,
+    pub(crate) retry_delay: Option<RetryDelay>,
 }
 
 impl Worker {
@@ -79,8 +81,8 @@ impl Worker {
                 heartbeat_every: limits::HEARTBEAT_EVERY,
                 drain: limits::DRAIN_DEFAULT,
                 grace: limits::GRACE_DEFAULT,
-                mode: StepMode::default(),
-                crash: None,
+                conduct: Conduct::default(),
+                retry_delay: None,
             },
             control: WorkerControl::default(),
             invalid: None,
@@ -164,6 +166,18 @@ impl Worker {
         self
     }
 
+    /// Decides how long to wait before a failed job is tried again, for jobs whose policy is
+    /// [`RetryPolicy::custom`](crate::job::RetryPolicy::custom) (M41). A failure that names its own delay is not asked
+    /// about, and no delay is longer than the policy's longest.
+    #[must_use]
+    pub fn retry_delay(
+        mut self,
+        decide: impl Fn(&Cx, &Failure) -> Duration + Send + Sync + 'static,
+    ) -> Worker {
+        self.settings.retry_delay = Some(Arc::new(decide));
+        self
+    }
+
     /// How long handlers may go on after shutdown began.
     #[must_use]
     pub fn drain(mut self, drain: Duration) -> Worker {
@@ -188,14 +202,20 @@ impl Worker {
     /// Lets jobs run on whose saved steps do not match the code any more (M71).
     #[must_use]
     pub fn lenient_steps(mut self) -> Worker {
-        self.settings.mode = StepMode::Lenient;
+        self.settings.conduct.mode = StepMode::Lenient;
         self
     }
 
     /// Makes the worker die at this point, for tests of recovery.
     #[must_use]
     pub fn crash_at(mut self, point: CrashPoint) -> Worker {
-        self.settings.crash = Some(point);
+        self.settings.conduct.crash = Some(point);
+        self
+    }
+
+    /// Writes down every call of a step, for tests.
+    pub(crate) fn journalled(mut self, journal: Arc<Journal>) -> Worker {
+        self.settings.conduct.journal = Some(journal);
         self
     }
 
@@ -204,12 +224,12 @@ impl Worker {
         self.control.clone()
     }
 
-    /// Runs until `shutdown` is over, then leaves in stages: stop claiming, drain, interrupt, release.
+    /// Runs until `shutdown` is over, whatever it returns, then leaves in stages: stop claiming, drain, interrupt, release.
     ///
     /// # Errors
     /// When the worker cannot register (a bad name, a role that may not work, a store that is gone), and when it cannot
     /// go on because the store was closed or its role was taken away.
-    pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<Farewell, WorkError> {
+    pub async fn run_until(self, shutdown: impl Future) -> Result<Farewell, WorkError> {
         let (crew, queues, inbox) = self.assemble().await?;
         let stop = CancellationToken::new();
         let mut lanes = JoinSet::new();
@@ -222,7 +242,7 @@ impl Worker {
         let pausing = tokio::spawn(shutdown::release_when_paused(crew.clone(), over.clone()));
         let reporting = tokio::spawn(report::run(crew.clone(), inbox, closing.clone()));
         let trouble = tokio::select! {
-            () = shutdown => None,
+            _ = shutdown => None,
             error = lane::first_error(&mut lanes) => Some(error),
         };
         stop.cancel();
@@ -241,7 +261,7 @@ impl Worker {
     /// # Errors
     /// As [`run_until`](Worker::run_until).
     pub async fn run(self) -> Result<Farewell, WorkError> {
-        self.run_until(std::future::pending()).await
+        self.run_until(std::future::pending::<()>()).await
     }
 
     pub(crate) async fn assemble(

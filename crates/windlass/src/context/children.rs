@@ -1,6 +1,6 @@
 //! Fan-out: a job spawns others and goes on when their group is decided (M64).
 
-use super::{Cx, Stop, failed};
+use super::{CrashPoint, Cx, Stop, failed};
 use crate::error::Invalid;
 use crate::job::{Decided, ErrorRecord, Failure, GroupStrategy, JobId, NewJob, State};
 use crate::queue::{Draft, Job};
@@ -56,9 +56,11 @@ impl Cx {
         if let Some(group) = known.filter(|group| group.group.decided.is_some()) {
             return results(group);
         }
+        self.crash_at(&CrashPoint::BeforeSpawn).await;
         let queue = self.queue();
         let group = NewGroup { name: name.clone(), strategy, jobs };
         let spawned = queue.store().spawn(queue.caller(), self.hand(), group).await.map_err(failed)?;
+        self.crash_at(&CrashPoint::AfterSpawn).await;
         if spawned.parent.is_held_with(self.fence())
             && let Some(group) = self.known_group(&name).await?
         {

@@ -6,17 +6,22 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{CHECKPOINT, CrashPoint, Cx, StepMode, failed};
+use super::{CHECKPOINT, CrashPoint, Cx, StepMode, StepRun, failed};
 use crate::handler::failure_of;
 use crate::job::{Category, Failure};
 
 /// How the names of what the context itself saves begin.
 const RESERVED: [&str; 4] = ["sleep:", "signal:", "children:", "deadline:"];
 
-/// A step as saved: where in the run it was called, and what it came to.
+fn is_reserved(name: &str) -> bool {
+    name == CHECKPOINT || RESERVED.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// A step as saved: where in the order of steps it stands, unless it ran beside another, and what it came to.
 #[derive(Serialize, Deserialize)]
 struct Saved<'a> {
-    at: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at: Option<u32>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     value: Option<&'a RawValue>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -26,8 +31,8 @@ struct Saved<'a> {
 impl Cx {
     /// Runs `work` once per job: its result is saved before it is returned, and every later attempt gets what was saved.
     ///
-    /// Only success and permanent failures are saved; anything else runs again. A step is known by its name and how often
-    /// the name was called before.
+    /// Only success and permanent failures are saved; anything else runs again. A step is known by its name and by how
+    /// many steps of that name were saved before it; so steps that run side by side should have different names.
     ///
     /// # Errors
     /// What `work` says; or that the saved steps do not match the code any more (M71).
@@ -40,16 +45,23 @@ impl Cx {
         T: Serialize + DeserializeOwned + Send,
         E: Into<anyhow::Error>,
     {
-        let is_reserved = RESERVED.iter().any(|prefix| name.starts_with(prefix));
-        if name == CHECKPOINT || name.contains('#') || is_reserved {
+        if is_reserved(name) || name.contains('#') {
             return Err(Failure::permanent("step_name", format!("a step cannot be named `{name}`")).into());
         }
-        let (at, key) = (self.next_position(), self.occurrence(name));
-        self.match_position(at, &key)?;
-        if let Some(saved) = self.saved(&key) {
+        let mut call = self.0.order.call(name);
+        let key = call.key();
+        let saved = self.saved(&key);
+        if self.0.conduct.mode == StepMode::Strict {
+            call.in_turn(saved.is_some()).await?;
+        }
+        if let Some(saved) = saved {
+            call.keep();
+            self.journal(&key, StepRun::Replayed);
             return replay(&key, &saved);
         }
         self.crash_at(&CrashPoint::BeforeStep(name.to_owned())).await;
+        call.begin();
+        self.journal(&key, StepRun::Ran);
         let (value, result) = match work.await {
             Ok(output) => (Some(serde_json::value::to_raw_value(&output).map_err(unwritable)?), Ok(output)),
             Err(error) => (None, Err(error.into())),
@@ -61,31 +73,20 @@ impl Cx {
                 _ => return result,
             },
         };
-        let saved = serde_json::to_vec(&Saved { at, value: value.as_deref(), failure })?;
+        let saved = serde_json::to_vec(&Saved { at: call.place(), value: value.as_deref(), failure })?;
         self.save(&key, saved).await.map_err(failed)?;
+        call.keep();
         self.crash_at(&CrashPoint::AfterStep(name.to_owned())).await;
         result
     }
+}
 
-    /// Refuses to go on when an earlier attempt called another step here: the code was changed under a running job.
-    pub(super) fn match_position(&self, at: u32, key: &str) -> Result<(), anyhow::Error> {
-        if self.0.mode == StepMode::Lenient {
-            return Ok(());
-        }
-        let saved = super::lock(&self.0.saved);
-        for (name, value) in saved.iter().filter(|(name, _)| *name != CHECKPOINT) {
-            let Ok(step) = serde_json::from_slice::<Saved<'_>>(value) else { continue };
-            if (step.at == at) != (name == key) {
-                let message = format!(
-                    "the code was changed: step {at} is `{key}` now, an earlier attempt saved `{name}` as step {}; \
-                     let jobs that began before end first, or make the worker lenient",
-                    step.at
-                );
-                return Err(Failure::permanent("steps_changed", message).into());
-            }
-        }
-        Ok(())
+/// Where in the order of steps a saved one stands; none for what is no step, and for what ran beside another.
+pub(super) fn place_of(key: &str, saved: &[u8]) -> Option<u32> {
+    if is_reserved(key) {
+        return None;
     }
+    serde_json::from_slice::<Saved<'_>>(saved).ok()?.at
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "so that `map_err(unwritable)` does")]

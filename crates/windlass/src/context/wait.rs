@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Cx, Stop, failed};
+use super::{CrashPoint, Cx, Stop, failed};
 use crate::clock::Timestamp;
 use crate::store::command::finish::Park;
 
@@ -36,7 +36,13 @@ impl Cx {
         if until <= self.now() {
             return Ok(());
         }
-        self.stop(Stop::Park(Park::Until(until))).await
+        self.park(Park::Until(until)).await
+    }
+
+    /// Stops the handler until what it waits for has come.
+    async fn park<T>(&self, park: Park) -> T {
+        self.crash_at(&CrashPoint::BeforePark).await;
+        self.stop(Stop::Park(park)).await
     }
 
     fn now(&self) -> Timestamp {
@@ -74,7 +80,7 @@ impl Cx {
                 None => None,
             };
             let park = Park::Signal { name: name.to_owned(), step: Some(key), timeout };
-            return self.stop(Stop::Park(park)).await;
+            return self.park(park).await;
         };
         let waited: Waited = serde_json::from_slice(&saved)?;
         if waited.timeout {

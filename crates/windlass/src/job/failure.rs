@@ -74,6 +74,11 @@ impl Failure {
         Failure::new(Category::Temporary, message)
     }
 
+    /// A failure that may succeed after this long, whatever the retry policy says (M44).
+    pub fn retry_after(delay: Duration, message: impl Into<String>) -> Failure {
+        Failure::temporary(message).with_retry_after(delay)
+    }
+
     /// A failure that will happen again.
     pub fn permanent(code: impl Into<String>, message: impl Into<String>) -> Failure {
         Failure::new(Category::Permanent, message).with_code(code)

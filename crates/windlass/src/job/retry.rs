@@ -18,7 +18,7 @@ pub enum Strategy {
     Linear,
     /// The initial delay times `multiplier` to the power of failures − 1.
     Exponential,
-    /// A function in the worker decides, by `retry_after`; without one it is as exponential.
+    /// A function in the worker decides; where there is none, and where the worker itself was lost, it is as exponential.
     Custom,
 }
 
@@ -74,6 +74,17 @@ impl RetryPolicy {
             max_attempts: 4,
             ..RetryPolicy::standard()
         }
+    }
+
+    /// Three attempts, after a delay that a function in the worker decides on (M41).
+    pub fn custom() -> RetryPolicy {
+        RetryPolicy { strategy: Strategy::Custom, ..RetryPolicy::standard() }
+    }
+
+    /// The same with another number of attempts, the first included.
+    #[must_use]
+    pub fn attempts(self, max_attempts: u32) -> RetryPolicy {
+        RetryPolicy { max_attempts, ..self }
     }
 
     /// The policy with this name (M42).

@@ -1,14 +1,16 @@
 //! Jobs of any kinds submitted as one: graphs and chains, all or nothing (M63).
 
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{AnyJob, Draft, Handle, Job, Queue, WaitsFor};
 use crate::error::{Invalid, SubmitError};
 use crate::job::{Dependency, NewJob};
 use crate::store::command::submit::{Receipt, SubmitOptions};
 
-/// A job of a batch, before it is submitted: others can wait for it.
+/// A job of a batch, before it is submitted: others of the same batch can wait for it.
 pub struct Node<J> {
+    batch: u64,
     index: usize,
     kind: PhantomData<fn() -> J>,
 }
@@ -23,30 +25,40 @@ impl<J> Copy for Node<J> {}
 
 impl<J> WaitsFor for Node<J> {
     fn dependency(&self) -> Dependency {
-        Dependency::Named(name_of(self.index))
+        Dependency::Named(name_of(self.batch, self.index))
     }
 }
 
-fn name_of(index: usize) -> String {
-    format!("node-{index}")
+/// Never the same for two batches, so that one which is given another's node does not take its own for it.
+fn name_of(batch: u64, index: usize) -> String {
+    format!("batch-{batch}-node-{index}")
 }
+
+/// Tells batches apart.
+static BATCHES: AtomicU64 = AtomicU64::new(1);
+
+/// A node of another batch was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the node is of another batch than the one that was submitted")]
+pub struct ForeignNode;
 
 /// Jobs that are submitted as one.
 pub struct Batch {
     queue: Queue,
+    number: u64,
     jobs: Vec<Result<NewJob, Invalid>>,
 }
 
 impl Batch {
     pub(crate) fn new(queue: Queue) -> Batch {
-        Batch { queue, jobs: Vec::new() }
+        Batch { queue, number: BATCHES.fetch_add(1, Ordering::Relaxed), jobs: Vec::new() }
     }
 
     /// Adds a job.
     pub fn add<J: Job>(&mut self, job: impl Into<Draft<J>>) -> Node<J> {
-        let index = self.jobs.len();
-        self.jobs.push(job.into().named(name_of(index)).into_new());
-        Node { index, kind: PhantomData }
+        let (batch, index) = (self.number, self.jobs.len());
+        self.jobs.push(job.into().named(name_of(batch, index)).into_new());
+        Node { batch, index, kind: PhantomData }
     }
 
     /// Submits all of them, or none.
@@ -59,20 +71,25 @@ impl Batch {
             new.push(job.map_err(|invalid| SubmitError::Invalid { index, invalid })?);
         }
         let receipts = self.queue.store().submit(self.queue.caller(), new, SubmitOptions::default()).await?;
-        Ok(Submitted { queue: self.queue, receipts })
+        Ok(Submitted { queue: self.queue, number: self.number, receipts })
     }
 }
 
 /// A batch that was submitted.
 pub struct Submitted {
     queue: Queue,
+    number: u64,
     receipts: Vec<Receipt>,
 }
 
 impl Submitted {
     /// The handle of a node of this batch.
-    pub fn handle<J: Job>(&self, node: Node<J>) -> Handle<J> {
-        Handle::new(self.queue.clone(), &self.receipts[node.index])
+    ///
+    /// # Errors
+    /// When the node is of another batch.
+    pub fn handle<J: Job>(&self, node: Node<J>) -> Result<Handle<J>, ForeignNode> {
+        let receipt = self.receipts.get(node.index).filter(|_| node.batch == self.number);
+        receipt.map(|receipt| Handle::new(self.queue.clone(), receipt)).ok_or(ForeignNode)
     }
 
     /// All jobs, in the order they were added.
@@ -96,7 +113,7 @@ impl Chain {
     pub fn then<J: Job>(mut self, job: impl Into<Draft<J>>) -> Chain {
         let mut draft = job.into();
         if let Some(last) = self.batch.jobs.len().checked_sub(1) {
-            draft = draft.after(&Node::<J> { index: last, kind: PhantomData });
+            draft = draft.after(&Node::<J> { batch: self.batch.number, index: last, kind: PhantomData });
         }
         self.batch.add(draft);
         self

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
 
-use super::{Handle, Job, Queue};
+use super::{AnyJob, Handle, Job, Queue};
 use crate::clock::Timestamp;
 use crate::error::{Invalid, Problem, SubmitError};
 use crate::job::{Dependency, JobId, JobType, NewJob, Payload, Priority, QueueName, RetryPolicy, Tenant};
@@ -21,6 +21,12 @@ pub trait WaitsFor {
 impl WaitsFor for JobId {
     fn dependency(&self) -> Dependency {
         Dependency::Job(*self)
+    }
+}
+
+impl WaitsFor for AnyJob {
+    fn dependency(&self) -> Dependency {
+        Dependency::Job(self.id())
     }
 }
 

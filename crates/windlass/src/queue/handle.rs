@@ -1,5 +1,6 @@
 //! Jobs after submission: look at them, wait for them, act on them.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use crate::store::command::act::{Act, Patch, Suspend};
 use crate::store::command::redrive::Redrive;
 use crate::store::command::submit::Receipt;
 use crate::store::query::explain::Reason;
+use crate::store::query::side::Attempt;
 use crate::store::query::snapshot::Snapshot;
 
 /// Why there is no result.
@@ -123,7 +125,7 @@ impl AnyJob {
         self.act_strictly(Act::Suspend(how)).await
     }
 
-    /// Lets go of it.
+    /// Lets go of it; with a reason for the audit trail, see [`Store::act`](crate::Store::act).
     pub async fn resume(&self) -> Result<Outcome, ActError> {
         self.act(Act::Resume { reason: None }).await
     }
@@ -138,6 +140,11 @@ impl AnyJob {
         self.act(Act::Cancel { reason: None }).await
     }
 
+    /// The same with a reason, for the job's error and the audit trail.
+    pub async fn cancel_because(&self, reason: &str) -> Result<Outcome, ActError> {
+        self.act(Act::Cancel { reason: Some(reason.to_owned()) }).await
+    }
+
     /// Changes how urgent it is.
     pub async fn set_priority(&self, priority: Priority) -> Result<Outcome, ActError> {
         self.act(Act::Priority(priority)).await
@@ -146,6 +153,11 @@ impl AnyJob {
     /// Changes tags, correlation id or callback address.
     pub async fn patch(&self, patch: Patch) -> Result<Outcome, ActError> {
         self.act(Act::Patch(patch)).await
+    }
+
+    /// Its attempts, the running one last (M17); none if there is no such job.
+    pub async fn attempts(&self) -> Result<Option<Vec<Attempt>>, StoreError> {
+        self.queue.store().attempts(self.queue.caller(), self.id).await
     }
 
     /// Sends it a signal (M72).
@@ -193,6 +205,11 @@ impl<J: Job> Handle<J> {
         }
     }
 
+    /// A job of which somebody kept the id; that it is of this kind is found out when its result is read.
+    pub(crate) fn of(job: AnyJob) -> Handle<J> {
+        Handle { job, is_duplicate: false, payload_differs: false, kind: PhantomData }
+    }
+
     /// Whether this is an earlier job with the same idempotency key (M13).
     pub fn is_duplicate(&self) -> bool {
         self.is_duplicate
@@ -215,5 +232,18 @@ impl<J> std::ops::Deref for Handle<J> {
 
     fn deref(&self) -> &AnyJob {
         &self.job
+    }
+}
+
+impl fmt::Debug for AnyJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnyJob").field(&self.id).finish()
+    }
+}
+
+impl<J> fmt::Debug for Handle<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = std::any::type_name::<J>();
+        f.debug_struct("Handle").field("kind", &kind).field("id", &self.job.id).finish_non_exhaustive()
     }
 }

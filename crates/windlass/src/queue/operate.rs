@@ -1,9 +1,11 @@
 //! Pauses and the gate, as an operator's program uses them.
 
-use super::Queue;
-use crate::error::{ActError, Invalid, Problem};
+use super::{Job, Queue};
+use crate::error::{ActError, Invalid, Problem, StoreError};
 use crate::job::{JobType, QueueName, Tenant, WorkerId};
 use crate::store::command::hold::{Pause, Target};
+use crate::store::command::settings::Settings;
+use crate::store::config::{Hold, QueueSettings, Scope, TypeSettings};
 
 /// Whether an action changed anything (M51).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +71,31 @@ impl Queue {
     /// Resumes a worker.
     pub async fn resume_worker(&self, worker: WorkerId) -> Result<Outcome, ActError> {
         self.lift(Target::Worker(worker)).await
+    }
+
+    /// Every pause in force that this caller's jobs feel, with who, since when, why and until when.
+    pub async fn pauses(&self) -> Result<Vec<Hold>, StoreError> {
+        let (config, now) = (self.store.config(&self.caller).await?, self.store.environment().clock.now());
+        let is_felt = |hold: &&Hold| match &hold.scope {
+            Scope::Gate | Scope::Worker(_) => true,
+            Scope::Tenant(tenant) => self.caller.sees(tenant),
+            Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => {
+                tenant.as_ref().is_none_or(|tenant| self.caller.sees(tenant))
+            }
+        };
+        Ok(config.holds.values().filter(|hold| hold.is_active(now)).filter(is_felt).cloned().collect())
+    }
+
+    /// Sets what counts for all jobs of a kind, from the next submission or claim on.
+    pub async fn configure_type<J: Job>(&self, settings: TypeSettings) -> Result<Outcome, ActError> {
+        let settings = Settings::Type(named("type", JobType::new(J::TYPE))?, settings);
+        Ok(outcome(self.store.configure(&self.caller, settings).await?.is_changed))
+    }
+
+    /// Sets what counts for all jobs of a queue, from the next submission or claim on.
+    pub async fn configure_queue(&self, name: &str, settings: QueueSettings) -> Result<Outcome, ActError> {
+        let settings = Settings::Queue(named("queue", QueueName::new(name))?, settings);
+        Ok(outcome(self.store.configure(&self.caller, settings).await?.is_changed))
     }
 
     /// Closes the gate: nothing starts anywhere; what runs goes on (M56).

@@ -5,14 +5,14 @@ use std::any::Any;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Crew;
 use crate::context::{CrashPoint, Cx, Stop};
 use crate::handler::{AnyHandler, HandlerFuture, Snooze, failure_of, said};
-use crate::job::{Category, Failure};
+use crate::job::{Category, Failure, Strategy};
 use crate::store::command::claim::Claimed;
 use crate::store::command::finish::{Outcome, Park, Report};
 
@@ -42,8 +42,7 @@ pub(crate) async fn attempt(crew: &Crew, claimed: Claimed) -> Option<Report> {
 }
 
 fn admit(crew: &Crew, claimed: Claimed) -> Cx {
-    let settings = &crew.settings;
-    let cx = Cx::new(crew.queue.clone(), crew.states.clone(), claimed, settings.mode, settings.crash.clone());
+    let cx = Cx::new(crew.queue.clone(), crew.states.clone(), claimed, crew.settings.conduct.clone());
     crew.running.insert(cx.clone());
     cx
 }
@@ -69,7 +68,30 @@ async fn run(crew: &Crew, cx: &Cx) -> Option<Outcome> {
         }
         Err(panic) => Some(outcome_of_panic(&panic)),
     };
-    if cx.crashes_at(&CrashPoint::BeforeFinish) { None } else { outcome }
+    if cx.crashes_at(&CrashPoint::BeforeFinish) {
+        None
+    } else {
+        outcome.map(|outcome| delayed(crew, cx, outcome))
+    }
+}
+
+/// A failure with the delay that the worker's own function decides on, if the job's policy leaves it to that (M41).
+fn delayed(crew: &Crew, cx: &Cx, outcome: Outcome) -> Outcome {
+    let (policy, decide) = (&cx.claimed().job.policy.retry, &crew.settings.retry_delay);
+    let (Outcome::Failed(failure), Some(decide), Strategy::Custom) = (&outcome, decide, policy.strategy)
+    else {
+        return outcome;
+    };
+    if failure.retry_after.is_some() || !policy.retries(failure.category) {
+        return outcome;
+    }
+    match catch_unwind(AssertUnwindSafe(|| decide(cx, failure))) {
+        Ok(delay) => Outcome::Failed(failure.clone().with_retry_after(delay.min(policy.max_delay))),
+        Err(_panic) => {
+            tracing::error!(job = %cx.job_id(), "the function for the delay before a retry panicked");
+            outcome
+        }
+    }
 }
 
 /// The handler's future within all layers.
@@ -83,7 +105,8 @@ async fn supervise(crew: &Crew, cx: &Cx, future: &mut HandlerFuture) -> Option<O
     let limit = cx.claimed().job.policy.timeouts.execution;
     tokio::select! {
         biased;
-        ended = catch(future) => Some(outcome_of(cx, ended)),
+        ended = catch(cx, future) => Some(outcome_of(cx, ended)),
+        never = cx.hurry() => match never {},
         stop = cx.stopped() => match stop {
             Stop::Park(park) => Some(Outcome::Parked(park)),
             Stop::Parked | Stop::Crash => None,
@@ -104,16 +127,16 @@ async fn cut_off(crew: &Crew, cx: &Cx) {
 }
 
 /// Runs a handler and catches its panic.
-async fn catch(future: &mut HandlerFuture) -> Result<Result<Vec<u8>, anyhow::Error>, Panic> {
-    poll_fn(move |context| {
+async fn catch(cx: &Cx, future: &mut HandlerFuture) -> Result<Result<Vec<u8>, anyhow::Error>, Panic> {
+    let mut poll = |context: &mut Context<'_>| {
         // What a panic left half-done is dropped with the future; nothing else can see it.
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
             Ok(Poll::Ready(ended)) => Poll::Ready(Ok(ended)),
             Ok(Poll::Pending) => Poll::Pending,
             Err(panic) => Poll::Ready(Err(panic)),
         }
-    })
-    .await
+    };
+    poll_fn(move |context| cx.poll(context, &mut poll)).await
 }
 
 /// Drops what is left of a handler; a panic in there must not take the attempt's outcome with it.

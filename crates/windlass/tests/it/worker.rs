@@ -1,11 +1,14 @@
 //! Workers, handlers and contexts, as a program that embeds the library uses them.
 
+mod assertions;
 mod bench;
+mod blocking;
 mod builder;
 mod crashes;
 mod handlers;
 mod kinds;
 mod operate;
+mod order;
 mod pause;
 mod processes;
 mod recovery;

@@ -37,6 +37,30 @@ pub struct Suspend {
     pub expires: Option<Duration>,
 }
 
+impl Suspend {
+    /// A running attempt ends by itself first.
+    pub fn graceful() -> Suspend {
+        Suspend { mode: SuspendMode::Graceful, ..Suspend::default() }
+    }
+
+    /// A running attempt is cut off now, which is no failure.
+    pub fn aggressive() -> Suspend {
+        Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() }
+    }
+
+    /// The same with a reason.
+    #[must_use]
+    pub fn because(self, reason: &str) -> Suspend {
+        Suspend { reason: Some(reason.to_owned()), ..self }
+    }
+
+    /// The same, but it lifts itself after this long.
+    #[must_use]
+    pub fn lasting(self, time: Duration) -> Suspend {
+        Suspend { expires: Some(time), ..self }
+    }
+}
+
 /// What is to be done to a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Act {

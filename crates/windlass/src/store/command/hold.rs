@@ -43,6 +43,30 @@ pub struct Pause {
     pub expires: Option<Duration>,
 }
 
+impl Pause {
+    /// Running jobs end by themselves.
+    pub fn graceful() -> Pause {
+        Pause::default()
+    }
+
+    /// Running jobs are cut off now, which is no failure.
+    pub fn aggressive() -> Pause {
+        Pause { mode: PauseMode::Aggressive, ..Pause::default() }
+    }
+
+    /// The same with a reason.
+    #[must_use]
+    pub fn because(self, reason: &str) -> Pause {
+        Pause { reason: Some(reason.to_owned()), ..self }
+    }
+
+    /// The same, but it lifts itself after this long.
+    #[must_use]
+    pub fn lasting(self, time: Duration) -> Pause {
+        Pause { expires: Some(time), ..self }
+    }
+}
+
 /// Pauses something; says whether it was not paused before. A second pause keeps the first one's reason.
 pub(crate) fn pause(
     unit: &mut Unit<'_>,

@@ -2,9 +2,11 @@
 
 use rusqlite::params;
 
-use super::row::{Head, IndexKeys, SpecColumns, SpecParts, pack};
-use super::tables::{Holds, Tables, damaged, prepare, store_error};
+use super::row::IndexKeys;
+use super::tables::{Holds, Tables, prepare, store_error};
 use crate::job::{Job, Labels, Seq, Spec};
+use crate::store::durable::columns::{SpecColumns, SpecParts, damaged};
+use crate::store::durable::packed::{Head, pack};
 use crate::store::engine::EngineResult;
 
 impl<C: Holds> Tables<C> {

@@ -3,10 +3,11 @@
 
 use rusqlite::{Row, params};
 
-use super::tables::{Holds, Tables, damaged, limit, number, prepare, store_error};
+use super::tables::{Holds, Tables, prepare, store_error};
 use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
 use crate::job::{JobId, Tenant};
+use crate::store::durable::columns::{damaged, event_code, limit, number};
 use crate::store::engine::{EngineResult, RecordQuery};
 
 const APPEND: &str = "INSERT INTO audit (seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context) \
@@ -86,9 +87,4 @@ fn read_record(row: &Row<'_>) -> EngineResult<Record> {
         trace_id: row.get(8).map_err(store_error)?,
         context: row.get(9).map_err(store_error)?,
     })
-}
-
-/// An event as stored: its place in [`AuditEvent::ALL`], to which new events are only ever added at the end.
-fn event_code(event: AuditEvent) -> i64 {
-    i64::from(event as u8)
 }

@@ -3,10 +3,11 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::row::{NEVER, code, read_job, read_jobs};
-use super::tables::{Holds, Tables, damaged, limit, prepare, store_error};
+use super::row::{read_job, read_jobs};
+use super::tables::{Holds, Tables, prepare, store_error};
 use crate::clock::Timestamp;
 use crate::job::{ConcurrencyKey, Job, State, acts_at};
+use crate::store::durable::columns::{NEVER, code, damaged, limit};
 use crate::store::engine::{CountChange, Counts, EngineResult, LaneCursor};
 
 /// The states that `hot.at` tells the timer of; scheduled jobs have an index for their lifetime instead.

@@ -3,8 +3,8 @@
 
 use rusqlite::{ToSql, params};
 
-use super::checksum::{Column, checksum};
-use super::tables::{Holds, Tables, damaged, limit, prepare, store_error};
+use super::tables::{Holds, Tables, prepare, store_error};
+use crate::store::durable::columns::{damaged, document_check, document_kind_code, limit};
 use crate::store::engine::{Document, DocumentKind, EngineResult};
 
 const ALL: &str = "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 ORDER BY key";
@@ -14,11 +14,11 @@ const BEFORE: &str =
 
 impl<C: Holds> Tables<C> {
     pub(super) fn read_documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>> {
-        self.documents_by(ALL, kind, params![kind_code(kind)])
+        self.documents_by(ALL, kind, params![document_kind_code(kind)])
     }
 
     pub(super) fn read_document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
-        Ok(self.documents_by(ONE, kind, params![kind_code(kind), key])?.pop())
+        Ok(self.documents_by(ONE, kind, params![document_kind_code(kind), key])?.pop())
     }
 
     pub(super) fn read_documents_before(
@@ -27,7 +27,7 @@ impl<C: Holds> Tables<C> {
         end: &str,
         max: usize,
     ) -> EngineResult<Vec<Document>> {
-        self.documents_by(BEFORE, kind, params![kind_code(kind), end, limit(max)])
+        self.documents_by(BEFORE, kind, params![document_kind_code(kind), end, limit(max)])
     }
 
     fn documents_by(
@@ -43,8 +43,8 @@ impl<C: Holds> Tables<C> {
             let document =
                 Document { key: row.get(0).map_err(store_error)?, body: row.get(1).map_err(store_error)? };
             let check: u32 = row.get(2).map_err(store_error)?;
-            if document_check(kind_code(kind), &document.key, &document.body) != check {
-                return Err(damaged("documents", kind_code(kind), "does not match its checksum"));
+            if document_check(document_kind_code(kind), &document.key, &document.body) != check {
+                return Err(damaged("documents", document_kind_code(kind), "does not match its checksum"));
             }
             documents.push(document);
         }
@@ -61,37 +61,20 @@ impl<C: Holds> Tables<C> {
         let remove = "DELETE FROM documents WHERE kind = ?1 AND key = ?2";
         match body {
             Some(body) => {
-                let check = document_check(kind_code(kind), key, body);
-                prepare(self.connection.get(), put)?.execute(params![kind_code(kind), key, check, body])
+                let check = document_check(document_kind_code(kind), key, body);
+                prepare(self.connection.get(), put)?.execute(params![
+                    document_kind_code(kind),
+                    key,
+                    check,
+                    body
+                ])
             }
-            None => prepare(self.connection.get(), remove)?.execute(params![kind_code(kind), key]),
+            None => prepare(self.connection.get(), remove)?.execute(params![document_kind_code(kind), key]),
         }
         .map_err(store_error)?;
         if kind.is_configuration() {
             self.meta.config_version += 1;
         }
         Ok(())
-    }
-}
-
-/// A document's checksum.
-pub(super) fn document_check(kind: i64, key: &str, body: &[u8]) -> u32 {
-    checksum(&[Column::Number(kind), Column::Bytes(key.as_bytes()), Column::Bytes(body)])
-}
-
-fn kind_code(kind: DocumentKind) -> i64 {
-    match kind {
-        DocumentKind::Queue => 0,
-        DocumentKind::Type => 1,
-        DocumentKind::Tenant => 2,
-        DocumentKind::Hold => 3,
-        DocumentKind::Worker => 4,
-        DocumentKind::Rate => 5,
-        DocumentKind::Seal => 6,
-        DocumentKind::Cost => 7,
-        DocumentKind::Schedule => 8,
-        DocumentKind::ApiKey => 9,
-        DocumentKind::Secret => 10,
-        DocumentKind::Bucket => 11,
     }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use rusqlite::params;
 
-use super::tables::{Holds, Tables, damaged, limit, number, prepare, store_error};
+use super::tables::{Holds, Tables, prepare, store_error};
 use crate::job::Seq;
-use crate::store::engine::{EngineResult, Facet, FacetKind, FacetQuery, FacetWrite};
+use crate::store::durable::columns::{damaged, facet_check, facet_kind_code, limit, number};
+use crate::store::engine::{EngineResult, Facet, FacetQuery, FacetWrite};
 
 const ALL_NAMES: &str = "SELECT name, number, \"check\", body FROM facets WHERE seq = ?1 AND kind = ?2 \
      AND number > ?3 ORDER BY name, number LIMIT ?4";
@@ -18,7 +19,7 @@ const DROP: &str = "DELETE FROM facets WHERE seq = ?1 AND kind = ?2 AND name = ?
 
 impl<C: Holds> Tables<C> {
     pub(super) fn read_facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>> {
-        let (seq, kind) = (query.seq.0, kind_code(query.kind));
+        let (seq, kind) = (query.seq.0, facet_kind_code(query.kind));
         let (above, max) = (query.above.map_or(-1, number), limit(query.limit));
         let mut statement =
             prepare(self.connection.get(), if query.name.is_some() { ONE_NAME } else { ALL_NAMES })?;
@@ -49,38 +50,16 @@ impl<C: Holds> Tables<C> {
     pub(super) fn write_facet(&mut self, write: &FacetWrite) -> EngineResult<()> {
         match write {
             FacetWrite::Put(facet) => {
-                let (Seq(seq), kind) = (facet.seq, kind_code(facet.kind));
+                let (Seq(seq), kind) = (facet.seq, facet_kind_code(facet.kind));
                 let check = facet_check(seq, kind, &facet.name, facet.number, &facet.body);
                 prepare(self.connection.get(), PUT)?
                     .execute(params![seq, kind, facet.name, number(facet.number), check, &*facet.body])
                     .map(drop)
             }
             FacetWrite::Drop { seq, kind, name, number: at } => prepare(self.connection.get(), DROP)?
-                .execute(params![seq.0, kind_code(*kind), name, number(*at)])
+                .execute(params![seq.0, facet_kind_code(*kind), name, number(*at)])
                 .map(drop),
         }
         .map_err(store_error)
-    }
-}
-
-/// A facet's checksum.
-pub(super) fn facet_check(seq: i64, kind: i64, name: &str, at: u64, body: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    for part in [seq, kind, number(at), number(name.len() as u64)] {
-        hasher.update(&part.to_le_bytes());
-    }
-    hasher.update(name.as_bytes());
-    hasher.update(body);
-    hasher.finalize()
-}
-
-fn kind_code(kind: FacetKind) -> i64 {
-    match kind {
-        FacetKind::Attempt => 0,
-        FacetKind::Checkpoint => 1,
-        FacetKind::Signal => 2,
-        FacetKind::Log => 3,
-        FacetKind::Result => 4,
-        FacetKind::Group => 5,
     }
 }

@@ -3,11 +3,12 @@
 
 use rusqlite::params;
 
-use super::checksum::{Column, checksum};
-use super::row::{Head, IndexKeys, SpecColumns, SpecParts, pack};
+use super::row::{IndexKeys, bind_spec};
 use super::tables::{Holds, Tables, prepare, store_error};
-use crate::job::{Need, Seq, Spec};
-use crate::store::engine::{Edge, EngineResult, Key, KeyKind, NewRow};
+use crate::job::{Seq, Spec};
+use crate::store::durable::columns::{SpecColumns, SpecParts, key_check, key_columns, need_code};
+use crate::store::durable::packed::{Head, pack};
+use crate::store::engine::{Edge, EngineResult, NewRow};
 
 const INSERT_JOB: &str = "INSERT INTO jobs (seq, owner, content_type, idempotency_key, unique_key, concurrency_key, \
      tags, correlation_id, callback_url, traceparent, after, after_any, \"check\", payload) \
@@ -30,8 +31,7 @@ impl<C: Holds> Tables<C> {
         let mut statement = prepare(self.connection.get(), INSERT_JOB)?;
         for row in rows {
             let parts = SpecParts::of(&row.spec);
-            SpecColumns::of(&row.spec, &parts)
-                .bind(row.job.seq, &mut statement)
+            bind_spec(&SpecColumns::of(&row.spec, &parts), row.job.seq, &mut statement)
                 .and_then(|()| statement.raw_execute())
                 .map_err(store_error)?;
         }
@@ -107,34 +107,5 @@ impl<C: Holds> Tables<C> {
                 .map_err(store_error)?;
         }
         Ok(())
-    }
-}
-
-/// A key as it is stored and looked up.
-pub(super) fn key_columns(key: &Key) -> (i64, &str, &str, &str) {
-    (kind_code(key.kind), key.tenant.as_str(), key.job_type.as_str(), &key.text)
-}
-
-/// The checksum of a key and what it leads to.
-pub(super) fn key_check(key: (i64, &str, &str, &str), seq: i64, expires_at: i64) -> u32 {
-    let (kind, tenant, job_type, text) = key;
-    let [tenant, job_type, text] = [tenant, job_type, text].map(|text| Column::Bytes(text.as_bytes()));
-    let numbers = [kind, seq, expires_at].map(Column::Number);
-    checksum(&[numbers[0], tenant, job_type, text, numbers[1], numbers[2]])
-}
-
-/// What a key is for, as stored.
-pub(super) fn kind_code(kind: KeyKind) -> i64 {
-    match kind {
-        KeyKind::Idempotency => 0,
-        KeyKind::Unique => 1,
-    }
-}
-
-/// How a job waits, as stored; ordered as [`Need`] is.
-pub(super) fn need_code(need: Need) -> i64 {
-    match need {
-        Need::After => 0,
-        Need::AfterAny => 1,
     }
 }

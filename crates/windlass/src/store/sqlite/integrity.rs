@@ -3,11 +3,9 @@
 
 use rusqlite::Row;
 
-use super::document::document_check;
-use super::facet::facet_check;
-use super::insert::key_check;
 use super::row::{IndexKeys, read_job};
 use super::tables::{Holds, Tables, prepare, store_error};
+use crate::store::durable::columns::{document_check, facet_check, key_check};
 use crate::store::engine::EngineResult;
 
 /// Findings of one kind that are told; more of them say nothing new.

@@ -2,10 +2,10 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::insert::kind_code;
 use super::tables::{Holds, Tables, prepare, store_error};
 use crate::job::{Labels, Seq};
 use crate::store::config::parse;
+use crate::store::durable::columns::key_kind_code;
 use crate::store::engine::{EngineResult, KeyKind};
 
 /// What is found by more than a job's place, read before the job goes.
@@ -55,7 +55,13 @@ impl<C: Holds> Tables<C> {
             let sql =
                 "DELETE FROM keys WHERE kind = ?1 AND tenant = ?2 AND type = ?3 AND key = ?4 AND seq = ?5";
             prepare(self.connection.get(), sql)?
-                .execute(params![kind_code(kind), lane.tenant.as_str(), lane.job_type.as_str(), text, seq.0])
+                .execute(params![
+                    key_kind_code(kind),
+                    lane.tenant.as_str(),
+                    lane.job_type.as_str(),
+                    text,
+                    seq.0
+                ])
                 .map_err(store_error)?;
         }
         Ok(())

@@ -4,11 +4,11 @@ mod scan;
 
 use rusqlite::OptionalExtension;
 
-use super::insert::{key_check, key_columns};
 use super::row::{read_job, read_spec};
-use super::tables::{Holds, Tables, damaged, prepare, store_error};
+use super::tables::{Holds, Tables, prepare, store_error};
 use crate::clock::Timestamp;
-use crate::job::{Job, JobId, Need, Seq, Spec};
+use crate::job::{Job, JobId, Seq, Spec};
+use crate::store::durable::columns::{damaged, key_check, key_columns, need_of};
 use crate::store::engine::{Edge, EngineResult, Key, KeyHolder, Side};
 
 const BY_ID: &str = "SELECT seq, id, lane, policy, record FROM hot WHERE id = ?1";
@@ -93,11 +93,8 @@ impl<C: Holds> Tables<C> {
             let mut rows = statement.query([seq.0]).map_err(store_error)?;
             while let Some(row) = rows.next().map_err(store_error)? {
                 let [dependency, dependent, need] = [0, 1, 2].map(|place| row.get::<_, i64>(place));
-                let need = match need.map_err(store_error)? {
-                    0 => Need::After,
-                    1 => Need::AfterAny,
-                    _ => return Err(damaged("edges", seq.0, "names no kind of need")),
-                };
+                let need = need_of(need.map_err(store_error)?)
+                    .ok_or_else(|| damaged("edges", seq.0, "names no kind of need"))?;
                 let dependency = Seq(dependency.map_err(store_error)?);
                 edges.push(Edge { dependency, dependent: Seq(dependent.map_err(store_error)?), need });
             }

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::InterruptHandle;
 
-use super::inbox::Inbox;
 use super::lock;
-use super::panic::{contained, panicked};
 use super::tables::Tables;
+use crate::store::durable::inbox::Inbox;
+use crate::store::durable::panic::{contained, panicked};
 use crate::store::engine::{EngineResult, ReadTask};
 use crate::store::environment::Environment;
 use crate::store::memo::Memo;

@@ -14,6 +14,7 @@ use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{ConcurrencyKey, Job, JobId, Labels, Seq, Spec};
+use crate::store::durable::columns::{limit, number};
 use crate::store::engine::{
     CountChange, Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, FacetWrite, Key,
     KeyHolder, LaneCursor, NewRow, Read, RecordQuery, Side, Write,
@@ -177,21 +178,6 @@ impl<C: Holds> Tables<C> {
 /// A statement that is parsed once per connection.
 pub(super) fn prepare<'c>(connection: &'c Connection, sql: &str) -> EngineResult<CachedStatement<'c>> {
     connection.prepare_cached(sql).map_err(store_error)
-}
-
-/// A count as stored; there is nothing to count that far.
-pub(super) fn number(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-/// How many rows, as a statement takes it.
-pub(super) fn limit(value: usize) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-/// A row that is not what was written.
-pub(super) fn damaged(table: &str, row: i64, what: &str) -> StoreError {
-    StoreError::Damaged(format!("row {row} of {table} {what}"))
 }
 
 /// What a failure of the database means to a store.

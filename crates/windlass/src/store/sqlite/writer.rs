@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use super::checkpoint;
 use super::file::{self, Identity};
-use super::inbox::Inbox;
 use super::lock;
 use super::marker::Marker;
-use super::panic::{contained, panicked};
 use super::reserve::Reserve;
 use super::tables::Tables;
 use super::watch::OwnCommits;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::limits;
+use crate::store::durable::inbox::Inbox;
+use crate::store::durable::panic::{contained, panicked};
 use crate::store::engine::{EngineResult, ReadTask, WriteTask};
 use crate::store::environment::Environment;
 use crate::store::group;

@@ -231,9 +231,9 @@ async fn a_graph_of_any_kinds_is_one_submission(t: &TestQueue) {
     assert_eq!(submitted.jobs().len(), 4);
     t.run_due(quickly(t, &told)).await;
     assert_eq!(heard.all(), ["top", "left", "bottom"]);
-    assert_eq!(submitted.handle(right).result(Duration::ZERO).await.unwrap(), 3);
-    assert_eq!(submitted.handle(bottom).result(Duration::ZERO).await.unwrap(), "bottom");
-    assert_eq!(submitted.handle(top).id(), submitted.jobs()[0].id());
+    assert_eq!(submitted.handle(right).unwrap().result(Duration::ZERO).await.unwrap(), 3);
+    assert_eq!(submitted.handle(bottom).unwrap().result(Duration::ZERO).await.unwrap(), "bottom");
+    assert_eq!(submitted.handle(top).unwrap().id(), submitted.jobs()[0].id());
 }
 
 /// M63

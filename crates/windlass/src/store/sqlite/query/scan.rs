@@ -1,16 +1,17 @@
 //! Lists of jobs by a filter. SQL narrows the candidates through the best index at hand and answers for what was
 //! submitted; the filter's own predicate has the last word on everything in the job, so the two cannot differ.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::params_from_iter;
 use rusqlite::types::Value;
 
-use super::super::row::{SET_ASIDE, code, read_job};
+use super::super::row::read_job;
 use super::super::tables::{Holds, Tables, prepare, store_error};
-use crate::job::{Job, JobType, Labels, Lane, Payload, QueueName, Spec, State, Tenant};
-use crate::store::engine::{EngineResult, Place};
+use crate::job::{Job, JobType, Lane, QueueName, State, Tenant};
+use crate::store::durable::columns::{SET_ASIDE, code};
+use crate::store::durable::page::{Page, codes, fits_lane, state_of};
+use crate::store::engine::EngineResult;
 use crate::store::filter::{Filter, Order, Scan};
 
 /// Jobs in a state up to which fetching and sorting them all beats walking the table in order.
@@ -74,57 +75,6 @@ impl Query {
     }
 }
 
-/// The best jobs so far, by their place in the order asked for.
-struct Page<'s> {
-    scan: &'s Scan,
-    /// The filter without what only [`Spec`] can answer; SQL has answered that.
-    filter: Filter,
-    spec: Spec,
-    jobs: BTreeMap<(i64, i64, i64), Job>,
-}
-
-impl Page<'_> {
-    fn of(scan: &Scan) -> Page<'_> {
-        let filter = Filter { tag: None, correlation_id: None, owner: None, ..scan.filter.clone() };
-        let spec = Spec {
-            payload: Payload::json(""),
-            idempotency_key: None,
-            unique_key: None,
-            concurrency_key: None,
-            labels: Labels::default(),
-            owner: String::new(),
-            traceparent: None,
-            after: Vec::new(),
-            after_any: Vec::new(),
-        };
-        Page { scan, filter, spec, jobs: BTreeMap::new() }
-    }
-
-    /// Takes a job in if it belongs here; false if it comes after a full page, as then would all that follow it.
-    fn offer(&mut self, job: Job) -> bool {
-        if !self.scan.is_after(&job) || !self.filter.fits(&job, &self.spec) {
-            return true;
-        }
-        let place = match self.scan.order {
-            Order::Newest => (0, 0, -job.seq.0),
-            Order::Oldest => (0, 0, job.seq.0),
-            Order::Claim => {
-                let Place { rank, eligible_at, seq } = Place::of(&job);
-                (i64::from(rank), eligible_at.as_millis(), seq.0)
-            }
-        };
-        let is_full = self.jobs.len() >= self.scan.limit;
-        if is_full && self.jobs.last_key_value().is_none_or(|(last, _)| *last < place) {
-            return false;
-        }
-        self.jobs.insert(place, job);
-        if self.jobs.len() > self.scan.limit {
-            self.jobs.pop_last();
-        }
-        true
-    }
-}
-
 impl<C: Holds> Tables<C> {
     pub(in super::super) fn scan_jobs(&mut self, scan: &Scan) -> EngineResult<Vec<Job>> {
         let sources = match scan.order {
@@ -135,7 +85,7 @@ impl<C: Holds> Tables<C> {
         for source in sources {
             self.read_source(source, &mut page)?;
         }
-        Ok(page.jobs.into_values().collect())
+        Ok(page.into_jobs())
     }
 
     fn read_source(&mut self, source: Source, page: &mut Page<'_>) -> EngineResult<()> {
@@ -249,32 +199,6 @@ fn concurrency_sources(filter: &Filter) -> Option<Vec<Source>> {
         Source::new("hot h INDEXED BY hot_holders", condition, vec![key.0.into()])
     };
     Some(codes.into_iter().map(source).collect())
-}
-
-/// The codes of the states asked for; none if any will do.
-fn codes(filter: &Filter) -> Vec<i64> {
-    let mut codes = Vec::new();
-    for state in &filter.states {
-        if *state != State::Scheduled || filter.is_blocked != Some(true) {
-            codes.push(code(*state));
-        }
-        if *state == State::Scheduled && filter.is_blocked != Some(false) {
-            codes.push(SET_ASIDE);
-        }
-    }
-    codes.sort_unstable();
-    codes.dedup();
-    codes
-}
-
-fn state_of(code: i64) -> State {
-    usize::try_from(code).ok().and_then(|code| State::ALL.get(code)).copied().unwrap_or(State::Scheduled)
-}
-
-fn fits_lane(filter: &Filter, lane: &Lane) -> bool {
-    filter.tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant)
-        && filter.queue.as_ref().is_none_or(|queue| *queue == lane.queue)
-        && filter.job_type.as_ref().is_none_or(|job_type| *job_type == lane.job_type)
 }
 
 fn assemble(scan: &Scan, source: Source) -> Query {

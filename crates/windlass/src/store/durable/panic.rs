@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::error::StoreError;
 
 /// What those are told whose command panicked.
-pub(super) fn panicked(payload: &(dyn Any + Send)) -> StoreError {
+pub(crate) fn panicked(payload: &(dyn Any + Send)) -> StoreError {
     let words = payload
         .downcast_ref::<&str>()
         .copied()
@@ -16,7 +16,7 @@ pub(super) fn panicked(payload: &(dyn Any + Send)) -> StoreError {
 }
 
 /// Does something of a caller's that must not take this thread with it.
-pub(super) fn contained(what: &'static str, work: impl FnOnce()) {
+pub(crate) fn contained(what: &'static str, work: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
         tracing::error!(error = %panicked(payload.as_ref()), "panic while {what}");
     }

@@ -3,13 +3,13 @@
 
 /// A column, as it goes into a checksum.
 #[derive(Clone, Copy)]
-pub(super) enum Column<'a> {
+pub(crate) enum Column<'a> {
     Number(i64),
     Bytes(&'a [u8]),
 }
 
 /// A CRC-32 over the columns, with their lengths, so that no text can pass for a part of its neighbour.
-pub(super) fn checksum(columns: &[Column<'_>]) -> u32 {
+pub(crate) fn checksum(columns: &[Column<'_>]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for column in columns {
         match column {
@@ -24,7 +24,7 @@ pub(super) fn checksum(columns: &[Column<'_>]) -> u32 {
 }
 
 /// The same over texts only.
-pub(super) fn checksum_of_texts(texts: &[&str]) -> u32 {
+pub(crate) fn checksum_of_texts(texts: &[&str]) -> u32 {
     let columns: Vec<Column<'_>> = texts.iter().map(|text| Column::Bytes(text.as_bytes())).collect();
     checksum(&columns)
 }

@@ -8,7 +8,7 @@ use crate::error::StoreError;
 use crate::limits;
 
 /// Work that waits.
-pub(super) struct Inbox<T> {
+pub(crate) struct Inbox<T> {
     lines: Mutex<Lines<T>>,
     arrived: Condvar,
     waiting_max: usize,
@@ -33,7 +33,7 @@ impl<T> Lines<T> {
 
 impl<T> Inbox<T> {
     /// Room for `waiting_max` in each line, so that bulk work cannot crowd out heartbeats.
-    pub(super) fn new(waiting_max: usize) -> Inbox<T> {
+    pub(crate) fn new(waiting_max: usize) -> Inbox<T> {
         let lines = Lines { urgent: VecDeque::new(), normal: VecDeque::new(), refusal: None };
         Inbox { lines: Mutex::new(lines), arrived: Condvar::new(), waiting_max }
     }
@@ -43,7 +43,7 @@ impl<T> Inbox<T> {
     }
 
     /// Takes work in, or hands it back with the reason.
-    pub(super) fn put(&self, item: T, is_urgent: bool) -> Result<(), (T, StoreError)> {
+    pub(crate) fn put(&self, item: T, is_urgent: bool) -> Result<(), (T, StoreError)> {
         let mut lines = self.lines();
         if let Some(refusal) = &lines.refusal {
             let refusal = refusal.clone();
@@ -61,13 +61,13 @@ impl<T> Inbox<T> {
     }
 
     /// Up to `max` of what waits right now; none if nothing does.
-    pub(super) fn take(&self, max: usize) -> Vec<T> {
+    pub(crate) fn take(&self, max: usize) -> Vec<T> {
         let mut lines = self.lines();
         std::iter::from_fn(|| lines.next()).take(max).collect()
     }
 
     /// Returns when something waits; false once nothing does and nothing will.
-    pub(super) fn wait(&self) -> bool {
+    pub(crate) fn wait(&self) -> bool {
         let mut lines = self.lines();
         while lines.is_empty() {
             if lines.refusal.is_some() {
@@ -79,14 +79,14 @@ impl<T> Inbox<T> {
     }
 
     /// Takes nothing more; what waits is still to be done.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let closed = || StoreError::Stopped("it was closed".to_owned());
         self.lines().refusal.get_or_insert_with(closed);
         self.arrived.notify_all();
     }
 
     /// Takes nothing more and hands back what waits, to be refused.
-    pub(super) fn stop(&self, refusal: &StoreError) -> Vec<T> {
+    pub(crate) fn stop(&self, refusal: &StoreError) -> Vec<T> {
         let mut lines = self.lines();
         lines.refusal = Some(refusal.clone());
         self.arrived.notify_all();

@@ -1,5 +1,6 @@
 //! A job packed into bytes: small numbers in few bytes, moments as distances from the submission, what is not there in
-//! no bytes at all. A CRC-32 at the end also covers the row's place, id, lane and policy. Knows nothing of SQL.
+//! no bytes at all. A CRC-32 at the end also covers the row's place, id, lane and policy. The same in every database, and
+//! knows nothing of SQL.
 
 use std::sync::Arc;
 

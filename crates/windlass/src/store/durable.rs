@@ -1,0 +1,10 @@
+//! What the engines that keep things on disk share: how a row looks whatever the database, what a connection remembers,
+//! and how work waits for the thread that does it. No SQL, and nothing that only one database needs.
+
+pub(crate) mod checksum;
+pub(crate) mod columns;
+pub(crate) mod inbox;
+pub(crate) mod interned;
+pub(crate) mod packed;
+pub(crate) mod page;
+pub(crate) mod panic;

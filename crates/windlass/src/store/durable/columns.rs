@@ -1,0 +1,226 @@
+//! What every database keeps in the same form: which columns a submission has, the codes of states and kinds, and the
+//! checksums of rows. How a database binds and reads them is its own business.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::checksum::{Column, checksum};
+use crate::audit::AuditEvent;
+use crate::error::StoreError;
+use crate::job::{JobId, Labels, Need, Payload, Seq, Spec, State};
+use crate::store::config::{encode, parse};
+use crate::store::engine::{DocumentKind, EngineResult, FacetKind, Key, KeyKind};
+
+/// The code of a scheduled job that is set aside for its concurrency key; one more than the last state's.
+pub(crate) const SET_ASIDE: i64 = 12;
+/// A moment that never comes.
+pub(crate) const NEVER: i64 = i64::MAX;
+
+/// A state as stored.
+pub(crate) fn code(state: State) -> i64 {
+    i64::from(state as u8)
+}
+
+/// An event as stored: its place in [`AuditEvent::ALL`], to which new events are only ever added at the end.
+pub(crate) fn event_code(event: AuditEvent) -> i64 {
+    i64::from(event as u8)
+}
+
+/// What a key is for, as stored.
+pub(crate) fn key_kind_code(kind: KeyKind) -> i64 {
+    match kind {
+        KeyKind::Idempotency => 0,
+        KeyKind::Unique => 1,
+    }
+}
+
+/// How a job waits, as stored; ordered as [`Need`] is.
+pub(crate) fn need_code(need: Need) -> i64 {
+    match need {
+        Need::After => 0,
+        Need::AfterAny => 1,
+    }
+}
+
+/// How a job waits, from its code.
+pub(crate) fn need_of(code: i64) -> Option<Need> {
+    [Need::After, Need::AfterAny].into_iter().find(|need| need_code(*need) == code)
+}
+
+/// What hangs on a job, as stored.
+pub(crate) fn facet_kind_code(kind: FacetKind) -> i64 {
+    match kind {
+        FacetKind::Attempt => 0,
+        FacetKind::Checkpoint => 1,
+        FacetKind::Signal => 2,
+        FacetKind::Log => 3,
+        FacetKind::Result => 4,
+        FacetKind::Group => 5,
+    }
+}
+
+/// A kind of document, as stored.
+pub(crate) fn document_kind_code(kind: DocumentKind) -> i64 {
+    match kind {
+        DocumentKind::Queue => 0,
+        DocumentKind::Type => 1,
+        DocumentKind::Tenant => 2,
+        DocumentKind::Hold => 3,
+        DocumentKind::Worker => 4,
+        DocumentKind::Rate => 5,
+        DocumentKind::Seal => 6,
+        DocumentKind::Cost => 7,
+        DocumentKind::Schedule => 8,
+        DocumentKind::ApiKey => 9,
+        DocumentKind::Secret => 10,
+        DocumentKind::Bucket => 11,
+    }
+}
+
+/// A key as it is stored and looked up.
+pub(crate) fn key_columns(key: &Key) -> (i64, &str, &str, &str) {
+    (key_kind_code(key.kind), key.tenant.as_str(), key.job_type.as_str(), &key.text)
+}
+
+/// The checksum of a key and what it leads to.
+pub(crate) fn key_check(key: (i64, &str, &str, &str), seq: i64, expires_at: i64) -> u32 {
+    let (kind, tenant, job_type, text) = key;
+    let [tenant, job_type, text] = [tenant, job_type, text].map(|text| Column::Bytes(text.as_bytes()));
+    let numbers = [kind, seq, expires_at].map(Column::Number);
+    checksum(&[numbers[0], tenant, job_type, text, numbers[1], numbers[2]])
+}
+
+/// A document's checksum.
+pub(crate) fn document_check(kind: i64, key: &str, body: &[u8]) -> u32 {
+    checksum(&[Column::Number(kind), Column::Bytes(key.as_bytes()), Column::Bytes(body)])
+}
+
+/// A facet's checksum.
+pub(crate) fn facet_check(seq: i64, kind: i64, name: &str, at: u64, body: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    for part in [seq, kind, number(at), number(name.len() as u64)] {
+        hasher.update(&part.to_le_bytes());
+    }
+    hasher.update(name.as_bytes());
+    hasher.update(body);
+    hasher.finalize()
+}
+
+/// A count as stored; there is nothing to count that far.
+pub(crate) fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// How many rows, as a statement takes it.
+pub(crate) fn limit(value: usize) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// A row that is not what was written.
+pub(crate) fn damaged(table: &str, row: i64, what: &str) -> StoreError {
+    StoreError::Damaged(format!("row {row} of {table} {what}"))
+}
+
+/// The columns of `jobs` in their order: owner, content type, idempotency key, unique key, concurrency key, tags,
+/// correlation id, callback address, traceparent; then the two lists of dependencies; then the payload.
+pub(crate) struct SpecColumns<'a> {
+    pub(crate) texts: [Option<&'a str>; 9],
+    pub(crate) lists: [Option<&'a [u8]>; 2],
+    pub(crate) payload: &'a [u8],
+}
+
+/// The parts of a [`Spec`] that have to be written out before they can be columns.
+pub(crate) struct SpecParts {
+    pub(crate) tags: Option<String>,
+    after: Option<Vec<u8>>,
+    after_any: Option<Vec<u8>>,
+}
+
+impl SpecParts {
+    pub(crate) fn of(spec: &Spec) -> SpecParts {
+        let list = |ids: &[JobId]| {
+            (!ids.is_empty()).then(|| ids.iter().flat_map(|id| *id.as_bytes()).collect::<Vec<u8>>())
+        };
+        SpecParts {
+            tags: tags_text(&spec.labels),
+            after: list(&spec.after),
+            after_any: list(&spec.after_any),
+        }
+    }
+}
+
+fn tags_text(labels: &Labels) -> Option<String> {
+    (!labels.tags.is_empty()).then(|| String::from_utf8_lossy(&encode(&labels.tags)).into_owned())
+}
+
+impl<'a> SpecColumns<'a> {
+    /// What is to be written.
+    pub(crate) fn of(spec: &'a Spec, parts: &'a SpecParts) -> SpecColumns<'a> {
+        let content_type = &*spec.payload.content_type;
+        SpecColumns {
+            texts: [
+                Some(&spec.owner),
+                (content_type != Payload::JSON).then_some(content_type),
+                spec.idempotency_key.as_deref(),
+                spec.unique_key.as_deref(),
+                spec.concurrency_key.as_deref(),
+                parts.tags.as_deref(),
+                spec.labels.correlation_id.as_deref(),
+                spec.labels.callback_url.as_deref(),
+                spec.traceparent.as_deref(),
+            ],
+            lists: [parts.after.as_deref(), parts.after_any.as_deref()],
+            payload: &spec.payload.bytes,
+        }
+    }
+
+    /// A checksum over everything, with the lengths, so that no text can pass for a part of its neighbour.
+    pub(crate) fn crc(&self, seq: Seq) -> u32 {
+        let texts = self.texts.iter().map(|text| text.map(str::as_bytes));
+        let mut head = Vec::with_capacity(256);
+        head.extend(seq.0.to_le_bytes());
+        for field in texts.chain(self.lists) {
+            let length = field.map_or(0, |bytes| bytes.len() as u64 + 1);
+            head.extend(length.to_le_bytes());
+            head.extend(field.unwrap_or_default());
+        }
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&head);
+        hasher.update(self.payload);
+        hasher.finalize()
+    }
+
+    /// What was submitted, from the columns read; `check` is the checksum that stood beside them.
+    pub(crate) fn into_spec(self, seq: Seq, check: u32) -> EngineResult<Spec> {
+        if self.crc(seq) != check {
+            return Err(damaged("jobs", seq.0, "does not match its checksum"));
+        }
+        let owned = |place: usize| self.texts[place].map(str::to_owned);
+        Ok(Spec {
+            payload: Payload {
+                bytes: Arc::from(self.payload),
+                content_type: Arc::from(self.texts[1].unwrap_or(Payload::JSON)),
+            },
+            idempotency_key: owned(2),
+            unique_key: owned(3),
+            concurrency_key: owned(4),
+            labels: Labels {
+                tags: self.texts[5].map_or_else(|| Ok(BTreeMap::new()), |text| parse(text.as_bytes()))?,
+                correlation_id: owned(6),
+                callback_url: owned(7),
+            },
+            owner: owned(0).unwrap_or_default(),
+            traceparent: owned(8),
+            after: read_ids(self.lists[0], seq)?,
+            after_any: read_ids(self.lists[1], seq)?,
+        })
+    }
+}
+
+fn read_ids(list: Option<&[u8]>, seq: Seq) -> Result<Vec<JobId>, StoreError> {
+    let (ids, rest) = list.unwrap_or_default().as_chunks::<16>();
+    if !rest.is_empty() {
+        return Err(damaged("jobs", seq.0, "holds half an id"));
+    }
+    Ok(ids.iter().map(|id| JobId::from_bytes(*id)).collect())
+}
