@@ -26,7 +26,7 @@ use order::Order;
 
 use crate::error::{SubmitError, WorkError};
 use crate::handler::States;
-use crate::job::{AttemptId, Failure, Fence, JobId, JobType, Payload, Progress, QueueName, Tenant, WorkerId};
+use crate::job::{AttemptId, Failure, Fence, JobId, JobType, Labels, Payload, Progress, QueueName, Tenant, WorkerId};
 use crate::queue::Queue;
 use crate::store::command::claim::Claimed;
 use crate::store::command::finish::Park;
@@ -173,6 +173,11 @@ impl Cx {
     /// What was submitted, byte for byte.
     pub fn payload(&self) -> &Payload {
         &self.0.claimed.spec.payload
+    }
+
+    /// Its tags, correlation id and callback address when it was claimed.
+    pub fn labels(&self) -> &Labels {
+        &self.0.claimed.spec.labels
     }
 
     /// Which start of the job this is, from 1.

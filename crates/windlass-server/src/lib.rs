@@ -1,0 +1,5 @@
+//! The server `windlass`: the library's verbs over HTTP and on the command line. It sees only the library's public API and
+//! holds no rule of its own; what it adds is the door: decoding, authentication, limits, and answers in one shape.
+
+pub mod limits;
+pub mod outbound;
