@@ -17,15 +17,15 @@ use windlass::store::environment::StoreOptions;
 /// Durable background jobs.
 #[derive(Parser)]
 #[command(name = "windlass", version, about, max_term_width = 100)]
-pub(crate) struct Cli {
+pub struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Keep a store going: promote due jobs, end lost leases and lifetimes, seal the audit trail, prune.
-    Serve(StoreArgs),
+    /// Serve a store over HTTP and keep it going: promote due jobs, end lost leases and lifetimes, seal, prune.
+    Serve(serve::ServeArgs),
     /// Check every invariant on what is stored; exits with 1 if one is broken.
     Verify(ReportArgs),
     /// Look after the audit trail.
@@ -90,11 +90,11 @@ enum Missing {
 }
 
 /// Runs the command that was given.
-pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match cli.command {
-            Command::Serve(store) => serve::serve(&store).await,
+            Command::Serve(args) => serve::serve(&args).await,
             Command::Verify(report) => verify::verify(&report).await,
             Command::Audit(AuditCommand::Verify(report)) => audit::verify(&report).await,
             Command::Stats(report) => stats::stats(&report).await,

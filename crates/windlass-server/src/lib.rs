@@ -1,5 +1,8 @@
 //! The server `windlass`: the library's verbs over HTTP and on the command line. It sees only the library's public API and
 //! holds no rule of its own; what it adds is the door: decoding, authentication, limits, and answers in one shape.
 
+pub mod cli;
+pub mod http;
 pub mod limits;
 pub mod outbound;
+pub mod server;

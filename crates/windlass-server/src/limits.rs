@@ -2,6 +2,61 @@
 
 use std::time::Duration;
 
+/// Connections open at once; more wait in the listener's queue until one closes.
+pub const CONNECTIONS_MAX: usize = 16_384;
+/// How long a client may take to send a request's head, and how long a connection may stay idle between two requests.
+pub const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
+/// Bytes of a request's head: generous for tokens and traces, useless for an attack.
+pub const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Lines of a request's head.
+pub const HEAD_LINES_MAX: usize = 100;
+/// How long a client may take to send a request's body: with the store's own time well below the 30 s of M32.
+pub const BODY_TIME_MAX: Duration = Duration::from_secs(20);
+/// How long a client may take nothing of an answer before it is cut off.
+pub const WRITE_STALL_MAX: Duration = Duration::from_secs(30);
+/// How long a client may take for the TLS handshake.
+pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long requests that are being answered may go on once the server is told to stop; it must be gone within 10 s.
+pub const DRAIN_MAX: Duration = Duration::from_secs(7);
+/// How long to wait after a connection could not be accepted, as when the process has no file left to open.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Bytes in the body of a request that carries no payload.
+pub const BODY_BYTES_SMALL: usize = 256 << 10;
+/// Bytes in the body of a request that carries many payloads: 10 000 jobs of 6 KB each.
+pub const BODY_BYTES_LARGE: usize = 64 << 20;
+/// Bytes around a payload: every other field of a submission at its limit.
+pub const ENVELOPE_BYTES: usize = 512 << 10;
+/// Bytes of a refused body that are read and thrown away, so that the client gets to see why it was refused.
+pub const DISCARD_BYTES_MAX: usize = 64 << 20;
+/// Levels of nesting in a body: as deep as JSON readers go without being asked to.
+pub const JSON_DEPTH_MAX: usize = 128;
+/// Characters of a refused value that are shown again.
+pub const SHOWN_CHARS_MAX: usize = 100;
+/// Characters of a request id that is taken over from a client or a proxy.
+pub const REQUEST_ID_CHARS_MAX: usize = 128;
+
+/// Longest wait for a job's end.
+pub const JOB_WAIT_MAX: Duration = Duration::from_secs(300);
+/// Jobs that one drawing of a dependency graph shows.
+pub const GRAPH_JOBS_MAX: usize = 200;
+/// Jobs that a worker may say it runs at once.
+pub const WORKER_CONCURRENCY_MAX: u32 = 100_000;
+
+/// Live event streams open at once.
+pub const STREAMS_MAX: usize = 4_096;
+/// Events that wait for one reader; one more, and the reader has as long as [`STREAM_STALL_MAX`] to catch up.
+pub const STREAM_EVENTS_BUFFERED: usize = 64;
+/// How long a reader of events may take none before its stream is ended.
+pub const STREAM_STALL_MAX: Duration = Duration::from_secs(10);
+/// How often a silent stream shows that it is alive, so that proxies keep it open.
+pub const STREAM_ALIVE_EVERY: Duration = Duration::from_secs(15);
+
+/// Requests per second that one key may make: far above what a fleet in step with the store needs.
+pub const REQUESTS_PER_SECOND: u32 = 20_000;
+/// Requests that one key may make at once, after a pause.
+pub const REQUESTS_BURST: u32 = 40_000;
+
 /// How long one address of a receiver may take to accept a connection and to shake hands; then the next is tried.
 pub const CALL_CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 /// Addresses of a receiver that are tried, one after the other; all of them are checked.

@@ -1,10 +1,9 @@
 //! The binary `windlass`: everything a person does with a store from the command line.
 
-mod cli;
-
 use std::process::ExitCode;
 
 use clap::Parser;
+use windlass_server::cli;
 
 fn main() -> ExitCode {
     match cli::run(cli::Cli::parse()) {

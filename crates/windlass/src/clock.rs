@@ -6,11 +6,14 @@ mod tests;
 
 use std::fmt;
 use std::future::Future;
+use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+
+use crate::error::Problem;
 
 /// A moment, in whole milliseconds since 1970-01-01 UTC, always between then and the last days of the year 9999.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -68,6 +71,19 @@ impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let instant = jiff::Timestamp::from_millisecond(self.0).expect("the range is within jiff's");
         write!(f, "{instant:.3}")
+    }
+}
+
+/// Reads RFC 3339, with any offset; what is outside the range is moved into it.
+impl FromStr for Timestamp {
+    type Err = Problem;
+
+    fn from_str(text: &str) -> Result<Timestamp, Problem> {
+        let parsed: jiff::Timestamp = text.parse().map_err(|_| Problem::Unknown {
+            value: text.chars().take(64).collect(),
+            allowed: "the times of RFC 3339, such as 2030-01-31T12:00:00Z",
+        })?;
+        Ok(Timestamp::from_millis(parsed.as_millisecond()))
     }
 }
 
@@ -143,6 +159,23 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.millis.load(Ordering::SeqCst))
+    }
+}
+
+/// Measures how long something takes, in real time; for numbers that people look at, never for a rule.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts measuring.
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
+    pub fn start() -> Stopwatch {
+        Stopwatch(Instant::now())
+    }
+
+    /// The time since the start.
+    pub fn elapsed(self) -> Duration {
+        self.0.elapsed()
     }
 }
 

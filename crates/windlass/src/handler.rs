@@ -18,6 +18,9 @@ pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, anyhow::Err
 /// A handler whose kind of job is known only by name.
 pub(crate) trait AnyHandler: Send + Sync {
     fn call(&self, payload: &[u8], cx: Cx) -> HandlerFuture;
+
+    /// What it asks for and these are not, if anything.
+    fn missing(&self, states: &States) -> Option<&'static str>;
 }
 
 /// An async function that runs jobs of kind `J`; `Args` are what it asks for beside the job.
@@ -27,6 +30,12 @@ pub(crate) trait AnyHandler: Send + Sync {
 pub trait Handler<J: Job, Args>: Clone + Send + Sync + 'static {
     /// Runs the handler.
     fn run(self, job: J, cx: Cx) -> impl Future<Output = Result<J::Output, anyhow::Error>> + Send;
+
+    /// What it asks for and the worker was not given, if anything; such a worker does not start.
+    #[allow(unused_variables, reason = "the name is for those who write their own")]
+    fn missing(states: &States) -> Option<&'static str> {
+        None
+    }
 }
 
 /// Something a handler can ask for beside its job.
@@ -36,6 +45,12 @@ pub trait Extract: Sized + Send {
     /// # Errors
     /// Says what the worker was not given.
     fn extract(cx: &Cx) -> Result<Self, Failure>;
+
+    /// What it needs and the worker was not given, if anything; such a worker does not start.
+    #[allow(unused_variables, reason = "the name is for those who write their own")]
+    fn missing(states: &States) -> Option<&'static str> {
+        None
+    }
 }
 
 impl Extract for Cx {
@@ -56,15 +71,24 @@ impl<T: Clone + Send + Sync + 'static> Extract for State<T> {
                 .with_code("state_missing")
         })
     }
+
+    fn missing(states: &States) -> Option<&'static str> {
+        (!states.has::<T>()).then(std::any::type_name::<T>)
+    }
 }
 
-/// What a worker was given, by type.
+/// What a worker was given with [`with`](crate::worker::Worker::with), by type.
 #[derive(Clone, Default)]
-pub(crate) struct States(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+pub struct States(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
 impl States {
     pub(crate) fn insert<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
         Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), Arc::new(value));
+    }
+
+    /// Whether there is one of this type.
+    pub fn has<T: Clone + Send + Sync + 'static>(&self) -> bool {
+        self.0.contains_key(&TypeId::of::<T>())
     }
 
     pub(crate) fn get<T: Clone + Send + Sync + 'static>(&self) -> Option<T> {
@@ -86,6 +110,12 @@ macro_rules! handler {
             async fn run(self, job: J, cx: Cx) -> Result<J::Output, anyhow::Error> {
                 $(let $argument = $argument::extract(&cx)?;)*
                 self(job, $($argument),*).await.map_err(Into::into)
+            }
+
+            fn missing(states: &States) -> Option<&'static str> {
+                let nothing = None;
+                $(let nothing = nothing.or_else(|| $argument::missing(states));)*
+                nothing
             }
         }
     };
@@ -117,6 +147,10 @@ where
             encode(&handler.run(job, cx).await?)
         })
     }
+
+    fn missing(&self, states: &States) -> Option<&'static str> {
+        H::missing(states)
+    }
 }
 
 /// A handler for jobs of any type, which finds what it needs in the context.
@@ -134,6 +168,10 @@ where
     fn call(&self, _payload: &[u8], cx: Cx) -> HandlerFuture {
         let running = (self.handler)(cx);
         Box::pin(async move { encode(&running.await.map_err(Into::into)?) })
+    }
+
+    fn missing(&self, _states: &States) -> Option<&'static str> {
+        None
     }
 }
 
@@ -170,6 +208,10 @@ where
                 Err(error) => Err(error.into()),
             }
         })
+    }
+
+    fn missing(&self, _: &States) -> Option<&'static str> {
+        None
     }
 }
 

@@ -8,6 +8,7 @@ mod id;
 mod name;
 mod parts;
 mod priority;
+mod rate;
 mod retry;
 mod spec;
 mod state;
@@ -31,6 +32,7 @@ pub use parts::{
     SuspendMode, Suspension, Timeouts, Wait,
 };
 pub use priority::Priority;
+pub use rate::{Bucket, Rate};
 pub use retry::{RetryPolicy, Strategy};
 pub(crate) use spec::check_text;
 pub use spec::{Dependency, Labels, NewJob, Payload, Spec};

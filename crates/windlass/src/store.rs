@@ -3,6 +3,7 @@
 
 pub mod access;
 pub mod attempt;
+pub(crate) mod budget;
 pub mod caller;
 pub mod command;
 pub mod config;
@@ -21,6 +22,7 @@ mod operate;
 pub mod query;
 pub mod rates;
 pub mod settings;
+pub mod show;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod task;

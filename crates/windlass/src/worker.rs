@@ -26,7 +26,7 @@ pub use control::WorkerControl;
 pub use shutdown::Farewell;
 
 use crate::context::{Conduct, CrashPoint, Cx, Journal, StepMode};
-use crate::error::{Invalid, WorkError};
+use crate::error::{Invalid, Problem, WorkError};
 use crate::handler::{AnyHandler, Blocking, Handler, HandlerFuture, States, Typed, Untyped};
 use crate::job::{Failure, JobType, QueueName, WorkerId};
 use crate::limits;
@@ -227,8 +227,8 @@ impl Worker {
     /// Runs until `shutdown` is over, whatever it returns, then leaves in stages: stop claiming, drain, interrupt, release.
     ///
     /// # Errors
-    /// When the worker cannot register (a bad name, a role that may not work, a store that is gone), and when it cannot
-    /// go on because the store was closed or its role was taken away.
+    /// When the worker cannot register (a bad name, a handler that asks for what was not given, a role that may not work,
+    /// a store that is gone), and when it cannot go on because the store was closed or its role was taken away.
     pub async fn run_until(self, shutdown: impl Future) -> Result<Farewell, WorkError> {
         let (crew, queues, inbox) = self.assemble().await?;
         let stop = CancellationToken::new();
@@ -270,6 +270,7 @@ impl Worker {
         if let Some(invalid) = self.invalid.take() {
             return Err(invalid.into());
         }
+        self.check_states()?;
         if self.lanes.is_empty() {
             self.lanes.push((QueueName::default(), CONCURRENCY_DEFAULT));
         }
@@ -301,6 +302,20 @@ impl Worker {
             released: AtomicUsize::new(0),
         });
         Ok((crew, self.lanes, inbox))
+    }
+}
+
+impl Worker {
+    /// Refuses handlers that ask for what the worker was not given: every job they took would fail.
+    fn check_states(&self) -> Result<(), Invalid> {
+        for (job_type, handler) in &self.handlers {
+            if let Some(missing) = handler.missing(&self.states) {
+                let message =
+                    format!("`{job_type}` asks for `State<{missing}>`: give one with `Worker::with`");
+                return Err(Invalid::new("handler", Problem::Contradiction(message)));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use super::operate::{Outcome, outcome};
 use super::{Job, Queue};
+use crate::audit::Record;
 use crate::error::{ActError, Invalid, Problem, StoreError};
 use crate::job::{ErrorRecord, JobId, Priority, State};
+use crate::limits;
 use crate::store::command::act::{Act, Patch, Suspend};
 use crate::store::command::redrive::Redrive;
 use crate::store::command::submit::Receipt;
+use crate::store::engine::RecordQuery;
 use crate::store::query::explain::Reason;
 use crate::store::query::side::Attempt;
 use crate::store::query::snapshot::Snapshot;
@@ -158,6 +161,13 @@ impl AnyJob {
     /// Its attempts, the running one last (M17); none if there is no such job.
     pub async fn attempts(&self) -> Result<Option<Vec<Attempt>>, StoreError> {
         self.queue.store().attempts(self.queue.caller(), self.id).await
+    }
+
+    /// What the audit trail keeps about it, the oldest record first (M92).
+    pub async fn history(&self) -> Result<Vec<Record>, StoreError> {
+        let query =
+            RecordQuery { job: Some(self.id), limit: limits::PAGE_RECORDS_MAX, ..RecordQuery::default() };
+        self.queue.store().audit(self.queue.caller(), query).await
     }
 
     /// Sends it a signal (M72).

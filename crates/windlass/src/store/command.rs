@@ -16,5 +16,6 @@ pub mod settings;
 pub mod signal;
 pub mod step;
 pub mod submit;
+pub(crate) mod throttle;
 pub mod tick;
 pub mod worker;

@@ -2,6 +2,7 @@
 //! once and kept in memory; consulted inside every claim.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -274,6 +275,40 @@ impl Config {
         found
     }
 
+    /// The rates that count for a lane as a whole (M111).
+    pub fn rates(&self, lane: &Lane) -> Vec<(Part, Rate)> {
+        let mut found = self.queue_limits(lane, |settings| settings.rate);
+        let kind = self.types.get(&lane.job_type).and_then(|settings| settings.rate);
+        found.extend(kind.map(|rate| (Part::Type(lane.job_type.clone()), rate)));
+        found
+    }
+
+    /// The rate of each concurrency key in this lane's queue (M111).
+    pub fn rate_per_key(&self, lane: &Lane) -> Option<Rate> {
+        self.queue_settings(lane).find_map(|settings| settings.rate_per_key)
+    }
+
+    /// Whether any queue has a rate for each concurrency key.
+    pub fn has_rates_per_key(&self) -> bool {
+        self.queues.values().any(|settings| settings.rate_per_key.is_some())
+    }
+
+    /// How long a job in this lane waits for each point by which it then rises (M23).
+    pub fn aging(&self, lane: &Lane) -> Option<Duration> {
+        self.queue_settings(lane).find_map(|settings| settings.aging)
+    }
+
+    /// Whether tenants take turns in a queue (M112). Everybody's setting decides: a tenant alone has nobody to take turns
+    /// with.
+    pub fn is_fair(&self, queue: &QueueName) -> bool {
+        self.queues.get(&(queue.clone(), None)).is_some_and(|settings| settings.fair_by.is_some())
+    }
+
+    /// How many jobs a tenant may start in its turn (M112).
+    pub fn weight(&self, tenant: &Tenant) -> u32 {
+        self.tenants.get(tenant).and_then(|settings| settings.weight).unwrap_or(1)
+    }
+
     /// The limits on jobs that are not final, as they count for a lane (M113).
     pub fn depth_limits(&self, lane: &Lane) -> Vec<(Part, u64)> {
         let mut found = self.queue_limits(lane, |settings| settings.max_depth);
@@ -282,7 +317,7 @@ impl Config {
         found
     }
 
-    fn queue_limits(&self, lane: &Lane, limit: impl Fn(&QueueSettings) -> Option<u64>) -> Vec<(Part, u64)> {
+    fn queue_limits<T>(&self, lane: &Lane, limit: impl Fn(&QueueSettings) -> Option<T>) -> Vec<(Part, T)> {
         let mut found = Vec::new();
         for tenant in [None, Some(lane.tenant.clone())] {
             let key = (lane.queue.clone(), tenant);

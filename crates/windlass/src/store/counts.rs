@@ -30,6 +30,18 @@ impl Part {
     }
 }
 
+impl Part {
+    /// The document that says how much of this part's rate is used.
+    pub(crate) fn bucket_key(&self) -> String {
+        match self {
+            Part::Queue(queue, None) => format!("queue {queue}"),
+            Part::Queue(queue, Some(tenant)) => format!("queue {queue} {tenant}"),
+            Part::Type(job_type) => format!("type {job_type}"),
+            Part::Tenant(tenant) => format!("tenant {tenant}"),
+        }
+    }
+}
+
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

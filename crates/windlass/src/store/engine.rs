@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use super::counts::{CountChange, Counts, Part, StateCounts};
 use super::filter::Scan;
@@ -32,6 +33,15 @@ impl Place {
             eligible_at: job.eligible_at.unwrap_or(job.created_at),
             seq: job.seq,
         }
+    }
+
+    /// The place after waiting until `now`, where each `every` raises a job by one point (M23). Among jobs of one rank the
+    /// order stays as it is: whoever has waited longest has risen most.
+    #[must_use]
+    pub fn aged(self, every: Duration, now: Timestamp) -> Place {
+        let waited = now.since(self.eligible_at).as_millis();
+        let points = waited / every.as_millis().max(1);
+        Place { rank: self.rank.saturating_sub(u8::try_from(points).unwrap_or(u8::MAX)), ..self }
     }
 }
 

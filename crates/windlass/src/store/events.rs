@@ -10,6 +10,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use super::Store;
 use super::caller::Caller;
 use super::engine::RecordQuery;
+use super::view::View;
 use super::wakeup::Listener;
 use crate::audit::Record;
 use crate::error::StoreError;
@@ -34,6 +35,13 @@ impl EventFeed {
         // Listening starts before reading: what happens in between is in one or the other.
         let (live, elsewhere) = (store.live_events(), store.env.wakeups.elsewhere());
         EventFeed { store, caller, live, elsewhere, after, ready: VecDeque::new(), is_behind: true }
+    }
+
+    /// A feed of what happens from now on.
+    pub(crate) async fn from_now(store: Store, caller: Caller) -> Result<EventFeed, StoreError> {
+        let mut feed = EventFeed::new(store, caller, 0);
+        feed.after = feed.store.read("newest_record", newest_record).await?;
+        Ok(feed)
     }
 
     /// The number to resume from: everything kept up to it was handed over.
@@ -98,4 +106,22 @@ impl EventFeed {
         self.ready.extend(page.into_iter().filter(|record| self.caller.sees(&record.tenant)));
         Ok(())
     }
+}
+
+/// The number of the last record that is kept. Numbers have no gaps, so it is found by halving, whatever their count.
+fn newest_record(view: &mut View<'_>) -> Result<u64, StoreError> {
+    let mut has_after = |after: u64| -> Result<bool, StoreError> {
+        Ok(!view.db.records(&RecordQuery { after, limit: 1, ..RecordQuery::default() })?.is_empty())
+    };
+    let mut above = 1;
+    while has_after(above - 1)? {
+        above *= 2;
+    }
+    // Record `below` is there, or is 0; record `above` is not.
+    let mut below = above / 2;
+    while above - below > 1 {
+        let middle = below + (above - below) / 2;
+        if has_after(middle - 1)? { below = middle } else { above = middle }
+    }
+    Ok(below)
 }

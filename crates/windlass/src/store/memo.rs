@@ -8,6 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::config::Config;
 use super::engine::{EngineResult, Read};
 use super::rates::Rates;
+use crate::clock::Timestamp;
 use crate::job::{Job, JobId, Lane, Seq, State};
 
 /// A connection's memory.
@@ -16,6 +17,7 @@ pub struct Memo {
     config: Option<(u64, Arc<Config>)>,
     lanes: FxHashSet<Arc<Lane>>,
     running: Running,
+    pub(super) tallies: Tallies,
     /// Rates of the current minute.
     pub rates: Rates,
 }
@@ -27,6 +29,15 @@ struct Running {
     generation: u64,
     jobs: FxHashMap<Seq, Job>,
     seqs: FxHashMap<JobId, Seq>,
+}
+
+/// How far rates, turns and budgets are used, as the documents say or will say when this group ends.
+#[derive(Debug, Default)]
+pub(super) struct Tallies {
+    /// By key; the second is whether it is yet to be written.
+    pub(super) documents: FxHashMap<String, (Option<Vec<u8>>, bool)>,
+    /// No timer of a throttled key is earlier than this; none if it is not known.
+    pub(super) no_timer_before: Option<Timestamp>,
 }
 
 /// Running jobs remembered; all are forgotten when there are more.
@@ -74,6 +85,7 @@ impl Memo {
     pub fn catch_up(&mut self, generation: u64) {
         if self.running.generation != generation {
             self.running = Running { generation, ..Running::default() };
+            self.tallies = Tallies::default();
         }
     }
 

@@ -219,6 +219,14 @@ impl Store {
         EventFeed::new(self.clone(), caller.clone(), after)
     }
 
+    /// Events that this caller may see, from now on.
+    ///
+    /// # Errors
+    /// When the store could not be asked where the trail ends.
+    pub async fn events_from_now(&self, caller: &Caller) -> Result<EventFeed, StoreError> {
+        EventFeed::from_now(self.clone(), caller.clone()).await
+    }
+
     /// Everything that happens in this process from now on, as it is committed; kept records carry their number.
     pub fn live_events(&self) -> broadcast::Receiver<Arc<Record>> {
         self.env.feed.subscribe()

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::AuditLevel;
 use crate::error::{Invalid, Problem};
+pub use crate::job::Rate;
 use crate::job::{Priority, RetryPolicy, Timeouts, check_text};
 use crate::limits;
 use crate::target::TargetPolicy;
@@ -35,28 +36,6 @@ impl PartialTimeouts {
             lease: self.lease.unwrap_or(base.lease),
             lifetime: self.lifetime.unwrap_or(base.lifetime),
         }
-    }
-}
-
-/// How often jobs may start: a bucket of `count` tokens, filled again evenly over `per` (M111).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rate {
-    /// Jobs that may start at once when none has started for `per`.
-    pub count: u64,
-    /// How long it takes to fill the bucket again.
-    pub per: Duration,
-}
-
-impl Rate {
-    /// `count` jobs in `per`.
-    pub fn new(count: u64, per: Duration) -> Rate {
-        Rate { count, per }
-    }
-
-    fn check(self, field: &str) -> Result<(), Invalid> {
-        within(&format!("{field}.count"), self.count, 1, limits::RATE_COUNT_MAX)?;
-        check_interval(&format!("{field}.per"), self.per)
     }
 }
 
@@ -198,8 +177,10 @@ impl QueueSettings {
     /// Whether every value is allowed.
     pub fn check(&self) -> Result<(), Invalid> {
         check_policy(self.retry.as_ref(), self.timeouts)?;
-        self.rate.map_or(Ok(()), |rate| rate.check("rate"))?;
-        self.rate_per_key.map_or(Ok(()), |rate| rate.check("rate_per_key"))?;
+        // With none at all its jobs would wait for a holder that never comes; a pause says that better.
+        self.max_running_per_key.map_or(Ok(()), |limit| within("max_running_per_key", limit, 1, u64::MAX))?;
+        self.rate.map_or(Ok(()), |rate| check_rate("rate", rate))?;
+        self.rate_per_key.map_or(Ok(()), |rate| check_rate("rate_per_key", rate))?;
         self.aging.map_or(Ok(()), |aging| check_interval("aging", aging))?;
         self.push.as_ref().map_or(Ok(()), Push::check)
     }
@@ -253,7 +234,7 @@ impl TypeSettings {
     pub fn check(&self) -> Result<(), Invalid> {
         check_policy(self.retry.as_ref(), self.timeouts)?;
         check_text("success_event", self.success_event.as_deref(), limits::NAME_CHARS_MAX)?;
-        self.rate.map_or(Ok(()), |rate| rate.check("rate"))
+        self.rate.map_or(Ok(()), |rate| check_rate("rate", rate))
     }
 }
 
@@ -302,6 +283,11 @@ fn within(field: &str, value: u64, min: u64, max: u64) -> Result<(), Invalid> {
     }
     let (value, min, max) = (value.to_string(), min.to_string(), max.to_string());
     Err(Invalid::new(field, Problem::OutOfRange { value, min, max }))
+}
+
+fn check_rate(field: &str, rate: Rate) -> Result<(), Invalid> {
+    within(&format!("{field}.count"), rate.count, 1, limits::RATE_COUNT_MAX)?;
+    check_interval(&format!("{field}.per"), rate.per)
 }
 
 /// Time is counted in whole milliseconds: nothing can happen more often.

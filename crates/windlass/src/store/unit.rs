@@ -1,6 +1,9 @@
 //! A unit of work: the jobs that one group commit has touched, as they were and as they will be. Commands change jobs
 //! here; `flush` hands all changes to the engine in sets. A command that is refused is undone without a trace.
 
+mod look;
+mod tally;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -8,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::config::Config;
 use super::engine::{
-    CountChange, Document, DocumentKind, Edge, EngineResult, FacetWrite, Key, NewRow, Read, Write,
+    CountChange, Document, DocumentKind, Edge, EngineResult, FacetWrite, Key, NewRow, Write,
 };
 use super::environment::Environment;
 use super::memo::Memo;
@@ -284,19 +287,6 @@ impl<'a> Unit<'a> {
         Ok(self.jobs.get(&seq).map(|entry| &entry.job))
     }
 
-    /// What was submitted for a job.
-    pub fn spec(&mut self, seq: Seq) -> EngineResult<Option<Spec>> {
-        if let Some(new) = self.pending.inserts.iter().find(|new| new.seq == seq) {
-            return Ok(Some(new.spec.clone()));
-        }
-        if let Some((_, labels)) = self.pending.labels.iter().rev().find(|(at, _)| *at == seq) {
-            let labels = labels.clone();
-            let stored = self.raw(|db| db.specs(&[seq]))?.pop().flatten();
-            return Ok(stored.map(|spec| Spec { labels, ..spec }));
-        }
-        Ok(self.raw(|db| db.specs(&[seq]))?.pop().flatten())
-    }
-
     /// Changes a job.
     pub fn put(&mut self, job: Job) {
         let seq = job.seq;
@@ -464,6 +454,7 @@ impl<'a> Unit<'a> {
     /// Ends the work: writes what is left and tells what to announce after the commit.
     pub fn finish(mut self) -> EngineResult<Effects> {
         self.flush()?;
+        self.write_tallies()?;
         for (lane, minute, counts) in self.memo.rates.take_due(self.now) {
             let key = rate_key(minute, &self.env.node, &lane);
             self.db.put_document(DocumentKind::Rate, &key, Some(&super::config::encode(&counts)))?;
@@ -479,11 +470,5 @@ impl<'a> Unit<'a> {
     /// Says that running jobs were cut off: their workers should ask.
     pub fn interrupt(&mut self) {
         self.effects.has_interrupts = true;
-    }
-
-    /// The engine for reading only, with everything decided so far written to it.
-    pub fn reader(&mut self) -> EngineResult<&mut dyn Read> {
-        self.flush()?;
-        Ok(self.db)
     }
 }

@@ -26,6 +26,16 @@ impl<'a> View<'a> {
         View { now: env.clock.now(), db, memo, env }
     }
 
+    /// A look at the time of a commit.
+    pub(crate) fn within(
+        db: &'a mut dyn Read,
+        memo: &'a mut Memo,
+        env: &'a Environment,
+        now: Timestamp,
+    ) -> View<'a> {
+        View { db, memo, env, now }
+    }
+
     /// The configuration in force.
     pub fn config(&mut self) -> EngineResult<Arc<Config>> {
         self.memo.config(self.db)

@@ -1,5 +1,6 @@
 //! What workers ask of a store: register, claim, beat, note, spawn, finish, leave.
 
+use std::future::Future;
 use std::time::Duration;
 
 use super::Store;
@@ -37,6 +38,21 @@ impl Store {
         request: &ClaimRequest,
         wait: Duration,
     ) -> Result<ClaimAnswer, WorkError> {
+        self.claim_unless(caller, request, wait, std::future::pending()).await
+    }
+
+    /// The same, but stops waiting once `gone` is over, as when whoever asked has hung up.
+    ///
+    /// A claim that is on its way is never dropped half-way: its jobs would be held unheard until their leases end. So it
+    /// may still answer with jobs, which are then to be given back.
+    pub async fn claim_unless(
+        &self,
+        caller: &Caller,
+        request: &ClaimRequest,
+        wait: Duration,
+        gone: impl Future<Output = ()>,
+    ) -> Result<ClaimAnswer, WorkError> {
+        let mut gone = std::pin::pin!(gone);
         let patience = Patience::lasting(wait.min(limits::CLAIM_WAIT_MAX));
         loop {
             // Listening starts before looking: work that arrives in between is not missed.
@@ -48,7 +64,11 @@ impl Store {
             if !answer.jobs.is_empty() || patience.is_over() {
                 return Ok(answer);
             }
-            patience.wait_for(work.news(), limits::BACKSTOP_EVERY).await;
+            tokio::select! {
+                biased;
+                () = &mut gone => return Ok(answer),
+                () = patience.wait_for(work.news(), answer.look_again_after()) => {}
+            }
         }
     }
 

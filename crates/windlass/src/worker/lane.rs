@@ -52,12 +52,12 @@ pub(super) async fn run(
                     shutdown::release_all(&crew).await;
                 }
             }
-            Ok(_) => {
+            Ok(answer) => {
                 drop(permits);
                 tokio::select! {
                     () = stop.cancelled() => return Ok(()),
                     () = work.news() => {}
-                    () = tokio::time::sleep(limits::BACKSTOP_EVERY) => {}
+                    () = tokio::time::sleep(answer.look_again_after()) => {}
                 }
             }
             Err(error) => {

@@ -4,6 +4,7 @@
 
 mod conformance;
 mod crash;
+mod examples;
 mod fixture;
 mod tidy;
 mod walk;

@@ -9,6 +9,7 @@ use crate::clock::Timestamp;
 use crate::error::{Invalid, Problem, StoreError, WorkError};
 use crate::job::{Event, Failure, Fence, Job, JobId, Seq, State, Wait, WorkerId};
 use crate::limits;
+use crate::store::budget::{self, Spent};
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::{encode, parse};
 use crate::store::engine::{DocumentKind, Facet, FacetKind, FacetWrite};
@@ -208,12 +209,17 @@ impl Unit<'_> {
         Ok(self.job(seq)?.filter(is_theirs).cloned())
     }
 
-    /// Adds up costs per tenant and type (M18).
+    /// Adds up costs per tenant and type (M18), and per tenant what its budget counts.
     fn add_cost(&mut self, job: &Job, cents: i64) -> Result<(), StoreError> {
         let key = format!("{} {}", job.lane.tenant, job.lane.job_type);
         let known = self.document(DocumentKind::Cost, &key)?;
         let before: i64 = known.map_or(Ok(0), |document| parse(&document.body))?;
         let body = encode(&before.saturating_add(cents));
-        self.put_document(DocumentKind::Cost, &key, Some(&body), |_| {})
+        self.put_document(DocumentKind::Cost, &key, Some(&body), |_| {})?;
+        let key = budget::spent_key(&job.lane.tenant);
+        let mut spent: Spent = self.tally(&key)?.unwrap_or_default();
+        spent.add(cents, self.now);
+        self.put_tally(key, Some(&spent));
+        Ok(())
     }
 }

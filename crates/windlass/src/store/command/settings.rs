@@ -6,13 +6,12 @@ use serde_json::json;
 
 use super::record::Cause;
 use crate::audit::AuditEvent;
-use crate::error::{ActError, Invalid, Problem, StoreError};
-use crate::job::{JobType, QueueName, State, Tenant};
+use crate::error::{ActError, Invalid, Problem};
+use crate::job::{JobType, QueueName, Tenant};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::{encode, queue_key};
-use crate::store::engine::{DocumentKind, Place};
-use crate::store::filter::{Filter, Order, Scan};
+use crate::store::engine::DocumentKind;
 use crate::store::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch, TypePatch};
 use crate::store::settings::{Push, QueueSettings, TenantSettings, TypeSettings};
 use crate::store::unit::Unit;
@@ -129,14 +128,14 @@ fn configure_queue(
     if before.as_ref() == Some(&settings) {
         return Ok((settings, false));
     }
-    let per_key = before.and_then(|before| before.max_running_per_key);
+    let per_key = before.map_or((None, None), |before| (before.max_running_per_key, before.rate_per_key));
     let text = queue_key(queue, caller.tenant.as_ref());
     unit.put_document(DocumentKind::Queue, &text, Some(&encode(&settings)), |config| {
         config.queues.insert(key, settings.clone());
     })?;
     record(unit, caller, AuditEvent::QueueConfigured, None, queue.as_str(), &settings);
-    if settings.max_running_per_key != per_key {
-        unblock_queue(unit, queue)?;
+    if (settings.max_running_per_key, settings.rate_per_key) != per_key {
+        unit.unblock_queue(queue)?;
     }
     unit.wake();
     Ok((settings, true))
@@ -167,25 +166,4 @@ fn record<T: Serialize>(
     let context = json!({"actor_id": caller.id, "name": name, "settings": settings});
     let tenant = about.or(caller.tenant.as_ref()).cloned().unwrap_or_default();
     unit.record_operation(event, tenant, &Cause::caller(caller, None), &context);
-}
-
-/// More jobs with one concurrency key may be allowed now: those set aside get their chance at the next claim.
-fn unblock_queue(unit: &mut Unit<'_>, queue: &QueueName) -> Result<(), StoreError> {
-    let mut after = None;
-    loop {
-        let filter = Filter {
-            queue: Some(queue.clone()),
-            states: vec![State::Scheduled],
-            is_blocked: Some(true),
-            ..Filter::default()
-        };
-        let limit = limits::BULK_JOBS_PER_COMMIT;
-        let page = unit.db()?.scan(&Scan { filter, order: Order::Oldest, after, limit })?;
-        let Some(last) = page.last() else { return Ok(()) };
-        after = Some(Place::of(last));
-        for job in page {
-            let seq = unit.remember(job);
-            unit.set_blocked(seq, false)?;
-        }
-    }
 }

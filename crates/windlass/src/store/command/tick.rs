@@ -32,9 +32,11 @@ pub(crate) fn tick(unit: &mut Unit<'_>) -> Result<Ticked, StoreError> {
     let leases = unit.reap_silent_workers()?;
     let jobs = unit.promote(limits::TICK_JOBS_PER_COMMIT)?;
     let holds = unit.lift_expired_holds()?;
+    let throttled = unit.wake_throttled(limits::TICK_JOBS_PER_COMMIT)?;
     unit.drop_old_rates()?;
     let next_at = unit.next_at()?;
-    Ok(Ticked { jobs, leases, holds, has_more: jobs >= limits::TICK_JOBS_PER_COMMIT, next_at })
+    let has_more = jobs.max(throttled) >= limits::TICK_JOBS_PER_COMMIT;
+    Ok(Ticked { jobs, leases, holds, has_more, next_at })
 }
 
 impl Unit<'_> {
@@ -93,7 +95,8 @@ impl Unit<'_> {
         let silent = workers.map(Worker::silent_at).min();
         let lifted = config.holds.values().filter_map(|hold| hold.expires_at).min();
         let due = self.db()?.next_due()?;
-        Ok([silent, lifted, due].into_iter().flatten().min())
+        let throttled = if config.queues.is_empty() { None } else { self.first_timer()? };
+        Ok([silent, lifted, due, throttled].into_iter().flatten().min())
     }
 }
 

@@ -1,11 +1,15 @@
 //! Why a job does not run: every reason at once, each with who and until when (M102).
 
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::clock::whole_millis;
 use crate::error::StoreError;
-use crate::job::{Job, State, Wait};
-use crate::store::config::{Config, Hold, Scope};
-use crate::store::engine::Side;
+use crate::job::{Bucket, Job, Rate, State, Wait};
+use crate::store::budget::{self, Spent};
+use crate::store::command::throttle::{KeyBucket, key_bucket_key};
+use crate::store::config::{Config, Hold, Scope, parse};
+use crate::store::engine::{DocumentKind, Side};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::view::View;
 
@@ -53,6 +57,8 @@ pub(crate) fn reasons(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Ve
     }
     if job.state == State::Scheduled {
         found.extend(limit_reasons(view, &config, job)?);
+        found.extend(rate_reasons(view, &config, job)?);
+        found.extend(budget_reason(view, &config, job)?);
     }
     found.extend(without_workers(view, &config, job));
     Ok(found)
@@ -157,6 +163,59 @@ fn held_by(hold: &Hold) -> Reason {
     reason(code, message, details)
 }
 
+/// Rates that have no token left (M111).
+fn rate_reasons(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Vec<Reason>, StoreError> {
+    let mut found = Vec::new();
+    let mut note = |what: String, rate: Rate, bucket: Bucket| {
+        let until = bucket.next_at();
+        let message =
+            format!("{what} starts no more than {} jobs in {:?}: not before {until}", rate.count, rate.per);
+        let details = json!({"scope": what, "count": rate.count, "per_ms": whole_millis(rate.per),
+            "until": until.to_string()});
+        found.push(reason("rate_limited", message, details));
+    };
+    for (part, rate) in config.rates(&job.lane) {
+        let bucket: Option<Bucket> = tally(view, &part.bucket_key())?;
+        let bucket = bucket.map(|bucket| bucket.at(view.now).under(rate));
+        if let Some(bucket) = bucket.filter(|bucket| bucket.tokens() == 0) {
+            note(part.to_string(), rate, bucket);
+        }
+    }
+    if let (Some(key), Some(rate)) = (job.concurrency, config.rate_per_key(&job.lane)) {
+        let kept: Option<KeyBucket> = tally(view, &key_bucket_key(&job.lane.queue, key))?;
+        let bucket = kept.map(|kept| kept.bucket.at(view.now).under(rate));
+        if let Some(bucket) = bucket.filter(|bucket| bucket.tokens() == 0) {
+            note("its concurrency key".to_owned(), rate, bucket);
+        }
+    }
+    Ok(found)
+}
+
+/// Its tenant has spent its budget.
+fn budget_reason(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Option<Reason>, StoreError> {
+    let tenant = &job.lane.tenant;
+    let Some(settings) = config.tenants.get(tenant).filter(|settings| settings.budget_cents.is_some()) else {
+        return Ok(None);
+    };
+    let spent: Option<Spent> = tally(view, &budget::spent_key(tenant))?;
+    Ok(budget::overdrawn(settings, spent.as_ref(), view.now).map(|over| {
+        let period = over.period.as_str();
+        let message = format!(
+            "tenant {tenant} has spent {} of {} cents this {period}: not before {}",
+            over.spent_cents, over.budget_cents, over.until
+        );
+        let details = json!({"tenant": tenant.as_str(), "budget_cents": over.budget_cents,
+            "spent_cents": over.spent_cents, "period": period, "until": over.until.to_string()});
+        reason("over_quota", message, details)
+    }))
+}
+
+/// How far a rate or budget is used.
+fn tally<T: DeserializeOwned>(view: &mut View<'_>, key: &str) -> Result<Option<T>, StoreError> {
+    let document = view.db.document(DocumentKind::Bucket, key)?;
+    document.map(|document| parse(&document.body)).transpose()
+}
+
 /// Limits that are used up (M110).
 fn limit_reasons(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Vec<Reason>, StoreError> {
     let mut found = Vec::new();
@@ -170,10 +229,11 @@ fn limit_reasons(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Vec<
     }
     if let Some(key) = job.concurrency {
         let filter = Filter { concurrency: Some(key), states: vec![State::Running], ..Filter::default() };
-        let scan = Scan { filter, order: Order::Oldest, after: None, limit: NAMED_MAX };
-        let holders = view.db.scan(&scan)?;
-        if holders.len() as u64 >= config.running_per_key(&job.lane) {
-            let ids: Vec<String> = holders.iter().map(|job| job.id.to_string()).collect();
+        let allowed = config.running_per_key(&job.lane);
+        let limit = usize::try_from(allowed).unwrap_or(usize::MAX);
+        let holders = view.db.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?;
+        if holders.len() as u64 >= allowed {
+            let ids: Vec<String> = holders.iter().take(NAMED_MAX).map(|job| job.id.to_string()).collect();
             let message = format!("its concurrency key is held by {}", ids.join(", "));
             found.push(reason("concurrency_key_held", message, json!({"jobs": ids})));
         }

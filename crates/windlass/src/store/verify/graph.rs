@@ -4,8 +4,9 @@ use super::{Facts, Verdict};
 use crate::error::StoreError;
 use crate::job::{ChildGroup, Job, Lane, Need, State, Wait};
 use crate::limits;
+use crate::store::command::throttle::{KeyBucket, key_bucket_key};
 use crate::store::config::parse;
-use crate::store::engine::{FacetKind, FacetQuery, Key, KeyKind, Place, Side};
+use crate::store::engine::{DocumentKind, FacetKind, FacetQuery, Key, KeyKind, Place, Side};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::view::View;
 
@@ -164,5 +165,8 @@ fn set_aside_for_nobody(view: &mut View<'_>, job: &Job) -> Result<Option<String>
             return Ok(None);
         }
     }
-    Ok(Some("is set aside for a key that nobody has".into()))
+    let bucket = view.db.document(DocumentKind::Bucket, &key_bucket_key(&job.lane.queue, key))?;
+    let bucket: Option<KeyBucket> = bucket.map(|document| parse(&document.body)).transpose()?;
+    let waits_for_token = bucket.is_some_and(|bucket| bucket.has_waiting);
+    Ok((!waits_for_token).then(|| "is set aside for a key that nobody has".into()))
 }

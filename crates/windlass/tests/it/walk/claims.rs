@@ -37,6 +37,9 @@ async fn gave(store: &Store, config: &Config, answer: &ClaimAnswer) -> Result<()
         }
         within_limits(config, &running, job)?;
     }
+    if has_an_order_of_its_own(config) {
+        return Ok(());
+    }
     let is_ordered = answer.jobs.windows(2).all(|two| Place::of(&two[0].job) < Place::of(&two[1].job));
     if is_ordered { Ok(()) } else { Err("the claimed jobs are not in order".to_owned()) }
 }
@@ -59,7 +62,9 @@ async fn left(
         if job.is_blocked || is_held || !is_wanted || !worker.takes(&job.lane) || has_limits(config, &job) {
             continue;
         }
-        if !is_full || last.is_some_and(|last| Place::of(&job) < last) {
+        let is_before_last =
+            !has_an_order_of_its_own(config) && last.is_some_and(|last| Place::of(&job) < last);
+        if !is_full || is_before_last {
             return Err(format!("job {} was left", job.id));
         }
     }
@@ -67,9 +72,16 @@ async fn left(
 }
 
 fn has_limits(config: &Config, job: &Job) -> bool {
-    config.queue_settings(&job.lane).any(|settings| settings.max_running.is_some())
-        || config.types.get(&job.lane.job_type).is_some_and(|kind| kind.max_running.is_some())
-        || config.tenants.get(&job.lane.tenant).is_some_and(|tenant| tenant.max_running.is_some())
+    let tenant = config.tenants.get(&job.lane.tenant);
+    !config.running_limits(&job.lane).is_empty()
+        || !config.rates(&job.lane).is_empty()
+        || config.rate_per_key(&job.lane).is_some()
+        || tenant.is_some_and(|tenant| tenant.budget_cents.is_some())
+}
+
+/// Whether any queue ages its jobs or lets tenants take turns.
+fn has_an_order_of_its_own(config: &Config) -> bool {
+    config.queues.values().any(|settings| settings.aging.is_some() || settings.fair_by.is_some())
 }
 
 fn within_limits(config: &Config, running: &[&Job], job: &Job) -> Result<(), String> {

@@ -10,7 +10,9 @@ use windlass::store::command::bulk::BulkAct;
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
-use windlass::store::config::{PartialTimeouts, PauseMode, QueueSettings, TenantSettings, TypeSettings};
+use windlass::store::config::{
+    BudgetPeriod, FairBy, PartialTimeouts, PauseMode, QueueSettings, Rate, TenantSettings, TypeSettings,
+};
 use windlass::store::filter::{Filter, Order};
 
 use super::dice::Dice;
@@ -69,7 +71,7 @@ pub(super) fn configure(dice: &mut Dice) -> Operation {
                 timeouts: timeouts(dice),
                 priority: dice.chance(20).then(|| priority(dice)),
                 success_event: dice.maybe(30, &["EMAIL_SENT".to_owned()]),
-                ..TypeSettings::default()
+                rate: rate(dice),
             },
         ),
         1 => Settings::Tenant(
@@ -77,7 +79,9 @@ pub(super) fn configure(dice: &mut Dice) -> Operation {
             TenantSettings {
                 max_running: dice.maybe(30, &few),
                 max_depth: dice.maybe(20, &[3, 20, 60]),
-                ..TenantSettings::default()
+                weight: dice.maybe(40, &[1, 2, 5]),
+                budget_cents: dice.maybe(10, &[0, 5, 1_000]),
+                budget_period: dice.maybe(50, &[BudgetPeriod::Day, BudgetPeriod::Month]),
             },
         ),
         _ => Settings::Queue(
@@ -90,7 +94,10 @@ pub(super) fn configure(dice: &mut Dice) -> Operation {
                 retry: dice.chance(20).then(|| retry(dice)),
                 timeouts: timeouts(dice),
                 priority: dice.chance(20).then(|| priority(dice)),
-                ..QueueSettings::default()
+                rate: rate(dice),
+                rate_per_key: rate(dice),
+                fair_by: dice.maybe(30, &[FairBy::Tenant]),
+                aging: dice.chance(20).then(|| dice.time(&[1_000, 60_000])),
             },
         ),
     };
@@ -151,6 +158,10 @@ fn target(dice: &mut Dice, world: &World) -> Target {
         4..=6 => Target::Queue(world::queue(dice)),
         _ => Target::Worker(world.worker(dice)),
     }
+}
+
+fn rate(dice: &mut Dice) -> Option<Rate> {
+    dice.chance(15).then(|| Rate::new(dice.pick(&[1, 3, 20]), dice.time(&[500, 3_000, 60_000])))
 }
 
 fn timeouts(dice: &mut Dice) -> PartialTimeouts {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass::error::SubmitError;
 use windlass::handler::State;
 use windlass::job::{Priority, RetryPolicy, State as JobState, Tenant};
-use windlass::queue::{Draft, Submit};
+use windlass::queue::{Draft, ForeignNode, Submit};
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;
 
@@ -26,6 +26,8 @@ step_by_step_on_every_engine!(
     one_of_several_is_enough_for_after_any,
     many_of_a_kind_are_submitted_in_order_or_not_at_all,
     a_graph_of_any_kinds_is_one_submission,
+    a_node_of_another_batch_is_refused,
+    anything_that_stands_for_a_job_can_be_waited_for,
     a_batch_with_one_bad_job_stores_nothing,
     a_chain_runs_link_by_link,
     a_broken_chain_ends_with_its_broken_link,
@@ -234,6 +236,36 @@ async fn a_graph_of_any_kinds_is_one_submission(t: &TestQueue) {
     assert_eq!(submitted.handle(right).unwrap().result(Duration::ZERO).await.unwrap(), 3);
     assert_eq!(submitted.handle(bottom).unwrap().result(Duration::ZERO).await.unwrap(), "bottom");
     assert_eq!(submitted.handle(top).unwrap().id(), submitted.jobs()[0].id());
+}
+
+/// M61, M63
+async fn a_node_of_another_batch_is_refused(t: &TestQueue) {
+    let (mut one, mut other) = (t.queue().batch(), t.queue().batch());
+    let (mine, theirs) = (one.add(greet("mine")), other.add(greet("theirs")));
+    let submitted = one.submit().await.unwrap();
+    assert_eq!(submitted.handle(theirs).err(), Some(ForeignNode));
+    assert_eq!(submitted.handle(mine).unwrap().id(), submitted.jobs()[0].id());
+    // Nor does one that waits for another batch's node wait for its own instead.
+    other.add(Draft::new(&greet("late")).after(&mine));
+    let refused = other.submit().await.err().unwrap();
+    assert!(matches!(refused, SubmitError::Invalid { index: 1, .. }), "{refused}");
+    assert_eq!(t.submitted::<Greet>().await.len(), 1);
+}
+
+/// M60
+async fn anything_that_stands_for_a_job_can_be_waited_for(t: &TestQueue) {
+    let (told, mut heard) = events();
+    let first = t.queue().submit(greet("1")).await.unwrap();
+    let second = t.queue().submit(greet("2")).priority(60).after(&first).await.unwrap();
+    let third = t.queue().submit(greet("3")).priority(70).after(&t.queue().job(second.id())).await.unwrap();
+    t.queue().submit(greet("4")).priority(80).after(&third.id()).await.unwrap();
+    t.run_due(quickly(t, &told)).await;
+    assert_eq!(heard.all(), ["1", "2", "3", "4"]);
+    // Somebody who kept only the id has the typed result, too.
+    let kept = t.queue().handle::<Greet>(third.id());
+    t.assert_state(kept.id(), JobState::Completed).await;
+    assert_eq!(kept.result(Duration::ZERO).await.unwrap(), third.result(Duration::ZERO).await.unwrap());
+    assert!(format!("{kept:?}").contains(&kept.id().to_string()));
 }
 
 /// M63

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use windlass::context::Cx;
-use windlass::handler::{Snooze, State};
+use windlass::handler::{Extract, Snooze, State};
 use windlass::job::{Category, ErrorRecord, Failure, JobId, RetryPolicy, State as JobState};
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;
@@ -15,6 +15,7 @@ use crate::fixture::secs;
 
 step_by_step_on_every_engine!(
     handlers_ask_for_up_to_four_things,
+    a_worker_without_what_its_handlers_ask_for_does_not_start,
     a_missing_state_is_told_by_name,
     any_error_is_temporary_until_the_budget_is_spent,
     a_failure_speaks_through_context_and_sources,
@@ -81,9 +82,34 @@ async fn one_handler_may_be_for_every_type_that_has_none(t: &TestQueue) {
     assert_eq!(said, r#"add application/json {"numbers":[1,2]}"#);
 }
 
+/// M104
+async fn a_worker_without_what_its_handlers_ask_for_does_not_start(t: &TestQueue) {
+    let handler = |_: Greet, _: Cx, State(_): State<Vec<u8>>| async { anyhow::Ok(String::new()) };
+    let job = t.queue().submit(greet("a")).await.unwrap();
+    let refused = Worker::new(t.queue()).handle(handler).run().await.unwrap_err().to_string();
+    assert!(refused.contains("`greet`") && refused.contains("Vec<u8>"), "{refused}");
+    t.assert_state(job.id(), JobState::Scheduled).await;
+    // It need not be given first.
+    t.run_due(Worker::new(t.queue()).handle(handler).with(vec![1_u8])).await;
+    t.assert_completed(&job, "").await;
+}
+
+/// Asks for something in a way that nobody can know before.
+struct Word(String);
+
+impl Extract for Word {
+    fn extract(cx: &Cx) -> Result<Word, Failure> {
+        let State(bytes) = State::<Vec<u8>>::extract(cx)?;
+        String::from_utf8(bytes).map(Word).map_err(|error| Failure::permanent("no_word", error.to_string()))
+    }
+}
+
 /// M43
 async fn a_missing_state_is_told_by_name(t: &TestQueue) {
-    let handler = |_: Greet, State(_): State<Vec<u8>>| async { anyhow::Ok(String::new()) };
+    let handler = |_: Greet, Word(word): Word| async { anyhow::Ok(word) };
+    let fine = t.queue().submit(greet("a")).await.unwrap();
+    t.run_due(Worker::new(t.queue()).with(b"word".to_vec()).handle(handler)).await;
+    t.assert_completed(&fine, "word").await;
     let job = t.queue().submit(greet("a")).await.unwrap();
     t.run_due(Worker::new(t.queue()).handle(handler)).await;
     t.assert_state(job.id(), JobState::Retrying).await;

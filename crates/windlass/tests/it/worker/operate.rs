@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use windlass::error::ActError;
+use windlass::error::{ActError, SubmitError};
 use windlass::job::{Action, Failure, Priority, State as JobState, SuspendMode};
 use windlass::queue::{Outcome, ResultError};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::act::{Patch, Suspend};
 use windlass::store::command::hold::Pause;
 use windlass::store::command::redrive::Redrive;
+use windlass::store::config::{QueueSettings, TypeSettings};
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;
 
@@ -29,6 +30,9 @@ step_by_step_on_every_engine!(
     holds_of_every_scope_are_repeatable,
     a_held_job_says_why_it_does_not_run,
     somebody_elses_eyes_see_only_their_tenant,
+    pauses_are_listed_with_who_and_why,
+    what_counts_for_a_kind_or_a_queue_is_set_once,
+    a_reason_stays_with_what_was_cancelled,
 );
 
 async fn echo(job: Greet) -> anyhow::Result<String> {
@@ -203,4 +207,46 @@ async fn somebody_elses_eyes_see_only_their_tenant(t: &TestQueue) {
     let mallory = t.queue().as_caller(stranger).job(job.id());
     assert_eq!(mallory.state().await.unwrap(), None);
     assert!(matches!(mallory.cancel().await, Err(ActError::NotFound(_))));
+}
+
+/// M54, M57, M90
+async fn pauses_are_listed_with_who_and_why(t: &TestQueue) {
+    let queue = t.queue();
+    assert_eq!(queue.pauses().await.unwrap(), []);
+    let how = Pause::graceful().because("lunch").lasting(secs(3600));
+    queue.pause_queue("mail", how.clone()).await.unwrap();
+    let theirs = queue.as_caller(Caller::new("ada", Role::Operator, Some(tenant("theirs"))));
+    theirs.pause_type("greet", Pause::aggressive()).await.unwrap();
+    let all = queue.pauses().await.unwrap();
+    assert_eq!(all.len(), 2);
+    let lunch = all.iter().find(|pause| pause.reason.as_deref() == Some("lunch")).unwrap();
+    assert_eq!((lunch.since, lunch.expires_at), (t.now(), Some(t.now().plus(secs(3600)))));
+    let others = queue.as_caller(Caller::new("bob", Role::Operator, Some(tenant("others"))));
+    assert_eq!(others.pauses().await.unwrap(), std::slice::from_ref(lunch));
+    t.advance(secs(3600)).await;
+    assert_eq!(queue.pauses().await.unwrap().len(), 1);
+}
+
+/// M34, M92, M110
+async fn what_counts_for_a_kind_or_a_queue_is_set_once(t: &TestQueue) {
+    let settings = TypeSettings { success_event: Some("GREETED".into()), ..TypeSettings::default() };
+    assert_eq!(t.queue().configure_type::<Greet>(settings.clone()).await.unwrap(), Outcome::Changed);
+    assert_eq!(t.queue().configure_type::<Greet>(settings).await.unwrap(), Outcome::Unchanged);
+    let settings = QueueSettings { max_depth: Some(1), ..QueueSettings::default() };
+    assert_eq!(t.queue().configure_queue("default", settings.clone()).await.unwrap(), Outcome::Changed);
+    assert_eq!(t.queue().configure_queue("default", settings).await.unwrap(), Outcome::Unchanged);
+    let job = t.queue().submit(greet("a")).await.unwrap();
+    assert!(matches!(t.queue().submit(greet("b")).await, Err(SubmitError::TooDeep { .. })));
+    t.run_due(echoing(t)).await;
+    let trail = job.history().await.unwrap();
+    assert!(trail.iter().any(|record| record.name() == "GREETED"), "{trail:?}");
+}
+
+/// M92
+async fn a_reason_stays_with_what_was_cancelled(t: &TestQueue) {
+    let job = t.queue().submit(greet("a")).await.unwrap();
+    assert_eq!(job.cancel_because("sold out").await.unwrap(), Outcome::Changed);
+    let error = t.job(job.id()).await.job.details.error.clone().unwrap();
+    assert!(error.message.ends_with("sold out"), "{}", error.message);
+    assert_eq!(job.attempts().await.unwrap(), Some(vec![]));
 }

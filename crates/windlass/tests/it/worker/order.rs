@@ -167,18 +167,18 @@ async fn a_step_that_failed_before_another_was_saved_runs_again(t: &TestQueue) {
 async fn a_step_tried_again_within_a_handler_is_the_same_step(t: &TestQueue) {
     let stubborn = |_: Greet, cx: Cx| async move {
         let mut tries = 0;
-        let tried = loop {
+        let outcome = loop {
             tries += 1;
             let work = async { if tries < 3 { Err(anyhow::anyhow!("no")) } else { Ok(tries) } };
-            if let Ok(tried) = cx.step("try", work).await {
-                break tried;
+            if let Ok(outcome) = cx.step("try", work).await {
+                break outcome;
             }
         };
         let next = step(&cx, "next").await?;
-        let again = cx.step("try", async { anyhow::Ok(tried + 10) }).await?;
+        let again = cx.step("try", async { anyhow::Ok(outcome + 10) }).await?;
         anyhow::ensure!(cx.attempt() > 1, "once more");
         let new = step(&cx, "new").await?;
-        anyhow::Ok(format!("{tried} {next} {again} {new} {tries}"))
+        anyhow::Ok(format!("{outcome} {next} {again} {new} {tries}"))
     };
     let job = submit(t.queue()).await;
     run(t, stubborn).await;

@@ -1,0 +1,70 @@
+//! What every request is given: the store, the numbers the server keeps about itself, and whether it is draining.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::{Semaphore, watch};
+use windlass::Store;
+
+use super::metrics::RouteCounter;
+use crate::limits;
+
+/// What every request is given; cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    counters: OnceLock<Vec<Arc<RouteCounter>>>,
+    draining: watch::Sender<bool>,
+    streams: Arc<Semaphore>,
+}
+
+impl App {
+    /// Everything there is to answer requests with.
+    pub(crate) fn new(store: Store) -> App {
+        App(Arc::new(Inner {
+            store,
+            counters: OnceLock::new(),
+            draining: watch::Sender::new(false),
+            streams: Arc::new(Semaphore::new(limits::STREAMS_MAX)),
+        }))
+    }
+
+    /// The store.
+    pub(crate) fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    /// Makes the counters of all routes known.
+    pub(crate) fn set_counters(&self, counters: Vec<Arc<RouteCounter>>) {
+        // A second router of the same server counts for itself and is not shown.
+        let _ = self.0.counters.set(counters);
+    }
+
+    /// What was counted, route by route.
+    pub(crate) fn counters(&self) -> &[Arc<RouteCounter>] {
+        self.0.counters.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Places for live event streams.
+    pub(crate) fn streams(&self) -> &Arc<Semaphore> {
+        &self.0.streams
+    }
+
+    /// Says that the server is about to stop: nobody waits any longer.
+    pub(crate) fn drain(&self) {
+        self.0.draining.send_replace(true);
+    }
+
+    /// Whether the server is about to stop.
+    pub(crate) fn is_draining(&self) -> bool {
+        *self.0.draining.borrow()
+    }
+
+    /// Returns once the server is about to stop.
+    pub(crate) async fn draining(&self) {
+        let mut draining = self.0.draining.subscribe();
+        // The sender lives as long as `self`.
+        let _ = draining.wait_for(|is_draining| *is_draining).await;
+    }
+}

@@ -1,0 +1,150 @@
+//! Jobs: submit, look, list, delete. What is done to them and what hangs on them have files of their own.
+
+pub(crate) mod act;
+pub(crate) mod bulk;
+pub(crate) mod look;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use windlass::store::caller::Caller;
+use windlass::store::command::submit::SubmitOptions;
+use windlass::store::query::snapshot::Snapshot;
+use windlass::store::show::ShownReceipt;
+
+use super::app::App;
+use super::auth::Who;
+use super::json::{Answer, Body};
+use super::path::JobPath;
+use super::problem::Problem;
+use super::query::Query;
+use super::trace::MaybeTrace;
+use super::wire::Json;
+use super::wire::filter::ListQuery;
+use super::wire::job::{JobPage, JobView, SubmittedJob, SubmittedJobs};
+use super::wire::payload;
+use super::wire::submission::{Batch, Submission, into_jobs};
+use super::wire::time::QuerySpan;
+use crate::limits;
+
+/// Whether finding things as asked already is refused.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct Strictness {
+    /// Whether a repeat that changes nothing is 409 instead of a success.
+    pub(crate) strict: bool,
+}
+
+/// `POST /jobs`
+pub(crate) async fn submit(
+    State(app): State<App>,
+    Who(caller): Who,
+    MaybeTrace(trace): MaybeTrace,
+    Query(query): Query<Strictness>,
+    Body(submission): Body<Submission>,
+) -> Result<Answer<SubmittedJob>, Problem> {
+    let job = submission.into_job(trace.as_ref())?;
+    let options = SubmitOptions { strict: query.strict };
+    let receipts = app.store().submit_shown(&caller, vec![job], options).await;
+    let receipt = receipts.map_err(|error| Problem::of_submission(error, false))?.pop();
+    let receipt = receipt.expect("one submission has one receipt");
+    let status = if receipt.is_duplicate { StatusCode::OK } else { StatusCode::CREATED };
+    Ok(Answer::new(status, shown(&app, &caller, receipt).await?))
+}
+
+/// `POST /jobs/batch`
+pub(crate) async fn submit_batch(
+    State(app): State<App>,
+    Who(caller): Who,
+    MaybeTrace(trace): MaybeTrace,
+    Query(query): Query<Strictness>,
+    Body(batch): Body<Batch>,
+) -> Result<Answer<SubmittedJobs>, Problem> {
+    let jobs = into_jobs(batch.jobs, trace.as_ref())?;
+    let options = SubmitOptions { strict: query.strict };
+    let receipts = app.store().submit_shown(&caller, jobs, options).await;
+    let mut jobs = Vec::new();
+    for receipt in receipts.map_err(|error| Problem::of_submission(error, true))? {
+        jobs.push(shown(&app, &caller, receipt).await?);
+    }
+    Ok(Answer::created(SubmittedJobs { jobs }))
+}
+
+async fn shown(app: &App, caller: &Caller, receipt: ShownReceipt) -> Result<SubmittedJob, Problem> {
+    Ok(SubmittedJob {
+        job: whole(app, caller, receipt.snapshot).await?,
+        duplicate: receipt.is_duplicate,
+        payload_differs: receipt.payload_differs,
+    })
+}
+
+/// A job with its result, if it has one.
+async fn whole(app: &App, caller: &Caller, snapshot: Snapshot) -> Result<JobView, Problem> {
+    if !snapshot.job.has.result {
+        return Ok(JobView::whole(snapshot, None));
+    }
+    let result = app.store().result(caller, snapshot.job.id).await?;
+    let result = result.and_then(|result| Json::stored(&result.0?));
+    Ok(JobView::whole(snapshot, result))
+}
+
+/// How to look at one job.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct LookQuery {
+    /// Wait so long for it to become final, at most 5 m.
+    wait: Option<QuerySpan>,
+    /// Whether to show the payload too.
+    payload: Option<bool>,
+}
+
+/// `GET /jobs/{id}`
+pub(crate) async fn get(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+    Query(query): Query<LookQuery>,
+) -> Result<Answer<JobView>, Problem> {
+    let wait = query.wait.map_or(std::time::Duration::ZERO, |wait| wait.0);
+    if wait > limits::JOB_WAIT_MAX {
+        return Err(Problem::invalid("wait", "is longer than 5m"));
+    }
+    let found = if wait.is_zero() {
+        app.store().get(&caller, id).await?
+    } else {
+        tokio::select! {
+            found = app.store().wait(&caller, id, wait) => found?,
+            () = app.draining() => app.store().get(&caller, id).await?,
+        }
+    };
+    let snapshot = found.ok_or_else(|| Problem::not_found(format!("no job {id}")))?;
+    let shown = query.payload.unwrap_or(false).then(|| payload::Shown::from(&snapshot.spec.payload));
+    let view = whole(&app, &caller, snapshot).await?;
+    Ok(Answer::ok(match shown {
+        Some(payload) => view.with_payload(payload),
+        None => view,
+    }))
+}
+
+/// `GET /jobs`
+pub(crate) async fn list(
+    State(app): State<App>,
+    Who(caller): Who,
+    Query(query): Query<ListQuery>,
+) -> Result<Answer<JobPage>, Problem> {
+    let page = app.store().list(&caller, query.into_request()?).await?;
+    Ok(Answer::ok(JobPage {
+        jobs: page.jobs.into_iter().map(JobView::listed).collect(),
+        next_cursor: page.next.map(|cursor| cursor.to_string()),
+    }))
+}
+
+/// `DELETE /jobs/{id}`
+pub(crate) async fn delete(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+) -> Result<StatusCode, Problem> {
+    app.store().delete(&caller, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,217 @@
+//! What is done to one job: submit a held one, suspend, resume, cancel, priority, labels, redrive, signal.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass::job::{JobId, SuspendMode};
+use windlass::store::caller::Caller;
+use windlass::store::command::act::{Act, Patch, Suspend};
+use windlass::store::command::redrive::Redrive;
+
+use super::{Strictness, whole};
+use crate::http::app::App;
+use crate::http::auth::Who;
+use crate::http::json::{Answer, Body};
+use crate::http::path::{JobPath, NamePath};
+use crate::http::problem::Problem;
+use crate::http::query::Query;
+use crate::http::wire::job::{ActedJob, JobView};
+use crate::http::wire::name::Text;
+use crate::http::wire::priority::Urgency;
+use crate::http::wire::time::Span;
+use crate::http::wire::{Json, given};
+
+async fn act(app: &App, caller: &Caller, id: JobId, act: Act, strict: bool) -> Result<ActedJob, Problem> {
+    let acted = app.store().act_shown(caller, id, act, strict).await?;
+    Ok(ActedJob { job: whole(app, caller, acted.snapshot).await?, changed: acted.is_changed })
+}
+
+/// Nothing is to be said.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+/// `POST /jobs/{id}/submit`
+pub(crate) async fn submit(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+    Body(Nothing {}): Body<Nothing>,
+) -> Result<Answer<ActedJob>, Problem> {
+    act(&app, &caller, id, Act::Submit, false).await.map(Answer::ok)
+}
+
+/// How to suspend.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SuspendBody {
+    reason: Option<String>,
+    /// What happens to a running attempt.
+    mode: Option<SuspendWord>,
+    /// When it lifts itself.
+    expires: Option<Span>,
+}
+
+/// What happens to a running attempt (M50).
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SuspendWord {
+    IdleOnly,
+    Graceful,
+    Aggressive,
+}
+
+impl From<SuspendWord> for SuspendMode {
+    fn from(word: SuspendWord) -> SuspendMode {
+        match word {
+            SuspendWord::IdleOnly => SuspendMode::IdleOnly,
+            SuspendWord::Graceful => SuspendMode::Graceful,
+            SuspendWord::Aggressive => SuspendMode::Aggressive,
+        }
+    }
+}
+
+/// `POST /jobs/{id}/suspend`
+pub(crate) async fn suspend(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+    Query(query): Query<Strictness>,
+    Body(body): Body<SuspendBody>,
+) -> Result<Answer<ActedJob>, Problem> {
+    let suspend = Suspend {
+        mode: body.mode.map_or(SuspendMode::IdleOnly, SuspendMode::from),
+        reason: body.reason,
+        expires: body.expires.map(|span| span.0),
+    };
+    act(&app, &caller, id, Act::Suspend(suspend), query.strict).await.map(Answer::ok)
+}
+
+/// Why.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ReasonBody {
+    pub(crate) reason: Option<String>,
+}
+
+/// `POST /jobs/{id}/resume`
+pub(crate) async fn resume(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+    Query(query): Query<Strictness>,
+    Body(body): Body<ReasonBody>,
+) -> Result<Answer<ActedJob>, Problem> {
+    act(&app, &caller, id, Act::Resume { reason: body.reason }, query.strict).await.map(Answer::ok)
+}
+
+/// `POST /jobs/{id}/cancel`
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+    Body(body): Body<ReasonBody>,
+) -> Result<Answer<ActedJob>, Problem> {
+    act(&app, &caller, id, Act::Cancel { reason: body.reason }, false).await.map(Answer::ok)
+}
+
+/// How urgent a job is to be.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PriorityBody {
+    value: Urgency,
+}
+
+/// `POST /jobs/{id}/priority`
+pub(crate) async fn priority(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+    Body(body): Body<PriorityBody>,
+) -> Result<Answer<ActedJob>, Problem> {
+    act(&app, &caller, id, Act::Priority(body.value.0), false).await.map(Answer::ok)
+}
+
+/// What is to be changed; what is not named stays, and null clears.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct PatchBody {
+    priority: Option<Urgency>,
+    /// All tags.
+    #[serde(deserialize_with = "given")]
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
+    tags: Option<Option<BTreeMap<String, String>>>,
+    #[serde(deserialize_with = "given")]
+    #[schemars(with = "Option<String>")]
+    correlation_id: Option<Option<String>>,
+    #[serde(deserialize_with = "given")]
+    #[schemars(with = "Option<String>")]
+    callback_url: Option<Option<String>>,
+}
+
+/// `PATCH /jobs/{id}`
+pub(crate) async fn patch(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+    Body(body): Body<PatchBody>,
+) -> Result<Answer<ActedJob>, Problem> {
+    let patch = Patch {
+        priority: body.priority.map(|priority| priority.0),
+        tags: body.tags.map(Option::unwrap_or_default),
+        correlation_id: body.correlation_id,
+        callback_url: body.callback_url,
+    };
+    act(&app, &caller, id, Act::Patch(patch), false).await.map(Answer::ok)
+}
+
+/// How to submit a final job again.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RedriveBody {
+    /// Run every step again instead of going on after the last one that was saved.
+    reset_checkpoints: bool,
+}
+
+/// `POST /jobs/{id}/redrive`
+pub(crate) async fn redrive(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+    Body(body): Body<RedriveBody>,
+) -> Result<Answer<JobView>, Problem> {
+    let how = Redrive { reset_checkpoints: body.reset_checkpoints };
+    let snapshot = app.store().redrive_shown(&caller, id, how).await?;
+    Ok(Answer::created(JobView::whole(snapshot, None)))
+}
+
+/// A signal's value.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SignalBody {
+    /// Any JSON; null if not given.
+    value: Option<Json>,
+}
+
+/// A signal that was taken.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SignalTaken {
+    id: Text<JobId>,
+    signal: String,
+}
+
+/// `POST /jobs/{id}/signals/{name}`
+pub(crate) async fn signal(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+    NamePath(signal): NamePath,
+    Body(body): Body<SignalBody>,
+) -> Result<Answer<SignalTaken>, Problem> {
+    let value = body.value.as_ref().map_or(&b"null"[..], Json::bytes).to_vec();
+    app.store().signal(&caller, id, &signal, value).await?;
+    Ok(Answer::new(StatusCode::ACCEPTED, SignalTaken { id: Text(id), signal }))
+}

@@ -1,0 +1,172 @@
+//! What hangs on one job: attempts, checkpoints, events, children, logs, result, graph, and why it does not run.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use windlass::job::{Job, JobId};
+use windlass::limits::PAGE_RECORDS_MAX;
+use windlass::store::caller::Caller;
+use windlass::store::engine::RecordQuery;
+use windlass::store::query::snapshot::Snapshot;
+
+use crate::http::app::App;
+use crate::http::audit::cursor_of;
+use crate::http::auth::Who;
+use crate::http::json::Answer;
+use crate::http::path::JobPath;
+use crate::http::problem::Problem;
+use crate::http::query::Query;
+use crate::http::wire::Json;
+use crate::http::wire::filter::page_limit;
+use crate::http::wire::job::ErrorView;
+use crate::http::wire::name::Text;
+use crate::http::wire::record::{JobEvents, RecordView};
+use crate::http::wire::side::{
+    AttemptView, Attempts, CheckpointView, Checkpoints, ChildView, Children, EdgeView, Graph, GroupView,
+    LogView, Logs, NodeView, ReasonView, Reasons, ResultView,
+};
+use crate::limits;
+
+fn missing(id: JobId) -> Problem {
+    Problem::not_found(format!("no job {id}"))
+}
+
+async fn snapshot(app: &App, caller: &Caller, id: JobId) -> Result<Snapshot, Problem> {
+    app.store().get(caller, id).await?.ok_or_else(|| missing(id))
+}
+
+/// `GET /jobs/{id}/attempts`
+pub(crate) async fn attempts(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+) -> Result<Answer<Attempts>, Problem> {
+    let job = snapshot(&app, &caller, id).await?.job;
+    let found = app.store().attempts(&caller, id).await?.ok_or_else(|| missing(id))?;
+    let attempts = found.iter().map(|attempt| AttemptView::of(attempt, &job)).collect();
+    Ok(Answer::ok(Attempts { attempts }))
+}
+
+/// `GET /jobs/{id}/checkpoints`
+pub(crate) async fn checkpoints(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+) -> Result<Answer<Checkpoints>, Problem> {
+    let found = app.store().checkpoints(&caller, id).await?.ok_or_else(|| missing(id))?;
+    Ok(Answer::ok(Checkpoints { checkpoints: found.into_iter().map(CheckpointView::from).collect() }))
+}
+
+/// Which events of a job.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct EventsQuery {
+    /// How many at most, 1 to 1000.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<usize>,
+    /// Where to go on, as given by the page before.
+    cursor: Option<String>,
+}
+
+/// `GET /jobs/{id}/events`
+pub(crate) async fn events(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+    Query(query): Query<EventsQuery>,
+) -> Result<Answer<JobEvents>, Problem> {
+    snapshot(&app, &caller, id).await?;
+    let limit = page_limit(query.limit.or(Some(PAGE_RECORDS_MAX)), PAGE_RECORDS_MAX)?;
+    let after = cursor_of(query.cursor.as_deref())?;
+    let query = RecordQuery { job: Some(id), after, limit, ..RecordQuery::default() };
+    let records = app.store().audit(&caller, query).await?;
+    let next_cursor = records.last().filter(|_| records.len() == limit).map(|last| last.seq.to_string());
+    Ok(Answer::ok(JobEvents { events: records.into_iter().map(RecordView::from).collect(), next_cursor }))
+}
+
+/// `GET /jobs/{id}/children`
+pub(crate) async fn children(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+) -> Result<Answer<Children>, Problem> {
+    let groups = app.store().groups(&caller, id).await?.ok_or_else(|| missing(id))?;
+    let children = groups.iter().flat_map(|group| &group.children);
+    let children = children.map(|(child, result)| ChildView::of(child, result.as_deref())).collect();
+    Ok(Answer::ok(Children { children, groups: groups.iter().map(GroupView::from).collect() }))
+}
+
+/// Which lines of a log.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct LogsQuery {
+    /// Only those after this number.
+    after: Option<u64>,
+}
+
+/// `GET /jobs/{id}/logs`
+pub(crate) async fn logs(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+    Query(query): Query<LogsQuery>,
+) -> Result<Answer<Logs>, Problem> {
+    let found = app.store().logs(&caller, id, query.after.unwrap_or(0)).await?;
+    let lines = found.ok_or_else(|| missing(id))?;
+    Ok(Answer::ok(Logs { logs: lines.into_iter().map(LogView::from).collect() }))
+}
+
+/// `GET /jobs/{id}/result`
+pub(crate) async fn result(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+) -> Result<Answer<ResultView>, Problem> {
+    let job = snapshot(&app, &caller, id).await?.job;
+    let found = app.store().result(&caller, id).await?.ok_or_else(|| missing(id))?;
+    Ok(Answer::ok(ResultView {
+        state: Text(job.state),
+        result: found.0.as_deref().and_then(Json::stored),
+        error: job.details.error.as_ref().map(ErrorView::from),
+    }))
+}
+
+/// `GET /jobs/{id}/explain`
+pub(crate) async fn explain(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+) -> Result<Answer<Reasons>, Problem> {
+    let reasons = app.store().explain(&caller, id).await?.ok_or_else(|| missing(id))?;
+    Ok(Answer::ok(Reasons { reasons: reasons.into_iter().map(ReasonView::from).collect() }))
+}
+
+/// `GET /jobs/{id}/graph`
+pub(crate) async fn graph(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(id): JobPath,
+) -> Result<Answer<Graph>, Problem> {
+    let mut nodes: BTreeMap<JobId, Job> = BTreeMap::new();
+    let mut edges = BTreeSet::new();
+    nodes.insert(id, snapshot(&app, &caller, id).await?.job);
+    let (mut ahead, mut truncated) = (VecDeque::from([id]), false);
+    while let Some(at) = ahead.pop_front() {
+        let Some(found) = app.store().neighbours(&caller, at).await? else { continue };
+        let before = found.dependencies.into_iter().map(|(need, job)| (EdgeView::new(job.id, at, need), job));
+        let after = found.dependents.into_iter().map(|(need, job)| (EdgeView::new(at, job.id, need), job));
+        for (edge, job) in before.chain(after) {
+            if !nodes.contains_key(&job.id) {
+                if nodes.len() >= limits::GRAPH_JOBS_MAX {
+                    truncated = true;
+                    continue;
+                }
+                ahead.push_back(job.id);
+                nodes.insert(job.id, job);
+            }
+            edges.insert(edge);
+        }
+    }
+    let nodes = nodes.values().map(NodeView::from).collect();
+    Ok(Answer::ok(Graph { nodes, edges: edges.into_iter().collect(), truncated }))
+}

@@ -1,0 +1,233 @@
+//! The one shape of every refusal: `{"error": {"code", "message", "details"?}}`, and which status and code each error of
+//! the library has. Codes are stable; programs match them.
+
+use std::time::Duration;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use windlass::error::{ActError, Denied, Invalid, Refused, StoreError, SubmitError, WorkError};
+
+/// A refused request.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    details: Map<String, Value>,
+    retry_after: Option<Duration>,
+}
+
+/// A refusal as it is sent.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+pub(crate) struct ErrorBody {
+    error: ErrorFields,
+}
+
+/// What was wrong.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ErrorFields")]
+pub(crate) struct ErrorFields {
+    /// A stable word for programs.
+    code: String,
+    /// A sentence for people.
+    message: String,
+    /// What exactly: the field, the state, the job that is in the way.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    details: Map<String, Value>,
+}
+
+impl Problem {
+    /// A refusal with this status, code and message.
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Problem {
+        Problem { status, code, message: message.into(), details: Map::new(), retry_after: None }
+    }
+
+    /// The same with one more detail.
+    #[must_use]
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Problem {
+        self.details.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// A value that is not allowed, in the field with this dotted path.
+    pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> Problem {
+        let (field, message) = (field.into(), message.into());
+        let whole = format!("{field}: {message}");
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value", whole).with("field", field)
+    }
+
+    /// There is nothing here, or nothing that this caller may know of.
+    pub(crate) fn not_found(what: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::NOT_FOUND, "not_found", what)
+    }
+
+    /// What was asked contradicts what is.
+    pub(crate) fn conflict(code: &'static str, message: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::CONFLICT, code, message)
+    }
+
+    /// Too much at once: come again later.
+    pub(crate) fn too_much(code: &'static str, message: impl Into<String>, retry_after: Duration) -> Problem {
+        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, code, message);
+        Problem { retry_after: Some(retry_after), ..problem }
+    }
+
+    /// The same refusal, its field within `place` of the body.
+    #[must_use]
+    pub(crate) fn within(mut self, place: &str) -> Problem {
+        if let Some(Value::String(field)) = self.details.get("field") {
+            let field = if field == "body" { place.to_owned() } else { format!("{place}.{field}") };
+            self.details.insert("field".into(), field.into());
+        }
+        self
+    }
+
+    /// What is sent for it.
+    pub(crate) fn body(&self) -> ErrorBody {
+        let Problem { code, message, details, .. } = self;
+        let fields =
+            ErrorFields { code: (*code).to_owned(), message: message.clone(), details: details.clone() };
+        ErrorBody { error: fields }
+    }
+
+    /// The same without the wrapping, for one item of several.
+    pub(crate) fn as_item(&self) -> Value {
+        json!(self.body().error)
+    }
+
+    /// A submission's refusal; in a batch it names the job.
+    pub(crate) fn of_submission(error: SubmitError, is_batch: bool) -> Problem {
+        let place = |problem: Problem, index: usize| {
+            if is_batch { problem.within(&format!("jobs.{index}")).with("index", index) } else { problem }
+        };
+        match error {
+            SubmitError::Invalid { index, invalid } => place(invalid.into(), index),
+            SubmitError::PayloadTooLarge { index, size, limit } => {
+                let message = format!("payload is {size} bytes, the limit is {limit}");
+                let problem = Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", message);
+                place(problem.with("field", "payload").with("limit", limit), index)
+            }
+            SubmitError::UniqueKeyTaken { index, key, holder } => {
+                place(unique_key_taken(&key, &holder.to_string()), index)
+            }
+            SubmitError::PayloadDiffers { index, existing } => {
+                let message = format!("the idempotency key belongs to job {existing} with another payload");
+                let problem = Problem::conflict("payload_differs", message);
+                place(problem.with("job_id", existing.to_string()), index)
+            }
+            SubmitError::TooDeep { scope, depth, limit, retry_after } => {
+                let message = format!("{scope} holds {depth} unfinished jobs, the limit is {limit}");
+                Problem::too_much("too_many_jobs", message, retry_after).with("limit", limit)
+            }
+            SubmitError::Denied(denied) => denied.into(),
+            SubmitError::Store(error) => error.into(),
+            other => Problem::internal(&other),
+        }
+    }
+
+    /// Something this server does not know how to put.
+    fn internal(error: &dyn std::fmt::Display) -> Problem {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string())
+    }
+}
+
+fn unique_key_taken(key: &str, holder: &str) -> Problem {
+    let message = format!("unique key `{key}` is held by job {holder}");
+    Problem::conflict("unique_key_taken", message).with("job_id", holder)
+}
+
+impl From<Invalid> for Problem {
+    fn from(invalid: Invalid) -> Problem {
+        Problem::invalid(invalid.field, invalid.problem.to_string())
+    }
+}
+
+impl From<Denied> for Problem {
+    fn from(denied: Denied) -> Problem {
+        Problem::new(StatusCode::FORBIDDEN, "forbidden", denied.to_string())
+    }
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Problem {
+        Problem::conflict("state_conflict", refused.to_string())
+            .with("state", refused.state.as_str())
+            .with("action", refused.action.as_str())
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Problem {
+        let message = error.to_string();
+        let unavailable = |code| Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, message.clone());
+        match error {
+            StoreError::Full => unavailable("disk_full"),
+            StoreError::Overloaded { retry_after, .. } => {
+                Problem { retry_after: Some(retry_after), ..unavailable("overloaded") }
+            }
+            StoreError::Stopped(_) => unavailable("stopped"),
+            StoreError::Damaged(_) => {
+                tracing::error!(message, "stored data is damaged");
+                Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "damaged", message)
+            }
+            StoreError::Database(_) | _ => {
+                tracing::warn!(message, "the database is in trouble");
+                unavailable("database")
+            }
+        }
+    }
+}
+
+impl From<ActError> for Problem {
+    fn from(error: ActError) -> Problem {
+        let message = error.to_string();
+        match error {
+            ActError::NotFound(_) | ActError::NoSuchWorker(_) => Problem::not_found(message),
+            ActError::Refused(refused) => refused.into(),
+            ActError::AlreadySuspended(_) => Problem::conflict("already_suspended", message)
+                .with("state", "suspended")
+                .with("action", "suspend"),
+            ActError::NotSuspended(_) => Problem::conflict("not_suspended", message).with("action", "resume"),
+            ActError::Invalid(invalid) => invalid.into(),
+            ActError::UniqueKeyTaken { key, holder } => unique_key_taken(&key, &holder.to_string()),
+            ActError::Denied(denied) => denied.into(),
+            ActError::Store(error) => error.into(),
+            other => Problem::internal(&other),
+        }
+    }
+}
+
+impl From<WorkError> for Problem {
+    fn from(error: WorkError) -> Problem {
+        let message = error.to_string();
+        match error {
+            WorkError::NoSuchWorker(_) | WorkError::NoSuchJob(_) => Problem::not_found(message),
+            WorkError::Stale(_) => Problem::conflict("stale_fence", message),
+            WorkError::Invalid(invalid) => invalid.into(),
+            WorkError::Children(refused) => Problem::of_submission(*refused, true),
+            WorkError::Denied(denied) => denied.into(),
+            WorkError::Store(error) => error.into(),
+            other => Problem::internal(&other),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = super::json::Answer::new(self.status, self.body()).into_response();
+        if let Some(retry_after) = self.retry_after {
+            // Whole seconds, and never too early.
+            let seconds = retry_after.as_millis().div_ceil(1000).max(1);
+            let value = HeaderValue::from_str(&seconds.to_string()).expect("digits are a header value");
+            response.headers_mut().insert(header::RETRY_AFTER, value);
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

@@ -1,0 +1,59 @@
+//! The types of the HTTP contract, and how they become the library's and back. They stay at this edge: the library may
+//! change, the contract may not.
+
+pub(crate) mod claim;
+pub(crate) mod filter;
+pub(crate) mod job;
+pub(crate) mod name;
+pub(crate) mod outcome;
+pub(crate) mod payload;
+pub(crate) mod priority;
+pub(crate) mod record;
+pub(crate) mod retry;
+pub(crate) mod side;
+pub(crate) mod submission;
+pub(crate) mod time;
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// A field that was given, perhaps as null; together with `#[serde(default)]` it tells absent from null.
+pub(crate) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::<T>::deserialize(deserializer).map(Some)
+}
+
+/// Any JSON value, kept as the text it is.
+#[derive(Debug, Clone, serde::Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Json(pub(crate) Box<RawValue>);
+
+impl Json {
+    /// JSON that was stored; what is no JSON, as an embedding program may have stored, is none.
+    pub(crate) fn stored(bytes: &[u8]) -> Option<Json> {
+        serde_json::from_slice(bytes).ok().map(Json)
+    }
+
+    /// The text, as bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.0.get().as_bytes()
+    }
+}
+
+impl JsonSchema for Json {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Json".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        Schema::default()
+    }
+}

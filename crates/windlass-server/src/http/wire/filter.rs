@@ -1,0 +1,179 @@
+//! Which jobs are meant: the same filter in a query and in the body of a bulk action.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use windlass::job::{JobId, JobType, QueueName, State, Tenant};
+use windlass::limits;
+use windlass::store::filter::{Filter, Order};
+use windlass::store::query::list::{Cursor, ListRequest};
+
+use super::name::Text;
+use super::time::Moment;
+use crate::http::problem::Problem;
+
+/// Which jobs; an empty filter fits all.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct JobFilter {
+    /// In one of these states, separated by commas.
+    #[serde(deserialize_with = "states")]
+    #[schemars(with = "Option<String>")]
+    state: Vec<State>,
+    /// Of this type.
+    r#type: Option<Text<JobType>>,
+    /// In this queue.
+    queue: Option<Text<QueueName>>,
+    /// With this tag, `name:value`.
+    tag: Option<String>,
+    /// With this correlation id.
+    correlation_id: Option<String>,
+    /// Submitted by this actor.
+    owner: Option<String>,
+    /// Spawned by this job.
+    parent: Option<Text<JobId>>,
+    /// Submitted at or after this.
+    created_after: Option<Moment>,
+    /// Submitted before this.
+    created_before: Option<Moment>,
+    /// Of this tenant, for callers that see several.
+    tenant: Option<Text<Tenant>>,
+}
+
+impl JobFilter {
+    /// The filter, as the library takes it.
+    pub(crate) fn into_filter(self) -> Result<Filter, Problem> {
+        let tag = self.tag.map(|text| match text.split_once(':') {
+            Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+            None => Err(Problem::invalid("tag", "is not `name:value`")),
+        });
+        Ok(Filter {
+            tenant: self.tenant.map(|tenant| tenant.0),
+            states: self.state,
+            job_type: self.r#type.map(|name| name.0),
+            queue: self.queue.map(|queue| queue.0),
+            tag: tag.transpose()?,
+            correlation_id: self.correlation_id,
+            owner: self.owner,
+            parent: self.parent.map(|parent| parent.0),
+            created_after: self.created_after.map(|moment| moment.0),
+            created_before: self.created_before.map(|moment| moment.0),
+            ..Filter::default()
+        })
+    }
+}
+
+/// Which page of which jobs.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct ListQuery {
+    /// In one of these states, separated by commas.
+    #[serde(default, deserialize_with = "states")]
+    #[schemars(with = "Option<String>")]
+    state: Vec<State>,
+    /// Of this type.
+    r#type: Option<Text<JobType>>,
+    /// In this queue.
+    queue: Option<Text<QueueName>>,
+    /// With this tag, `name:value`.
+    tag: Option<String>,
+    /// With this correlation id.
+    correlation_id: Option<String>,
+    /// Submitted by this actor.
+    owner: Option<String>,
+    /// Spawned by this job.
+    parent: Option<Text<JobId>>,
+    /// Submitted at or after this.
+    created_after: Option<Moment>,
+    /// Submitted before this.
+    created_before: Option<Moment>,
+    /// Of this tenant, for callers that see several.
+    tenant: Option<Text<Tenant>>,
+    /// `newest` first, `oldest` first, or as they would be claimed.
+    order: Option<ListOrder>,
+    /// How many at most, 1 to 500.
+    #[schemars(range(min = 1, max = 500))]
+    limit: Option<usize>,
+    /// Where to go on, as given by the page before.
+    cursor: Option<String>,
+}
+
+/// In which order.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum ListOrder {
+    Newest,
+    Oldest,
+    Claim,
+}
+
+impl ListQuery {
+    /// The request, as the library takes it.
+    pub(crate) fn into_request(self) -> Result<ListRequest, Problem> {
+        let filter = JobFilter {
+            state: self.state,
+            r#type: self.r#type,
+            queue: self.queue,
+            tag: self.tag,
+            correlation_id: self.correlation_id,
+            owner: self.owner,
+            parent: self.parent,
+            created_after: self.created_after,
+            created_before: self.created_before,
+            tenant: self.tenant,
+        };
+        let cursor = self.cursor.map(|text| text.parse::<Cursor>()).transpose();
+        Ok(ListRequest {
+            filter: filter.into_filter()?,
+            order: match self.order {
+                None | Some(ListOrder::Newest) => Order::Newest,
+                Some(ListOrder::Oldest) => Order::Oldest,
+                Some(ListOrder::Claim) => Order::Claim,
+            },
+            cursor: cursor.map_err(|problem| Problem::invalid("cursor", problem.to_string()))?,
+            limit: page_limit(self.limit, limits::PAGE_JOBS_MAX)?,
+        })
+    }
+}
+
+/// How many entries a page may have.
+pub(crate) fn page_limit(given: Option<usize>, max: usize) -> Result<usize, Problem> {
+    match given {
+        None => Ok(50),
+        Some(limit) if (1..=max).contains(&limit) => Ok(limit),
+        Some(limit) => Err(Problem::invalid("limit", format!("is {limit}, allowed is 1 to {max}"))),
+    }
+}
+
+/// States as a list, or as one text separated by commas.
+fn states<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<State>, D::Error> {
+    deserializer.deserialize_any(StatesVisitor)
+}
+
+struct StatesVisitor;
+
+impl<'de> Visitor<'de> for StatesVisitor {
+    type Value = Vec<State>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("states, separated by commas")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<State>, E> {
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+        words.map(|word| word.parse().map_err(E::custom)).collect()
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut words: A) -> Result<Vec<State>, A::Error> {
+        let mut found = Vec::new();
+        while let Some(Text(state)) = words.next_element::<Text<State>>()? {
+            found.push(state);
+        }
+        Ok(found)
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Vec<State>, E> {
+        Ok(Vec::new())
+    }
+}

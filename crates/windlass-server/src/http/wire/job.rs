@@ -1,0 +1,257 @@
+//! A job as it is shown: every field of M15 and M16, and what it is waiting for. A field without a value is null, so that
+//! the shape is always the same.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use windlass::job::{ErrorRecord, Job, JobId, JobType, Progress, QueueName, State, Tenant, WorkerId};
+use windlass::store::query::explain::Reason;
+use windlass::store::query::snapshot::Snapshot;
+
+use super::Json;
+use super::name::Text;
+use super::payload;
+use super::retry::{Kind, RetryInForce, TimeoutsInForce};
+use super::time::{Moment, Span};
+
+/// A job as it was at one moment.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Job")]
+pub(crate) struct JobView {
+    id: Text<JobId>,
+    tenant: Text<Tenant>,
+    r#type: Text<JobType>,
+    queue: Text<QueueName>,
+    state: Text<State>,
+    /// What it is waiting for, while it is not final and not running.
+    why: Option<Why>,
+    priority: u8,
+    /// Its own priority or one it inherited, whichever is higher.
+    effective_priority: u8,
+    /// Starts so far.
+    attempt: u32,
+    max_attempts: u32,
+    /// Retryable failures so far.
+    failures: u32,
+    /// Retries granted so far.
+    retry_count: u32,
+    max_retries: u32,
+    created_at: Moment,
+    updated_at: Moment,
+    /// When it runs next, or was to run.
+    run_at: Moment,
+    /// When it last became claimable.
+    scheduled_at: Option<Moment>,
+    first_started_at: Option<Moment>,
+    started_at: Option<Moment>,
+    /// When it became final.
+    completed_at: Option<Moment>,
+    /// End of its lifetime.
+    expires_at: Moment,
+    suspended_at: Option<Moment>,
+    suspended_by: Option<String>,
+    resumed_at: Option<Moment>,
+    priority_updated_at: Option<Moment>,
+    /// Who runs it, while somebody does.
+    lease: Option<LeaseView>,
+    retry: RetryInForce,
+    timeouts: TimeoutsInForce,
+    after: Vec<Text<JobId>>,
+    after_any: Vec<Text<JobId>>,
+    retry_of: Option<Text<JobId>>,
+    superseded_by: Option<Text<JobId>>,
+    parent: Option<Text<JobId>>,
+    owner: String,
+    idempotency_key: Option<String>,
+    unique_key: Option<String>,
+    concurrency_key: Option<String>,
+    tags: BTreeMap<String, String>,
+    correlation_id: Option<String>,
+    callback_url: Option<String>,
+    error: Option<ErrorView>,
+    progress: Option<ProgressView>,
+    cost_cents: i64,
+    /// What it came to; not part of lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Option<Json>>,
+    /// The payload, if it was asked for.
+    #[serde(flatten)]
+    payload: Option<payload::Shown>,
+}
+
+/// What a job is waiting for.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Why {
+    /// A stable word for programs.
+    code: String,
+    /// A sentence for people.
+    message: String,
+}
+
+/// Who runs a job, and until when.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Lease")]
+pub(crate) struct LeaseView {
+    worker: Text<WorkerId>,
+    expires_at: Moment,
+    /// When the attempt must be over.
+    deadline: Moment,
+}
+
+/// An error of an attempt (M45).
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "JobError")]
+pub(crate) struct ErrorView {
+    category: Kind,
+    code: Option<String>,
+    message: String,
+    at: Moment,
+    attempt: u32,
+    retry_after: Option<Span>,
+    /// `RETRYABLE` or `TERMINAL`.
+    error_type: &'static str,
+}
+
+/// How far a job is, in its worker's words.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Progress")]
+pub(crate) struct ProgressView {
+    percent: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+impl From<&ErrorRecord> for ErrorView {
+    fn from(error: &ErrorRecord) -> ErrorView {
+        ErrorView {
+            category: error.category.into(),
+            code: error.code.clone(),
+            message: error.message.clone(),
+            at: error.at.into(),
+            attempt: error.attempt,
+            retry_after: error.retry_after.map(Span),
+            error_type: error.error_type(),
+        }
+    }
+}
+
+impl From<&Progress> for ProgressView {
+    fn from(progress: &Progress) -> ProgressView {
+        ProgressView { percent: progress.percent, message: progress.message.clone() }
+    }
+}
+
+impl From<Reason> for Why {
+    fn from(reason: Reason) -> Why {
+        Why { code: reason.code.to_owned(), message: reason.message }
+    }
+}
+
+fn lease_of(job: &Job) -> Option<LeaseView> {
+    job.lease.map(|lease| LeaseView {
+        worker: Text(lease.worker),
+        expires_at: lease.expires_at.into(),
+        deadline: lease.deadline_at.into(),
+    })
+}
+
+impl JobView {
+    /// The job without its result, as in lists.
+    pub(crate) fn listed(snapshot: Snapshot) -> JobView {
+        let Snapshot { job, spec, why } = snapshot;
+        let (policy, details, labels) = (&job.policy, &job.details, spec.labels);
+        JobView {
+            id: Text(job.id),
+            tenant: Text(job.lane.tenant.clone()),
+            r#type: Text(job.lane.job_type.clone()),
+            queue: Text(job.lane.queue.clone()),
+            state: Text(job.state),
+            why: why.map(Why::from),
+            priority: job.priority.value(),
+            effective_priority: job.effective_priority().value(),
+            attempt: job.attempt,
+            max_attempts: policy.retry.max_attempts,
+            failures: job.failures,
+            retry_count: job.retry_count(),
+            max_retries: policy.retry.max_retries(),
+            created_at: job.created_at.into(),
+            updated_at: job.updated_at.into(),
+            run_at: job.next_run_at().into(),
+            scheduled_at: job.scheduled_at.map(Moment),
+            first_started_at: job.first_started_at.map(Moment),
+            started_at: job.started_at.map(Moment),
+            completed_at: job.completed_at.map(Moment),
+            expires_at: job.expires_at.into(),
+            suspended_at: details.suspended_at.map(Moment),
+            suspended_by: details.suspended_by.clone(),
+            resumed_at: details.resumed_at.map(Moment),
+            priority_updated_at: details.priority_updated_at.map(Moment),
+            lease: lease_of(&job),
+            retry: (&policy.retry).into(),
+            timeouts: policy.timeouts.into(),
+            after: spec.after.into_iter().map(Text).collect(),
+            after_any: spec.after_any.into_iter().map(Text).collect(),
+            retry_of: details.retry_of.map(Text),
+            superseded_by: details.superseded_by.map(Text),
+            parent: job.parent.map(|parent| Text(parent.id)),
+            owner: spec.owner,
+            idempotency_key: spec.idempotency_key,
+            unique_key: spec.unique_key,
+            concurrency_key: spec.concurrency_key,
+            tags: labels.tags,
+            correlation_id: labels.correlation_id,
+            callback_url: labels.callback_url,
+            error: details.error.as_ref().map(ErrorView::from),
+            progress: details.progress.as_ref().map(ProgressView::from),
+            cost_cents: job.cost_cents,
+            result: None,
+            payload: None,
+        }
+    }
+
+    /// The job with its result.
+    pub(crate) fn whole(snapshot: Snapshot, result: Option<Json>) -> JobView {
+        JobView { result: Some(result), ..JobView::listed(snapshot) }
+    }
+
+    /// The same with its payload.
+    #[must_use]
+    pub(crate) fn with_payload(self, payload: payload::Shown) -> JobView {
+        JobView { payload: Some(payload), ..self }
+    }
+}
+
+/// A submitted job.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SubmittedJob {
+    #[serde(flatten)]
+    pub(crate) job: JobView,
+    /// True for an earlier job with the same idempotency key.
+    pub(crate) duplicate: bool,
+    /// Whether that earlier job had another payload.
+    pub(crate) payload_differs: bool,
+}
+
+/// The jobs of a batch, in its order.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SubmittedJobs {
+    pub(crate) jobs: Vec<SubmittedJob>,
+}
+
+/// A job after an action.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ActedJob {
+    #[serde(flatten)]
+    pub(crate) job: JobView,
+    /// Whether anything changed.
+    pub(crate) changed: bool,
+}
+
+/// A page of jobs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct JobPage {
+    pub(crate) jobs: Vec<JobView>,
+    /// Where to go on; null after the last page.
+    pub(crate) next_cursor: Option<String>,
+}

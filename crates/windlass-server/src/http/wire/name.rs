@@ -1,0 +1,89 @@
+//! Names of types, queues and tenants, checked as they are read, so that a refusal has the field's path.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserializer};
+use serde::{Deserialize, Serialize, Serializer};
+use windlass::job::{JobId, JobType, QueueName, State, Tenant, WorkerId};
+
+/// A value of the library's that is text on the wire.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Text<T>(pub(crate) T);
+
+impl<T: std::fmt::Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// How a value is read from text, and what the text looks like.
+pub(crate) trait FromText: Sized {
+    /// Reads it.
+    fn from_text(text: &str) -> Result<Self, String>;
+    /// What the text looks like.
+    fn schema() -> Schema;
+}
+
+impl<'de, T: FromText> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text<T>, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        T::from_text(&text).map(Text).map_err(de::Error::custom)
+    }
+}
+
+impl<T: FromText> JsonSchema for Text<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Text".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        T::schema()
+    }
+}
+
+macro_rules! name_from_text {
+    ($($name:ident),*) => {$(
+        impl FromText for $name {
+            fn from_text(text: &str) -> Result<$name, String> {
+                $name::new(text).map_err(|problem| problem.to_string())
+            }
+
+            fn schema() -> Schema {
+                json_schema!({"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_.:-]*$", "minLength": 1, "maxLength": 255})
+            }
+        }
+    )*};
+}
+
+name_from_text!(JobType, QueueName, Tenant);
+
+macro_rules! id_from_text {
+    ($($name:ident),*) => {$(
+        impl FromText for $name {
+            fn from_text(text: &str) -> Result<$name, String> {
+                text.parse().map_err(|_| "is not an id".to_owned())
+            }
+
+            fn schema() -> Schema {
+                json_schema!({"type": "string", "format": "uuid"})
+            }
+        }
+    )*};
+}
+
+id_from_text!(JobId, WorkerId);
+
+impl FromText for State {
+    fn from_text(text: &str) -> Result<State, String> {
+        text.parse().map_err(|problem: windlass::error::Problem| problem.to_string())
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": "string", "enum": State::ALL.map(State::as_str)})
+    }
+}

@@ -1,0 +1,207 @@
+//! How attempts ended, on the wire. Each item is read by itself, so that a bad one is rejected alone.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use windlass::job::{Category, Failure, Fence, GroupStrategy, JobId, State};
+use windlass::store::command::finish::{Finish, Outcome, Park, Report};
+
+use super::Json;
+use super::name::Text;
+use super::retry::Kind;
+use super::submission::Submission;
+use super::time::{Moment, Span};
+use crate::http::problem::Problem;
+
+/// Reports of how attempts ended.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OutcomesBody {
+    pub(crate) worker_id: String,
+    /// At most 1000.
+    #[schemars(with = "Vec<OutcomeBody>", length(max = 1000))]
+    pub(crate) outcomes: Vec<Json>,
+}
+
+/// How one attempt ended.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OutcomeBody {
+    id: Text<JobId>,
+    fence: u64,
+    outcome: OutcomeWord,
+    /// What it came to, for `completed`.
+    result: Option<Json>,
+    /// What went wrong, for `failed`.
+    error: Option<FailureBody>,
+    /// What it cost.
+    cost_cents: Option<i64>,
+    /// What it waits for, for `parked`.
+    park: Option<ParkBody>,
+}
+
+/// How an attempt can end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum OutcomeWord {
+    Completed,
+    Failed,
+    Released,
+    Parked,
+}
+
+/// What went wrong.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FailureBody {
+    /// `temporary` if not given.
+    category: Option<Kind>,
+    #[serde(default)]
+    message: String,
+    code: Option<String>,
+    /// When to try again instead of after the policy's backoff.
+    retry_after: Option<Span>,
+}
+
+/// What a parked attempt waits for: a moment, some time, or a signal.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ParkBody {
+    until: Option<Moment>,
+    r#for: Option<Span>,
+    signal: Option<String>,
+    /// How long to wait for the signal at most.
+    timeout: Option<Span>,
+    /// The checkpoint the signal's value is saved under; `signal:NAME` if not given.
+    step: Option<String>,
+}
+
+impl OutcomeBody {
+    /// The report, as the library takes it.
+    pub(crate) fn into_report(self) -> Result<Report, Problem> {
+        let misplaced = |field: &str, is_there: bool, wanted: OutcomeWord| {
+            if is_there && self.outcome != wanted {
+                return Err(Problem::invalid(field, "does not belong to this outcome"));
+            }
+            Ok(())
+        };
+        misplaced("result", self.result.is_some(), OutcomeWord::Completed)?;
+        misplaced("error", self.error.is_some(), OutcomeWord::Failed)?;
+        misplaced("park", self.park.is_some(), OutcomeWord::Parked)?;
+        let required = |field: &str| Problem::invalid(field, "is required");
+        let outcome = match self.outcome {
+            OutcomeWord::Completed => {
+                Outcome::Completed { result: self.result.map(|json| json.bytes().to_vec()) }
+            }
+            OutcomeWord::Failed => {
+                Outcome::Failed(self.error.ok_or_else(|| required("error"))?.into_failure())
+            }
+            OutcomeWord::Released => Outcome::Released,
+            OutcomeWord::Parked => Outcome::Parked(self.park.ok_or_else(|| required("park"))?.into_park()?),
+        };
+        let cost_cents = self.cost_cents.unwrap_or(0);
+        Ok(Report { job: self.id.0, fence: Fence(self.fence), outcome, cost_cents })
+    }
+}
+
+impl FailureBody {
+    fn into_failure(self) -> Failure {
+        let category = self.category.map_or(Category::Temporary, Category::from);
+        let mut failure = Failure::new(category, self.message);
+        if let Some(code) = self.code {
+            failure = failure.with_code(code);
+        }
+        match self.retry_after {
+            Some(delay) => failure.with_retry_after(delay.0),
+            None => failure,
+        }
+    }
+}
+
+impl ParkBody {
+    fn into_park(self) -> Result<Park, Problem> {
+        match (self.until, self.r#for, self.signal) {
+            (Some(until), None, None) => Ok(Park::Until(until.0)),
+            (None, Some(span), None) => Ok(Park::For(span.0)),
+            (None, None, Some(name)) => {
+                Ok(Park::Signal { name, step: self.step, timeout: self.timeout.map(|span| span.0) })
+            }
+            _ => Err(Problem::invalid("park", "give one of `until`, `for` and `signal`")),
+        }
+    }
+}
+
+/// What became of reports, in their order.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct OutcomesView {
+    pub(crate) outcomes: Vec<OutcomeView>,
+}
+
+/// What became of one report.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OutcomeAnswer")]
+pub(crate) struct OutcomeView {
+    /// As it was given.
+    id: Value,
+    /// `applied`, `stale` or `rejected`.
+    status: &'static str,
+    /// The job's state, if the report was applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<Text<State>>,
+    /// Why it was rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Value>,
+}
+
+impl OutcomeView {
+    /// What became of a report on this job.
+    pub(crate) fn of(id: JobId, finish: Finish) -> OutcomeView {
+        let id = Value::String(id.to_string());
+        match finish {
+            Finish::Applied(state) => {
+                OutcomeView { id, status: "applied", state: Some(Text(state)), error: None }
+            }
+            Finish::Stale => OutcomeView { id, status: "stale", state: None, error: None },
+            Finish::Rejected(invalid) => OutcomeView::rejected(id, &invalid.into()),
+        }
+    }
+
+    /// A report that is not allowed.
+    pub(crate) fn rejected(id: Value, problem: &Problem) -> OutcomeView {
+        OutcomeView { id, status: "rejected", state: None, error: Some(problem.as_item()) }
+    }
+}
+
+/// Children of a running job.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChildrenBody {
+    pub(crate) fence: u64,
+    pub(crate) jobs: Vec<Submission>,
+    /// When the group is decided; `fail_fast` if not given.
+    pub(crate) strategy: Option<StrategyBody>,
+    /// Its name within the parent, so that a replay finds the group again; `children` if not given.
+    pub(crate) name: Option<String>,
+}
+
+/// When a group is decided (M64).
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StrategyBody {
+    /// At the first child that ends badly, or when all completed.
+    FailFast,
+    /// When all have ended, well or badly.
+    CollectAll,
+    /// When this many completed, or no longer can.
+    Threshold(u32),
+}
+
+impl From<StrategyBody> for GroupStrategy {
+    fn from(strategy: StrategyBody) -> GroupStrategy {
+        match strategy {
+            StrategyBody::FailFast => GroupStrategy::FailFast,
+            StrategyBody::CollectAll => GroupStrategy::CollectAll,
+            StrategyBody::Threshold(count) => GroupStrategy::Threshold(count),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Payloads on the wire: JSON as the very text that was received, other bytes in base64 beside their content type (M12).
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use schemars::JsonSchema;
+use serde::Serialize;
+use windlass::job::Payload;
+
+use super::Json;
+use crate::http::problem::Problem;
+
+/// A payload as it is shown.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Shown {
+    /// The payload, if it is JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<Json>,
+    /// The payload in base64, if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_base64: Option<String>,
+    /// What it is.
+    content_type: String,
+}
+
+impl From<&Payload> for Shown {
+    fn from(payload: &Payload) -> Shown {
+        let is_json = &*payload.content_type == Payload::JSON;
+        let json = if is_json { Json::stored(&payload.bytes) } else { None };
+        let payload_base64 = json.is_none().then(|| STANDARD.encode(&payload.bytes));
+        Shown { payload: json, payload_base64, content_type: payload.content_type.to_string() }
+    }
+}
+
+/// The payload of a submission.
+pub(crate) fn submitted(
+    json: Option<Json>,
+    base64: Option<String>,
+    content_type: Option<String>,
+) -> Result<Payload, Problem> {
+    match (json, base64) {
+        (Some(_), Some(_)) => {
+            Err(Problem::invalid("payload_base64", "give `payload` or `payload_base64`, not both"))
+        }
+        (None, Some(text)) => {
+            let bytes = STANDARD
+                .decode(text.as_bytes())
+                .map_err(|error| Problem::invalid("payload_base64", format!("is not base64: {error}")))?;
+            Ok(Payload::bytes(bytes, content_type.as_deref().unwrap_or("application/octet-stream")))
+        }
+        (json, None) => {
+            if content_type.is_some_and(|given| given != Payload::JSON) {
+                let message = "is for `payload_base64`; a `payload` is JSON";
+                return Err(Problem::invalid("content_type", message));
+            }
+            Ok(Payload::json(json.as_ref().map_or(&b"null"[..], Json::bytes)))
+        }
+    }
+}

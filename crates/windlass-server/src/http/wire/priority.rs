@@ -1,0 +1,60 @@
+//! Priority as a number or one of five names (M20).
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+use windlass::job::Priority;
+
+/// How urgent a job is, as a number from 0 to 100 or a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Urgency(pub(crate) Priority);
+
+const NAMES: [&str; 5] = ["critical", "high", "normal", "low", "bulk"];
+
+impl<'de> Deserialize<'de> for Urgency {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Urgency, D::Error> {
+        deserializer.deserialize_any(UrgencyVisitor)
+    }
+}
+
+struct UrgencyVisitor;
+
+impl Visitor<'_> for UrgencyVisitor {
+    type Value = Urgency;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0 to 100, or one of {}", NAMES.join(", "))
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Urgency, E> {
+        Priority::new(value).map(Urgency).map_err(E::custom)
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Urgency, E> {
+        self.visit_i64(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<Urgency, E> {
+        if !NAMES.contains(&name) {
+            return Err(E::invalid_value(de::Unexpected::Str(name), &self));
+        }
+        name.parse().map(Urgency).map_err(E::custom)
+    }
+}
+
+impl JsonSchema for Urgency {
+    fn schema_name() -> Cow<'static, str> {
+        "Priority".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "higher first; critical is 100, high 80, normal 50, low 10, bulk 0",
+            "anyOf": [{"type": "integer", "minimum": 0, "maximum": 100}, {"type": "string", "enum": NAMES}],
+            "examples": [50],
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! Audit records as they are shown (M92).
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use windlass::audit::Record;
+use windlass::job::{JobId, Tenant};
+
+use super::Json;
+use super::name::Text;
+use super::time::Moment;
+
+/// One line of the audit trail.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Record")]
+pub(crate) struct RecordView {
+    /// Place in the trail; 0 for an event that is shown live and not kept.
+    seq: u64,
+    event: String,
+    at: Moment,
+    severity: &'static str,
+    actor: Actor,
+    tenant: Text<Tenant>,
+    job: Option<Text<JobId>>,
+    trace_id: Option<String>,
+    context: Option<Json>,
+}
+
+/// Who did it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Actor {
+    /// `user`, `worker` or `system`.
+    r#type: String,
+    id: String,
+}
+
+impl From<Record> for RecordView {
+    fn from(record: Record) -> RecordView {
+        RecordView {
+            seq: record.seq,
+            event: record.name().to_owned(),
+            at: record.at.into(),
+            severity: record.event.severity().as_str(),
+            actor: Actor { r#type: record.actor_type, id: record.actor_id },
+            tenant: Text(record.tenant),
+            job: record.job.map(Text),
+            trace_id: record.trace_id,
+            context: Json::stored(record.context.as_bytes()),
+        }
+    }
+}
+
+/// A page of the audit trail, oldest first.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RecordPage {
+    pub(crate) records: Vec<RecordView>,
+    /// Where to go on; null after the last page.
+    pub(crate) next_cursor: Option<String>,
+}
+
+/// What happened to one job.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct JobEvents {
+    pub(crate) events: Vec<RecordView>,
+    /// Where to go on; null after the last page.
+    pub(crate) next_cursor: Option<String>,
+}

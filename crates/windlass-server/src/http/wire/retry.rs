@@ -1,0 +1,242 @@
+//! Retry policies and time limits, in and out.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use windlass::job::{Category, RetryPolicy, Strategy, Timeouts};
+use windlass::limits;
+
+use super::time::Span;
+use crate::http::problem::Problem;
+
+/// A retry policy as submitted: a preset's name, or values over a preset.
+#[derive(Debug)]
+pub(crate) struct Retry(RetryFields);
+
+/// The values; what is not given is as in the preset, or as in `standard`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RetryFields {
+    /// `standard`, `fixed` or `backoff`.
+    preset: Option<String>,
+    /// How the delay grows with the number of failures.
+    strategy: Option<Growth>,
+    /// Delay after the first failure.
+    initial_delay: Option<Span>,
+    /// No delay is longer than this.
+    max_delay: Option<Span>,
+    /// Factor of the exponential strategy.
+    multiplier: Option<f64>,
+    /// Share of the delay, 0 to 1, by which it is shortened or lengthened at random.
+    jitter: Option<f64>,
+    /// Starts in all, the first included.
+    max_attempts: Option<u32>,
+    /// One less than `max_attempts`.
+    max_retries: Option<u32>,
+    /// Categories that are retried.
+    retry_on: Option<Vec<Kind>>,
+}
+
+/// How delays grow (M41).
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Growth {
+    Constant,
+    Linear,
+    Exponential,
+    Custom,
+}
+
+/// The category of an error (M43).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    Temporary,
+    Permanent,
+    Timeout,
+    Cancelled,
+    System,
+}
+
+impl From<Growth> for Strategy {
+    fn from(growth: Growth) -> Strategy {
+        match growth {
+            Growth::Constant => Strategy::Constant,
+            Growth::Linear => Strategy::Linear,
+            Growth::Exponential => Strategy::Exponential,
+            Growth::Custom => Strategy::Custom,
+        }
+    }
+}
+
+impl From<Strategy> for Growth {
+    fn from(strategy: Strategy) -> Growth {
+        match strategy {
+            Strategy::Constant => Growth::Constant,
+            Strategy::Linear => Growth::Linear,
+            Strategy::Exponential => Growth::Exponential,
+            Strategy::Custom => Growth::Custom,
+        }
+    }
+}
+
+impl From<Kind> for Category {
+    fn from(kind: Kind) -> Category {
+        match kind {
+            Kind::Temporary => Category::Temporary,
+            Kind::Permanent => Category::Permanent,
+            Kind::Timeout => Category::Timeout,
+            Kind::Cancelled => Category::Cancelled,
+            Kind::System => Category::System,
+        }
+    }
+}
+
+impl From<Category> for Kind {
+    fn from(category: Category) -> Kind {
+        match category {
+            Category::Temporary => Kind::Temporary,
+            Category::Permanent => Kind::Permanent,
+            Category::Timeout => Kind::Timeout,
+            Category::Cancelled => Kind::Cancelled,
+            Category::System => Kind::System,
+        }
+    }
+}
+
+impl Retry {
+    /// The policy it describes.
+    pub(crate) fn into_policy(self) -> Result<RetryPolicy, Problem> {
+        let fields = self.0;
+        let base =
+            fields.preset.as_deref().map_or_else(|| Ok(RetryPolicy::standard()), RetryPolicy::preset)?;
+        let max_attempts = attempts(fields.max_attempts, fields.max_retries)?;
+        let policy = RetryPolicy {
+            strategy: fields.strategy.map_or(base.strategy, Strategy::from),
+            initial_delay: fields.initial_delay.map_or(base.initial_delay, |span| span.0),
+            max_delay: fields.max_delay.map_or(base.max_delay, |span| span.0),
+            multiplier: fields.multiplier.unwrap_or(base.multiplier),
+            jitter: fields.jitter.unwrap_or(base.jitter),
+            max_attempts: max_attempts.unwrap_or(base.max_attempts),
+            retry_on: fields
+                .retry_on
+                .map_or(base.retry_on, |kinds| kinds.into_iter().map(Category::from).collect()),
+        };
+        policy.check()?;
+        Ok(policy)
+    }
+}
+
+/// Attempts in all, from either spelling (M40).
+fn attempts(attempts: Option<u32>, retries: Option<u32>) -> Result<Option<u32>, Problem> {
+    let refused = |message: String| Err(Problem::invalid("retry.max_retries", message));
+    if let Some(retries) = retries
+        && retries >= limits::ATTEMPTS_MAX
+    {
+        return refused(format!("is {retries}, allowed is 0 to {}", limits::ATTEMPTS_MAX - 1));
+    }
+    match (attempts, retries) {
+        (Some(attempts), Some(retries)) if attempts != retries + 1 => {
+            refused(format!("is {retries}, which contradicts max_attempts {attempts}"))
+        }
+        (Some(attempts), _) => Ok(Some(attempts)),
+        (None, retries) => Ok(retries.map(|retries| retries + 1)),
+    }
+}
+
+impl<'de> Deserialize<'de> for Retry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Retry, D::Error> {
+        deserializer.deserialize_any(RetryVisitor)
+    }
+}
+
+struct RetryVisitor;
+
+impl<'de> Visitor<'de> for RetryVisitor {
+    type Value = Retry;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a preset, or a retry policy")
+    }
+
+    fn visit_str<E: de::Error>(self, preset: &str) -> Result<Retry, E> {
+        Ok(Retry(RetryFields { preset: Some(preset.to_owned()), ..RetryFields::default() }))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Retry, A::Error> {
+        RetryFields::deserialize(MapAccessDeserializer::new(map)).map(Retry)
+    }
+}
+
+impl JsonSchema for Retry {
+    fn schema_name() -> Cow<'static, str> {
+        "Retry".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let fields = generator.subschema_for::<RetryFields>();
+        json_schema!({"anyOf": [{"type": "string", "enum": ["standard", "fixed", "backoff"]}, fields]})
+    }
+}
+
+/// A retry policy in force.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RetryInForce {
+    strategy: Growth,
+    initial_delay: Span,
+    max_delay: Span,
+    multiplier: f64,
+    jitter: f64,
+    max_attempts: u32,
+    max_retries: u32,
+    retry_on: Vec<Kind>,
+}
+
+impl From<&RetryPolicy> for RetryInForce {
+    fn from(policy: &RetryPolicy) -> RetryInForce {
+        RetryInForce {
+            strategy: policy.strategy.into(),
+            initial_delay: policy.initial_delay.into(),
+            max_delay: policy.max_delay.into(),
+            multiplier: policy.multiplier,
+            jitter: policy.jitter,
+            max_attempts: policy.max_attempts,
+            max_retries: policy.max_retries(),
+            retry_on: policy.retry_on.iter().copied().map(Kind::from).collect(),
+        }
+    }
+}
+
+/// Time limits of which some are set.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SomeTimeouts {
+    /// Longest attempt.
+    pub(crate) execution: Option<Span>,
+    /// How long a lease holds without a heartbeat.
+    pub(crate) lease: Option<Span>,
+    /// From submission to a final state.
+    pub(crate) lifetime: Option<Span>,
+}
+
+/// Time limits in force.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TimeoutsInForce {
+    execution: Span,
+    lease: Span,
+    lifetime: Span,
+}
+
+impl From<Timeouts> for TimeoutsInForce {
+    fn from(timeouts: Timeouts) -> TimeoutsInForce {
+        TimeoutsInForce {
+            execution: timeouts.execution.into(),
+            lease: timeouts.lease.into(),
+            lifetime: timeouts.lifetime.into(),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The protocol of workers in any language: register, claim, beat, report, save steps, spawn children, leave.
+
+mod parcel;
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use windlass::job::{Fence, GroupStrategy, JobId};
+use windlass::limits;
+use windlass::store::command::children::NewGroup;
+use windlass::store::command::step::{Hand, Note};
+
+use self::parcel::Parcel;
+use super::app::App;
+use super::auth::Who;
+use super::json::{Answer, Body, decode};
+use super::path::{JobPath, NamePath, WorkerPath};
+use super::problem::Problem;
+use super::trace::MaybeTrace;
+use super::wire::Json;
+use super::wire::claim::{
+    ClaimBody, DirectiveView, HeartbeatBody, HeartbeatView, Registered, WorkerBody, worker_id,
+};
+use super::wire::name::Text;
+use super::wire::outcome::{ChildrenBody, OutcomeBody, OutcomeView, OutcomesBody, OutcomesView};
+use super::wire::side::ChildView;
+use super::wire::submission::into_jobs;
+
+/// `POST /workers`
+pub(crate) async fn register(
+    State(app): State<App>,
+    Who(caller): Who,
+    Body(body): Body<WorkerBody>,
+) -> Result<Answer<Registered>, Problem> {
+    let worker = app.store().register(&caller, body.into_worker()?).await?;
+    let heartbeat_every = limits::HEARTBEAT_EVERY.into();
+    Ok(Answer::created(Registered { worker_id: Text(worker.id), heartbeat_every }))
+}
+
+/// `DELETE /workers/{id}`
+pub(crate) async fn leave(
+    State(app): State<App>,
+    Who(caller): Who,
+    WorkerPath(id): WorkerPath,
+) -> Result<StatusCode, Problem> {
+    app.store().deregister(&caller, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `POST /claims`
+pub(crate) async fn claim(
+    State(app): State<App>,
+    Who(caller): Who,
+    Body(body): Body<ClaimBody>,
+) -> Result<Response, Problem> {
+    let wait = body.wait.map_or(Duration::ZERO, |span| span.0);
+    let request = body.into_request()?;
+    Ok(Parcel::claim(app, caller, request, wait).await?.into_response())
+}
+
+/// `POST /heartbeats`
+pub(crate) async fn heartbeat(
+    State(app): State<App>,
+    Who(caller): Who,
+    Body(body): Body<HeartbeatBody>,
+) -> Result<Answer<HeartbeatView>, Problem> {
+    let worker = worker_id(&body.worker_id)?;
+    let given: Vec<_> = body.jobs.into_iter().map(super::wire::claim::BeatBody::into_beat).collect();
+    let beats = given.iter().filter_map(|(_, beat)| beat.clone()).collect();
+    let pulse = app.store().heartbeat(&caller, worker, beats).await?;
+    let mut directives = pulse.directives.iter();
+    let jobs = given.into_iter().map(|(id, beat)| {
+        // An id that is none is no job of this worker's.
+        let directive =
+            beat.and_then(|_| directives.next()).map_or("lost", |(_, directive)| directive.as_str());
+        DirectiveView { id, directive }
+    });
+    Ok(Answer::ok(HeartbeatView { jobs: jobs.collect(), worker: (&pulse).into() }))
+}
+
+/// `POST /outcomes`
+pub(crate) async fn outcomes(
+    State(app): State<App>,
+    Who(caller): Who,
+    Body(body): Body<OutcomesBody>,
+) -> Result<Answer<OutcomesView>, Problem> {
+    let worker = worker_id(&body.worker_id)?;
+    if body.outcomes.len() > limits::OUTCOMES_PER_CALL_MAX {
+        let message =
+            format!("has length {}, the limit is {}", body.outcomes.len(), limits::OUTCOMES_PER_CALL_MAX);
+        return Err(Problem::invalid("outcomes", message));
+    }
+    let read: Vec<_> = body.outcomes.iter().map(|item| (item, decode::<OutcomeBody>(item.bytes()))).collect();
+    let read: Vec<_> = read
+        .into_iter()
+        .map(|(item, outcome)| outcome.and_then(OutcomeBody::into_report).map_err(|problem| (item, problem)))
+        .collect();
+    let reports: Vec<_> = read.iter().filter_map(|read| read.as_ref().ok().cloned()).collect();
+    let mut answers = app.store().finish(&caller, worker, reports).await?.into_iter();
+    let outcomes = read.into_iter().map(|read| match read {
+        Ok(report) => OutcomeView::of(report.job, answers.next().expect("every report has its answer")),
+        Err((item, problem)) => OutcomeView::rejected(id_of(item), &problem),
+    });
+    Ok(Answer::ok(OutcomesView { outcomes: outcomes.collect() }))
+}
+
+/// The id of an item that could not be read, as far as it has one.
+fn id_of(item: &Json) -> Value {
+    #[derive(Deserialize)]
+    struct Id {
+        id: Option<String>,
+    }
+    let found: Option<Id> = serde_json::from_slice(item.bytes()).ok();
+    found.and_then(|found| found.id).map_or(Value::Null, Value::String)
+}
+
+/// A step's value.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CheckpointBody {
+    fence: u64,
+    value: Json,
+}
+
+/// `PUT /jobs/{id}/checkpoints/{name}`
+pub(crate) async fn checkpoint(
+    State(app): State<App>,
+    Who(caller): Who,
+    JobPath(job): JobPath,
+    NamePath(step): NamePath,
+    Body(body): Body<CheckpointBody>,
+) -> Result<StatusCode, Problem> {
+    let hand = Hand { job, fence: Fence(body.fence), worker: None };
+    let note = Note::Checkpoint { step, value: body.value.bytes().to_vec() };
+    app.store().note(&caller, hand, vec![note]).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A group of children that was spawned.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Spawned {
+    /// The group's number within the parent.
+    group: u64,
+    /// Whether it was there already, from an earlier attempt.
+    known: bool,
+    children: Vec<ChildView>,
+    parent: ParentView,
+}
+
+/// The parent as it is now.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Parent")]
+struct ParentView {
+    id: Text<JobId>,
+    state: Text<windlass::job::State>,
+}
+
+/// `POST /jobs/{id}/children`
+pub(crate) async fn children(
+    State(app): State<App>,
+    Who(caller): Who,
+    MaybeTrace(trace): MaybeTrace,
+    JobPath(job): JobPath,
+    Body(body): Body<ChildrenBody>,
+) -> Result<Answer<Spawned>, Problem> {
+    let hand = Hand { job, fence: Fence(body.fence), worker: None };
+    let group = NewGroup {
+        name: body.name.unwrap_or_else(|| "children".to_owned()),
+        strategy: body.strategy.map_or(GroupStrategy::FailFast, GroupStrategy::from),
+        jobs: into_jobs(body.jobs, trace.as_ref())?,
+    };
+    let spawned = app.store().spawn(&caller, hand, group).await?;
+    Ok(Answer::created(Spawned {
+        group: spawned.group,
+        known: spawned.is_known,
+        children: spawned.children.iter().map(|child| ChildView::of(child, None)).collect(),
+        parent: ParentView { id: Text(spawned.parent.id), state: Text(spawned.parent.state) },
+    }))
+}

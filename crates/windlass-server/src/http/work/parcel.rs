@@ -1,0 +1,118 @@
+//! Claimed jobs on their way to a worker. Whoever hangs up before they are handed over gets none: they go back at once
+//! instead of waiting for their leases to end.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body as HttpBody;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::sync::oneshot;
+use windlass::Store;
+use windlass::error::WorkError;
+use windlass::job::{Fence, JobId, WorkerId};
+use windlass::store::caller::Caller;
+use windlass::store::command::claim::{ClaimAnswer, ClaimRequest};
+use windlass::store::command::finish::{Outcome, Report};
+
+use crate::http::app::App;
+use crate::http::wire::claim::{ClaimView, ClaimedView};
+
+/// Claimed jobs that were not handed over yet; dropping it gives them back.
+pub(super) struct Parcel {
+    store: Store,
+    caller: Caller,
+    worker: WorkerId,
+    leases: Vec<(JobId, Fence)>,
+    answer: ClaimAnswer,
+}
+
+impl Parcel {
+    /// Claims jobs, waiting for some for up to `wait`.
+    pub(super) async fn claim(
+        app: App,
+        caller: Caller,
+        request: ClaimRequest,
+        wait: Duration,
+    ) -> Result<Parcel, WorkError> {
+        let (mut parcels, arrival) = oneshot::channel();
+        // In a task of its own: the request's future is dropped when its client hangs up, and a claim that is on its way
+        // to a commit would then hold jobs of which nobody knows.
+        tokio::spawn(async move {
+            let gone = async {
+                tokio::select! {
+                    () = parcels.closed() => {}
+                    () = app.draining() => {}
+                }
+            };
+            let store = app.store().clone();
+            let claimed = store.claim_unless(&caller, &request, wait, gone).await;
+            let parcel = claimed.map(|answer| Parcel {
+                worker: request.worker,
+                leases: answer.jobs.iter().map(|claimed| (claimed.job.id, claimed.job.fence)).collect(),
+                store,
+                caller,
+                answer,
+            });
+            // If nobody waits for it any more it is dropped here.
+            let _ = parcels.send(parcel);
+        });
+        arrival.await.expect("a claim does not panic")
+    }
+
+    /// The answer; the jobs count as handed over once it is on its way to the client.
+    pub(super) fn into_response(mut self) -> Response {
+        let ClaimAnswer { jobs, is_paused, throttled_for: _ } = std::mem::take(&mut self.answer);
+        let view = ClaimView { jobs: jobs.into_iter().map(ClaimedView::from).collect(), paused: is_paused };
+        let bytes = serde_json::to_vec(&view).expect("what is answered is plain data").into();
+        let mut response = Response::new(HttpBody::new(Delivery { parcel: self, bytes: Some(bytes) }));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }
+}
+
+impl Drop for Parcel {
+    fn drop(&mut self) {
+        let leases = std::mem::take(&mut self.leases);
+        if leases.is_empty() {
+            return;
+        }
+        let (store, caller, worker) = (self.store.clone(), self.caller.clone(), self.worker);
+        tokio::spawn(async move {
+            let released = leases.into_iter().map(|(job, fence)| Report::new(job, fence, Outcome::Released));
+            if let Err(error) = store.finish(&caller, worker, released.collect()).await {
+                tracing::warn!(%error, "jobs of a client that hung up stay leased until their leases end");
+            }
+        });
+    }
+}
+
+/// The body of the answer: taken by the connection, it is handed over.
+struct Delivery {
+    parcel: Parcel,
+    bytes: Option<Bytes>,
+}
+
+impl Body for Delivery {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.parcel.leases.clear();
+        Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.as_ref().map_or(0, Bytes::len) as u64)
+    }
+}

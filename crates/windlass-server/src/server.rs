@@ -1,0 +1,150 @@
+//! The listener: accepts connections, bounds them, speaks HTTP/1.1 or TLS on them, and drains when told to stop. What the
+//! requests mean is none of its business.
+
+mod connection;
+mod stall;
+mod tls;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use windlass::Store;
+
+use crate::http::{self, App, auth};
+use crate::limits;
+
+/// How a server listens.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// On which address; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The certificate chain and its key, PEM files, for TLS.
+    pub tls: Option<TlsFiles>,
+    /// Whether a proxy in front of it speaks TLS, so that this server need not.
+    pub behind_proxy: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let listen = SocketAddr::from(([127, 0, 0, 1], 7788));
+        Options { listen, tls: None, behind_proxy: false }
+    }
+}
+
+/// Where a certificate is.
+#[derive(Debug, Clone)]
+pub struct TlsFiles {
+    /// The certificate chain.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// A server that listens and is not running yet.
+pub struct Server {
+    app: App,
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Takes the address. Nobody is answered before [`run`](Server::run).
+    ///
+    /// # Errors
+    /// When the address is taken, or would be open to the world without keys or without encryption.
+    pub async fn bind(store: Store, options: Options) -> anyhow::Result<Server> {
+        let is_local = options.listen.ip().is_loopback();
+        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
+        if !is_local {
+            refuse_in_the_open(&store, &options).await?;
+        }
+        let listener = TcpListener::bind(options.listen)
+            .await
+            .with_context(|| format!("cannot listen on {}", options.listen))?;
+        let address = listener.local_addr()?;
+        Ok(Server { app: App::new(store), listener, tls, address })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The address as people type it.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// Whether anybody has a key; if not, only this machine may ask.
+    pub async fn has_keys(&self) -> anyhow::Result<bool> {
+        Ok(auth::has_keys(self.app.store()).await?)
+    }
+
+    /// Answers until `shutdown` is over; then long polls and streams end, and what is being answered is finished.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let Server { app, listener, tls, address: _ } = self;
+        let router = http::router(app.clone());
+        let slots = Arc::new(Semaphore::new(limits::CONNECTIONS_MAX));
+        let mut connections = JoinSet::new();
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            let accepted = async {
+                let slot = slots.clone().acquire_owned().await.expect("the semaphore is never closed");
+                (slot, listener.accept().await)
+            };
+            let (slot, accepted) = tokio::select! {
+                () = &mut shutdown => break,
+                accepted = accepted => accepted,
+            };
+            // Those that have ended are let go of; waiting for them here would stop the listener.
+            while connections.try_join_next().is_some() {}
+            match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection::serve(
+                        stream,
+                        tls.clone(),
+                        router.clone(),
+                        app.clone(),
+                        slot,
+                    ));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(limits::ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        drop(listener);
+        app.drain();
+        let drained = async { while connections.join_next().await.is_some() {} };
+        if tokio::time::timeout(limits::DRAIN_MAX, drained).await.is_err() {
+            tracing::warn!("some requests did not end in time and are cut off");
+        }
+    }
+}
+
+/// An address that others can reach is for those with keys, over an encrypted connection.
+async fn refuse_in_the_open(store: &Store, options: &Options) -> anyhow::Result<()> {
+    let listen = options.listen;
+    let has_keys = auth::has_keys(store).await?;
+    anyhow::ensure!(
+        has_keys,
+        "refusing to listen on {listen} without keys: anybody could do anything; make one with `windlass keys create`, \
+         or listen on 127.0.0.1"
+    );
+    anyhow::ensure!(
+        options.tls.is_some() || options.behind_proxy,
+        "refusing to listen on {listen} without encryption: keys could be read on the way; give --tls-cert and --tls-key, \
+         or --behind-proxy if a proxy in front of it speaks TLS"
+    );
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! One connection: TLS if asked for, then HTTP/1.1 with bounded heads and bounded patience.
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_rustls::TlsAcceptor;
+
+use super::stall::Impatient;
+use crate::http::App;
+use crate::limits;
+
+/// Serves one connection to its end; `_slot` counts it among those that are open.
+pub(super) async fn serve(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    app: App,
+    _slot: OwnedSemaphorePermit,
+) {
+    // Answers are written whole: waiting to fill a packet would only delay them.
+    let _ = stream.set_nodelay(true);
+    let Some(tls) = tls else { return speak(stream, router, app).await };
+    match tokio::time::timeout(limits::HANDSHAKE_TIME_MAX, tls.accept(stream)).await {
+        Ok(Ok(stream)) => speak(stream, router, app).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
+    }
+}
+
+async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router, app: App) {
+    let io = TokioIo::new(Impatient::new(stream, limits::WRITE_STALL_MAX));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits::HEAD_TIME_MAX)
+        .max_buf_size(limits::HEAD_BYTES_MAX)
+        .max_headers(limits::HEAD_LINES_MAX)
+        .serve_connection(io, TowerToHyperService::new(router));
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = app.draining() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}

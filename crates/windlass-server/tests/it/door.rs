@@ -1,0 +1,167 @@
+//! What holds for every request: one shape of refusals, request ids, bounded bodies, foreign pages, draining.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::client::Request;
+use crate::fixture::{Fixture, assert_refused};
+
+#[tokio::test]
+async fn strange_paths_and_methods_are_refused_in_the_same_shape() {
+    let t = Fixture::new().await;
+    assert_refused(&t.get("/nothing").await, 404, "not_found", None);
+    assert_refused(&Request::new(t.address, "GET", "/").send().await, 404, "not_found", None);
+    assert_refused(&t.request("PUT", "/jobs").send().await, 405, "method_not_allowed", None);
+    assert_refused(&t.get("/jobs/not-an-id").await, 404, "not_found", None);
+    assert_refused(&t.get("/jobs/%ff").await, 404, "not_found", None);
+    let unknown = "/jobs/00000000-0000-4000-8000-000000000000";
+    for path in
+        ["", "/attempts", "/checkpoints", "/events", "/children", "/logs", "/result", "/graph", "/explain"]
+    {
+        assert_refused(&t.get(&format!("{unknown}{path}")).await, 404, "not_found", None);
+    }
+    for path in ["submit", "suspend", "resume", "cancel", "redrive", "signals/x"] {
+        assert_refused(&t.post(&format!("{unknown}/{path}"), json!({})).await, 404, "not_found", None);
+    }
+}
+
+#[tokio::test]
+async fn every_answer_carries_a_request_id() {
+    let t = Fixture::new().await;
+    for path in ["/jobs", "/nothing", "/jobs/x"] {
+        let id = t.get(path).await.header("x-request-id").map(str::to_owned);
+        assert_eq!(id.map(|id| id.len()), Some(32), "{path}");
+    }
+    assert_eq!(t.request("PUT", "/jobs").send().await.header("x-request-id").map(str::len), Some(32));
+    let named = t.request("GET", "/jobs").header("x-request-id", "abc-123").send().await;
+    assert_eq!(named.header("x-request-id"), Some("abc-123"));
+    let strange = t.request("GET", "/jobs").header("x-request-id", &"x".repeat(200)).send().await;
+    assert_eq!(strange.header("x-request-id").map(str::len), Some(32));
+}
+
+#[tokio::test]
+async fn the_routes_answer_below_both_prefixes() {
+    let t = Fixture::new().await;
+    let id = t.submit(json!({"type": "a"})).await;
+    let answer = Request::new(t.address, "POST", &format!("/api/jobs/{id}/suspend")).send().await;
+    assert_eq!((answer.status, &answer.json()["state"]), (200, &json!("suspended")));
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_json_or_does_not_fit_is_refused() {
+    let t = Fixture::new().await;
+    let post = async |body: &str| t.request("POST", "/jobs").body(body).send().await;
+    assert_refused(&post("{").await, 400, "not_json", None);
+    assert_refused(&post("{\"type\":\"a\"} x").await, 400, "not_json", None);
+    assert_refused(&post("\u{fffd}").await, 400, "not_json", None);
+    assert_refused(&post("").await, 422, "invalid_value", Some("type"));
+    assert_refused(&post("[]").await, 422, "invalid_value", Some("body"));
+    assert_refused(&post("null").await, 422, "invalid_value", Some("body"));
+    assert_refused(&post("{\"type\":\"a\",\"id\":\"x\"}").await, 422, "invalid_value", Some("id"));
+    let deep = format!("{{\"type\":\"a\",\"payload\":{}{}}}", "[".repeat(5000), "]".repeat(5000));
+    assert_refused(&post(&deep).await, 422, "invalid_value", Some("body"));
+}
+
+/// M12: what is over the limit is 413, however it is sent.
+#[tokio::test]
+async fn a_body_over_its_limit_is_refused_before_it_is_kept() {
+    let t = Fixture::new().await;
+    let payload = |bytes: usize| format!("{{\"type\":\"a\",\"payload\":\"{}\"}}", "x".repeat(bytes - 2));
+    let post = async |body: String| t.request("POST", "/jobs").body(body).send().await;
+    assert_eq!(post(payload(1 << 20)).await.status, 201);
+    assert_refused(&post(payload((1 << 20) + 1)).await, 413, "payload_too_large", Some("payload"));
+    assert_refused(&post(payload(20 << 20)).await, 413, "body_too_large", None);
+    let verb = t.request("POST", "/jobs/bulk").body(" ".repeat(300 << 10)).send().await;
+    assert_refused(&verb, 413, "body_too_large", None);
+    // Chunked, so that nobody knows beforehand.
+    let mut stream = TcpStream::connect(t.address).await.unwrap();
+    let head = "POST /api/v1/jobs/bulk HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let chunk = format!("{:x}\r\n{}\r\n", 400 << 10, " ".repeat(400 << 10));
+    stream.write_all(chunk.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 413");
+}
+
+#[tokio::test]
+async fn pages_of_other_sites_are_refused() {
+    let t = Fixture::new().await;
+    let ask = async |name: &str, value: &str| {
+        t.request("POST", "/jobs").header(name, value).json(&json!({"type": "a"})).send().await
+    };
+    for site in ["cross-site", "same-site", "?"] {
+        assert_refused(&ask("Sec-Fetch-Site", site).await, 403, "cross_site", None);
+    }
+    assert_refused(&ask("Origin", "https://evil.example").await, 403, "cross_site", None);
+    assert_refused(&ask("Origin", "null").await, 403, "cross_site", None);
+    assert_eq!(ask("Sec-Fetch-Site", "same-origin").await.status, 201);
+    assert_eq!(ask("Origin", &format!("http://{}", t.address)).await.status, 201);
+    // A name that an attacker points at this machine.
+    assert_refused(&ask("Host", "evil.example").await, 403, "foreign_host", None);
+    assert_refused(&ask("Host", "127.0.0.1.evil.example:80").await, 403, "foreign_host", None);
+    for own in ["localhost", "LOCALHOST:7788", "127.0.0.1", "[::1]:7788"] {
+        assert_eq!(ask("Host", own).await.status, 201, "{own}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_never_ends_is_cut_off_while_others_are_served() {
+    let t = Fixture::new().await;
+    let mut slow = TcpStream::connect(t.address).await.unwrap();
+    slow.write_all(b"GET /api/v1/jobs HTTP/1.1\r\nHost: local").await.unwrap();
+    assert_eq!(t.get("/jobs").await.status, 200);
+    tokio::time::pause();
+    let mut rest = Vec::new();
+    // Hyper may answer 408 or close at once; either way it is over.
+    let _ = slow.read_to_end(&mut rest).await;
+    tokio::time::resume();
+    assert_eq!(t.get("/jobs").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_refused() {
+    let t = Fixture::new().await;
+    let mut slow = TcpStream::connect(t.address).await.unwrap();
+    let head = "POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{";
+    slow.write_all(head.as_bytes()).await.unwrap();
+    assert_eq!(t.get("/jobs").await.status, 200);
+    tokio::time::pause();
+    let mut answer = [0; 12];
+    slow.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 408");
+}
+
+/// Starts a request that waits, and stops the server while it does; gives its answer.
+async fn answer_to_a_waiter_of_a_server_that_stops(mut t: Fixture, request: Request) -> String {
+    let mut waiter = request.start().await;
+    while !t.store.environment().wakeups.has_waiters() {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::timeout(Duration::from_secs(10), t.stop()).await.expect("it ends in time");
+    assert!(TcpStream::connect(t.address).await.is_err());
+    let mut text = String::new();
+    waiter.read_to_string(&mut text).await.unwrap();
+    text
+}
+
+#[tokio::test]
+async fn a_server_that_stops_answers_those_who_wait_for_a_job() {
+    let t = Fixture::new().await;
+    let id = t.submit(json!({"type": "a", "delay": "1h"})).await;
+    let request = t.request("GET", &format!("/jobs/{id}?wait=5m"));
+    let text = answer_to_a_waiter_of_a_server_that_stops(t, request).await;
+    assert!(text.starts_with("HTTP/1.1 200") && text.contains("\"delayed\""), "{text}");
+}
+
+#[tokio::test]
+async fn a_server_that_stops_answers_those_who_wait_for_work() {
+    let t = Fixture::new().await;
+    let worker = t.worker().await;
+    let request = t.request("POST", "/claims").json(&json!({"worker_id": worker, "wait": "60s"}));
+    let text = answer_to_a_waiter_of_a_server_that_stops(t, request).await;
+    assert!(text.ends_with("{\"jobs\":[],\"paused\":false}"), "{text}");
+}

@@ -1,0 +1,5 @@
+//! Jobs over HTTP: submit, look, act, list, bulk.
+
+mod act;
+mod list;
+mod submit;

@@ -1,0 +1,102 @@
+//! A document goes through a pipeline: split it into pages, process each page, merge what came of them. Some pages fail for
+//! a while, one is corrupt, and one is poison: it crashes whoever touches it. Each ends by itself, and the document is
+//! merged without those two.
+//!
+//! Run it with `cargo run -p windlass --example documents`.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass::queue::JobDefaults;
+use windlass::{Cx, Failure, GroupStrategy, Job, Queue, RetryPolicy, Worker};
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    name: String,
+    pages: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Merged {
+    words: u32,
+    missing: Vec<u32>,
+}
+
+impl Job for Document {
+    const TYPE: &'static str = "document";
+    type Output = Merged;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Page {
+    document: String,
+    number: u32,
+}
+
+impl Job for Page {
+    const TYPE: &'static str = "document.page";
+    type Output = u32;
+
+    /// Three retries, a fixed delay apart: a second in earnest, less here.
+    fn defaults() -> JobDefaults {
+        let retry = RetryPolicy { initial_delay: Duration::from_millis(50), ..RetryPolicy::fixed() };
+        JobDefaults { queue: Some("pages"), retry: Some(retry), ..JobDefaults::default() }
+    }
+}
+
+/// Split, fan out, merge. While the pages are processed it holds no slot; it runs again when the last one has ended.
+async fn document(job: Document, cx: Cx) -> anyhow::Result<Merged> {
+    let pages: Vec<u32> = cx
+        .step("split", async {
+            println!("split   {} into {} pages", job.name, job.pages);
+            anyhow::Ok((1..=job.pages).collect())
+        })
+        .await?;
+    let children = pages.iter().map(|number| Page { document: job.name.clone(), number: *number });
+    let processed = cx.spawn_all(children, GroupStrategy::CollectAll).await?;
+
+    let mut merged = Merged { words: 0, missing: Vec::new() };
+    for (number, result) in pages.into_iter().zip(processed.results) {
+        match result {
+            Ok(words) => merged.words += words,
+            Err(lost) => {
+                let error = lost.error.map(|error| error.message).unwrap_or_default();
+                println!("merge   without page {number}, which is {}: {error}", lost.state);
+                merged.missing.push(number);
+            }
+        }
+    }
+    cx.step("merge", async { anyhow::Ok(merged) }).await
+}
+
+async fn page(job: Page, cx: Cx) -> Result<u32, Failure> {
+    match job.number {
+        3 => return Err(Failure::permanent("corrupt", "the page cannot be decoded")),
+        5 => panic!("page 5 does something terrible"),
+        4 | 8 if cx.attempt() <= 2 => return Err(Failure::temporary("the scanner is busy")),
+        _ => println!("process {} page {} in attempt {}", job.document, job.number, cx.attempt()),
+    }
+    Ok(100 + job.number)
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    // A panic in a handler is caught and counted; this only keeps what it prints short.
+    std::panic::set_hook(Box::new(|panic| {
+        println!("crash   {}", panic.payload().downcast_ref::<&str>().unwrap_or(&"somewhere"));
+    }));
+    let folder = tempfile::tempdir()?;
+    let queue = Queue::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
+    let job = queue.submit(Document { name: "report.pdf".into(), pages: 8 }).await?;
+    let merged = async {
+        match job.result(Duration::from_secs(20)).await {
+            Ok(merged) => println!("merged  {} words, missing pages: {:?}", merged.words, merged.missing),
+            Err(error) => println!("failed  {error}"),
+        }
+    };
+    // One slot for documents is enough for any number of them: those that wait for their pages hold none.
+    let worker = Worker::new(&queue).queue("default", 1).queue("pages", 4).handle(document).handle(page);
+    worker.run_until(merged).await?;
+    queue.close();
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! E-mails with an audit trail that speaks the business's language: `EMAIL_SENT` for each that went out, and the record of
+//! those that were given up. A retry never sends twice: the provider is given a key that stays the same.
+//!
+//! Run it with `cargo run -p windlass --example email`.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass::queue::JobDefaults;
+use windlass::store::config::TypeSettings;
+use windlass::{Cx, Failure, Job, Queue, RetryPolicy, State, Worker};
+
+#[derive(Serialize, Deserialize)]
+struct SendEmail {
+    to: String,
+    subject: String,
+}
+
+impl Job for SendEmail {
+    const TYPE: &'static str = "EMAIL_SEND";
+    type Output = String;
+
+    /// In earnest `RetryPolicy::backoff()`: after 10, 20 and 40 seconds.
+    fn defaults() -> JobDefaults {
+        let retry = RetryPolicy { initial_delay: Duration::from_millis(20), ..RetryPolicy::backoff() };
+        JobDefaults { queue: Some("mail"), retry: Some(retry), ..JobDefaults::default() }
+    }
+}
+
+/// A provider that, like the real ones, sends once for each key; and whose answer is lost now and then.
+#[derive(Clone, Default)]
+struct Provider {
+    sent: Arc<Mutex<HashSet<String>>>,
+}
+
+impl Provider {
+    fn send(&self, key: &str, to: &str, attempt: u32) -> Result<String, Failure> {
+        if to.ends_with("@nowhere.example") {
+            return Err(Failure::temporary("550 no such mailbox"));
+        }
+        let is_new = self.sent.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned());
+        println!("provider: {to}: {}", if is_new { "sent" } else { "was sent before, not sent again" });
+        if to.starts_with("ada") && attempt == 1 {
+            return Err(Failure::temporary("the connection broke after sending"));
+        }
+        Ok(format!("250 queued for {to}"))
+    }
+}
+
+async fn send_email(job: SendEmail, cx: Cx, State(provider): State<Provider>) -> Result<String, Failure> {
+    cx.cost(1);
+    provider.send(&cx.idempotency_key("send"), &job.to, cx.attempt())
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let queue = Queue::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
+    let settings = TypeSettings { success_event: Some("EMAIL_SENT".into()), ..TypeSettings::default() };
+    queue.configure_type::<SendEmail>(settings).await?;
+
+    let people = ["ada@example.com", "bob@example.com", "nobody@nowhere.example"];
+    let mails = people.map(|to| SendEmail { to: to.into(), subject: "Welcome".into() });
+    let jobs = queue.submit_all(mails).await?;
+    let worker = Worker::new(&queue).with(Provider::default()).queue("mail", 10).handle(send_email);
+    let all_ended = async {
+        for job in &jobs {
+            drop(job.wait(Duration::from_secs(10)).await);
+        }
+    };
+    worker.run_until(all_ended).await?;
+
+    for (to, job) in people.iter().zip(&jobs) {
+        let found = job.snapshot().await?.expect("the job is there").job;
+        let trail: Vec<String> = job.history().await?.iter().map(|record| record.name().to_owned()).collect();
+        println!("audit:    {to}: {} for {} cents: {}", found.state, found.cost_cents, trail.join(", "));
+    }
+    queue.close();
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! The first job: a type, a function, a queue in a file, a worker.
+//!
+//! Run it with `cargo run -p windlass --example hello`.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass::{Job, Queue, State, Worker};
+
+#[derive(Serialize, Deserialize)]
+struct Greet {
+    name: String,
+}
+
+impl Job for Greet {
+    const TYPE: &'static str = "greet";
+    type Output = String;
+}
+
+/// A handler is an async function of its job, and of whatever else it asks for.
+async fn greet(job: Greet, State(word): State<&'static str>) -> anyhow::Result<String> {
+    Ok(format!("{word}, {}!", job.name))
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let queue = Queue::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
+
+    let job = queue.submit(Greet { name: "world".into() }).priority(80).await?;
+    println!("submitted: the job is on disk");
+
+    let answered = async {
+        let answer = job.result(Duration::from_secs(10)).await;
+        println!("answered:  {}", answer.unwrap_or_else(|error| error.to_string()));
+    };
+    Worker::new(&queue).with("Hello").handle(greet).run_until(answered).await?;
+
+    // Anybody who has the id can ask later, from any process.
+    println!("kept:      {}", queue.handle::<Greet>(job.id()).result(Duration::ZERO).await?);
+    queue.close();
+    Ok(())
+}

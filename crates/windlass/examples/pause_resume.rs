@@ -1,0 +1,103 @@
+//! Pausing a job, a queue and a worker, across a restart: the job is interrupted in the middle, everything is stopped and
+//! opened again, it is still paused; and once resumed it goes on after the last step that was saved.
+//!
+//! Run it with `cargo run -p windlass --example pause_resume`.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+use windlass::error::ActError;
+use windlass::store::config::PauseMode;
+use windlass::{Cx, Handle, Job, JobId, Pause, Queue, State, Suspend, Worker};
+
+#[derive(Serialize, Deserialize)]
+struct Import {
+    parts: u32,
+}
+
+impl Job for Import {
+    const TYPE: &'static str = "import";
+    type Output = u32;
+}
+
+/// What the handler tells `main`.
+type Told = mpsc::Sender<u32>;
+
+async fn import(job: Import, cx: Cx, State(told): State<Told>) -> anyhow::Result<u32> {
+    for part in 1..=job.parts {
+        cx.step(&format!("part-{part}"), async {
+            println!("import: part {part} (attempt {})", cx.attempt());
+            anyhow::Ok(part)
+        })
+        .await?;
+        told.send(part).await?;
+        if part == 2 && cx.attempt() == 1 {
+            // Busy with something that takes for ever, until told to stop.
+            cx.cancelled().await;
+            anyhow::bail!("interrupted");
+        }
+    }
+    Ok(job.parts)
+}
+
+/// Runs the import until its second part is done, and interrupts it there.
+async fn before_the_restart(address: &str) -> anyhow::Result<JobId> {
+    let queue = Queue::open(address).await?;
+    let job = queue.submit(Import { parts: 4 }).await?;
+    let (told, mut heard): (Told, _) = mpsc::channel(16);
+    let paused = async {
+        while heard.recv().await != Some(2) {}
+        let how = Suspend::aggressive().because("the disk is being replaced");
+        println!("pause:  the job: {:?}", job.suspend(how.clone()).await);
+        println!("pause:  again: {:?}", job.suspend(how.clone()).await);
+        let strictly = job.suspend_strictly(how).await;
+        println!("pause:  strictly: refused: {}", matches!(strictly, Err(ActError::AlreadySuspended(_))));
+        println!("pause:  its queue: {:?}", queue.pause_queue("default", Pause::graceful()).await);
+    };
+    Worker::new(&queue).with(told).handle(import).run_until(paused).await?;
+    queue.close();
+    Ok(job.id())
+}
+
+async fn after_the_restart(address: &str, id: JobId) -> anyhow::Result<()> {
+    let queue = Queue::open(address).await?;
+    let job: Handle<Import> = queue.handle(id);
+    let found = job.snapshot().await?.expect("the job is there").job;
+    println!("reopen: the job is {} with {} failures", found.state, found.failures);
+    for pause in queue.pauses().await? {
+        println!("reopen: paused by {}: {:?}", pause.by, pause.scope);
+    }
+
+    println!("resume: the job: {:?}", job.resume().await);
+    for reason in job.explain().await?.unwrap_or_default() {
+        println!("resume: it does not run yet: {}", reason.code);
+    }
+    println!("resume: its queue: {:?}", queue.resume_queue("default").await);
+
+    let (told, _heard): (Told, _) = mpsc::channel(16);
+    let worker = Worker::new(&queue).with(told).handle(import);
+    let control = worker.control();
+    control.pause(PauseMode::Graceful);
+    let ended = async {
+        control.started().await;
+        println!("worker: paused: {}", control.is_paused());
+        control.resume();
+        match job.result(Duration::from_secs(10)).await {
+            Ok(parts) => println!("done:   {parts} parts, each imported once"),
+            Err(error) => println!("failed: {error}"),
+        }
+    };
+    worker.run_until(ended).await?;
+    queue.close();
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let address = format!("sqlite:{}", folder.path().join("jobs.db").display());
+    let id = before_the_restart(&address).await?;
+    println!("-- everything is stopped, and opened again");
+    after_the_restart(&address, id).await
+}

@@ -1,0 +1,68 @@
+//! What an error means: try again, try again later, never again, not now; and who decides how long to wait.
+//!
+//! Run it with `cargo run -p windlass --example retries`.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass::{Cx, Failure, Handle, Job, Queue, RetryPolicy, Snooze, Worker};
+
+#[derive(Serialize, Deserialize)]
+struct Charge {
+    card: String,
+}
+
+impl Job for Charge {
+    const TYPE: &'static str = "charge";
+    type Output = String;
+}
+
+async fn charge(job: Charge, cx: Cx) -> anyhow::Result<String> {
+    let attempt = cx.attempt();
+    match (job.card.as_str(), attempt) {
+        // Any error is temporary: tried again after the policy's delay.
+        ("flaky", 1 | 2) => anyhow::bail!("the bank hung up"),
+        // It knows better than the policy when to come again.
+        ("busy", 1) => Err(Failure::retry_after(Duration::from_millis(50), "the bank is busy").into()),
+        // Will never work: no attempt is wasted on it.
+        ("stolen", _) => Err(Failure::permanent("card_stolen", "the card was reported stolen").into()),
+        // Nothing failed, it is only too early.
+        ("early", 1) => Err(Snooze(Duration::from_millis(50)).into()),
+        ("broken", _) => anyhow::bail!("the bank is on fire"),
+        _ => Ok(format!("charged in attempt {attempt}, after {} failures", cx.failures())),
+    }
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let queue = Queue::open("memory:").await?;
+    let quick = RetryPolicy { initial_delay: Duration::from_millis(20), ..RetryPolicy::fixed() };
+    let mut jobs: Vec<Handle<Charge>> = Vec::new();
+    for card in ["flaky", "busy", "stolen", "early", "broken"] {
+        let job = Charge { card: card.into() };
+        jobs.push(queue.submit(job).tag("card", card).retry(quick.clone()).await?);
+    }
+    // Here the worker's own function decides, by what went wrong.
+    jobs.push(queue.submit(Charge { card: "flaky".into() }).retry(RetryPolicy::custom()).await?);
+
+    let worker = Worker::new(&queue).handle(charge).retry_delay(|cx, failure| {
+        println!("custom:  failure {} was: {failure}", cx.failures() + 1);
+        Duration::from_millis(20)
+    });
+    let all_ended = async {
+        for job in &jobs {
+            let ended = job.wait(Duration::from_secs(10)).await.ok().flatten().expect("the job is there");
+            let card = ended.spec.labels.tags.get("card").map_or("custom", String::as_str);
+            let said = job.result(Duration::ZERO).await.unwrap_or_else(|error| error.to_string());
+            let said = said.replace(&job.id().to_string(), "…");
+            println!(
+                "{:<8} {} after {} attempts: {said}",
+                format!("{card}:"),
+                ended.job.state,
+                ended.job.attempt
+            );
+        }
+    };
+    worker.run_until(all_ended).await?;
+    Ok(())
+}

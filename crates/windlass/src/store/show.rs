@@ -1,0 +1,120 @@
+//! Verbs that answer with the job as people see it, as it is in the very commit that did it: nothing that happens a moment
+//! later, such as a waiting worker's claim, shows in the answer.
+
+use super::Store;
+use super::caller::Caller;
+use super::command::act::{self, Act};
+use super::command::redrive::{self, Redrive};
+use super::command::submit::{self, SubmitOptions};
+use super::query::explain;
+use super::query::snapshot::Snapshot;
+use super::task::Kind;
+use super::unit::Unit;
+use crate::error::{ActError, StoreError, SubmitError};
+use crate::job::{Job, JobId, NewJob, Seq};
+
+/// A job of a submission, and whether it was there before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShownReceipt {
+    /// The job: the new one, or the one that has had this idempotency key before.
+    pub snapshot: Snapshot,
+    /// Whether it is an earlier job with the same idempotency key (M13).
+    pub is_duplicate: bool,
+    /// Whether that earlier job had another payload (M13).
+    pub payload_differs: bool,
+}
+
+/// A job after an action, and whether the action changed it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShownAct {
+    /// The job as it is now.
+    pub snapshot: Snapshot,
+    /// Whether anything changed; if not, nothing was audited either.
+    pub is_changed: bool,
+}
+
+impl Store {
+    /// As [`submit`](Store::submit), answering with snapshots.
+    pub async fn submit_shown(
+        &self,
+        caller: &Caller,
+        jobs: Vec<NewJob>,
+        options: SubmitOptions,
+    ) -> Result<Vec<ShownReceipt>, SubmitError> {
+        submit::check(&jobs, &self.environment().options)?;
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let caller = caller.clone();
+        self.write("submit", Kind::Submission, move |unit| {
+            let receipts = submit::submit(unit, &caller, &jobs, options, None)?;
+            let flags: Vec<(bool, bool)> =
+                receipts.iter().map(|receipt| (receipt.is_duplicate, receipt.payload_differs)).collect();
+            let jobs = receipts.into_iter().map(|receipt| receipt.job).collect();
+            let shown = snapshots(unit, jobs)?.into_iter().zip(flags);
+            Ok(shown
+                .map(|(snapshot, (is_duplicate, payload_differs))| ShownReceipt {
+                    snapshot,
+                    is_duplicate,
+                    payload_differs,
+                })
+                .collect())
+        })
+        .await
+    }
+
+    /// As [`act`](Store::act), answering with a snapshot; `strict` is as in [`act_strictly`](Store::act_strictly).
+    pub async fn act_shown(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        act: Act,
+        strict: bool,
+    ) -> Result<ShownAct, ActError> {
+        let caller = caller.clone();
+        self.write("act", Kind::Ordinary, move |unit| {
+            let acted = act::act(unit, &caller, id, &act)?;
+            if strict {
+                act::strictly(&acted, &act)?;
+            }
+            let snapshot = one(unit, acted.job)?;
+            Ok(ShownAct { snapshot, is_changed: acted.is_changed })
+        })
+        .await
+    }
+
+    /// As [`redrive`](Store::redrive), answering with a snapshot of the new job.
+    pub async fn redrive_shown(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        how: Redrive,
+    ) -> Result<Snapshot, ActError> {
+        let caller = caller.clone();
+        self.write("redrive", Kind::Submission, move |unit| {
+            let job = redrive::redrive(unit, &caller, id, how)?;
+            Ok(one(unit, job)?)
+        })
+        .await
+    }
+}
+
+fn one(unit: &mut Unit<'_>, job: Job) -> Result<Snapshot, StoreError> {
+    Ok(snapshots(unit, vec![job])?.pop().expect("one job has one snapshot"))
+}
+
+/// Jobs as this commit leaves them, with what was submitted and why they do not run.
+fn snapshots(unit: &mut Unit<'_>, jobs: Vec<Job>) -> Result<Vec<Snapshot>, StoreError> {
+    let seqs: Vec<Seq> = jobs.iter().map(|job| job.seq).collect();
+    let specs = unit.specs(&seqs)?;
+    let mut view = unit.view();
+    let mut shown = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let lost = || StoreError::Damaged(format!("job {} has lost what was submitted", job.id));
+        // Two jobs of a batch with one idempotency key are one job.
+        let spec = specs.get(&job.seq).cloned().ok_or_else(lost)?;
+        let why = explain::reasons(&mut view, &job, explain::Depth::First)?.into_iter().next();
+        shown.push(Snapshot { job, spec, why });
+    }
+    Ok(shown)
+}

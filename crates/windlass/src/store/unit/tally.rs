@@ -1,0 +1,53 @@
+//! How far rates, turns and budgets are used: small documents that many commands of one group change, and that are written
+//! once when the group ends. Nothing here knows what they mean.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Unit;
+use crate::clock::Timestamp;
+use crate::store::config::{encode, parse};
+use crate::store::engine::{DocumentKind, EngineResult};
+
+/// Tallies remembered between commits; all are forgotten when there are more.
+const REMEMBERED_MAX: usize = 10_000;
+
+impl Unit<'_> {
+    /// A tally as it will be.
+    pub(crate) fn tally<T: DeserializeOwned>(&mut self, key: &str) -> EngineResult<Option<T>> {
+        if !self.memo.tallies.documents.contains_key(key) {
+            let stored = self.document(DocumentKind::Bucket, key)?.map(|document| document.body);
+            self.memo.tallies.documents.insert(key.to_owned(), (stored, false));
+        }
+        let (body, _) = &self.memo.tallies.documents[key];
+        body.as_deref().map(parse).transpose()
+    }
+
+    /// Changes a tally, or drops it. It is not undone with its command: nothing may be refused after this.
+    pub(crate) fn put_tally<T: Serialize>(&mut self, key: String, value: Option<&T>) {
+        self.memo.tallies.documents.insert(key, (value.map(encode), true));
+    }
+
+    /// Writes all that changed.
+    pub(super) fn write_tallies(&mut self) -> EngineResult<()> {
+        let documents = &mut self.memo.tallies.documents;
+        for (key, (body, is_dirty)) in documents.iter_mut().filter(|(_, (_, is_dirty))| *is_dirty) {
+            self.db.put_document(DocumentKind::Bucket, key, body.as_deref())?;
+            *is_dirty = false;
+        }
+        if documents.len() > REMEMBERED_MAX {
+            documents.clear();
+        }
+        Ok(())
+    }
+
+    /// The moment before which no timer is due, as far as that is known.
+    pub(crate) fn no_timer_before(&self) -> Option<Timestamp> {
+        self.memo.tallies.no_timer_before
+    }
+
+    /// Remembers the moment before which no timer is due.
+    pub(crate) fn remember_no_timer_before(&mut self, at: Option<Timestamp>) {
+        self.memo.tallies.no_timer_before = at;
+    }
+}

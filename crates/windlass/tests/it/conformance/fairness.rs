@@ -1,0 +1,205 @@
+//! Fairness and aging: who is next when many wait.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use windlass::job::{NewJob, WorkerId};
+use windlass::store::config::{FairBy, QueueSettings, TenantSettings};
+
+use super::concurrency::submit_many;
+use crate::fixture::{Fixture, new_job, on_every_engine, priority, queue, secs, tenant};
+
+on_every_engine!(
+    tenants_take_turns_in_a_fair_queue,
+    one_tenants_many_jobs_delay_anothers_first_by_one_turn,
+    a_weight_gives_a_tenant_longer_turns,
+    turns_are_taken_within_one_priority,
+    turns_go_on_from_claim_to_claim,
+    a_tenant_at_its_limit_leaves_its_turn_to_the_others,
+    a_fair_queue_keeps_its_place_among_others,
+    without_fairness_the_first_submitted_is_first,
+    a_waiting_job_rises_by_one_point_per_interval,
+    aging_stops_at_the_top,
+    aging_keeps_the_order_within_a_priority,
+    only_the_queue_that_says_so_ages,
+);
+
+fn fair() -> QueueSettings {
+    QueueSettings { fair_by: Some(FairBy::Tenant), ..QueueSettings::default() }
+}
+
+fn of(name: &str) -> NewJob {
+    NewJob { tenant: Some(tenant(name)), ..new_job("send") }
+}
+
+/// Whose jobs start, in order.
+async fn order(t: &Fixture, worker: WorkerId, limit: usize) -> String {
+    let claimed = t.claim(worker, limit).await;
+    claimed.iter().map(|claimed| claimed.job.lane.tenant.as_str()).collect()
+}
+
+/// M112
+async fn tenants_take_turns_in_a_fair_queue(t: &Fixture) {
+    t.set_queue("default", fair()).await;
+    let worker = t.worker().await;
+    for (name, count) in [("a", 6), ("b", 2), ("c", 3)] {
+        submit_many(t, of(name), count).await;
+    }
+    assert_eq!(order(t, worker, 100).await, "abcabcacaaa");
+}
+
+/// M112
+async fn one_tenants_many_jobs_delay_anothers_first_by_one_turn(t: &Fixture) {
+    t.set_queue("default", fair()).await;
+    let worker = t.worker().await;
+    submit_many(t, of("a"), 2_000).await;
+    assert_eq!(order(t, worker, 7).await, "aaaaaaa");
+    let late = t.submit(of("b")).await.id;
+    assert_eq!(t.claim(worker, 1).await[0].job.id, late);
+    t.advance(secs(60));
+    let late = t.submit(of("b")).await.id;
+    let next = t.claim_ids(worker, 2).await;
+    assert!(next.contains(&late), "it waits for one turn at most");
+}
+
+/// M112
+async fn a_weight_gives_a_tenant_longer_turns(t: &Fixture) {
+    t.set_queue("default", fair()).await;
+    t.set_tenant("b", TenantSettings { weight: Some(3), ..TenantSettings::default() }).await;
+    let worker = t.worker().await;
+    for name in ["a", "b", "c"] {
+        submit_many(t, of(name), 6).await;
+    }
+    let mut all = String::new();
+    for _ in 0..3 {
+        all += &order(t, worker, 5).await;
+    }
+    assert_eq!(all, "abbbcabbbcacaca");
+}
+
+/// M112
+async fn turns_are_taken_within_one_priority(t: &Fixture) {
+    t.set_queue("default", fair()).await;
+    let worker = t.worker().await;
+    submit_many(t, of("a"), 3).await;
+    submit_many(t, of("b"), 3).await;
+    submit_many(t, NewJob { priority: Some(priority(90)), ..of("b") }, 3).await;
+    assert_eq!(order(t, worker, 9).await, "bbbababab");
+}
+
+/// M112
+async fn turns_go_on_from_claim_to_claim(t: &Fixture) {
+    t.set_queue("default", fair()).await;
+    let worker = t.worker().await;
+    for name in ["a", "b", "c"] {
+        submit_many(t, of(name), 4).await;
+    }
+    let mut all = String::new();
+    for _ in 0..12 {
+        all += &order(t, worker, 1).await;
+    }
+    assert_eq!(all, "abcabcabcabc");
+}
+
+/// M110 M112
+async fn a_tenant_at_its_limit_leaves_its_turn_to_the_others(t: &Fixture) {
+    t.set_queue("default", fair()).await;
+    t.set_tenant("a", TenantSettings { max_running: Some(2), ..TenantSettings::default() }).await;
+    let worker = t.worker().await;
+    for name in ["a", "b"] {
+        submit_many(t, of(name), 5).await;
+    }
+    assert_eq!(order(t, worker, 9).await, "ababbbb");
+}
+
+/// M21 M112
+async fn a_fair_queue_keeps_its_place_among_others(t: &Fixture) {
+    t.set_queue("default", fair()).await;
+    let worker = t.worker().await;
+    submit_many(t, of("a"), 2).await;
+    t.advance(secs(1));
+    let other = t.submit(NewJob { queue: queue("mail"), ..new_job("send") }).await.id;
+    t.advance(secs(1));
+    submit_many(t, of("b"), 2).await;
+    let claimed = t.claim(worker, 9).await;
+    let place = claimed.iter().position(|claimed| claimed.job.id == other);
+    assert_eq!(place, Some(3), "the queue's oldest jobs are older than the other's, whoever's turn it is");
+}
+
+/// M21
+async fn without_fairness_the_first_submitted_is_first(t: &Fixture) {
+    let worker = t.worker().await;
+    for name in ["a", "b"] {
+        submit_many(t, of(name), 3).await;
+    }
+    assert_eq!(order(t, worker, 9).await, "aaabbb");
+}
+
+fn aging(seconds: u64) -> QueueSettings {
+    QueueSettings { aging: Some(secs(seconds)), ..QueueSettings::default() }
+}
+
+fn at(value: i64) -> NewJob {
+    NewJob { priority: Some(priority(value)), ..new_job("send") }
+}
+
+/// M23
+async fn a_waiting_job_rises_by_one_point_per_interval(t: &Fixture) {
+    t.set_queue("default", aging(60)).await;
+    let worker = t.worker().await;
+    let old = t.submit(at(50)).await.id;
+    t.advance(secs(60 * 5 - 1));
+    let higher = t.submit(at(55)).await.id;
+    assert_eq!(t.claim_ids(worker, 1).await, [higher]);
+    let higher = t.submit(at(55)).await.id;
+    t.advance(secs(1));
+    assert_eq!(t.claim_ids(worker, 2).await, [old, higher], "level after five intervals, and older");
+}
+
+/// M23
+async fn aging_stops_at_the_top(t: &Fixture) {
+    t.set_queue("default", aging(1)).await;
+    let worker = t.worker().await;
+    let first = t.submit(at(100)).await.id;
+    t.advance(secs(1));
+    let bulk = t.submit(at(0)).await.id;
+    t.advance(secs(3_600));
+    let late = t.submit(at(100)).await.id;
+    assert_eq!(t.claim_ids(worker, 9).await, [first, bulk, late]);
+}
+
+/// M21 M23
+async fn aging_keeps_the_order_within_a_priority(t: &Fixture) {
+    t.set_queue("default", aging(10)).await;
+    let worker = t.worker().await;
+    let mut all: BTreeMap<i64, Vec<_>> = BTreeMap::new();
+    for _ in 0..30 {
+        for value in [10, 50, 51, 90] {
+            all.entry(value).or_default().push(t.submit(at(value)).await.id);
+        }
+        t.advance(secs(3));
+    }
+    let mut started = Vec::new();
+    while let [id] = t.claim_ids(worker, 1).await[..] {
+        started.push(id);
+        t.advance(Duration::from_millis(700));
+    }
+    assert_eq!(started.len(), 120);
+    for (value, ids) in all {
+        let of_value: Vec<_> = started.iter().filter(|id| ids.contains(id)).copied().collect();
+        assert_eq!(of_value, ids, "priority {value}");
+    }
+}
+
+/// M23
+async fn only_the_queue_that_says_so_ages(t: &Fixture) {
+    t.set_queue("slow", aging(1)).await;
+    let worker = t.worker().await;
+    let plain = t.submit(at(40)).await.id;
+    let ages = t.submit(NewJob { queue: queue("slow"), ..at(0) }).await.id;
+    t.advance(secs(39));
+    assert_eq!(t.claim_ids(worker, 1).await, [plain]);
+    let plain = t.submit(at(40)).await.id;
+    t.advance(secs(3));
+    assert_eq!(t.claim_ids(worker, 2).await, [ages, plain]);
+}

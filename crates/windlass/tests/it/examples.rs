@@ -1,0 +1,139 @@
+//! The examples, run as a newcomer runs them: each ends by itself and says what it promises to show.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// What an example printed.
+fn output_of(example: &str) -> String {
+    let tests = std::env::current_exe().expect("a running program has a path");
+    let profile = tests.ancestors().nth(2).expect("tests are built in a folder below the profile's");
+    let program: PathBuf =
+        profile.join("examples").join(example).with_extension(std::env::consts::EXE_EXTENSION);
+    assert!(program.exists(), "{} is not built: `cargo test` without `--test` does it", program.display());
+    let ran = Command::new(&program).output().expect("the example starts");
+    let (said, complained) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success(), "{example}: {}\n{said}\n{complained}", ran.status);
+    assert_eq!(complained, "", "{example} complains");
+    said.into_owned()
+}
+
+/// Each of these lines is there, in this order; others may be between them.
+fn assert_says(output: &str, lines: &[&str]) {
+    let mut said = output.lines();
+    for line in lines {
+        assert!(
+            said.any(|said| said.trim_end() == *line),
+            "`{line}` is not there, or not there in turn:\n{output}"
+        );
+    }
+}
+
+#[test]
+fn hello_answers() {
+    let output = output_of("hello");
+    assert_says(
+        &output,
+        &["submitted: the job is on disk", "answered:  Hello, world!", "kept:      Hello, world!"],
+    );
+}
+
+/// M41, M43, M44
+#[test]
+fn retries_shows_what_each_error_means() {
+    let output = output_of("retries");
+    assert_says(
+        &output,
+        &["custom:  failure 1 was: the bank hung up", "custom:  failure 2 was: the bank hung up"],
+    );
+    let lines = [
+        "flaky:   completed after 3 attempts: charged in attempt 3, after 2 failures",
+        "busy:    completed after 2 attempts: charged in attempt 2, after 1 failures",
+        "stolen:  failed after 1 attempts: job … ended failed: the card was reported stolen",
+        "early:   completed after 2 attempts: charged in attempt 2, after 0 failures",
+        "broken:  dead_letter after 4 attempts: job … ended dead_letter: the bank is on fire",
+        "custom:  completed after 3 attempts: charged in attempt 3, after 2 failures",
+    ];
+    assert_says(&output, &lines);
+}
+
+/// M6, M64
+#[test]
+fn documents_are_merged_without_their_bad_pages() {
+    let output = output_of("documents");
+    for page in [1, 2, 6, 7] {
+        assert_says(&output, &[&format!("process report.pdf page {page} in attempt 1")]);
+    }
+    for page in [4, 8] {
+        assert_says(&output, &[&format!("process report.pdf page {page} in attempt 3")]);
+    }
+    let crash = "crash   page 5 does something terrible";
+    let lines = [
+        "split   report.pdf into 8 pages",
+        crash,
+        crash,
+        crash,
+        "merge   without page 3, which is failed: the page cannot be decoded",
+        "merge   without page 5, which is dead_letter: 3 crashes: the job is poison (panicked: page 5 does something terrible)",
+        "merged  628 words, missing pages: [3, 5]",
+    ];
+    assert_says(&output, &lines);
+    assert_eq!(output.matches("split ").count(), 1, "the document is split once:\n{output}");
+}
+
+/// M18, M46, M92
+#[test]
+fn emails_leave_their_trail() {
+    let output = output_of("email");
+    let lines = [
+        "provider: ada@example.com: sent",
+        "provider: ada@example.com: was sent before, not sent again",
+        "audit:    ada@example.com: completed for 2 cents: EMAIL_SENT",
+        "audit:    bob@example.com: completed for 1 cents: EMAIL_SENT",
+        "audit:    nobody@nowhere.example: dead_letter for 4 cents: job.lifecycle.exhausted",
+    ];
+    assert_says(&output, &lines);
+    assert_eq!(output.matches(": sent\n").count(), 2, "each is sent once:\n{output}");
+}
+
+/// M70, M72
+#[test]
+fn orders_are_shipped_or_given_back() {
+    let output = output_of("order");
+    for number in [1, 2] {
+        let by_day = ["reserve stock", "charge card"]
+            .map(|what| format!("order {number}: {what} (by the day worker)"));
+        assert_says(&output, &[&by_day[0], &by_day[1], "-- the day worker has gone, both orders wait"]);
+    }
+    assert_says(&output, &["order 1: ship (by the night worker)", "==> shipped in 2 parcels"]);
+    let given_back = [
+        "order 2: refund card (by the night worker)",
+        "order 2: release stock (by the night worker)",
+        "==> given back: the warehouse did not answer",
+    ];
+    assert_says(&output, &given_back);
+    assert_eq!(output.matches("(by the").count(), 7, "every step is done once:\n{output}");
+}
+
+/// M51, M54, M55, M58
+#[test]
+fn a_pause_outlives_a_restart_and_nothing_is_done_twice() {
+    let output = output_of("pause_resume");
+    let lines = [
+        "import: part 1 (attempt 1)",
+        "import: part 2 (attempt 1)",
+        "pause:  the job: Ok(Changed)",
+        "pause:  again: Ok(Unchanged)",
+        "pause:  strictly: refused: true",
+        "pause:  its queue: Ok(Changed)",
+        "-- everything is stopped, and opened again",
+        "reopen: the job is suspended with 0 failures",
+        "resume: the job: Ok(Changed)",
+        "resume: it does not run yet: queue_paused",
+        "resume: its queue: Ok(Changed)",
+        "worker: paused: true",
+        "import: part 3 (attempt 2)",
+        "import: part 4 (attempt 2)",
+        "done:   4 parts, each imported once",
+    ];
+    assert_says(&output, &lines);
+}
