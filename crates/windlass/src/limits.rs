@@ -20,6 +20,8 @@ pub const TAG_VALUE_CHARS_MAX: usize = 256;
 pub const CORRELATION_CHARS_MAX: usize = 256;
 /// Characters in a callback address; what browsers and proxies pass on unharmed.
 pub const CALLBACK_URL_CHARS_MAX: usize = 2048;
+/// For how long the signing secret before the last one signs beside it: receivers have a day to learn the new one.
+pub const SECRET_OVERLAP: Duration = Duration::from_secs(24 * 3600);
 /// Ports that callbacks and pushes go to unless configured: those of web servers, so that a callback cannot be made to speak
 /// to a mail server or a database.
 pub const TARGET_PORTS: [u16; 4] = [443, 80, 8443, 8080];

@@ -21,9 +21,9 @@ use crate::limits;
 const QUEUE: &str = "windlass.callbacks";
 
 /// Delivers callbacks until `shutdown` is over.
-pub async fn run(store: Store, client: Client, keyring: Keyring, shutdown: impl Future<Output = ()>) {
+pub async fn run(store: Store, client: Client, shutdown: impl Future<Output = ()>) {
     let queue = Queue::over_kept(store.clone()).as_caller(Caller::system());
-    let carrier = Carrier { store, client, keyring };
+    let carrier = Carrier { keyring: Keyring::new(store.clone()), store, client };
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let carrier = carrier.clone();

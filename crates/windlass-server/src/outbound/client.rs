@@ -185,9 +185,10 @@ async fn send(
     });
     let mut request = hyper::Request::new(Full::new(call.body));
     *request.method_mut() = Method::POST;
-    *request.uri_mut() = target.path.parse().map_err(|_| {
-        CallError::Refused(TargetError::Malformed("its path must be percent-encoded"))
-    })?;
+    *request.uri_mut() = target
+        .path
+        .parse()
+        .map_err(|_| CallError::Refused(TargetError::Malformed("its path must be percent-encoded")))?;
     *request.headers_mut() = headers(target, call.headers)?;
     let answer = sender.send_request(request).await.map_err(broken)?;
     let status = answer.status();
@@ -242,7 +243,9 @@ pub fn authorities_with(file: &std::path::Path) -> anyhow::Result<RootCertStore>
     let before = authorities.len();
     for certificate in found {
         let certificate = certificate.with_context(|| format!("cannot read a certificate in {shown}"))?;
-        authorities.add(certificate).with_context(|| format!("a certificate in {shown} is no authority's"))?;
+        authorities
+            .add(certificate)
+            .with_context(|| format!("a certificate in {shown} is no authority's"))?;
     }
     anyhow::ensure!(authorities.len() > before, "there is no certificate in {shown}");
     Ok(authorities)

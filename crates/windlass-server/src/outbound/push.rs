@@ -45,7 +45,8 @@ struct Runner {
 
 /// Sends the jobs of all queues that have a target until `shutdown` is over; a target that is set, changed or cleared
 /// counts within a second.
-pub async fn run(store: Store, client: Client, keyring: Keyring, shutdown: impl Future<Output = ()>) {
+pub async fn run(store: Store, client: Client, shutdown: impl Future<Output = ()>) {
+    let keyring = Keyring::new(store.clone());
     let desk = Desk { store, client, keyring, targets: Arc::default() };
     let mut runners: BTreeMap<Whose, Runner> = BTreeMap::new();
     let mut tasks = JoinSet::new();

@@ -41,8 +41,12 @@ pub fn of_error(url: &str, error: &CallError) -> Failure {
             return Failure::permanent("target_refused", format!("{}: the address {refused}", shown(url)));
         }
         CallError::Unresolved(_) => ("target_unresolved", "check the name and the resolver of this server"),
-        CallError::Unreachable(_) => ("target_unreachable", "check that it listens and that no firewall is between"),
-        CallError::Untrusted(_) => ("target_untrusted", "check its certificate, or give this server its authority's"),
+        CallError::Unreachable(_) => {
+            ("target_unreachable", "check that it listens and that no firewall is between")
+        }
+        CallError::Untrusted(_) => {
+            ("target_untrusted", "check its certificate, or give this server its authority's")
+        }
         CallError::Broken(_) => ("answer_broken", "check that a web server answers there"),
         CallError::TooSlow(_) => ("answer_too_slow", "answer first and work later, or allow more time"),
     };
@@ -102,7 +106,11 @@ mod tests {
     fn judged(status: u16, retry_after: Option<&'static str>) -> Result<(), Failure> {
         let status = StatusCode::from_u16(status).unwrap();
         let retry_after = retry_after.map(HeaderValue::from_static);
-        of_answer(URL, &Answer { status, retry_after, body: Body::Unread }, NOW.plus(Duration::from_secs(784_111_777)))
+        of_answer(
+            URL,
+            &Answer { status, retry_after, body: Body::Unread },
+            NOW.plus(Duration::from_secs(784_111_777)),
+        )
     }
 
     #[test]
@@ -151,7 +159,11 @@ mod tests {
             assert!(failure.message.starts_with("https://example.com"), "{failure}");
             assert!(failure.code.is_some(), "{failure}");
         }
-        assert_eq!(told[5].category, Category::Permanent, "what may not be called now may not be called later");
+        assert_eq!(
+            told[5].category,
+            Category::Permanent,
+            "what may not be called now may not be called later"
+        );
         assert!(told[6..].iter().all(|failure| failure.category == Category::Temporary));
     }
 }

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -212,7 +212,9 @@ async fn a_body_that_nobody_asked_for_is_not_read() {
 
 #[tokio::test]
 async fn garbage_and_broken_connections_are_no_answer() {
-    for garbage in ["\0\0\0\0", "SSH-2.0-OpenSSH\r\n", "HTTP/9.9 200 OK\r\n\r\n", "HTTP/1.1 2000 OK\r\n\r\n", ""] {
+    for garbage in
+        ["\0\0\0\0", "SSH-2.0-OpenSSH\r\n", "HTTP/9.9 200 OK\r\n\r\n", "HTTP/1.1 2000 OK\r\n\r\n", ""]
+    {
         let receiver = Receiver::answering(garbage).await;
         let answer = call_anywhere(&receiver).await;
         assert!(matches!(answer, Err(CallError::Broken(_))), "{garbage:?}: {answer:?}");

@@ -6,13 +6,13 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use windlass::job::{Category, JobId, JobType, NewJob, Payload, QueueName, RetryPolicy, State, Tenant};
 use windlass::queue::Queue;
+use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::config::Push;
 use windlass::store::environment::StoreOptions;
 use windlass::store::query::snapshot::Snapshot;
 use windlass::store::settings::patch::{Field, QueuePatch, SettingsPatch};
-use windlass::store::Store;
 use windlass::target::TargetPolicy;
 use windlass_server::outbound::{self, Client};
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::access::ApiKey;
 use super::caller::Caller;
 use super::engine::{DocumentKind, EngineResult, Part, Read};
+use super::secrets::SigningSecrets;
 pub use super::settings::{
     BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
 };
@@ -153,6 +154,8 @@ pub struct Config {
     pub workers: BTreeMap<WorkerId, Worker>,
     /// API keys.
     pub keys: BTreeMap<KeyId, ApiKey>,
+    /// What is sent for a tenant is signed with.
+    pub secrets: BTreeMap<Tenant, SigningSecrets>,
 }
 
 /// Push targets by queue and tenant; no tenant means everybody.
@@ -192,6 +195,9 @@ impl Config {
             let key: ApiKey = parse(&document.body)?;
             config.keys.insert(key.id.clone(), key);
         }
+        for document in db.documents(DocumentKind::Secret)? {
+            config.secrets.insert(name(Tenant::new(&document.key))?, parse(&document.body)?);
+        }
         Ok(config)
     }
 
@@ -202,6 +208,7 @@ impl Config {
         let is_own = |tenant: &Option<Tenant>| tenant.as_ref().is_none_or(|tenant| tenant == own);
         let mut seen = self.clone();
         seen.keys.clear();
+        seen.secrets.clear();
         seen.queues.retain(|(_, tenant), _| is_own(tenant));
         seen.tenants.retain(|tenant, _| tenant == own);
         seen.workers.retain(|_, worker| is_own(&worker.tenant));
