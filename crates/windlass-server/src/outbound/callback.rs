@@ -6,7 +6,7 @@ use std::future::Future;
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use windlass::context::Cx;
-use windlass::job::Failure;
+use windlass::job::{CALLBACK_QUEUE, Failure};
 use windlass::queue::Queue;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
@@ -16,9 +16,6 @@ use super::client::{Call, Client};
 use super::keyring::Keyring;
 use super::{signature, verdict};
 use crate::limits;
-
-/// Where the store puts callbacks.
-const QUEUE: &str = "windlass.callbacks";
 
 /// Delivers callbacks until `shutdown` is over.
 pub async fn run(store: Store, client: Client, shutdown: impl Future<Output = ()>) {
@@ -30,7 +27,7 @@ pub async fn run(store: Store, client: Client, shutdown: impl Future<Output = ()
         let worker = Worker::new(&queue)
             .name("callbacks")
             .version(env!("CARGO_PKG_VERSION"))
-            .queue(QUEUE, limits::CALLBACKS_AT_ONCE)
+            .queue(CALLBACK_QUEUE, limits::CALLBACKS_AT_ONCE)
             .drain(limits::CALL_DRAIN_MAX)
             .grace(limits::CALL_GRACE)
             .handle_any(move |cx| {

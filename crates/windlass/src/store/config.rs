@@ -16,7 +16,9 @@ pub use super::settings::{
 use crate::audit::AuditLevel;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{JobType, Lane, NewJob, Policy, Priority, QueueName, Tenant, WorkerId};
+use crate::job::{
+    CALLBACK_QUEUE, JobType, Lane, NewJob, Policy, Priority, QueueName, Tenant, WorkerId, is_system_name,
+};
 use crate::key::KeyId;
 use crate::limits;
 
@@ -131,10 +133,11 @@ impl Worker {
         self.seen_at.plus(limits::WORKER_SILENCE_MAX)
     }
 
-    /// Whether it takes jobs of this lane.
+    /// Whether it takes jobs of this lane. One that takes from any queue does not mean the system's own.
     pub fn takes(&self, lane: &Lane) -> bool {
+        let takes_any = || self.queues.is_empty() && !is_system_name(lane.queue.as_str());
         self.tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant)
-            && (self.queues.is_empty() || self.queues.contains(&lane.queue))
+            && (self.queues.contains(&lane.queue) || takes_any())
             && (self.types.is_empty() || self.types.contains(&lane.job_type))
     }
 }
@@ -269,7 +272,14 @@ impl Config {
 
     /// How many jobs with one concurrency key may run at once in this lane's queue.
     pub fn running_per_key(&self, lane: &Lane) -> u64 {
-        self.queue_settings(lane).find_map(|settings| settings.max_running_per_key).unwrap_or(1)
+        let default = if lane.queue.as_str() == CALLBACK_QUEUE { limits::CALLBACKS_PER_RECEIVER } else { 1 };
+        self.queue_settings(lane).find_map(|settings| settings.max_running_per_key).unwrap_or(default)
+    }
+
+    /// The settings of a lane's tenant if they hold a budget; the system's own jobs cost nothing and wait for none.
+    pub fn budget_of(&self, lane: &Lane) -> Option<&TenantSettings> {
+        let settings = self.tenants.get(&lane.tenant).filter(|settings| settings.budget_cents.is_some());
+        settings.filter(|_| !is_system_name(lane.queue.as_str()))
     }
 
     /// The limits on running jobs that count for a lane (M110).
