@@ -276,6 +276,12 @@ impl Config {
         self.queue_settings(lane).find_map(|settings| settings.max_running_per_key).unwrap_or(default)
     }
 
+    /// The highest of these numbers: nobody need count further.
+    pub fn running_per_key_max(&self) -> u64 {
+        let set = self.queues.values().filter_map(|settings| settings.max_running_per_key);
+        set.fold(limits::CALLBACKS_PER_RECEIVER, u64::max)
+    }
+
     /// The settings of a lane's tenant if they hold a budget; the system's own jobs cost nothing and wait for none.
     pub fn budget_of(&self, lane: &Lane) -> Option<&TenantSettings> {
         let settings = self.tenants.get(&lane.tenant).filter(|settings| settings.budget_cents.is_some());

@@ -145,6 +145,9 @@ async fn a_slow_receiver_holds_up_its_own_callbacks_only(t: &Fixture) {
         claimed.iter().filter(|job| job.spec.concurrency_key.as_deref() == Some(receiver)).count()
     };
     assert_eq!((to("slow.example"), to("example.com")), (8, 1));
+    let id = t.submit(with_callback("https://slow.example/b")).await.id;
+    t.cancel(id).await;
+    assert!(t.claim(carrier, 100).await.is_empty(), "one that is new waits as well");
     t.complete(carrier, &claimed[0]).await;
     assert_eq!(t.claim(carrier, 100).await.len(), 1, "the next takes its place");
 }
