@@ -76,8 +76,6 @@ events! {
     GateOpened = "gate.ops.opened", Info, Operator;
     KeyCreated = "key.ops.created", Info, Operator;
     KeyRevoked = "key.ops.revoked", Info, Operator;
-    SecretCreated = "key.ops.secret_created", Info, Operator;
-    SecretRotated = "key.ops.secret_rotated", Info, Operator;
 }
 
 impl fmt::Display for AuditEvent {

@@ -1,7 +1,6 @@
 //! A job as plain data. [`Job`] is the small record that rules decide on; [`Spec`] is what its submitter wrote, which
 //! no rule looks at. Nothing here does I/O.
 
-mod callback;
 mod event;
 mod failure;
 mod graph;
@@ -22,8 +21,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use callback::{CALLBACK_QUEUE, CALLBACK_TYPE};
-pub(crate) use callback::{callback_body, callback_lane, callback_policy, callback_queue, is_system_name};
 pub use event::{Action, AttemptOutcome, Event};
 pub(crate) use failure::cut;
 pub use failure::{Category, ErrorRecord, Failure};

@@ -20,8 +20,6 @@ pub const TAG_VALUE_CHARS_MAX: usize = 256;
 pub const CORRELATION_CHARS_MAX: usize = 256;
 /// Characters in a callback address; what browsers and proxies pass on unharmed.
 pub const CALLBACK_URL_CHARS_MAX: usize = 2048;
-/// Times that a callback is tried: spread over some three days (M95).
-pub const CALLBACK_ATTEMPTS_MAX: u32 = 11;
 /// Callbacks of one tenant that are under way to one receiver at once: a receiver that never answers holds up no others.
 pub const CALLBACKS_PER_RECEIVER: u64 = 8;
 /// For how long the signing secret before the last one signs beside it: receivers have a day to learn the new one.

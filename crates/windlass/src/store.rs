@@ -22,7 +22,6 @@ mod operate;
 pub mod query;
 pub mod rates;
 pub mod settings;
-pub mod secrets;
 pub mod show;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

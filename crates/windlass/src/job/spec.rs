@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{JobId, JobType, Priority, QueueName, RetryPolicy, Tenant, Timeouts, is_system_name};
+use super::{JobId, JobType, Priority, QueueName, RetryPolicy, Tenant, Timeouts};
 use crate::clock::Timestamp;
 use crate::error::{Invalid, Problem};
 use crate::limits;
@@ -170,12 +170,6 @@ impl NewJob {
         check_text("concurrency_key", self.concurrency_key.as_deref(), limits::KEY_CHARS_MAX)?;
         check_text("name", self.name.as_deref(), limits::NAME_CHARS_MAX)?;
         check_text("traceparent", self.traceparent.as_deref(), limits::CORRELATION_CHARS_MAX)?;
-        for (field, name) in [("type", self.job_type.as_str()), ("queue", self.queue.as_str())] {
-            if is_system_name(name) {
-                let problem = Problem::Contradiction(format!("`{name}` is a name of the system's own"));
-                return Err(Invalid::new(field, problem));
-            }
-        }
         check_duration("delay", self.delay)?;
         check_duration("idempotency_window", self.idempotency_window)?;
         if self.delay.is_some() && self.run_at.is_some() {

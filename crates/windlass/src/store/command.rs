@@ -4,7 +4,6 @@
 pub mod act;
 pub(crate) mod advance;
 pub mod bulk;
-mod callback;
 pub mod children;
 pub mod claim;
 pub mod finish;
@@ -13,7 +12,6 @@ pub mod hold;
 pub mod key;
 pub(crate) mod record;
 pub mod redrive;
-pub(crate) mod secret;
 pub mod settings;
 pub mod signal;
 pub mod step;

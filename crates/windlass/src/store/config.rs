@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::access::ApiKey;
 use super::caller::Caller;
 use super::engine::{DocumentKind, EngineResult, Part, Read};
-use super::secrets::SigningSecrets;
 pub use super::settings::{
     BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
 };
@@ -17,7 +16,7 @@ use crate::audit::AuditLevel;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{
-    CALLBACK_QUEUE, JobType, Lane, NewJob, Policy, Priority, QueueName, Tenant, WorkerId, is_system_name,
+    JobType, Lane, NewJob, Policy, Priority, QueueName, Tenant, WorkerId,
 };
 use crate::key::KeyId;
 use crate::limits;
@@ -133,11 +132,10 @@ impl Worker {
         self.seen_at.plus(limits::WORKER_SILENCE_MAX)
     }
 
-    /// Whether it takes jobs of this lane. One that takes from any queue does not mean the system's own.
+    /// Whether it takes jobs of this lane.
     pub fn takes(&self, lane: &Lane) -> bool {
-        let takes_any = || self.queues.is_empty() && !is_system_name(lane.queue.as_str());
         self.tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant)
-            && (self.queues.contains(&lane.queue) || takes_any())
+            && (self.queues.is_empty() || self.queues.contains(&lane.queue))
             && (self.types.is_empty() || self.types.contains(&lane.job_type))
     }
 }
@@ -157,8 +155,6 @@ pub struct Config {
     pub workers: BTreeMap<WorkerId, Worker>,
     /// API keys.
     pub keys: BTreeMap<KeyId, ApiKey>,
-    /// What is sent for a tenant is signed with.
-    pub secrets: BTreeMap<Tenant, SigningSecrets>,
 }
 
 /// Push targets by queue and tenant; no tenant means everybody.
@@ -198,9 +194,6 @@ impl Config {
             let key: ApiKey = parse(&document.body)?;
             config.keys.insert(key.id.clone(), key);
         }
-        for document in db.documents(DocumentKind::Secret)? {
-            config.secrets.insert(name(Tenant::new(&document.key))?, parse(&document.body)?);
-        }
         Ok(config)
     }
 
@@ -211,7 +204,6 @@ impl Config {
         let is_own = |tenant: &Option<Tenant>| tenant.as_ref().is_none_or(|tenant| tenant == own);
         let mut seen = self.clone();
         seen.keys.clear();
-        seen.secrets.clear();
         seen.queues.retain(|(_, tenant), _| is_own(tenant));
         seen.tenants.retain(|tenant, _| tenant == own);
         seen.workers.retain(|_, worker| is_own(&worker.tenant));
@@ -272,20 +264,7 @@ impl Config {
 
     /// How many jobs with one concurrency key may run at once in this lane's queue.
     pub fn running_per_key(&self, lane: &Lane) -> u64 {
-        let default = if lane.queue.as_str() == CALLBACK_QUEUE { limits::CALLBACKS_PER_RECEIVER } else { 1 };
-        self.queue_settings(lane).find_map(|settings| settings.max_running_per_key).unwrap_or(default)
-    }
-
-    /// The highest of these numbers: nobody need count further.
-    pub fn running_per_key_max(&self) -> u64 {
-        let set = self.queues.values().filter_map(|settings| settings.max_running_per_key);
-        set.fold(limits::CALLBACKS_PER_RECEIVER, u64::max)
-    }
-
-    /// The settings of a lane's tenant if they hold a budget; the system's own jobs cost nothing and wait for none.
-    pub fn budget_of(&self, lane: &Lane) -> Option<&TenantSettings> {
-        let settings = self.tenants.get(&lane.tenant).filter(|settings| settings.budget_cents.is_some());
-        settings.filter(|_| !is_system_name(lane.queue.as_str()))
+        self.queue_settings(lane).find_map(|settings| settings.max_running_per_key).unwrap_or(1)
     }
 
     /// The limits on running jobs that count for a lane (M110).

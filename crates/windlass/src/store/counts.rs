@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::job::{JobType, Lane, QueueName, State, Tenant, callback_queue};
+use crate::job::{JobType, Lane, QueueName, State, Tenant};
 
 /// A part of the store that a limit can count for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,13 +95,6 @@ impl Counts {
 
     /// How many jobs of a part are not final.
     pub fn depth(&self, part: &Part) -> u64 {
-        let Part::Tenant(tenant) = part else { return self.open(part) };
-        // Callbacks are the system's own doing, and no reason to refuse a tenant's jobs.
-        let callbacks = Part::Queue(callback_queue(), Some(tenant.clone()));
-        self.open(part).saturating_sub(self.open(&callbacks))
-    }
-
-    fn open(&self, part: &Part) -> u64 {
         let open = State::ALL.into_iter().filter(|state| !state.is_final());
         self.parts.get(part).map_or(0, |counts| open.map(|state| counts[state as usize]).sum())
     }

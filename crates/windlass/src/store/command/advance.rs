@@ -127,9 +127,6 @@ impl Unit<'_> {
         if job.has.dependents {
             self.tell_dependents(&job, todo)?;
         }
-        if job.has.callback {
-            self.call_back(&job)?;
-        }
         if let Some(parent) = job.parent {
             self.tell_parent(parent, job.state == State::Completed, todo)?;
         }

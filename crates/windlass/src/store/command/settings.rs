@@ -7,7 +7,7 @@ use serde_json::json;
 use super::record::Cause;
 use crate::audit::AuditEvent;
 use crate::error::{ActError, Invalid, Problem};
-use crate::job::{JobType, QueueName, Tenant, is_system_name};
+use crate::job::{JobType, QueueName, Tenant};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::{encode, queue_key};
@@ -143,10 +143,6 @@ fn configure_queue(
 
 /// Whether jobs may be sent there: by the address, and by how many such targets there are already.
 fn check_push(unit: &mut Unit<'_>, key: &(QueueName, Option<Tenant>), push: &Push) -> Result<(), ActError> {
-    if is_system_name(key.0.as_str()) {
-        let problem = Problem::Contradiction(format!("the jobs of `{}` are the system's own", key.0));
-        return Err(Invalid::new("push", problem).into());
-    }
     push.check_target(&unit.env.options.targets)?;
     let config = unit.config()?;
     let others = config.queues.iter().filter(|(other, settings)| *other != key && settings.push.is_some());

@@ -8,7 +8,7 @@ mod keys;
 
 use std::sync::Arc;
 
-pub(crate) use keys::{concurrency_key, unique_holder};
+pub(crate) use keys::unique_holder;
 
 use crate::error::{Invalid, Problem, SubmitError};
 use crate::job::{Job, JobId, Lane, Need, NewJob, Seq};

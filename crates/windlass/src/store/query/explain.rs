@@ -194,7 +194,9 @@ fn rate_reasons(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Vec<R
 /// Its tenant has spent its budget.
 fn budget_reason(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Option<Reason>, StoreError> {
     let tenant = &job.lane.tenant;
-    let Some(settings) = config.budget_of(&job.lane) else { return Ok(None) };
+    let Some(settings) = config.tenants.get(tenant).filter(|settings| settings.budget_cents.is_some()) else {
+        return Ok(None);
+    };
     let spent: Option<Spent> = tally(view, &budget::spent_key(tenant))?;
     Ok(budget::overdrawn(settings, spent.as_ref(), view.now).map(|over| {
         let period = over.period.as_str();

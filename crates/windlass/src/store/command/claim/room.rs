@@ -95,7 +95,10 @@ impl Room {
         lane: &Lane,
     ) -> Result<Option<Timestamp>, StoreError> {
         let tenant = &lane.tenant;
-        let Some(settings) = config.budget_of(lane) else { return Ok(None) };
+        let Some(settings) = config.tenants.get(tenant).filter(|settings| settings.budget_cents.is_some())
+        else {
+            return Ok(None);
+        };
         if let Some(known) = self.overdrawn.get(tenant) {
             return Ok(*known);
         }
