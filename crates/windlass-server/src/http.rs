@@ -2,15 +2,22 @@
 
 mod app;
 mod audit;
-pub(crate) mod auth;
+mod auth;
+mod events;
 mod guard;
 mod health;
 mod jobs;
 mod json;
+mod keys;
 mod metrics;
+mod openapi;
+mod operate;
 mod path;
 mod problem;
+mod prometheus;
 mod query;
+mod queues;
+mod rate;
 mod route;
 mod trace;
 mod wire;
@@ -24,7 +31,7 @@ pub use self::app::App;
 use self::guard::stamp;
 use self::problem::Problem;
 use self::route::{Route, route};
-use self::wire::{claim, filter, job, outcome, record, side, submission};
+use self::wire::{claim, filter, job, numbers, outcome, pause, record, settings, side, submission};
 use crate::limits::BODY_BYTES_LARGE as LARGE;
 
 const GET: Method = Method::GET;
@@ -70,10 +77,31 @@ fn routes(single: usize) -> Vec<Route> {
         route(PUT, "/jobs/{id}/checkpoints/{name}", work::checkpoint, "Save a step").large(single).takes::<work::CheckpointBody>().gives_nothing(204).refuses(&[409]),
         route(POST, "/jobs/{id}/children", work::children, "Spawn children and wait for them").large(LARGE).takes::<outcome::ChildrenBody>().gives::<work::Spawned>(201).refuses(&[409]),
 
+        route(GET, "/queues", queues::list, "Every queue").gives::<queues::Queues>(200),
+        route(GET, "/queues/{queue}", queues::get, "All about a queue").gives::<queues::QueueView>(200),
+        route(PUT, "/queues/{queue}", queues::put, "Change a queue's settings").takes::<settings::QueueBody>().gives::<queues::ActedQueue>(200),
+        route(POST, "/queues/{queue}/pause", queues::pause, "Start none of its jobs").query::<Strict>().takes::<pause::PauseBody>().gives::<queues::ActedQueue>(200).refuses(&[409]),
+        route(POST, "/queues/{queue}/resume", queues::resume, "Start its jobs again").query::<Strict>().takes::<act::ReasonBody>().gives::<queues::ActedQueue>(200).refuses(&[409]),
+        route(GET, "/workers", operate::workers, "Every worker").gives::<operate::Workers>(200),
+        route(POST, "/workers/{id}/pause", operate::pause_worker, "Give a worker nothing").query::<Strict>().takes::<pause::PauseBody>().gives::<operate::ActedWorker>(200).refuses(&[409]),
+        route(POST, "/workers/{id}/resume", operate::resume_worker, "Give a worker jobs again").query::<Strict>().takes::<act::ReasonBody>().gives::<operate::ActedWorker>(200).refuses(&[409]),
+        route(GET, "/gate", operate::gate, "Whether anything starts").gives::<operate::GateView>(200),
+        route(POST, "/gate/offline", operate::close, "Start nothing, of all, of a tenant or of a type").query::<Strict>().takes::<operate::OfflineBody>().gives::<operate::ActedGate>(200).refuses(&[409]),
+        route(POST, "/gate/online", operate::open, "Start jobs again").query::<Strict>().takes::<operate::OnlineBody>().gives::<operate::ActedGate>(200).refuses(&[409]),
+        route(PUT, "/tenants/{tenant}", operate::put_tenant, "Change a tenant's settings").takes::<settings::TenantBody>().gives::<operate::TenantView>(200),
+        route(PUT, "/types/{type}", operate::put_type, "Change a type's settings").takes::<settings::TypeBody>().gives::<operate::TypeView>(200),
+        route(GET, "/keys", keys::list, "Every key").gives::<keys::Keys>(200),
+        route(POST, "/keys", keys::create, "Make a key").takes::<keys::KeyBody>().gives::<keys::CreatedKey>(201),
+        route(DELETE, "/keys/{id}", keys::revoke, "Make a key worthless").gives_nothing(204),
+        route(GET, "/stats", operate::stats, "Counts, rates and costs").gives::<numbers::StatsView>(200),
+        route(GET, "/events", events::stream, "Events as they happen").query::<events::StreamQuery>().gives_text("text/event-stream"),
         route(GET, "/audit", audit::records, "The audit trail").query::<audit::AuditQuery>().gives::<record::RecordPage>(200),
 
         route(GET, "/healthz", health::alive, "Whether the process is alive").at_root().open().gives_text("text/plain"),
-        route(GET, "/readyz", health::ready, "Whether the store can be reached").at_root().open().gives_text("text/plain"),
+        route(GET, "/readyz", health::ready, "Whether the store can be reached").at_root().open().gives_text("text/plain").refuses(&[503]),
+        route(GET, "/metrics", prometheus::metrics, "Numbers for Prometheus").at_root().gives_text("text/plain"),
+        route(GET, "/openapi.json", openapi::document, "This description").at_root().open().gives_text("application/json"),
+        route(GET, "/docs", openapi::reference, "This description for people").at_root().open().gives_text("text/html"),
     ]
 }
 
@@ -81,6 +109,9 @@ fn routes(single: usize) -> Vec<Route> {
 pub(crate) fn router(app: App) -> Router {
     let routes = routes(single_bytes_max(&app));
     app.set_counters(routes.iter().map(Route::counter).collect());
+    let document = openapi::describe(&routes);
+    let page = openapi::page(&document);
+    app.set_documents(document.to_string().into(), page.into());
     let mut router = Router::new();
     for route in routes {
         router = route.mount(router, &app);

@@ -27,6 +27,12 @@ impl From<i64> for Timestamp {
     }
 }
 
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Timestamp {
+        Timestamp::MIN.plus(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+    }
+}
+
 impl From<Timestamp> for i64 {
     fn from(timestamp: Timestamp) -> i64 {
         timestamp.0
@@ -102,6 +108,10 @@ pub(crate) fn whole_millis(duration: Duration) -> i64 {
 pub trait Clock: Send + Sync + 'static {
     /// The time now.
     fn now(&self) -> Timestamp;
+
+    /// Goes by another clock from here on, which shows `now`: on many machines the database's clock rules (M7). A clock
+    /// that rules by itself, as in tests, does not listen.
+    fn follow(&self, _now: Timestamp) {}
 }
 
 /// The machine's clock: wall time when the process began, moved on by the monotonic clock.
@@ -111,7 +121,8 @@ pub trait Clock: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct SystemClock {
     started: Instant,
-    wall_at_start: Timestamp,
+    /// In milliseconds.
+    wall_at_start: AtomicI64,
 }
 
 impl SystemClock {
@@ -119,7 +130,8 @@ impl SystemClock {
     #[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
     pub fn new() -> SystemClock {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        SystemClock { started: Instant::now(), wall_at_start: Timestamp::MIN.plus(since_epoch) }
+        let wall_at_start = AtomicI64::new(Timestamp::MIN.plus(since_epoch).as_millis());
+        SystemClock { started: Instant::now(), wall_at_start }
     }
 }
 
@@ -131,7 +143,12 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        self.wall_at_start.plus(self.started.elapsed())
+        Timestamp::from_millis(self.wall_at_start.load(Ordering::Relaxed)).plus(self.started.elapsed())
+    }
+
+    fn follow(&self, now: Timestamp) {
+        let at_start = now.minus(self.started.elapsed());
+        self.wall_at_start.store(at_start.as_millis(), Ordering::Relaxed);
     }
 }
 
@@ -192,6 +209,12 @@ impl Patience {
     /// Whether it has ended.
     pub(crate) fn is_over(self) -> bool {
         tokio::time::Instant::now() >= self.0
+    }
+
+    /// How long it still lasts.
+    #[cfg(feature = "remote")]
+    pub(crate) fn left(self) -> Duration {
+        self.0.saturating_duration_since(tokio::time::Instant::now())
     }
 
     /// Returns when it has ended.

@@ -103,6 +103,27 @@ pub const WRITES_WAITING_MAX: usize = 4_096;
 pub const WRITES_PER_GROUP_MAX: usize = 1_024;
 /// Events kept in memory for live readers; a slower reader goes on from the durable trail.
 pub const LIVE_EVENTS_MAX: usize = 4_096;
+/// Characters in a cron expression: every list and range one could mean fits.
+pub const CRON_CHARS_MAX: usize = 256;
+/// Years in which a day that a cron expression names must come; the rarest, a 29th of February on a given weekday, comes
+/// within them.
+pub const CRON_YEARS_SEARCHED: i16 = 40;
+/// Shortest time between runs of a schedule: what comes more often is a loop, not a schedule.
+pub const SCHEDULE_EVERY_MIN: Duration = Duration::from_secs(1);
+/// How late a run may be started without having been missed: time is acted on within a second (M35), a commit takes some.
+pub const SCHEDULE_LATE_MAX: Duration = Duration::from_secs(2);
+/// Missed runs that are made up for at most (M80): enough for a weekend of hours, too few to drown in.
+pub const SCHEDULE_MISSED_MAX: usize = 100;
+/// Schedules in one store: all of them are held in memory.
+pub const SCHEDULES_MAX: usize = 10_000;
+/// Largest payload of a schedule's job: it is held in memory; a larger one belongs where its handler can fetch it.
+pub const SCHEDULE_PAYLOAD_BYTES_MAX: usize = 64 << 10;
+/// Jobs of one schedule that are watched because no two may run side by side; there is one, and those started by hand.
+pub const SCHEDULE_OPEN_JOBS_MAX: usize = 100;
+/// Schedules whose jobs one commit submits, so that claims never wait long behind it.
+pub const TICK_SCHEDULES_PER_COMMIT: usize = 100;
+/// Runs of a schedule that are shown ahead (M81).
+pub const SCHEDULE_RUNS_SHOWN: usize = 5;
 /// API keys in one store: all of them are held in memory.
 pub const API_KEYS_MAX: usize = 10_000;
 /// How often the use of an API key is written down: a minute is near enough for people, and not a write per request.
@@ -119,6 +140,8 @@ pub const RATE_MINUTES_KEPT: i64 = 61;
 pub const VERIFY_PAGE: usize = 2_000;
 /// When to try again after the store said that it is overloaded: by then thousands of commits have passed.
 pub const OVERLOADED_RETRY_AFTER: Duration = Duration::from_secs(1);
+/// When to try again after a queue or tenant was too deep: whoever works on it may have ended thousands of jobs by then.
+pub const TOO_DEEP_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Callers that may wait for a reader; one more is told the store is overloaded.
 pub const READS_WAITING_MAX: usize = 4_096;
 /// Reader threads: enough that a long list does not hold up a short look, few enough to leave the writer a core.
@@ -160,6 +183,18 @@ pub const RATE_COUNT_MAX: u64 = 1_000_000;
 pub const TENANT_WEIGHT_MAX: u32 = 1_000;
 /// A tenant's budget in cents: what a JSON number carries unharmed everywhere.
 pub const BUDGET_CENTS_MAX: u64 = 1 << 53;
+/// How long a connection to a database server may take to be made.
+pub const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// How long a database server may take to answer; a longer silence is a broken connection.
+pub const CALL_MAX: Duration = Duration::from_secs(35);
+/// How long a transaction may stand idle before the database server ends it: a node that froze must not hold up the others.
+pub const TRANSACTION_IDLE_MAX: Duration = Duration::from_secs(5);
+/// How long callers wait for a database server that is away before they are told.
+pub const OUTAGE_MAX: Duration = Duration::from_secs(20);
+/// How soon a connection that broke is made anew, the first time.
+pub const RECONNECT_EVERY_MIN: Duration = Duration::from_millis(20);
+/// How often a database server that is away is tried.
+pub const RECONNECT_EVERY_MAX: Duration = Duration::from_secs(1);
 
 /// Outcomes that wait to be reported; a full buffer slows claiming.
 pub const REPORTS_BUFFERED_MAX: usize = 4_096;
@@ -172,3 +207,25 @@ pub const FAREWELL_MAX: Duration = Duration::from_secs(10);
 /// How long a step that comes early waits for those that an earlier attempt saved before it, while its handler is busy
 /// with something else: a replay reaches a saved step as soon as what lies before it allows.
 pub const STEP_TURN_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// How long a server may take to answer an ordinary call: by then it has refused what it cannot do (M32), and some more.
+pub const SERVER_CALL_MAX: Duration = Duration::from_secs(35);
+/// How long connecting to a server may take: any network that is slower is down.
+pub const SERVER_CONNECT_MAX: Duration = Duration::from_secs(5);
+/// For how long a call is repeated while its server is away, if repeating is safe: a server that restarts is back by then.
+pub const SERVER_AWAY_MAX: Duration = Duration::from_secs(10);
+/// How long a connection to a server is kept without being used; shorter than servers keep theirs, so that none is used
+/// in the moment in which it is closed.
+pub const SERVER_IDLE_MAX: Duration = Duration::from_secs(20);
+/// Connections that are kept without being used.
+pub const SERVER_IDLE_CONNECTIONS_MAX: usize = 64;
+/// How long one request waits at the server; a server that has vanished is noticed soon after.
+pub const SERVER_WAIT_MAX: Duration = Duration::from_secs(20);
+/// How long an action on many jobs may take at a server, on top of an ordinary call: a million jobs in bounded commits.
+pub const SERVER_BULK_MAX: Duration = Duration::from_secs(600);
+/// Bytes of one answer: a claim of a thousand jobs with payloads at the default limit would still not fit a machine.
+pub const SERVER_ANSWER_BYTES_MAX: usize = 512 << 20;
+/// How long a stream of events may be silent: servers show that they are alive more often.
+pub const SERVER_SILENCE_MAX: Duration = Duration::from_secs(45);
+/// Bytes of one event in a stream: a record's texts at their limits, many times over.
+pub const SERVER_EVENT_BYTES_MAX: usize = 1 << 20;

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use windlass::job::{JobId, JobType, QueueName, Tenant, WorkerId};
+use windlass::key::KeyId;
 
 use super::app::App;
 use super::problem::Problem;
@@ -41,6 +42,20 @@ impl FromRequestParts<App> for WorkerPath {
         let text = parameter(parts, app, "id").await?;
         let unknown = || Problem::not_found(format!("no worker {}", shown(&text)));
         WorkerId::from_str(&text).map(WorkerPath).map_err(|_| unknown())
+    }
+}
+
+/// `{id}` of a key.
+pub(crate) struct KeyPath(pub(crate) KeyId);
+
+impl FromRequestParts<App> for KeyPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<KeyPath, Problem> {
+        let text = parameter(parts, app, "id").await?;
+        KeyId::from_str(&text)
+            .map(KeyPath)
+            .map_err(|_| Problem::not_found(format!("no key {}", shown(&text))))
     }
 }
 

@@ -127,6 +127,27 @@ impl Route {
         Route { is_open: true, ..self }
     }
 
+    /// Every refusal it may answer with.
+    pub(crate) fn all_refusals(&self) -> Vec<u16> {
+        let mut all = vec![403];
+        if !self.is_open {
+            all.extend([401, 429, 503]);
+        }
+        if self.body.is_some() {
+            all.extend([400, 408, 413, 422]);
+        }
+        if self.query.is_some() || self.path.contains("{queue}") || self.path.contains("{name}") {
+            all.push(422);
+        }
+        if self.path.contains("{id}") || self.path.contains("{name}") {
+            all.push(404);
+        }
+        all.extend(&self.refusals);
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     /// What was counted for it.
     pub(crate) fn counter(&self) -> Arc<RouteCounter> {
         self.counter.clone()

@@ -72,7 +72,17 @@ pub(crate) async fn heartbeat(
     let worker = worker_id(&body.worker_id)?;
     let given: Vec<_> = body.jobs.into_iter().map(super::wire::claim::BeatBody::into_beat).collect();
     let beats = given.iter().filter_map(|(_, beat)| beat.clone()).collect();
-    let pulse = app.store().heartbeat(&caller, worker, beats).await?;
+    let wait = body.wait.map_or(Duration::ZERO, |span| span.0);
+    if wait > limits::SERVER_WAIT_MAX {
+        return Err(Problem::invalid("wait", "is longer than 20s"));
+    }
+    // A server that is about to stop lets nobody wait.
+    let wait = if app.is_draining() { Duration::ZERO } else { wait };
+    let beating = app.store().heartbeat_with_news(&caller, worker, beats, wait);
+    let pulse = tokio::select! {
+        pulse = beating => pulse?,
+        () = app.draining(), if !wait.is_zero() => return Err(Problem::draining()),
+    };
     let mut directives = pulse.directives.iter();
     let jobs = given.into_iter().map(|(id, beat)| {
         // An id that is none is no job of this worker's.

@@ -14,7 +14,8 @@ use crate::limits;
 use crate::target::TargetPolicy;
 
 /// Bytes with a content type; kept and given back byte for byte, never interpreted (M12).
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "StoredPayload", into = "StoredPayload")]
 pub struct Payload {
     /// The bytes.
     pub bytes: Arc<[u8]>,
@@ -34,6 +35,40 @@ impl Payload {
     /// Any bytes.
     pub fn bytes(bytes: impl AsRef<[u8]>, content_type: &str) -> Payload {
         Payload { bytes: Arc::from(bytes.as_ref()), content_type: Arc::from(content_type) }
+    }
+}
+
+/// A payload within a stored document: as text where it is text, so that people can read it.
+#[derive(Serialize, Deserialize)]
+struct StoredPayload {
+    content_type: Arc<str>,
+    content: StoredBytes,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredBytes {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<Payload> for StoredPayload {
+    fn from(payload: Payload) -> StoredPayload {
+        let content = match std::str::from_utf8(&payload.bytes) {
+            Ok(text) => StoredBytes::Text(text.to_owned()),
+            Err(_) => StoredBytes::Bytes(payload.bytes.to_vec()),
+        };
+        StoredPayload { content_type: payload.content_type, content }
+    }
+}
+
+impl From<StoredPayload> for Payload {
+    fn from(stored: StoredPayload) -> Payload {
+        let bytes = match stored.content {
+            StoredBytes::Text(text) => Arc::from(text.into_bytes()),
+            StoredBytes::Bytes(bytes) => Arc::from(bytes),
+        };
+        Payload { bytes, content_type: stored.content_type }
     }
 }
 
@@ -79,7 +114,8 @@ pub struct Spec {
 }
 
 /// A job that another one waits for: by id, or by its name within the batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Dependency {
     /// A job that exists.
     Job(JobId),
@@ -88,7 +124,7 @@ pub enum Dependency {
 }
 
 /// A job to be submitted. Whatever is not set follows type, queue and store, in this order (M34).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NewJob {
     /// Which handler runs it.
     pub job_type: JobType,

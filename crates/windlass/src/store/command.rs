@@ -12,6 +12,7 @@ pub mod hold;
 pub mod key;
 pub(crate) mod record;
 pub mod redrive;
+pub(crate) mod schedule;
 pub mod settings;
 pub mod signal;
 pub mod step;

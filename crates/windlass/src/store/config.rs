@@ -2,6 +2,7 @@
 //! once and kept in memory; consulted inside every claim.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -9,15 +10,14 @@ use serde::{Deserialize, Serialize};
 use super::access::ApiKey;
 use super::caller::Caller;
 use super::engine::{DocumentKind, EngineResult, Part, Read};
+use super::schedules::Schedule;
 pub use super::settings::{
     BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
 };
 use crate::audit::AuditLevel;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{
-    JobType, Lane, NewJob, Policy, Priority, QueueName, Tenant, WorkerId,
-};
+use crate::job::{JobType, Lane, NewJob, Policy, Priority, QueueName, ScheduleName, Tenant, WorkerId};
 use crate::key::KeyId;
 use crate::limits;
 
@@ -155,6 +155,8 @@ pub struct Config {
     pub workers: BTreeMap<WorkerId, Worker>,
     /// API keys.
     pub keys: BTreeMap<KeyId, ApiKey>,
+    /// Schedules.
+    pub schedules: BTreeMap<(Tenant, ScheduleName), Arc<Schedule>>,
 }
 
 /// Push targets by queue and tenant; no tenant means everybody.
@@ -194,6 +196,10 @@ impl Config {
             let key: ApiKey = parse(&document.body)?;
             config.keys.insert(key.id.clone(), key);
         }
+        for document in db.documents(DocumentKind::Schedule)? {
+            let schedule: Arc<Schedule> = parse(&document.body)?;
+            config.schedules.insert((schedule.tenant.clone(), schedule.name.clone()), schedule);
+        }
         Ok(config)
     }
 
@@ -206,6 +212,7 @@ impl Config {
         seen.keys.clear();
         seen.queues.retain(|(_, tenant), _| is_own(tenant));
         seen.tenants.retain(|tenant, _| tenant == own);
+        seen.schedules.retain(|(tenant, _), _| tenant == own);
         seen.workers.retain(|_, worker| is_own(&worker.tenant));
         let workers = &seen.workers;
         seen.holds.retain(|scope, _| match scope {

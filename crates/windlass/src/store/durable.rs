@@ -8,3 +8,4 @@ pub(crate) mod interned;
 pub(crate) mod packed;
 pub(crate) mod page;
 pub(crate) mod panic;
+pub(crate) mod thread;

@@ -229,12 +229,12 @@ impl DocumentKind {
             | DocumentKind::Tenant
             | DocumentKind::Hold
             | DocumentKind::Worker
-            | DocumentKind::ApiKey
-            | DocumentKind::Secret => true,
+            | DocumentKind::Schedule
+            | DocumentKind::ApiKey => true,
             DocumentKind::Rate
             | DocumentKind::Seal
             | DocumentKind::Cost
-            | DocumentKind::Schedule
+            | DocumentKind::Secret
             | DocumentKind::Bucket => false,
         }
     }

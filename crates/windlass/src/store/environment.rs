@@ -10,6 +10,7 @@ use super::wakeup::Wakeups;
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::Entropy;
 use crate::job::{Policy, State};
+use crate::key::KeySecret;
 use crate::limits;
 use crate::target::TargetPolicy;
 
@@ -28,6 +29,8 @@ pub struct StoreOptions {
     pub retention_dead_letter: Duration,
     /// Which addresses callbacks may go to (M95).
     pub targets: TargetPolicy,
+    /// The key to a server; used instead of one in its address or in `WINDLASS_KEY`, and by no other store.
+    pub key: Option<KeySecret>,
 }
 
 impl Default for StoreOptions {
@@ -39,6 +42,7 @@ impl Default for StoreOptions {
             retention: Duration::from_secs(7 * 24 * 3600),
             retention_dead_letter: Duration::from_secs(30 * 24 * 3600),
             targets: TargetPolicy::default(),
+            key: None,
         }
     }
 }

@@ -33,7 +33,7 @@ mod life_tests;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use self::file::{Identity, Location};
 use self::marker::Marker;
@@ -43,11 +43,12 @@ use self::tables::Tables;
 use self::watch::{Bell, OwnCommits, Watch};
 use self::writer::Writer;
 use super::durable::inbox::Inbox;
+use super::durable::thread::{join, spawn};
 use super::engine::{Engine, EngineResult, ReadTask, WriteTask};
 use super::environment::Environment;
 use super::memo::Memo;
 use crate::clock::Timestamp;
-use crate::error::{OpenError, StoreError};
+use crate::error::OpenError;
 use crate::limits;
 
 /// A store in one SQLite file.
@@ -148,18 +149,6 @@ fn open_writer(
 
 fn open_tables(location: &Location, cache_kib: i64) -> EngineResult<Tables> {
     Tables::new(file::connect_reader(location.path(), cache_kib)?)
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> EngineResult<JoinHandle<()>> {
-    let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
-    thread.map_err(|error| StoreError::Database(format!("cannot start a thread: {error}")))
-}
-
-fn join(thread: JoinHandle<()>) {
-    // A callback may drop the last handle to the store, on one of these very threads.
-    if thread.thread().id() != thread::current().id() && thread.join().is_err() {
-        tracing::error!("a thread of the store panicked");
-    }
 }
 
 impl Engine for SqliteEngine {

@@ -1,6 +1,7 @@
 //! What every test of a store starts from: a store on each engine, a clock that stands still, and short ways to say what is
 //! done to it.
 
+pub(crate) mod cluster;
 mod states;
 
 use std::sync::Arc;
@@ -45,6 +46,31 @@ pub(crate) struct Fixture {
 pub(crate) enum On {
     Memory,
     Sqlite,
+    Postgres,
+}
+
+impl On {
+    /// The address of a new store, and the files that go with it.
+    pub(crate) fn address(self) -> (Option<TempDir>, String) {
+        match self {
+            On::Memory => (None, "memory:".to_owned()),
+            On::Sqlite => {
+                let files = tempfile::tempdir().expect("a directory for the test");
+                let address = format!("sqlite:{}", files.path().join("jobs.db").display());
+                (Some(files), address)
+            }
+            On::Postgres => (None, cluster::new_schema()),
+        }
+    }
+
+    /// The engine at an address.
+    pub(crate) fn of(address: &str) -> On {
+        match address.split_once(':').expect("an address begins with its engine").0 {
+            "memory" => On::Memory,
+            "sqlite" => On::Sqlite,
+            _ => On::Postgres,
+        }
+    }
 }
 
 /// When every test begins.
@@ -58,14 +84,7 @@ impl Fixture {
     pub(crate) fn with(on: On, options: StoreOptions, seed: u64) -> Fixture {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
         let env = Environment::new(clock.clone(), Entropy::seeded(seed), options);
-        let (files, address) = match on {
-            On::Memory => (None, "memory:".to_owned()),
-            On::Sqlite => {
-                let files = tempfile::tempdir().expect("a directory for the test");
-                let address = format!("sqlite:{}", files.path().join("jobs.db").display());
-                (Some(files), address)
-            }
-        };
+        let (files, address) = on.address();
         let store = Store::open_in(&address, env).expect("a new store opens");
         Fixture { store, clock, me: Caller::local(), address, _files: files }
     }
@@ -203,6 +222,15 @@ macro_rules! on_every_engine {
                 fixture.store.close();
             })*
         }
+        mod postgres {
+            $(#[tokio::test]
+            async fn $name() {
+                let fixture = crate::fixture::Fixture::new(crate::fixture::On::Postgres);
+                super::$name(&fixture).await;
+                fixture.verify().await;
+                fixture.store.close();
+            })*
+        }
     };
 }
 
@@ -220,8 +248,7 @@ pub(crate) struct Everything {
 impl Fixture {
     /// Another, empty store on the same engine.
     pub(crate) fn another(&self, options: StoreOptions) -> Fixture {
-        let on = if self.address == "memory:" { On::Memory } else { On::Sqlite };
-        Fixture::with(on, options, 2)
+        Fixture::with(On::of(&self.address), options, 2)
     }
 
     pub(crate) async fn everything(&self) -> Everything {
@@ -305,4 +332,17 @@ pub(crate) fn named(name: &str, after: &[&str]) -> NewJob {
 /// All of this time but the last instant.
 pub(crate) fn just_before(time: Duration) -> Duration {
     time.saturating_sub(Duration::from_millis(1))
+}
+
+impl Fixture {
+    /// Runs everything that can be claimed, and gives the moments it was to run at.
+    pub(crate) async fn claim_and_finish_all(&self) -> Vec<Timestamp> {
+        let worker = self.worker().await;
+        let claimed = self.claim(worker, 100).await;
+        for job in &claimed {
+            self.complete(worker, job).await;
+        }
+        self.store.deregister(&self.me, worker).await.unwrap();
+        claimed.iter().map(|claimed| claimed.job.run_at).collect()
+    }
 }

@@ -27,6 +27,8 @@ use pair::Pair;
 use reach::Reach;
 use world::World;
 
+use crate::fixture::On;
+
 /// Walks by default, and steps in each.
 const SEEDS: u64 = 20;
 const STEPS: usize = 400;
@@ -41,7 +43,16 @@ const LIVE_MAX: usize = 200;
 
 /// M3, M4: the engines hold no rule of their own, so no sequence of commands tells them apart.
 #[test]
-fn any_walk_looks_the_same_on_every_engine() {
+fn any_walk_looks_the_same_on_a_file_as_in_memory() {
+    any_walk(On::Sqlite);
+}
+
+#[test]
+fn any_walk_looks_the_same_on_postgres_as_in_memory() {
+    any_walk(On::Postgres);
+}
+
+fn any_walk(on: On) {
     let (steps, first) = (setting("WINDLASS_WALK_STEPS").unwrap_or(STEPS), setting("WINDLASS_WALK_SEED"));
     let count = setting("WINDLASS_WALK_SEEDS").unwrap_or(if first.is_some() { 1 } else { SEEDS });
     let first = first.unwrap_or(1);
@@ -50,7 +61,7 @@ fn any_walk_looks_the_same_on_every_engine() {
     let mut reach = Reach::default();
     std::thread::scope(|scope| {
         let own = seeds.chunks(seeds.len().div_ceil(lanes));
-        let own = own.map(|own| scope.spawn(move || walks(own, steps)));
+        let own = own.map(|own| scope.spawn(move || walks(on, own, steps)));
         for walker in own.collect::<Vec<_>>() {
             reach.merge(&walker.join().expect("all walks of this thread end well"));
         }
@@ -60,10 +71,10 @@ fn any_walk_looks_the_same_on_every_engine() {
     }
 }
 
-fn walks(seeds: &[u64], steps: usize) -> Reach {
+fn walks(on: On, seeds: &[u64], steps: usize) -> Reach {
     let mut reach = Reach::default();
     for seed in seeds {
-        reach.merge(&walk(*seed, steps));
+        reach.merge(&walk(on, *seed, steps));
     }
     reach
 }
@@ -73,14 +84,14 @@ fn setting<T: FromStr>(name: &str) -> Option<T> {
 }
 
 /// Takes one walk; shows how it went if it goes wrong.
-fn walk(seed: u64, steps: usize) -> Reach {
+fn walk(on: On, seed: u64, steps: usize) -> Reach {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime starts");
-    let mut walker = Walker::new(seed);
+    let mut walker = Walker::new(on, seed);
     if let Err(finding) = runtime.block_on(walker.walk(steps)) {
         let last: Vec<String> = walker.last.iter().map(|(step, done)| format!("{step}: {done:?}")).collect();
         panic!(
-            "seed {seed}, after step {}: {finding}\n\nthe last steps:\n{}\n\nto see it again:\n\
+            "seed {seed} on {on:?}, after step {}: {finding}\n\nthe last steps:\n{}\n\nto see it again:\n\
              WINDLASS_WALK_SEED={seed} WINDLASS_WALK_STEPS={steps} \
              cargo test -p windlass --test it walk::any_walk",
             walker.taken,
@@ -105,8 +116,8 @@ struct Walker {
 }
 
 impl Walker {
-    fn new(seed: u64) -> Walker {
-        let pair = Pair::new(seed);
+    fn new(on: On, seed: u64) -> Walker {
+        let pair = Pair::new(on, seed);
         let world = World::new(pair.now());
         Walker {
             pair,
@@ -135,7 +146,7 @@ impl Walker {
             }
         }
         self.look(true).await?;
-        self.pair.sqlite.close();
+        self.pair.durable.close();
         Ok(())
     }
 

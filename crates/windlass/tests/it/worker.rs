@@ -13,6 +13,7 @@ mod pause;
 mod processes;
 mod recovery;
 mod run;
+mod schedules;
 mod shutdown;
 mod steps;
 mod transaction;

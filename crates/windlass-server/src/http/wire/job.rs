@@ -34,6 +34,8 @@ pub(crate) struct JobView {
     max_attempts: u32,
     /// Retryable failures so far.
     failures: u32,
+    /// Attempts that ended with a crash, a panic or a lost lease.
+    crashes: u32,
     /// Retries granted so far.
     retry_count: u32,
     max_retries: u32,
@@ -173,6 +175,7 @@ impl JobView {
             attempt: job.attempt,
             max_attempts: policy.retry.max_attempts,
             failures: job.failures,
+            crashes: job.crashes,
             retry_count: job.retry_count(),
             max_retries: policy.retry.max_retries(),
             created_at: job.created_at.into(),

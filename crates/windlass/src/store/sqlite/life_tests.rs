@@ -7,11 +7,13 @@ use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 use std::time::Duration;
 
 use super::*;
 use crate::clock::{Clock, ManualClock};
 use crate::entropy::Entropy;
+use crate::error::StoreError;
 use crate::store::engine::DocumentKind;
 use crate::store::environment::StoreOptions;
 use crate::store::unit::Unit;

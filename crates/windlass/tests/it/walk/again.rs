@@ -19,7 +19,7 @@ async fn the_same_seed_gives_the_same_chain_on_every_engine_every_time() {
     for seed in [501, 502] {
         let first = history(On::Memory, seed).await;
         assert!(first.through > 50, "seed {seed}: {first:?} is too short to show anything");
-        for on in [On::Memory, On::Sqlite, On::Sqlite] {
+        for on in [On::Memory, On::Sqlite, On::Sqlite, On::Postgres] {
             assert_eq!(history(on, seed).await, first, "seed {seed} on {on:?}");
         }
     }

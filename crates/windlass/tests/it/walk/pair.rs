@@ -14,12 +14,12 @@ use windlass::store::environment::{Environment, StoreOptions};
 
 use super::laws::Steps;
 use super::operation::{Answer, Operation};
-use crate::fixture::START;
+use crate::fixture::{On, START};
 
 /// The two stores.
 pub(super) struct Pair {
     pub(super) memory: Store,
-    pub(super) sqlite: Store,
+    pub(super) durable: Store,
     pub(super) clock: Arc<ManualClock>,
     seed: u64,
     address: String,
@@ -29,17 +29,20 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    pub(super) fn new(seed: u64) -> Pair {
+    pub(super) fn new(on: On, seed: u64) -> Pair {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
         // No power is cut here: where there is a disk in memory, a walk need not wait for a real one.
         let files = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let files = files.expect("a directory for the test");
-        let address = format!("sqlite:{}", files.path().join("jobs.db").display());
+        let address = match on {
+            On::Sqlite => format!("sqlite:{}", files.path().join("jobs.db").display()),
+            On::Memory | On::Postgres => on.address().1,
+        };
         let memory = open("memory:", &clock, Entropy::seeded(seed));
-        let sqlite = open(&address, &clock, Entropy::seeded(seed));
+        let durable = open(&address, &clock, Entropy::seeded(seed));
         let mut pair = Pair {
             memory,
-            sqlite,
+            durable,
             clock,
             seed,
             address,
@@ -55,7 +58,7 @@ impl Pair {
     }
 
     fn listen(&mut self) {
-        self.events = Some([self.memory.live_events(), self.sqlite.live_events()]);
+        self.events = Some([self.memory.live_events(), self.durable.live_events()]);
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -68,9 +71,9 @@ impl Pair {
             self.clock.advance(*time);
         }
         let memory = operation.apply(&self.memory).await;
-        let sqlite = operation.apply(&self.sqlite).await;
-        if memory != sqlite {
-            return Err(format!("the answers differ\n  memory: {memory:?}\n  sqlite: {sqlite:?}"));
+        let durable = operation.apply(&self.durable).await;
+        if memory != durable {
+            return Err(format!("the answers differ\n  memory: {memory:?}\n  durable: {durable:?}"));
         }
         if let Some(trouble) = memory.trouble() {
             return Err(format!("the stores are in trouble: {trouble}"));
@@ -80,29 +83,29 @@ impl Pair {
     }
 
     fn compare_events(&mut self) -> Result<(), String> {
-        let Some([memory, sqlite]) = &mut self.events else { return Ok(()) };
+        let Some([memory, durable]) = &mut self.events else { return Ok(()) };
         loop {
-            let both = (memory.try_recv(), sqlite.try_recv());
+            let both = (memory.try_recv(), durable.try_recv());
             match both {
                 (Ok(one), Ok(other)) if one == other => self.steps.take(&one)?,
                 (Err(TryRecvError::Empty), Err(TryRecvError::Empty)) => return Ok(()),
                 (one, other) => {
-                    return Err(format!("the live events differ\n  memory: {one:?}\n  sqlite: {other:?}"));
+                    return Err(format!("the live events differ\n  memory: {one:?}\n  durable: {other:?}"));
                 }
             }
         }
     }
 
-    /// Closes the file and opens it again, as after a restart; chance goes on where it was.
+    /// Closes the store and opens it again, as after a restart; chance goes on where it was.
     pub(super) fn reopen(&mut self) {
         let had_listeners = self.events.take().is_some();
-        self.sqlite.close();
+        self.durable.close();
         // A new stream of the same seed, moved to where the other store's is by now.
         let (entropy, place) = (Entropy::seeded(self.seed), self.memory.environment().entropy.bits());
         while entropy.bits() != place {}
         // Opening draws the name of the node.
         self.memory.environment().entropy.bits();
-        self.sqlite = open(&self.address, &self.clock, entropy);
+        self.durable = open(&self.address, &self.clock, entropy);
         if had_listeners {
             self.listen();
         }

@@ -19,14 +19,14 @@ const RECORDS: usize = 1_000;
 
 /// Compares lists, numbers, settings and the checks of both; answers all jobs.
 pub(super) async fn compare(pair: &Pair, with_rates: bool) -> Result<Vec<Snapshot>, String> {
-    let [memory, sqlite] = [jobs(&pair.memory).await, jobs(&pair.sqlite).await];
-    let (memory, sqlite) = (told(memory)?, told(sqlite)?);
-    for (one, other) in memory.iter().zip(&sqlite) {
+    let [memory, durable] = [jobs(&pair.memory).await, jobs(&pair.durable).await];
+    let (memory, durable) = (told(memory)?, told(durable)?);
+    for (one, other) in memory.iter().zip(&durable) {
         same("a job", one, other)?;
     }
-    same("the number of jobs", &memory.len(), &sqlite.len())?;
+    same("the number of jobs", &memory.len(), &durable.len())?;
     let who = Caller::local();
-    let stats = [pair.memory.stats(&who).await, pair.sqlite.stats(&who).await];
+    let stats = [pair.memory.stats(&who).await, pair.durable.stats(&who).await];
     let [mut one, mut other] = [told(stats[0].clone())?, told(stats[1].clone())?];
     if !with_rates {
         one.minutes.clear();
@@ -34,15 +34,15 @@ pub(super) async fn compare(pair: &Pair, with_rates: bool) -> Result<Vec<Snapsho
     }
     same("the numbers", &one, &other)?;
     let me = Caller::local();
-    same("the settings", &pair.memory.config(&me).await, &pair.sqlite.config(&me).await)?;
+    same("the settings", &pair.memory.config(&me).await, &pair.durable.config(&me).await)?;
     check(&pair.memory, "memory").await?;
-    check(&pair.sqlite, "sqlite").await?;
+    check(&pair.durable, "durable").await?;
     Ok(memory)
 }
 
 /// Compares what hangs on a job.
 pub(super) async fn compare_sides(pair: &Pair, id: JobId) -> Result<(), String> {
-    let (who, one, other) = (Caller::local(), &pair.memory, &pair.sqlite);
+    let (who, one, other) = (Caller::local(), &pair.memory, &pair.durable);
     same("a job alone", &one.get(&who, id).await, &other.get(&who, id).await)?;
     same("attempts", &one.attempts(&who, id).await, &other.attempts(&who, id).await)?;
     same("checkpoints", &one.checkpoints(&who, id).await, &other.checkpoints(&who, id).await)?;
@@ -59,11 +59,11 @@ pub(super) async fn compare_records(pair: &Pair, after: u64) -> Result<Vec<Recor
     let mut found = Vec::new();
     loop {
         let memory = told(pair.memory.audit(&who, query.clone()).await)?;
-        let sqlite = told(pair.sqlite.audit(&who, query.clone()).await)?;
-        for (one, other) in memory.iter().zip(&sqlite) {
+        let durable = told(pair.durable.audit(&who, query.clone()).await)?;
+        for (one, other) in memory.iter().zip(&durable) {
             same("a record", one, other)?;
         }
-        same("the number of records", &memory.len(), &sqlite.len())?;
+        same("the number of records", &memory.len(), &durable.len())?;
         let Some(last) = memory.last() else { return Ok(found) };
         query.after = last.seq;
         found.extend(memory);
@@ -88,11 +88,11 @@ pub(super) async fn check(store: &Store, engine: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn same<T: PartialEq + Debug>(what: &str, memory: &T, sqlite: &T) -> Result<(), String> {
-    if memory == sqlite {
+fn same<T: PartialEq + Debug>(what: &str, memory: &T, durable: &T) -> Result<(), String> {
+    if memory == durable {
         return Ok(());
     }
-    Err(format!("{what} differs\n  memory: {memory:?}\n  sqlite: {sqlite:?}"))
+    Err(format!("{what} differs\n  memory: {memory:?}\n  durable: {durable:?}"))
 }
 
 pub(super) fn told<T>(answer: Result<T, StoreError>) -> Result<T, String> {

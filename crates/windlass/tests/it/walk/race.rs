@@ -41,6 +41,11 @@ fn callers_who_race_on_a_file_never_break_a_promise() {
     races(On::Sqlite);
 }
 
+#[test]
+fn callers_who_race_on_postgres_never_break_a_promise() {
+    races(On::Postgres);
+}
+
 fn races(on: On) {
     let count: u64 = super::setting("WINDLASS_RACES").unwrap_or(RACES);
     for seed in 1..=count {

@@ -47,7 +47,7 @@ impl Clock for TokioClock {
 
 impl Bench {
     pub(super) fn new(on: On) -> Bench {
-        let (files, address) = place(on);
+        let (files, address) = on.address();
         let store = Store::open(&address, StoreOptions::default()).unwrap();
         Bench { queue: Queue::over(store), address, _files: files }
     }
@@ -104,20 +104,9 @@ fn store_in_virtual_time() -> Store {
     Store::open_in("memory:", Environment::new(clock, Entropy::seeded(1), StoreOptions::default())).unwrap()
 }
 
-fn place(on: On) -> (Option<TempDir>, String) {
-    match on {
-        On::Memory => (None, "memory:".into()),
-        On::Sqlite => {
-            let files = tempfile::tempdir().unwrap();
-            let address = format!("sqlite:{}", files.path().join("jobs.db").display());
-            (Some(files), address)
-        }
-    }
-}
-
 /// A queue with a clock that moves when told to, on any engine; its files go with the guard.
 pub(super) fn test_queue(on: On) -> (TestQueue, Option<TempDir>) {
-    let (files, address) = place(on);
+    let (files, address) = on.address();
     (TestQueue::open(&address), files)
 }
 
@@ -225,6 +214,14 @@ macro_rules! on_every_engine {
                 bench.verify().await;
             })*
         }
+        mod postgres {
+            $(#[tokio::test]
+            async fn $name() {
+                let bench = crate::worker::bench::Bench::new(crate::fixture::On::Postgres);
+                super::$name(&bench).await;
+                bench.verify().await;
+            })*
+        }
     };
 }
 
@@ -243,6 +240,15 @@ macro_rules! step_by_step_on_every_engine {
             $(#[tokio::test]
             async fn $name() {
                 let (t, _files) = crate::worker::bench::test_queue(crate::fixture::On::Sqlite);
+                super::$name(&t).await;
+                crate::worker::bench::verify(t.queue()).await;
+                t.queue().close();
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test]
+            async fn $name() {
+                let (t, _files) = crate::worker::bench::test_queue(crate::fixture::On::Postgres);
                 super::$name(&t).await;
                 crate::worker::bench::verify(t.queue()).await;
                 t.queue().close();

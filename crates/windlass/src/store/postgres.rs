@@ -1,0 +1,127 @@
+//! The PostgreSQL engine: one schema, as many nodes as there are, one writer at a time among them. Each node has a writer
+//! thread that commits in groups, a few readers, and a look-out for the other nodes. Rules live elsewhere; this only
+//! begins, commits and answers.
+
+mod address;
+mod advance;
+mod audit;
+mod claim;
+mod document;
+mod facet;
+mod insert;
+mod integrity;
+mod link;
+mod memory;
+mod migrate;
+mod parameter;
+mod prune;
+mod query;
+mod reader;
+mod row;
+mod tables;
+mod timer;
+mod transaction;
+mod watch;
+mod writer;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use self::address::Address;
+use self::reader::Reader;
+use self::tables::Tables;
+use self::watch::{News, Watch};
+use self::writer::Writer;
+use super::durable::inbox::Inbox;
+use super::durable::panic::panicked;
+use super::durable::thread::{join, spawn};
+use super::engine::{Engine, EngineResult, ReadTask, WriteTask};
+use super::environment::Environment;
+use crate::clock::Timestamp;
+use crate::error::{OpenError, StoreError};
+use crate::limits;
+
+/// A store in a PostgreSQL database.
+pub struct PostgresEngine {
+    writes: Arc<Inbox<Box<dyn WriteTask>>>,
+    reads: Arc<Inbox<Box<dyn ReadTask>>>,
+    news: Arc<News>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl PostgresEngine {
+    /// Opens the store at an address such as `postgres://user@host/database?schema=windlass`, or makes it there.
+    pub fn open(address: &str, env: Arc<Environment>) -> Result<PostgresEngine, OpenError> {
+        let address = Address::parse(address)?;
+        // On a thread of its own: whoever opens a store may be inside a runtime, which must not be blocked by another.
+        let opened = std::thread::scope(|scope| scope.spawn(|| open_tables(&address, &env)).join());
+        let tables = opened.map_err(|payload| panicked(payload.as_ref()))??;
+        let engine = PostgresEngine {
+            writes: Arc::new(Inbox::new(limits::WRITES_WAITING_MAX)),
+            reads: Arc::new(Inbox::new(limits::READS_WAITING_MAX)),
+            news: Arc::default(),
+            threads: Mutex::default(),
+        };
+        engine.start(tables, &address, &env)?;
+        Ok(engine)
+    }
+
+    fn start(&self, tables: Tables, address: &Address, env: &Arc<Environment>) -> EngineResult<()> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = Writer::new(tables, address.clone(), env.clone(), self.news.clone());
+        let inboxes = (self.writes.clone(), self.reads.clone());
+        threads.push(spawn("windlass-writer", move || writer.serve(&inboxes.0, &inboxes.1))?);
+        for _ in 0..limits::READERS {
+            let (reader, inbox) = (Reader::new(address.clone(), env.clone()), self.reads.clone());
+            threads.push(spawn("windlass-reader", move || reader.serve(&inbox))?);
+        }
+        let watch = Watch::new(address.clone(), env.clone(), self.news.clone());
+        threads.push(spawn("windlass-lookout", move || watch.serve())?);
+        Ok(())
+    }
+}
+
+fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError> {
+    let mut link = link::Link::connect(&address.config, address.prefix(), address.keeps_statements)?;
+    migrate::migrate(&mut link, address)?;
+    let mut tables = Tables::new(link, true);
+    let now = tables.begin_write(address.lock_key("write"))?;
+    tables.rollback();
+    env.clock.follow(Timestamp::from_millis(now));
+    Ok(tables)
+}
+
+impl Engine for PostgresEngine {
+    fn write(&self, task: Box<dyn WriteTask>) {
+        let is_urgent = task.is_urgent();
+        if let Err((task, refusal)) = self.writes.put(task, is_urgent) {
+            task.done(Err(refusal));
+        }
+    }
+
+    fn read(&self, task: Box<dyn ReadTask>) {
+        if let Err((task, refusal)) = self.reads.put(task, false) {
+            task.done(Err(refusal));
+        }
+    }
+
+    fn backup(&self, _to: &Path) -> EngineResult<()> {
+        Err(StoreError::Database("a store in PostgreSQL is backed up with pg_dump or pg_basebackup".into()))
+    }
+
+    fn close(&self) {
+        // Taken out first: a thread that is joined may itself be closing the store.
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        self.reads.close();
+        self.writes.close();
+        self.news.close();
+        threads.into_iter().for_each(join);
+    }
+}
+
+impl Drop for PostgresEngine {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

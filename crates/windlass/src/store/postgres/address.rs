@@ -1,0 +1,161 @@
+//! Where the database is and how to talk to it: a `postgres://` address, with options of this engine's own among those of
+//! the driver. It opens nothing.
+
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
+
+use crate::error::OpenError;
+use crate::limits;
+
+/// Where the database is and how to talk to it.
+#[derive(Debug, Clone)]
+pub(super) struct Address {
+    /// For transactions; may lead through a pooler.
+    pub(super) config: Config,
+    /// For notifications, which need a connection of their own: past a pooler.
+    pub(super) listen: Config,
+    /// The schema that holds the tables.
+    pub(super) schema: String,
+    /// Whether commits are announced to other nodes, or found by polling alone.
+    pub(super) is_notifying: bool,
+    /// Whether statements are prepared once per connection.
+    pub(super) keeps_statements: bool,
+}
+
+impl Address {
+    /// Understands an address.
+    pub(super) fn parse(address: &str) -> Result<Address, OpenError> {
+        let (driver, own) = split(address);
+        let config = parse_config(&driver)?;
+        let mut parsed = Address {
+            listen: config.clone(),
+            config,
+            schema: "windlass".to_owned(),
+            is_notifying: true,
+            keeps_statements: true,
+        };
+        for (name, value) in own {
+            match (name.as_str(), value.as_str()) {
+                ("schema", name) if is_plain_name(name) => name.clone_into(&mut parsed.schema),
+                ("notify", "on") | ("statement_cache", "on") => {}
+                ("notify", "off") => parsed.is_notifying = false,
+                ("statement_cache", "off") => parsed.keeps_statements = false,
+                ("listen", address) => parsed.listen = parse_config(address)?,
+                _ => return Err(OpenError::BadAddress(format!("`{value}` is no value for `{name}`"))),
+            }
+        }
+        Ok(parsed)
+    }
+
+    /// The schema as it stands before a table's name.
+    pub(super) fn prefix(&self) -> String {
+        format!("\"{}\".", self.schema)
+    }
+
+    /// A number for this schema among the database's advisory locks; `part` tells several of them apart.
+    pub(super) fn lock_key(&self, part: &str) -> i64 {
+        let digest = Sha256::digest(format!("windlass {} {part}", self.schema).as_bytes());
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&digest[..8]);
+        i64::from_be_bytes(bytes)
+    }
+
+    /// The channel of this schema's notifications.
+    pub(super) fn channel(&self) -> String {
+        format!("windlass:{}", self.schema)
+    }
+}
+
+/// Names that need no thought about quoting, short enough for PostgreSQL.
+fn is_plain_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    (1..=48).contains(&name.len()) && name.chars().all(is_plain) && !name.starts_with("pg_")
+}
+
+fn parse_config(address: &str) -> Result<Config, OpenError> {
+    let mut config: Config = address.parse().map_err(|error| OpenError::BadAddress(format!("{error}")))?;
+    if config.get_ssl_mode() == SslMode::Require {
+        let message = "this build does not speak TLS to PostgreSQL: use a local socket, a private network or a tunnel";
+        return Err(OpenError::BadAddress(message.to_owned()));
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(limits::CONNECT_MAX);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(limits::CALL_MAX);
+    }
+    config.keepalives_idle(Duration::from_secs(30));
+    if config.get_application_name().is_none() {
+        config.application_name("windlass");
+    }
+    Ok(config)
+}
+
+/// The address without this engine's own options, and those.
+fn split(address: &str) -> (String, Vec<(String, String)>) {
+    const OWN: [&str; 4] = ["schema", "notify", "statement_cache", "listen"];
+    let Some((base, query)) = address.split_once('?') else { return (address.to_owned(), Vec::new()) };
+    let (mut own, mut driver) = (Vec::new(), Vec::new());
+    for option in query.split('&') {
+        match option.split_once('=') {
+            Some((name, value)) if OWN.contains(&name) => own.push((name.to_owned(), decode(value))),
+            _ => driver.push(option),
+        }
+    }
+    let base = if driver.is_empty() { base.to_owned() } else { format!("{base}?{}", driver.join("&")) };
+    (base, own)
+}
+
+/// A value without its percent signs; whatever is no escape stays as it is.
+fn decode(value: &str) -> String {
+    let bytes = value.as_bytes();
+    let (mut plain, mut at) = (Vec::with_capacity(bytes.len()), 0);
+    while at < bytes.len() {
+        let escaped = value.get(at + 1..at + 3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match escaped.filter(|_| bytes[at] == b'%') {
+            Some(byte) => {
+                plain.push(byte);
+                at += 3;
+            }
+            None => {
+                plain.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_options_are_taken_out_and_the_drivers_stay() {
+        let address = "postgres://me@db/app?schema=jobs&connect_timeout=3&notify=off&statement_cache=off\
+                       &listen=postgres://me@direct/app%3Fapplication_name%3Dears";
+        let parsed = Address::parse(address).unwrap();
+        assert_eq!((parsed.schema.as_str(), parsed.is_notifying), ("jobs", false));
+        assert!(!parsed.keeps_statements);
+        assert_eq!(parsed.config.get_connect_timeout(), Some(&Duration::from_secs(3)));
+        assert_eq!(parsed.listen.get_application_name(), Some("ears"));
+        assert_eq!(parsed.prefix(), "\"jobs\".");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for address in [
+            "postgres://db/app?schema=a b",
+            "postgres://db/app?schema=",
+            "postgres://db/app?schema=pg_jobs",
+            "postgres://db/app?notify=maybe",
+            "postgres://db/app?no_such_option=1",
+            "postgres://db/app?sslmode=require",
+        ] {
+            assert!(matches!(Address::parse(address), Err(OpenError::BadAddress(_))), "{address}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What to do next: claimable jobs lane by lane, jobs set aside, and how many are where. All of it is read from the front
+//! of an index, so that the number of other jobs does not matter.
+
+use tokio_postgres::Row;
+
+use super::link::get;
+use super::memory::{FRONT, Meta};
+use super::parameter::Column;
+use super::tables::Tables;
+use crate::job::{ConcurrencyKey, Job, State};
+use crate::store::durable::columns::{damaged, limit};
+use crate::store::engine::{CountChange, Counts, EngineResult, LaneCursor, Place};
+
+const READY: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, c.place FROM \
+     unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY c(lane, rank, at, seq, place) \
+     CROSS JOIN LATERAL (SELECT r.rank, r.at, r.seq FROM @.ready r WHERE r.lane = c.lane \
+     AND (r.rank, r.at, r.seq) > (c.rank, c.at, c.seq) ORDER BY r.rank, r.at, r.seq LIMIT $5) r \
+     JOIN @.hot h ON h.seq = r.seq ORDER BY c.place, r.rank, r.at, r.seq";
+const NEXT_ASIDE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record FROM \
+     (SELECT seq FROM @.slots WHERE key = $1 AND state = 12 AND lane > $2 ORDER BY lane, rank, at, seq LIMIT 1) s \
+     JOIN @.hot h ON h.seq = s.seq";
+const COUNTS: &str = "SELECT lane, state::bigint, sum(by)::bigint FROM @.counts WHERE n >= $1 GROUP BY lane, state \
+     HAVING sum(by) <> 0";
+
+/// Lanes looked up at a time: fewer than are remembered at once.
+const LANES_AT_ONCE: usize = 1_000;
+
+impl Tables {
+    pub(super) fn ready_in(&mut self, cursors: &[LaneCursor], max: usize) -> EngineResult<Vec<Vec<Job>>> {
+        let mut columns = [(); 4].map(|()| Column::numbers());
+        let mut lanes = Vec::with_capacity(cursors.len());
+        for cursor in cursors {
+            // A lane that nobody has used has no number; zero is none.
+            let lane = self.find_lane(&cursor.lane)?.unwrap_or(0);
+            let after = cursor.after.map_or(FRONT, |place| {
+                (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0)
+            });
+            let (rank, at, seq) = after.max(self.floors.before(lane));
+            for (column, number) in columns.iter_mut().zip([lane, rank, at, seq]) {
+                column.number(number);
+            }
+            lanes.push(lane);
+        }
+        let [lane_column, ranks, ats, seqs] = columns.map(Into::into);
+        let rows = self.link.fetch(READY, vec![lane_column, ranks, ats, seqs, limit(max).into()])?;
+        let places = rows.iter().map(|row| get::<i64>(row, 5)).collect::<EngineResult<Vec<i64>>>()?;
+        let mut found: Vec<Vec<Job>> = cursors.iter().map(|_| Vec::new()).collect();
+        for (job, place) in self.read_jobs(&rows)?.into_iter().zip(places) {
+            if let Some(jobs) = usize::try_from(place - 1).ok().and_then(|place| found.get_mut(place)) {
+                jobs.push(job);
+            }
+        }
+        for ((cursor, lane), jobs) in cursors.iter().zip(lanes).zip(&found) {
+            if cursor.after.is_none() {
+                let first = jobs.first().map(Place::of);
+                let spot =
+                    first.map(|place| (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0));
+                self.floors.found(lane, spot);
+            }
+        }
+        Ok(found)
+    }
+
+    pub(super) fn first_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>> {
+        let (mut rows, mut lane): (Vec<Row>, i64) = (Vec::new(), 0);
+        // From lane to lane: how many jobs of one lane wait does not matter.
+        loop {
+            let Some(row) = self.link.fetch(NEXT_ASIDE, vec![key.0.into(), lane.into()])?.pop() else {
+                return self.read_jobs(&rows);
+            };
+            lane = get(&row, 2)?;
+            rows.push(row);
+        }
+    }
+
+    pub(super) fn load_counts(&mut self) -> EngineResult<&Counts> {
+        let counts = match self.counts.take() {
+            Some(counts) => counts,
+            None => self.read_counts()?,
+        };
+        Ok(self.counts.insert(counts))
+    }
+
+    fn read_counts(&mut self) -> EngineResult<Counts> {
+        let mut counts = Counts::default();
+        self.add_counts(&mut counts, self.meta.counts_base)?;
+        // What moved in this transaction is written with its commit.
+        for ((lane, state), by) in &self.moved {
+            counts.add(lane, *state, *by);
+        }
+        Ok(counts)
+    }
+
+    fn add_counts(&mut self, counts: &mut Counts, from: i64) -> EngineResult<()> {
+        let rows = self.link.fetch(COUNTS, vec![from.into()])?;
+        let read = |row: &Row| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?));
+        let moved = rows.iter().map(read).collect::<EngineResult<Vec<(i64, i64, i64)>>>()?;
+        for some in moved.chunks(LANES_AT_ONCE) {
+            // Twice: what is remembered may be thrown away while more is learned.
+            for _ in 0..2 {
+                self.learn(some.iter().map(|(lane, ..)| *lane), std::iter::empty())?;
+            }
+            for (lane, state, by) in some {
+                let state = usize::try_from(*state).ok().and_then(|state| State::ALL.get(state));
+                let Some(state) = state else { return Err(damaged("counts", *lane, "names no state")) };
+                let known = self.interned.known_lane(*lane);
+                counts.add(known.ok_or_else(|| damaged("lanes", *lane, "is missing"))?, *state, *by);
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the counts from the last commit that was known to `head`.
+    pub(super) fn learn_counts(&mut self, head: Meta) -> EngineResult<()> {
+        let Some(mut counts) = self.counts.take() else { return Ok(()) };
+        // Once they were added up, what moved since cannot be told apart any more.
+        if head.counts_base <= self.meta.commit {
+            self.add_counts(&mut counts, self.meta.commit + 1)?;
+            self.counts = Some(counts);
+        }
+        Ok(())
+    }
+
+    pub(super) fn move_counts(&mut self, changes: &[CountChange]) {
+        for CountChange { lane, state, by } in changes {
+            *self.moved.entry((lane.clone(), *state)).or_default() += by;
+            if let Some(counts) = &mut self.counts {
+                counts.add(lane, *state, *by);
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Settings and other small documents. A change to one that claims consult moves the version of the configuration, by
+//! which other connections notice it.
+
+use super::link::get;
+use super::parameter::Parameter;
+use super::query::text_of;
+use super::tables::Tables;
+use super::tables::intern::check;
+use crate::store::durable::columns::{damaged, document_check, document_kind_code, limit};
+use crate::store::engine::{Document, DocumentKind, EngineResult};
+
+const ALL: &str = "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint ORDER BY key";
+const ONE: &str = "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint AND key = $2";
+const BEFORE: &str =
+    "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint AND key < $2 ORDER BY key LIMIT $3";
+const PUT: &str = "INSERT INTO @.documents (kind, key, \"check\", body) VALUES ($1::bigint, $2, $3, $4) \
+     ON CONFLICT (kind, key) DO UPDATE SET \"check\" = excluded.\"check\", body = excluded.body";
+const REMOVE: &str = "DELETE FROM @.documents WHERE kind = $1::bigint AND key = $2";
+
+impl Tables {
+    pub(super) fn read_documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>> {
+        self.documents_by(ALL, kind, Vec::new())
+    }
+
+    pub(super) fn read_document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
+        Ok(self.documents_by(ONE, kind, vec![key.as_bytes().into()])?.pop())
+    }
+
+    pub(super) fn read_documents_before(
+        &mut self,
+        kind: DocumentKind,
+        end: &str,
+        max: usize,
+    ) -> EngineResult<Vec<Document>> {
+        self.documents_by(BEFORE, kind, vec![end.as_bytes().into(), limit(max).into()])
+    }
+
+    fn documents_by(
+        &mut self,
+        sql: &str,
+        kind: DocumentKind,
+        rest: Vec<Parameter>,
+    ) -> EngineResult<Vec<Document>> {
+        let kind = document_kind_code(kind);
+        let mut values: Vec<Parameter> = vec![kind.into()];
+        values.extend(rest);
+        let mut documents = Vec::new();
+        for row in self.link.fetch(sql, values)? {
+            let key = text_of(get(&row, 0)?, "documents", kind)?.to_owned();
+            let document = Document { key, body: get(&row, 1)? };
+            if document_check(kind, &document.key, &document.body) != check(get(&row, 2)?) {
+                return Err(damaged("documents", kind, "does not match its checksum"));
+            }
+            documents.push(document);
+        }
+        Ok(documents)
+    }
+
+    pub(super) fn write_document(
+        &mut self,
+        kind: DocumentKind,
+        key: &str,
+        body: Option<&[u8]>,
+    ) -> EngineResult<()> {
+        let code = document_kind_code(kind);
+        let mut values: Vec<Parameter> = vec![code.into(), key.as_bytes().into()];
+        match body {
+            Some(body) => {
+                values.extend([i64::from(document_check(code, key, body)).into(), body.into()]);
+                self.write(PUT, values, None)?;
+            }
+            None => self.write(REMOVE, values, None)?,
+        }
+        if kind.is_configuration() {
+            self.meta.config_version += 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! One connection, driven from the thread that owns it. Writes do not wait for their answers one by one: they are sent as
+//! they come and answered together at the next read or at the commit. It knows no table.
+
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Config, NoTls, Row, Statement};
+
+use super::parameter::Parameter;
+use crate::error::StoreError;
+use crate::limits;
+use crate::store::durable::columns::damaged;
+use crate::store::engine::EngineResult;
+
+type Answer = Result<u64, tokio_postgres::Error>;
+
+/// A write that was sent and not answered yet.
+struct Sent {
+    answer: Pin<Box<dyn Future<Output = Answer> + Send>>,
+    /// How many rows it must touch, and in which table.
+    expected: Option<(u64, &'static str)>,
+    is_done: Option<Answer>,
+}
+
+/// A connection.
+pub(super) struct Link {
+    runtime: Runtime,
+    client: Arc<Client>,
+    driver: JoinHandle<()>,
+    statements: HashMap<String, Statement>,
+    keeps_statements: bool,
+    prefix: String,
+    sent: Vec<Sent>,
+    /// Why nothing more can be asked of it.
+    lost: Option<String>,
+}
+
+impl Link {
+    /// Connects, within the time limit for it.
+    pub(super) fn connect(config: &Config, prefix: String, keeps_statements: bool) -> EngineResult<Link> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| StoreError::Database(format!("cannot start a runtime: {error}")))?;
+        let connected = runtime.block_on(async {
+            tokio::time::timeout(limits::CONNECT_MAX, config.connect(NoTls)).await
+        });
+        let (client, connection) = match connected {
+            Ok(Ok(connected)) => connected,
+            Ok(Err(error)) => return Err(away(&error)),
+            Err(_) => return Err(StoreError::Away(format!("no connection within {:?}", limits::CONNECT_MAX))),
+        };
+        let driver = runtime.spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to the database ended");
+            }
+        });
+        let (statements, sent) = (HashMap::new(), Vec::new());
+        let client = Arc::new(client);
+        Ok(Link { runtime, client, driver, statements, keeps_statements, prefix, sent, lost: None })
+    }
+
+    /// Why the connection cannot be used any more, if so.
+    pub(super) fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
+    }
+
+    /// Whether the other side has hung up; seen only while somebody waits for an answer.
+    pub(super) fn is_closed(&self) -> bool {
+        self.lost.is_some() || self.client.is_closed() || self.driver.is_finished()
+    }
+
+    /// Runs statements without values, several at once, and waits for them.
+    pub(super) fn run(&mut self, sql: &str) -> EngineResult<()> {
+        let (client, sql) = (self.client.clone(), self.named(sql));
+        self.wait(async move { client.batch_execute(&sql).await })
+    }
+
+    /// The same without waiting.
+    pub(super) fn send_plain(&mut self, sql: &'static str) {
+        let client = self.client.clone();
+        self.enqueue(async move { client.batch_execute(sql).await.map(|()| 0) }, None);
+    }
+
+    /// Sends a write. If it must touch exactly so many rows of a table, anything else is damage.
+    pub(super) fn send(
+        &mut self,
+        sql: &str,
+        values: Vec<Parameter>,
+        expected: Option<(u64, &'static str)>,
+    ) -> EngineResult<()> {
+        let client = self.client.clone();
+        if self.keeps_statements {
+            let statement = self.statement(sql, &values)?;
+            self.enqueue(async move { client.execute_raw(&statement, values).await }, expected);
+        } else {
+            let sql = self.named(sql);
+            let work = async move {
+                let typed: Vec<(&(dyn ToSql + Sync), Type)> =
+                    values.iter().map(|value| (value as &(dyn ToSql + Sync), value.kind())).collect();
+                client.execute_typed(&sql, &typed).await
+            };
+            self.enqueue(work, expected);
+        }
+        Ok(())
+    }
+
+    /// Asks a question, after everything sent before.
+    pub(super) fn fetch(&mut self, sql: &str, values: Vec<Parameter>) -> EngineResult<Vec<Row>> {
+        let client = self.client.clone();
+        if self.keeps_statements {
+            let statement = self.statement(sql, &values)?;
+            return self.wait(async move {
+                let values: Vec<&(dyn ToSql + Sync)> =
+                    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
+                client.query(&statement, &values).await
+            });
+        }
+        let sql = self.named(sql);
+        self.wait(async move {
+            let typed: Vec<(&(dyn ToSql + Sync), Type)> =
+                values.iter().map(|value| (value as &(dyn ToSql + Sync), value.kind())).collect();
+            client.query_typed(&sql, &typed).await
+        })
+    }
+
+    /// Waits until everything sent is answered; the first refusal is the answer, the others follow from it.
+    pub(super) fn settle(&mut self) -> EngineResult<()> {
+        self.wait(async { Ok(()) })
+    }
+
+    /// Forgets what was sent: the transaction it belonged to is given up.
+    pub(super) fn abandon(&mut self) {
+        self.sent.clear();
+    }
+
+    /// Says that the connection must not be used any more.
+    pub(super) fn give_up(&mut self, why: &str) {
+        self.lost.get_or_insert_with(|| why.to_owned());
+    }
+
+    fn named(&self, sql: &str) -> String {
+        sql.replace("@.", &self.prefix)
+    }
+
+    fn statement(&mut self, sql: &str, values: &[Parameter]) -> EngineResult<Statement> {
+        if let Some(known) = self.statements.get(sql) {
+            return Ok(known.clone());
+        }
+        let kinds: Vec<Type> = values.iter().map(Parameter::kind).collect();
+        let (client, text) = (self.client.clone(), self.named(sql));
+        let statement = self.wait(async move { client.prepare_typed(&text, &kinds).await })?;
+        self.statements.insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    /// Asks at once, so that the order of calls is the order on the wire; the answer is waited for later.
+    fn enqueue(
+        &mut self,
+        work: impl Future<Output = Answer> + Send + 'static,
+        expected: Option<(u64, &'static str)>,
+    ) {
+        let mut sent = Sent { answer: Box::pin(work), expected, is_done: None };
+        sent.poll(&mut Context::from_waker(Waker::noop()));
+        self.sent.push(sent);
+    }
+
+    /// Waits for everything sent, and for `work`, which is asked last.
+    fn wait<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> EngineResult<T> {
+        if let Some(why) = &self.lost {
+            return Err(StoreError::Away(why.clone()));
+        }
+        let mut sent = std::mem::take(&mut self.sent);
+        let mut work = Box::pin(work);
+        let mut answer = None;
+        let all = poll_fn(|context| {
+            if answer.is_none()
+                && let Poll::Ready(ready) = work.as_mut().poll(context)
+            {
+                answer = Some(ready);
+            }
+            let is_settled = sent.iter_mut().fold(true, |all, sent| sent.poll(context) && all);
+            if is_settled && answer.is_some() { Poll::Ready(()) } else { Poll::Pending }
+        });
+        let in_time =
+            self.runtime.block_on(async { tokio::time::timeout(limits::CALL_MAX, all).await.is_ok() });
+        if !in_time {
+            self.give_up(&format!("no answer within {:?}", limits::CALL_MAX));
+        }
+        for sent in sent {
+            match (sent.is_done, sent.expected) {
+                (Some(Ok(rows)), Some((expected, table))) if rows != expected => {
+                    return Err(damaged(table, -1, &format!("is missing: {rows} of {expected} were there")));
+                }
+                (Some(Ok(_)), _) => {}
+                (Some(Err(error)), _) => return Err(self.trouble(&error)),
+                (None, _) => return Err(self.silence()),
+            }
+        }
+        match answer {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(error)) => Err(self.trouble(&error)),
+            None => Err(self.silence()),
+        }
+    }
+
+    fn silence(&self) -> StoreError {
+        StoreError::Away(self.lost.clone().unwrap_or_else(|| "no answer".to_owned()))
+    }
+
+    fn trouble(&mut self, error: &tokio_postgres::Error) -> StoreError {
+        let trouble = meaning(error);
+        if self.client.is_closed() || matches!(trouble, StoreError::Away(_)) {
+            let why = words(error);
+            self.give_up(&why);
+            return StoreError::Away(why);
+        }
+        trouble
+    }
+}
+
+impl Sent {
+    /// Looks for the answer; true once it is there.
+    fn poll(&mut self, context: &mut Context<'_>) -> bool {
+        if self.is_done.is_none()
+            && let Poll::Ready(answer) = self.answer.as_mut().poll(context)
+        {
+            self.is_done = Some(answer);
+        }
+        self.is_done.is_some()
+    }
+}
+
+fn away(error: &tokio_postgres::Error) -> StoreError {
+    StoreError::Away(words(error))
+}
+
+/// The database's own words rather than the driver's.
+fn words(error: &tokio_postgres::Error) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    error
+        .as_db_error()
+        .map_or_else(|| format!("{error}{}", cause.unwrap_or_default()), |answer| answer.message().to_owned())
+}
+
+/// What a failure of the database means to a store.
+pub(super) fn meaning(error: &tokio_postgres::Error) -> StoreError {
+    let Some(code) = error.code() else { return away(error) };
+    let state = code.code();
+    if *code == SqlState::DISK_FULL {
+        return StoreError::Full;
+    }
+    if *code == SqlState::LOCK_NOT_AVAILABLE {
+        return StoreError::Overloaded { waiting: 1, retry_after: limits::OVERLOADED_RETRY_AFTER };
+    }
+    if [SqlState::DATA_CORRUPTED, SqlState::INDEX_CORRUPTED].contains(code) {
+        return StoreError::Damaged(words(error));
+    }
+    // Connections that end (08), servers that start, stop or fail over (57P), sessions that were ended for idling, and
+    // what a server says that has become a standby.
+    let is_gone = state.starts_with("08")
+        || state.starts_with("57P")
+        || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+        || *code == SqlState::READ_ONLY_SQL_TRANSACTION
+        || *code == SqlState::TOO_MANY_CONNECTIONS;
+    if is_gone { away(error) } else { StoreError::Database(words(error)) }
+}
+
+/// A column of a row; anything but what was asked for is damage.
+pub(super) fn get<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, place: usize) -> EngineResult<T> {
+    row.try_get(place).map_err(|error| StoreError::Damaged(error.to_string()))
+}

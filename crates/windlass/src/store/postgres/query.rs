@@ -1,0 +1,167 @@
+//! Rows by what names them: ids, places, keys, edges. Lists by a filter have their own module.
+
+mod scan;
+
+use std::collections::HashMap;
+
+use rustc_hash::FxHashMap;
+use tokio_postgres::Row;
+
+use super::link::get;
+use super::parameter::{Column, Parameter};
+use super::row::{Parts, Places};
+use super::tables::Tables;
+use super::tables::intern::check;
+use crate::clock::Timestamp;
+use crate::job::{Job, JobId, Seq, Spec};
+use crate::store::durable::columns::{SpecColumns, damaged, key_check, key_columns, need_of};
+use crate::store::engine::{Edge, EngineResult, Key, KeyHolder, Side};
+
+const BY_ID: &str = "SELECT seq, id, lane, policy, record FROM @.hot WHERE id = ANY($1)";
+const BY_SEQ: &str = "SELECT seq, id, lane, policy, record FROM @.hot WHERE seq = ANY($1)";
+const OPEN: &str =
+    "SELECT seq, id, lane, policy, record FROM @.hot WHERE seq = ANY($1) AND state NOT IN (8, 9, 10, 11)";
+const SPECS: &str = "SELECT owner, content_type, idempotency_key, unique_key, concurrency_key, tags, correlation_id, \
+     callback_url, traceparent, after, after_any, \"check\", payload, seq FROM @.jobs WHERE seq = ANY($1)";
+const KEYS: &str = "SELECT u.place, k.seq, k.expires_at, k.\"check\" \
+     FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) WITH ORDINALITY u(kind, tenant, type, key, place) \
+     JOIN @.keys k ON k.kind = u.kind::smallint AND k.tenant = u.tenant AND k.type = u.type AND k.key = u.key";
+const DROP_KEYS: &str = "DELETE FROM @.keys k \
+     USING unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) u(kind, tenant, type, key) \
+     WHERE k.kind = u.kind::smallint AND k.tenant = u.tenant AND k.type = u.type AND k.key = u.key";
+const DEPENDENTS: &str =
+    "SELECT dependency, dependent, need::bigint FROM @.edges WHERE dependency = ANY($1)";
+const DEPENDENCIES: &str =
+    "SELECT dependency, dependent, need::bigint FROM @.edges WHERE dependent = ANY($1)";
+
+/// Rows unpacked at a time: fewer lanes and policies than are remembered at once.
+const UNPACKED_AT_ONCE: usize = 1_000;
+
+impl Tables {
+    /// The jobs in rows of `seq, id, lane, policy, record`; where each stands is noted.
+    pub(super) fn read_jobs(&mut self, rows: &[Row]) -> EngineResult<Vec<Job>> {
+        let mut jobs = Vec::with_capacity(rows.len());
+        for some in rows.chunks(UNPACKED_AT_ONCE) {
+            let heads = some
+                .iter()
+                .map(|row| Ok((get::<i64>(row, 2)?, get::<i64>(row, 3)?)))
+                .collect::<EngineResult<Vec<_>>>()?;
+            // What is remembered may be thrown away while more is learned; the second time there is room for all.
+            for _ in 0..2 {
+                self.learn(heads.iter().map(|(lane, _)| *lane), heads.iter().map(|(_, policy)| *policy))?;
+            }
+            for row in some {
+                let job = Parts::read(row)?.into_job(&self.interned)?;
+                if self.is_writer {
+                    self.met.insert(job.seq, Places::of(&job));
+                }
+                jobs.push(job);
+            }
+        }
+        Ok(jobs)
+    }
+
+    pub(super) fn find_jobs(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>> {
+        let mut column = Column::ids();
+        ids.iter().for_each(|id| column.push(id.as_bytes()));
+        let rows = self.link.fetch(BY_ID, vec![column.into()])?;
+        let found: HashMap<JobId, Job> =
+            self.read_jobs(&rows)?.into_iter().map(|job| (job.id, job)).collect();
+        Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
+    }
+
+    pub(super) fn load_jobs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Job>>> {
+        let rows = self.link.fetch(BY_SEQ, vec![Column::of(seqs.iter().map(|seq| seq.0)).into()])?;
+        let found: FxHashMap<Seq, Job> =
+            self.read_jobs(&rows)?.into_iter().map(|job| (job.seq, job)).collect();
+        Ok(seqs.iter().map(|seq| found.get(seq).cloned()).collect())
+    }
+
+    /// Those of these jobs that are not final, in no particular order.
+    pub(super) fn open_jobs(&mut self, seqs: &[i64]) -> EngineResult<Vec<Job>> {
+        let rows = self.link.fetch(OPEN, vec![Column::of(seqs.iter().copied()).into()])?;
+        self.read_jobs(&rows)
+    }
+
+    pub(super) fn load_specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>> {
+        let rows = self.link.fetch(SPECS, vec![Column::of(seqs.iter().map(|seq| seq.0)).into()])?;
+        let mut found = FxHashMap::default();
+        for row in &rows {
+            let seq = Seq(get(row, 13)?);
+            found.insert(seq, read_spec(row, seq)?);
+        }
+        Ok(seqs.iter().map(|seq| found.get(seq).cloned()).collect())
+    }
+
+    pub(super) fn key_holders(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
+        let mut holders = vec![None; keys.len()];
+        for row in self.link.fetch(KEYS, key_parameters(keys))? {
+            let [place, seq, expires_at, check_sum]: [i64; 4] =
+                [get(&row, 0)?, get(&row, 1)?, get(&row, 2)?, get(&row, 3)?];
+            let place = usize::try_from(place - 1).unwrap_or(usize::MAX);
+            let Some(key) = keys.get(place) else { continue };
+            if key_check(key_columns(key), seq, expires_at) != check(check_sum) {
+                return Err(damaged("keys", seq, "does not match its checksum"));
+            }
+            holders[place] =
+                Some(KeyHolder { seq: Seq(seq), expires_at: Timestamp::from_millis(expires_at) });
+        }
+        Ok(holders)
+    }
+
+    pub(super) fn delete_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
+        self.write(DROP_KEYS, key_parameters(keys), None)
+    }
+
+    pub(super) fn edges_of(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {
+        let sql = match side {
+            Side::Dependency => DEPENDENTS,
+            Side::Dependent => DEPENDENCIES,
+        };
+        let rows = self.link.fetch(sql, vec![Column::of(seqs.iter().map(|seq| seq.0)).into()])?;
+        let mut edges = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let [dependency, dependent, need]: [i64; 3] = [get(row, 0)?, get(row, 1)?, get(row, 2)?];
+            let need = need_of(need).ok_or_else(|| damaged("edges", dependency, "names no kind of need"))?;
+            edges.push(Edge { dependency: Seq(dependency), dependent: Seq(dependent), need });
+        }
+        edges.sort_unstable();
+        edges.dedup();
+        Ok(edges)
+    }
+}
+
+/// Keys as columns.
+pub(super) fn key_parameters(keys: &[Key]) -> Vec<Parameter> {
+    let (mut kinds, mut tenants) = (Column::numbers(), Column::texts());
+    let (mut types, mut texts) = (Column::texts(), Column::bytes());
+    for key in keys {
+        let (kind, tenant, job_type, text) = key_columns(key);
+        kinds.number(kind);
+        tenants.push(tenant.as_bytes());
+        types.push(job_type.as_bytes());
+        texts.push(text.as_bytes());
+    }
+    vec![kinds.into(), tenants.into(), types.into(), texts.into()]
+}
+
+fn read_spec(row: &Row, seq: Seq) -> EngineResult<Spec> {
+    let mut columns = SpecColumns { texts: [None; 9], lists: [None; 2], payload: get(row, 12)? };
+    for (place, text) in columns.texts.iter_mut().enumerate() {
+        *text = maybe_text(row, place, seq)?;
+    }
+    for (place, list) in columns.lists.iter_mut().enumerate() {
+        *list = get(row, place + 9)?;
+    }
+    columns.into_spec(seq, check(get(row, 11)?))
+}
+
+fn maybe_text(row: &Row, place: usize, seq: Seq) -> EngineResult<Option<&str>> {
+    let bytes: Option<&[u8]> = get(row, place)?;
+    bytes.map(|bytes| text_of(bytes, "jobs", seq.0)).transpose()
+}
+
+/// Text that is kept as bytes.
+pub(super) fn text_of<'b>(bytes: &'b [u8], table: &str, row: i64) -> EngineResult<&'b str> {
+    std::str::from_utf8(bytes).map_err(|_| damaged(table, row, "holds text that is none"))
+}

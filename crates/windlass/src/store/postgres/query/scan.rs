@@ -1,0 +1,352 @@
+//! Lists of jobs by a filter. SQL narrows the candidates through the best index at hand and answers for what was
+//! submitted; the filter's own predicate has the last word on everything in the job, so the two cannot differ.
+
+use std::sync::Arc;
+
+use super::super::link::get;
+use super::super::parameter::{Column, Parameter};
+use super::super::tables::Tables;
+use crate::job::{Job, JobType, Lane, QueueName, State, Tenant};
+use crate::store::durable::columns::{SET_ASIDE, code, limit};
+use crate::store::durable::page::{Page, codes, fits_lane, state_of};
+use crate::store::engine::{EngineResult, Place};
+use crate::store::filter::{Filter, Order, Scan};
+
+/// Jobs in a state up to which fetching and sorting them all beats walking the table in order.
+const SORTED_MAX: u64 = 10_000;
+/// Lanes up to which each is looked up by itself.
+const LANES_APART_MAX: usize = 1_000;
+/// Rows read at a time beyond the page that is asked for.
+const READ_AT_ONCE: usize = 500;
+
+/// A set of candidates: the table beside `hot` they come from, and the condition that makes use of its index.
+struct Source {
+    from: &'static str,
+    condition: &'static str,
+    parameters: Vec<Parameter>,
+    order: Sequence,
+}
+
+/// In which order candidates can be had.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sequence {
+    /// In that of submission, by a column of this name.
+    Submission(&'static str),
+    /// In that of claims.
+    Claim,
+    /// In none: all of them are read.
+    Unsorted,
+}
+
+impl Source {
+    fn new(from: &'static str, condition: &'static str, parameters: Vec<Parameter>) -> Source {
+        Source { from, condition, parameters, order: Sequence::Submission("d.seq") }
+    }
+
+    fn hot(condition: &'static str, parameters: Vec<Parameter>) -> Source {
+        Source { order: Sequence::Submission("h.seq"), ..Source::new("@.hot h", condition, parameters) }
+    }
+
+    fn unsorted(self) -> Source {
+        Source { order: Sequence::Unsorted, ..self }
+    }
+
+    /// Jobs of a state that has a list of its own.
+    fn listed(state: i64) -> Source {
+        let from = "@.states d JOIN @.hot h ON h.seq = d.seq";
+        Source::new(from, "d.state = $1::bigint", vec![state.into()])
+    }
+
+    /// Claimable jobs of a lane.
+    fn ready(lane: i64) -> Source {
+        let from = "@.ready d JOIN @.hot h ON h.seq = d.seq";
+        Source { order: Sequence::Claim, ..Source::new(from, "d.lane = $1", vec![lane.into()]) }
+    }
+
+    /// Jobs that run with a concurrency key, or are set aside for it.
+    fn slots(key: i64, state: i64) -> Source {
+        let from = "@.slots d JOIN @.hot h ON h.seq = d.seq";
+        Source::new(from, "d.key = $1 AND d.state = $2::bigint", vec![key.into(), state.into()]).unsorted()
+    }
+
+    /// Jobs with these numbers, if they run.
+    fn running(seqs: Vec<i64>) -> Source {
+        Source::hot("h.seq = ANY($1) AND h.state = 4", vec![Column::of(seqs).into()]).unsorted()
+    }
+
+    fn everything() -> Source {
+        Source::hot("true", Vec::new())
+    }
+}
+
+/// A statement being put together from constant fragments; whatever a caller gave is bound.
+struct Query {
+    sql: String,
+    parameters: Vec<Parameter>,
+}
+
+impl Query {
+    /// Adds a condition in which `?` stands for the value.
+    fn and(&mut self, condition: &str, parameter: impl Into<Parameter>) {
+        self.parameters.push(parameter.into());
+        let place = format!("${}", self.parameters.len());
+        self.sql.push_str(" AND ");
+        self.sql.push_str(&condition.replace('?', &place));
+    }
+}
+
+impl Tables {
+    pub(in super::super) fn scan_jobs(&mut self, scan: &Scan) -> EngineResult<Vec<Job>> {
+        let sources = match scan.order {
+            Order::Claim => self.claim_sources(&scan.filter)?,
+            Order::Newest | Order::Oldest => self.sources(&scan.filter)?,
+        };
+        let lanes = self.lanes_of(&scan.filter)?;
+        let mut page = Page::of(scan);
+        for source in sources {
+            self.read_source(source, lanes.as_deref(), &mut page)?;
+        }
+        Ok(page.into_jobs())
+    }
+
+    /// Reads a source bit by bit until the page is full or nothing is left.
+    fn read_source(&mut self, source: Source, lanes: Option<&[i64]>, page: &mut Page<'_>) -> EngineResult<()> {
+        let is_ordered = match source.order {
+            Sequence::Submission(_) => page.scan.order != Order::Claim,
+            Sequence::Claim => page.scan.order == Order::Claim,
+            Sequence::Unsorted => false,
+        };
+        let at_once = if is_ordered { page.scan.limit.clamp(1, READ_AT_ONCE) } else { usize::MAX };
+        let Source { from, condition, order, parameters } = source;
+        let start = (from, condition, order);
+        let mut after = page.scan.after;
+        let mut parameters = Some(parameters);
+        loop {
+            // The last round needs no copy; a source that is read in one go holds all its numbers.
+            let own = if is_ordered { copies(parameters.as_ref()) } else { parameters.take().unwrap_or_default() };
+            let query = assemble(page.scan, start, own, lanes, after, is_ordered.then_some(at_once));
+            let rows = self.link.fetch(&query.sql, query.parameters)?;
+            let jobs = self.read_jobs(&rows)?;
+            after = jobs.last().map(Place::of).or(after);
+            let mut has_room = true;
+            for job in jobs {
+                has_room = page.offer(job);
+                if is_ordered && !has_room {
+                    break;
+                }
+            }
+            if !is_ordered || !has_room || rows.len() < at_once {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Where to look for the jobs of a filter.
+    fn sources(&mut self, filter: &Filter) -> EngineResult<Vec<Source>> {
+        if let Some(parent) = &filter.parent {
+            return Ok(vec![Source::hot("h.parent = $1", vec![Parameter::Id(*parent.as_bytes())])]);
+        }
+        if let Some(id) = &filter.correlation_id {
+            let from = "@.jobs d JOIN @.hot h ON h.seq = d.seq";
+            return Ok(vec![Source::new(from, "d.correlation_id = $1", vec![id.as_bytes().into()])]);
+        }
+        if let Some((name, value)) = &filter.tag {
+            let parameters = vec![name.as_bytes().into(), value.as_bytes().into()];
+            let from = "@.tags d JOIN @.hot h ON h.seq = d.seq";
+            return Ok(vec![Source::new(from, "d.name = $1 AND d.value = $2", parameters)]);
+        }
+        let wanted = codes(filter);
+        let is_indexed = |state: &i64| [code(State::Running), SET_ASIDE].contains(state);
+        if let Some(key) = filter.concurrency
+            && !wanted.is_empty()
+            && wanted.iter().all(is_indexed)
+        {
+            return Ok(wanted.into_iter().map(|state| Source::slots(key.0, state)).collect());
+        }
+        if filter.worker.is_some() {
+            return Ok(vec![Source::running(self.running_seqs()?)]);
+        }
+        let sources = if filter.states.is_empty() { None } else { self.state_sources(filter)? };
+        Ok(sources.unwrap_or_else(|| vec![Source::everything()]))
+    }
+
+    /// The states one by one, if that is less work than walking the table.
+    fn state_sources(&mut self, filter: &Filter) -> EngineResult<Option<Vec<Source>>> {
+        let counts = self.load_counts()?;
+        let mut there = Vec::new();
+        let mut to_sort = 0;
+        for state in codes(filter) {
+            let counted = state_of(state);
+            if counts.sum(counted, |lane| fits_lane(filter, lane)) == 0 {
+                continue;
+            }
+            there.push(state);
+            if [State::Scheduled, State::Running].contains(&counted) {
+                // Both codes of scheduled jobs share one count.
+                if state != SET_ASIDE || filter.is_blocked == Some(true) {
+                    to_sort += counts.sum(counted, |_| true);
+                }
+            }
+        }
+        if to_sort > SORTED_MAX {
+            return Ok(None);
+        }
+        let mut sources = Vec::new();
+        for state in there {
+            sources.push(match state_of(state) {
+                State::Running => Source::running(self.running_seqs()?),
+                State::Scheduled if state == SET_ASIDE => Source::new(
+                    "@.slots d JOIN @.hot h ON h.seq = d.seq",
+                    "d.state = $1::bigint",
+                    vec![state.into()],
+                )
+                .unsorted(),
+                State::Scheduled => {
+                    Source::new("@.ready d JOIN @.hot h ON h.seq = d.seq", "true", Vec::new()).unsorted()
+                }
+                _ => Source::listed(state),
+            });
+        }
+        Ok(Some(sources))
+    }
+
+    /// Where to look for jobs in the order of claims: lane by lane, each in that order already, if only claimable
+    /// ones are asked for.
+    fn claim_sources(&mut self, filter: &Filter) -> EngineResult<Vec<Source>> {
+        if filter.states.is_empty() || filter.states.iter().any(|state| *state != State::Scheduled) {
+            return self.sources(filter).map(unsorted);
+        }
+        let mut lanes: Vec<Arc<Lane>> = Vec::new();
+        for (lane, counts) in &self.load_counts()?.lanes {
+            if counts[State::Scheduled as usize] > 0 && fits_lane(filter, lane) {
+                lanes.push(lane.clone());
+            }
+        }
+        if lanes.len() > LANES_APART_MAX {
+            return self.sources(filter).map(unsorted);
+        }
+        let mut sources = Vec::new();
+        for state in codes(filter) {
+            match filter.concurrency {
+                Some(key) if state == SET_ASIDE => sources.push(Source::slots(key.0, state)),
+                None if state == SET_ASIDE => {
+                    let from = "@.slots d JOIN @.hot h ON h.seq = d.seq";
+                    sources.push(Source::new(from, "d.state = $1::bigint", vec![state.into()]).unsorted());
+                }
+                _ => {
+                    for lane in &lanes {
+                        sources.extend(self.find_lane(lane)?.map(Source::ready));
+                    }
+                }
+            }
+        }
+        Ok(sources)
+    }
+
+    /// The lanes of a filter, if it names any part of them.
+    fn lanes_of(&mut self, filter: &Filter) -> EngineResult<Option<Vec<i64>>> {
+        let names = [
+            filter.tenant.as_ref().map(Tenant::as_str),
+            filter.queue.as_ref().map(QueueName::as_str),
+            filter.job_type.as_ref().map(JobType::as_str),
+        ];
+        if names.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let sql = "SELECT id FROM @.lanes WHERE ($1::text IS NULL OR tenant = $1) AND ($2::text IS NULL OR queue = $2) \
+                   AND ($3::text IS NULL OR type = $3)";
+        let values = names.map(|name| Parameter::Text(name.map(str::to_owned)));
+        let rows = self.link.fetch(sql, values.into())?;
+        rows.iter().map(|row| get(row, 0)).collect::<EngineResult<Vec<i64>>>().map(Some)
+    }
+}
+
+/// The same sources with all of their jobs, to be put in order here.
+fn unsorted(sources: Vec<Source>) -> Vec<Source> {
+    sources.into_iter().map(Source::unsorted).collect()
+}
+
+/// The values of a source that is read in several rounds; none of them is a whole column.
+fn copies(parameters: Option<&Vec<Parameter>>) -> Vec<Parameter> {
+    let copy = |parameter: &Parameter| match parameter {
+        Parameter::Number(number) => Parameter::Number(*number),
+        Parameter::Bytes(bytes) => Parameter::Bytes(bytes.clone()),
+        Parameter::Text(text) => Parameter::Text(text.clone()),
+        Parameter::Id(id) => Parameter::Id(*id),
+        Parameter::Truth(truth) => Parameter::Truth(*truth),
+        Parameter::Column(_) => Parameter::Number(None),
+    };
+    parameters.into_iter().flatten().map(copy).collect()
+}
+
+fn assemble(
+    scan: &Scan,
+    (from, condition, order): (&str, &str, Sequence),
+    parameters: Vec<Parameter>,
+    lanes: Option<&[i64]>,
+    after: Option<Place>,
+    at_once: Option<usize>,
+) -> Query {
+    let sql = format!("SELECT h.seq, h.id, h.lane, h.policy, h.record FROM {from} WHERE {condition}");
+    let mut query = Query { sql, parameters };
+    narrow(&mut query, &scan.filter, lanes);
+    if let Some(place) = after {
+        let seq = place.seq.0;
+        match (scan.order, order) {
+            (Order::Newest, Sequence::Submission(column)) => query.and(&format!("{column} < ?"), seq),
+            (Order::Oldest, Sequence::Submission(column)) => query.and(&format!("{column} > ?"), seq),
+            (Order::Newest, _) => query.and("h.seq < ?", seq),
+            (Order::Oldest, _) => query.and("h.seq > ?", seq),
+            (Order::Claim, Sequence::Claim) => {
+                let numbers = [i64::from(place.rank), place.eligible_at.as_millis()];
+                let [rank, at] = numbers.map(|number| {
+                    query.parameters.push(number.into());
+                    query.parameters.len()
+                });
+                query.and(&format!("(d.rank, d.at, d.seq) > (${rank}, ${at}, ?)"), seq);
+            }
+            (Order::Claim, _) => {}
+        }
+    }
+    let Some(at_once) = at_once else { return query };
+    match (scan.order, order) {
+        (Order::Newest, Sequence::Submission(column)) => query.sql.extend([" ORDER BY ", column, " DESC"]),
+        (Order::Oldest, Sequence::Submission(column)) => query.sql.extend([" ORDER BY ", column]),
+        _ => query.sql.push_str(" ORDER BY d.rank, d.at, d.seq"),
+    }
+    query.parameters.push(limit(at_once).into());
+    query.sql.push_str(&format!(" LIMIT ${}", query.parameters.len()));
+    query
+}
+
+/// What columns can tell, to spare unpacking what does not fit, and what only the submission can tell.
+fn narrow(query: &mut Query, filter: &Filter, lanes: Option<&[i64]>) {
+    if let Some(lanes) = lanes {
+        query.and("h.lane = ANY(?)", Column::of(lanes.iter().copied()));
+        if lanes.is_empty() {
+            query.sql.push_str(" AND false");
+        }
+    }
+    if !filter.states.is_empty() {
+        query.and("h.state = ANY(?::bigint[])", Column::of(codes(filter)));
+    }
+    if let Some(at) = filter.created_after {
+        query.and("h.created_at >= ?", at.as_millis());
+    }
+    if let Some(at) = filter.created_before {
+        query.and("h.created_at < ?", at.as_millis());
+    }
+    if let Some((name, value)) = &filter.tag {
+        query.parameters.push(name.as_bytes().into());
+        let place = query.parameters.len();
+        let condition =
+            format!("EXISTS (SELECT 1 FROM @.tags t WHERE t.name = ${place} AND t.value = ? AND t.seq = h.seq)");
+        query.and(&condition, value.as_bytes());
+    }
+    if let Some(id) = &filter.correlation_id {
+        query.and("(SELECT j.correlation_id FROM @.jobs j WHERE j.seq = h.seq) = ?", id.as_bytes());
+    }
+    if let Some(owner) = &filter.owner {
+        query.and("(SELECT j.owner FROM @.jobs j WHERE j.seq = h.seq) = ?", owner.as_bytes());
+    }
+}

@@ -1,0 +1,93 @@
+//! Jobs as rows: what stands in `hot`, and where else a job is to be found because of the state it is in. The packing of
+//! a record is the same in every database and has its own module.
+
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::link::get;
+use crate::clock::Timestamp;
+use crate::job::{Job, JobId, Seq, State, acts_at};
+use crate::store::durable::columns::{NEVER, SET_ASIDE, code, damaged};
+use crate::store::durable::interned::Interned;
+use crate::store::durable::packed::{Head, Shared, is_whole, unpack};
+use crate::store::engine::{EngineResult, Place};
+
+/// Where a job stands beside its row; all of it follows from the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Places {
+    /// In `ready`: rank and time.
+    pub(super) ready: Option<(i64, i64)>,
+    /// In `slots`: key, state, rank and time.
+    pub(super) slot: Option<(i64, i64, i64, i64)>,
+    /// In `states`: the state.
+    pub(super) listed: Option<i64>,
+    /// In `timers`: not after this.
+    pub(super) acts_at: i64,
+    /// Among the running ones of `timers`.
+    pub(super) is_running: bool,
+}
+
+impl Places {
+    /// Where a job stands.
+    pub(super) fn of(job: &Job) -> Places {
+        let place = Place::of(job);
+        let (rank, at) = (i64::from(place.rank), place.eligible_at.as_millis());
+        let (is_scheduled, is_running) = (job.state == State::Scheduled, job.state == State::Running);
+        let slot = job.concurrency.and_then(|key| match job.state {
+            // Who runs is found by key alone.
+            State::Running => Some((key.0, code(State::Running), 0, 0)),
+            State::Scheduled if job.is_blocked => Some((key.0, SET_ASIDE, rank, at)),
+            _ => None,
+        });
+        Places {
+            ready: (is_scheduled && !job.is_blocked).then_some((rank, at)),
+            slot,
+            listed: (!is_scheduled && !is_running).then(|| code(job.state)),
+            acts_at: acts_at(job).map_or(NEVER, Timestamp::as_millis),
+            is_running,
+        }
+    }
+}
+
+/// The state in `hot`: with jobs that are set aside told apart.
+pub(super) fn state_code(job: &Job) -> i64 {
+    if job.state == State::Scheduled && job.is_blocked { SET_ASIDE } else { code(job.state) }
+}
+
+/// The columns of a job, in the order in which they are read.
+pub(super) struct Parts<'r> {
+    pub(super) head: Head,
+    pub(super) record: &'r [u8],
+}
+
+impl<'r> Parts<'r> {
+    /// From a row of `seq, id, lane, policy, record`.
+    pub(super) fn read(row: &'r Row) -> EngineResult<Parts<'r>> {
+        let id: Uuid = get(row, 1)?;
+        let head = Head {
+            seq: Seq(get(row, 0)?),
+            id: JobId::from_bytes(id.into_bytes()),
+            lane: get(row, 2)?,
+            policy: get(row, 3)?,
+        };
+        Ok(Parts { head, record: get(row, 4)? })
+    }
+
+    /// The job; its lane and policy are remembered by now.
+    pub(super) fn into_job(self, interned: &Interned) -> EngineResult<Job> {
+        let Parts { head, record } = self;
+        let seq = head.seq.0;
+        if !is_whole(record, &head) {
+            return Err(damaged("hot", seq, "does not match its checksum"));
+        }
+        let lane = interned.known_lane(head.lane).ok_or_else(|| damaged("lanes", head.lane, "is missing"))?;
+        let policy =
+            interned.known_policy(head.policy).ok_or_else(|| damaged("policies", head.policy, "is missing"))?;
+        let shared = Shared {
+            lane: lane.clone(),
+            policy: policy.clone(),
+            no_details: interned.no_details.clone(),
+        };
+        unpack(record, &head, shared).ok_or_else(|| damaged("hot", seq, "cannot be unpacked"))
+    }
+}

@@ -1,0 +1,207 @@
+//! One connection to the database: its transactions, what it remembers between them, and the engine's contract, each
+//! method of which is written out in the module named for it. Decides nothing.
+
+pub(super) mod intern;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::link::Link;
+use super::memory::{Floors, Meta};
+use super::row::Places;
+use super::timer::Timers;
+use crate::audit::Record;
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::job::{ConcurrencyKey, Job, JobId, Labels, Lane, Seq, Spec, State};
+use crate::store::durable::columns::{limit, number};
+use crate::store::durable::interned::Interned;
+use crate::store::engine::{
+    CountChange, Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, FacetWrite, Key,
+    KeyHolder, LaneCursor, NewRow, Read, RecordQuery, Side, Write,
+};
+use crate::store::filter::Scan;
+
+/// A connection and what it remembers.
+pub(super) struct Tables {
+    pub(super) link: Link,
+    pub(super) interned: Interned,
+    pub(super) meta: Meta,
+    /// How often somebody else's commit was found.
+    pub(super) generation: u64,
+    /// None until somebody asks, and again after they may have changed behind our back.
+    pub(super) counts: Option<Counts>,
+    /// Counts that moved in this transaction.
+    pub(super) moved: BTreeMap<(Arc<Lane>, State), i64>,
+    pub(super) floors: Floors,
+    pub(super) timers: Timers,
+    /// Where the jobs that this transaction has met stand.
+    pub(super) met: FxHashMap<Seq, Places>,
+    /// Whether this connection writes; if not, nothing is tidied up in passing.
+    pub(super) is_writer: bool,
+    pub(super) has_written: bool,
+    /// The time of this transaction, as far as the order of timers is concerned.
+    pub(super) now: i64,
+}
+
+impl Tables {
+    /// Takes over a connection to a schema that was brought to the current state.
+    pub(super) fn new(link: Link, is_writer: bool) -> Tables {
+        Tables {
+            link,
+            interned: Interned::default(),
+            meta: Meta::default(),
+            generation: 0,
+            counts: None,
+            moved: BTreeMap::new(),
+            floors: Floors::default(),
+            timers: Timers::default(),
+            met: FxHashMap::default(),
+            is_writer,
+            has_written: false,
+            now: 0,
+        }
+    }
+
+    /// The same with another connection, after this one was lost; what was committed stays known.
+    pub(super) fn relink(&mut self, link: Link) {
+        let meta = self.meta;
+        *self = Tables { meta, generation: self.generation + 1, ..Tables::new(link, self.is_writer) };
+    }
+
+    /// Forgets what was remembered of a transaction that did not become real.
+    pub(super) fn forget(&mut self) {
+        self.interned.clear();
+        self.counts = None;
+        self.floors.clear();
+        self.timers.clear();
+        self.clear_transaction();
+    }
+
+    /// Forgets what belongs to one transaction.
+    pub(super) fn clear_transaction(&mut self) {
+        self.moved.clear();
+        self.met.clear();
+        self.has_written = false;
+        self.link.abandon();
+    }
+
+    /// Sends a write of this transaction.
+    pub(super) fn write(
+        &mut self,
+        sql: &str,
+        values: Vec<super::parameter::Parameter>,
+        expected: Option<(u64, &'static str)>,
+    ) -> EngineResult<()> {
+        if !self.is_writer {
+            return Err(StoreError::Database("a connection for reading was asked to write".into()));
+        }
+        self.has_written = true;
+        self.link.send(sql, values, expected)
+    }
+}
+
+impl Read for Tables {
+    fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>> {
+        self.find_jobs(ids)
+    }
+    fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Job>>> {
+        self.load_jobs(seqs)
+    }
+    fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>> {
+        self.load_specs(seqs)
+    }
+    fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<Job>>> {
+        self.ready_in(lanes, each_max)
+    }
+    fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>> {
+        self.due_jobs(now.as_millis(), max)
+    }
+    fn next_due(&mut self) -> EngineResult<Option<Timestamp>> {
+        Ok(self.first_due()?.map(Timestamp::from_millis))
+    }
+    fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<Job>> {
+        self.scan_jobs(scan)
+    }
+    fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>> {
+        self.first_aside(key)
+    }
+    fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
+        self.key_holders(keys)
+    }
+    fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {
+        self.edges_of(seqs, side)
+    }
+    fn facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>> {
+        self.read_facets(query)
+    }
+    fn documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>> {
+        self.read_documents(kind)
+    }
+    fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
+        self.read_document(kind, key)
+    }
+    fn documents_before(&mut self, kind: DocumentKind, end: &str, max: usize) -> EngineResult<Vec<Document>> {
+        self.read_documents_before(kind, end, max)
+    }
+    fn configuration_version(&mut self) -> EngineResult<u64> {
+        Ok(self.meta.config_version.unsigned_abs())
+    }
+    fn generation(&mut self) -> u64 {
+        self.generation
+    }
+    fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>> {
+        self.read_records(query)
+    }
+    fn counts(&mut self) -> EngineResult<&Counts> {
+        self.load_counts()
+    }
+    fn damage(&mut self) -> EngineResult<Vec<String>> {
+        self.find_damage()
+    }
+}
+
+impl Write for Tables {
+    fn allocate(&mut self, count: usize) -> EngineResult<Seq> {
+        let first = self.meta.next_seq;
+        self.meta.next_seq = first.saturating_add(limit(count));
+        Ok(Seq(first))
+    }
+    fn insert(&mut self, rows: &[NewRow]) -> EngineResult<()> {
+        self.insert_rows(rows)
+    }
+    fn update(&mut self, jobs: &[Job]) -> EngineResult<()> {
+        self.update_jobs(jobs)
+    }
+    fn relabel(&mut self, labels: &[(Seq, Labels)]) -> EngineResult<()> {
+        labels.iter().try_for_each(|(seq, labels)| self.relabel_job(*seq, labels))
+    }
+    fn remove(&mut self, seqs: &[Seq]) -> EngineResult<()> {
+        self.remove_jobs(seqs)
+    }
+    fn link(&mut self, edges: &[Edge]) -> EngineResult<()> {
+        self.insert_edges(edges)
+    }
+    fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
+        self.delete_keys(keys)
+    }
+    fn write_facets(&mut self, writes: &[FacetWrite]) -> EngineResult<()> {
+        self.write_all_facets(writes)
+    }
+    fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {
+        self.write_document(kind, key, body)
+    }
+    fn append(&mut self, records: &mut [Record]) -> EngineResult<()> {
+        for record in &mut *records {
+            record.seq = self.meta.next_record.unsigned_abs();
+            self.meta.next_record = number(record.seq + 1);
+        }
+        self.append_records(records)
+    }
+    fn count(&mut self, changes: &[CountChange]) -> EngineResult<()> {
+        self.move_counts(changes);
+        Ok(())
+    }
+}

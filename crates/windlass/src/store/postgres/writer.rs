@@ -1,0 +1,217 @@
+//! The one writer of this node: takes everything that waits, does it in one transaction, and answers after the commit.
+//! A connection that breaks is made anew; a commit that nobody answered for is looked up before anything is done again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::address::Address;
+use super::link::Link;
+use super::migrate;
+use super::tables::Tables;
+use super::watch::News;
+use crate::clock::Timestamp;
+use crate::clock::Patience;
+use crate::entropy::Entropy;
+use crate::error::StoreError;
+use crate::limits;
+use crate::store::durable::inbox::Inbox;
+use crate::store::durable::panic::{contained, panicked};
+use crate::store::engine::{EngineResult, ReadTask, WriteTask};
+use crate::store::environment::Environment;
+use crate::store::group;
+use crate::store::memo::Memo;
+use crate::store::unit::Effects;
+
+/// Requests that share a commit.
+type Group = Vec<Box<dyn WriteTask>>;
+
+/// The writer.
+pub(super) struct Writer {
+    pub(super) tables: Tables,
+    pub(super) address: Address,
+    pub(super) env: Arc<Environment>,
+    pub(super) memo: Memo,
+    pub(super) news: Arc<News>,
+    /// Names commits, so that one can be recognised that nobody answered for. Not the store's own: what that gives out
+    /// must not depend on the engine.
+    nonces: Entropy,
+    lock: i64,
+}
+
+/// How a try to commit ended.
+enum Attempt {
+    /// It is on disk.
+    Committed(Effects),
+    /// Nothing happened.
+    Refused(StoreError),
+    /// The connection broke before the commit was asked for: nothing happened.
+    Lost(StoreError),
+    /// The connection broke while the commit was under way.
+    Unknown(i64, Effects),
+}
+
+impl Writer {
+    /// A writer on its own connection.
+    pub(super) fn new(tables: Tables, address: Address, env: Arc<Environment>, news: Arc<News>) -> Writer {
+        let lock = address.lock_key("write");
+        Writer { tables, address, env, memo: Memo::default(), news, nonces: Entropy::from_system(), lock }
+    }
+
+    /// Writes for others until nothing waits and nothing will, or until the store must stop.
+    pub(super) fn serve(mut self, writes: &Inbox<Box<dyn WriteTask>>, reads: &Inbox<Box<dyn ReadTask>>) {
+        while writes.wait() {
+            let tasks = writes.take(limits::WRITES_PER_GROUP_MAX);
+            if let Err(error) = self.commit(tasks) {
+                tracing::error!(%error, "the store stops");
+                // Readers first: whoever is told by the writer that all is over finds it so.
+                for task in reads.stop(&error) {
+                    contained("refusing a read", || task.done(Err(error.clone())));
+                }
+                group_refuse(writes.stop(&error), &error);
+            }
+        }
+    }
+
+    /// Does a group's work and answers everybody in it. Fails only if nothing may be acknowledged any more.
+    fn commit(&mut self, mut tasks: Group) -> EngineResult<()> {
+        if tasks.is_empty() {
+            return Ok(());
+        }
+        match self.persist(&mut tasks) {
+            Ok(effects) => {
+                self.news.committed(&effects);
+                let env = self.env.clone();
+                contained("answering a write", || group::answer(&env, effects, tasks));
+                Ok(())
+            }
+            // One of them is to blame, and fails alone: the others are done again without it.
+            Err(StoreError::Damaged(_) | StoreError::Database(_)) if tasks.len() > 1 => {
+                tasks.into_iter().try_for_each(|task| self.commit(vec![task]))
+            }
+            Err(StoreError::Full) if tasks.len() > 1 && tasks.iter().any(|task| task.adds_jobs()) => {
+                let (refused, others) = tasks.into_iter().partition(|task| task.adds_jobs());
+                group_refuse(refused, &StoreError::Full);
+                self.commit(others)
+            }
+            Err(error) => {
+                group_refuse(tasks, &error);
+                if matches!(error, StoreError::Stopped(_)) { Err(error) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Tries until it is known whether the group's work is on disk, or the time for it is over.
+    fn persist(&mut self, tasks: &mut Group) -> EngineResult<Effects> {
+        let mut outage: Option<Patience> = None;
+        let mut unknown: Option<(i64, Effects)> = None;
+        loop {
+            let trouble = match self.attempt_again(tasks, &mut unknown) {
+                Attempt::Committed(effects) => return Ok(effects),
+                Attempt::Refused(error) => return Err(error),
+                Attempt::Lost(error) => error,
+                Attempt::Unknown(nonce, effects) => {
+                    unknown = Some((nonce, effects));
+                    StoreError::Away("the connection broke during a commit".to_owned())
+                }
+            };
+            let patience = *outage.get_or_insert_with(|| Patience::lasting(limits::OUTAGE_MAX));
+            if let Err(error) = self.reconnect(patience) {
+                return Err(match (unknown, error) {
+                    (Some(_), StoreError::Away(why)) => {
+                        StoreError::Away(format!("{why}; whether the last change was made is not known"))
+                    }
+                    (_, error) => error,
+                });
+            }
+            tracing::info!(%trouble, "the connection to the database was made anew");
+        }
+    }
+
+    fn attempt_again(&mut self, tasks: &mut Group, unknown: &mut Option<(i64, Effects)>) -> Attempt {
+        if let Some((nonce, effects)) = unknown.take() {
+            // With the lock, the commit that was under way has ended one way or the other.
+            let found = self.tables.begin_write(self.lock).and_then(|_| self.tables.has_commit(nonce));
+            self.tables.rollback();
+            match found {
+                Ok(true) => {
+                    self.memo.forget();
+                    return Attempt::Committed(effects);
+                }
+                Ok(false) => {}
+                Err(_) if self.tables.link.lost().is_some() => return Attempt::Unknown(nonce, effects),
+                Err(error) => return Attempt::Refused(error),
+            }
+        }
+        self.attempt(tasks)
+    }
+
+    fn attempt(&mut self, tasks: &mut Group) -> Attempt {
+        let work = catch_unwind(AssertUnwindSafe(|| self.transact(tasks)));
+        let outcome = work.unwrap_or_else(|payload| Err(panicked(payload.as_ref())));
+        let error = match outcome {
+            Ok(done) => return done,
+            Err(error) => error,
+        };
+        self.tables.rollback();
+        self.tables.forget();
+        self.memo.forget();
+        if self.tables.link.lost().is_some() && !matches!(error, StoreError::Stopped(_)) {
+            return Attempt::Lost(error);
+        }
+        Attempt::Refused(error)
+    }
+
+    fn transact(&mut self, tasks: &mut Group) -> EngineResult<Attempt> {
+        let now = self.tables.begin_write(self.lock)?;
+        self.env.clock.follow(Timestamp::from_millis(now));
+        // Later commits do not carry earlier times, whoever made them.
+        let now = self.env.clock.now().max(Timestamp::from_millis(self.tables.meta.at));
+        self.tables.now = now.as_millis();
+        let effects = group::run(&mut self.tables, &mut self.memo, &self.env, now, tasks)?;
+        // Whatever is wrong with the writes is told before the commit is asked for, or by it.
+        let nonce = self.nonces.bits().to_be_bytes();
+        let nonce = i64::from_be_bytes([
+            nonce[0], nonce[1], nonce[2], nonce[3], nonce[4], nonce[5], nonce[6], nonce[7],
+        ]);
+        match self.tables.commit(nonce, now.as_millis()) {
+            Ok(()) => Ok(Attempt::Committed(effects)),
+            Err(_) if self.tables.link.lost().is_some() => {
+                self.tables.forget();
+                self.memo.forget();
+                Ok(Attempt::Unknown(nonce, effects))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the connection anew, trying until patience ends.
+    fn reconnect(&mut self, patience: Patience) -> EngineResult<()> {
+        self.memo.forget();
+        let mut pause = limits::RECONNECT_EVERY_MIN;
+        loop {
+            let error = match connect(&self.address) {
+                Ok(link) => {
+                    self.tables.relink(link);
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
+            if patience.is_over() {
+                return Err(error);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(limits::RECONNECT_EVERY_MAX);
+        }
+    }
+}
+
+/// A connection to a server that can be written to.
+pub(super) fn connect(address: &Address) -> EngineResult<Link> {
+    let mut link = Link::connect(&address.config, address.prefix(), address.keeps_statements)?;
+    migrate::refuse_standby(&mut link)?;
+    Ok(link)
+}
+
+fn group_refuse(tasks: Group, error: &StoreError) {
+    contained("refusing a write", || group::refuse(tasks, error));
+}
