@@ -44,6 +44,7 @@
 //! [`store::engine`] is the contract a database must meet; [`maintenance::run`] keeps a store going by itself.
 
 pub mod audit;
+pub mod callback;
 pub mod clock;
 pub mod context;
 #[cfg(doctest)]

@@ -33,6 +33,7 @@ pub mod unit;
 pub mod verify;
 pub mod view;
 pub mod wakeup;
+pub mod webhook;
 mod work;
 
 use std::sync::Arc;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 pub(crate) use keys::unique_holder;
 
+use crate::callback;
 use crate::error::{Invalid, Problem, SubmitError};
 use crate::job::{Job, JobId, Lane, Need, NewJob, Seq};
 use crate::limits;
@@ -57,6 +58,10 @@ pub(crate) fn check(jobs: &[NewJob], payload_bytes_max: usize) -> Result<(), Sub
             return Err(SubmitError::PayloadTooLarge { index, size, limit: payload_bytes_max });
         }
         job.check().map_err(|invalid| SubmitError::Invalid { index, invalid })?;
+        if job.job_type.as_str() == callback::TYPE {
+            let problem = Problem::Contradiction("is the system's own; set `callback_url` instead".into());
+            return Err(invalid(index, "type", problem));
+        }
     }
     Ok(())
 }
