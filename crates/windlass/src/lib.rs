@@ -58,6 +58,7 @@
 //! state); [`store::engine`] is the contract a database must meet.
 
 pub mod audit;
+pub mod callback;
 pub mod clock;
 pub mod context;
 #[cfg(doctest)]

@@ -114,6 +114,8 @@ pub const SCHEDULE_EVERY_MIN: Duration = Duration::from_secs(1);
 pub const SCHEDULE_LATE_MAX: Duration = Duration::from_secs(2);
 /// Missed runs that are made up for at most (M80): enough for a weekend of hours, too few to drown in.
 pub const SCHEDULE_MISSED_MAX: usize = 100;
+/// Largest result that goes into a callback; who wants a larger one asks for it.
+pub const CALLBACK_RESULT_BYTES_MAX: usize = 64 << 10;
 /// Schedules in one store: all of them are held in memory.
 pub const SCHEDULES_MAX: usize = 10_000;
 /// Largest payload of a schedule's job: it is held in memory; a larger one belongs where its handler can fetch it.
