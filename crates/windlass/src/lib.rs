@@ -60,6 +60,7 @@ pub mod queue;
 pub mod schedule;
 pub mod store;
 pub mod testing;
+pub mod ticket;
 pub mod worker;
 
 pub use clock::Timestamp;

@@ -11,6 +11,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::entropy::Entropy;
 use crate::job::{Policy, State};
 use crate::limits;
+use crate::ticket::{TicketKey, TicketPublicKey};
 
 /// How a store is to behave; every value has a default.
 #[derive(Debug, Clone)]
@@ -25,6 +26,27 @@ pub struct StoreOptions {
     pub retention: Duration,
     /// For how long dead letters are kept (M96).
     pub retention_dead_letter: Duration,
+    /// Signed tickets: issued at submission, verified before every run (M94). Off unless set; every node of a fleet must
+    /// have the same key, or trust the others'.
+    pub tickets: Option<TicketOptions>,
+}
+
+/// How tickets are signed and which are good.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TicketOptions {
+    /// Signs, and verifies.
+    pub key: TicketKey,
+    /// Other keys whose tickets are good, such as the one before.
+    pub trusted: Vec<TicketPublicKey>,
+    /// How long a ticket is good at most; as long as its job lives unless set.
+    pub lifetime: Option<Duration>,
+}
+
+impl TicketOptions {
+    /// Tickets signed with this key, good as long as their jobs live.
+    pub fn new(key: TicketKey) -> TicketOptions {
+        TicketOptions { key, trusted: Vec::new(), lifetime: None }
+    }
 }
 
 impl Default for StoreOptions {
@@ -35,6 +57,7 @@ impl Default for StoreOptions {
             policy: Policy::default(),
             retention: Duration::from_secs(7 * 24 * 3600),
             retention_dead_letter: Duration::from_secs(30 * 24 * 3600),
+            tickets: None,
         }
     }
 }

@@ -28,3 +28,4 @@ mod smoke;
 mod starvation;
 mod steps;
 mod submit;
+mod ticket;

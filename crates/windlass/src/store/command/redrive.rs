@@ -36,7 +36,8 @@ pub(crate) fn redrive(
     let Some(spec) = unit.spec(old.seq)? else { return Err(ActError::NotFound(id)) };
     let keys = unique_keys(unit, &old, &spec)?;
     let seq = unit.allocate(1)?;
-    let mut held = renewed(unit, &old, seq);
+    let held = renewed(unit, &old, seq);
+    let mut held = unit.with_ticket_in_place_of(&old, held, &spec);
     if !how.reset_checkpoints && old.has.checkpoints {
         copy_checkpoints(unit, &old, &mut held)?;
     }
