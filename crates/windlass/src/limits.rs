@@ -127,6 +127,8 @@ pub const RATE_MINUTES_KEPT: i64 = 61;
 pub const VERIFY_PAGE: usize = 2_000;
 /// When to try again after the store said that it is overloaded: by then thousands of commits have passed.
 pub const OVERLOADED_RETRY_AFTER: Duration = Duration::from_secs(1);
+/// When to try again after a queue or tenant was too deep: whoever works on it may have ended thousands of jobs by then.
+pub const TOO_DEEP_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Callers that may wait for a reader; one more is told the store is overloaded.
 pub const READS_WAITING_MAX: usize = 4_096;
 /// Reader threads: enough that a long list does not hold up a short look, few enough to leave the writer a core.
@@ -176,6 +178,8 @@ pub const CALL_MAX: Duration = Duration::from_secs(35);
 pub const TRANSACTION_IDLE_MAX: Duration = Duration::from_secs(5);
 /// How long callers wait for a database server that is away before they are told.
 pub const OUTAGE_MAX: Duration = Duration::from_secs(20);
+/// How often at most other nodes are told of commits: those in between share one notification.
+pub const NOTIFY_EVERY: Duration = Duration::from_millis(2);
 /// How soon a connection that broke is made anew, the first time.
 pub const RECONNECT_EVERY_MIN: Duration = Duration::from_millis(20);
 /// How often a database server that is away is tried.
@@ -192,3 +196,25 @@ pub const FAREWELL_MAX: Duration = Duration::from_secs(10);
 /// How long a step that comes early waits for those that an earlier attempt saved before it, while its handler is busy
 /// with something else: a replay reaches a saved step as soon as what lies before it allows.
 pub const STEP_TURN_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// How long a server may take to answer an ordinary call: by then it has refused what it cannot do (M32), and some more.
+pub const SERVER_CALL_MAX: Duration = Duration::from_secs(35);
+/// How long connecting to a server may take: any network that is slower is down.
+pub const SERVER_CONNECT_MAX: Duration = Duration::from_secs(5);
+/// For how long a call is repeated while its server is away, if repeating is safe: a server that restarts is back by then.
+pub const SERVER_AWAY_MAX: Duration = Duration::from_secs(10);
+/// How long a connection to a server is kept without being used; shorter than servers keep theirs, so that none is used
+/// in the moment in which it is closed.
+pub const SERVER_IDLE_MAX: Duration = Duration::from_secs(20);
+/// Connections that are kept without being used.
+pub const SERVER_IDLE_CONNECTIONS_MAX: usize = 64;
+/// How long one request waits at the server; a server that has vanished is noticed soon after.
+pub const SERVER_WAIT_MAX: Duration = Duration::from_secs(20);
+/// How long an action on many jobs may take at a server, on top of an ordinary call: a million jobs in bounded commits.
+pub const SERVER_BULK_MAX: Duration = Duration::from_secs(600);
+/// Bytes of one answer: a claim of a thousand jobs with payloads at the default limit would still not fit a machine.
+pub const SERVER_ANSWER_BYTES_MAX: usize = 512 << 20;
+/// How long a stream of events may be silent: servers show that they are alive more often.
+pub const SERVER_SILENCE_MAX: Duration = Duration::from_secs(45);
+/// Bytes of one event in a stream: a record's texts at their limits, many times over.
+pub const SERVER_EVENT_BYTES_MAX: usize = 1 << 20;

@@ -134,7 +134,13 @@ impl Worker {
 
     fn insert(mut self, name: &str, handler: Arc<dyn AnyHandler>) -> Worker {
         match JobType::new(name) {
-            Ok(job_type) => drop(self.handlers.insert(job_type, handler)),
+            Ok(job_type) => {
+                if self.handlers.insert(job_type, handler).is_some() {
+                    let problem =
+                        Problem::Contradiction(format!("`{name}` has two: one of them would never run"));
+                    self.invalid = Some(Invalid::new("handler", problem));
+                }
+            }
             Err(problem) => self.invalid = Some(Invalid::new("type", problem)),
         }
         self
@@ -253,6 +259,9 @@ impl Worker {
     ) -> Result<(Arc<Crew>, Vec<(QueueName, usize)>, mpsc::Receiver<Report>), WorkError> {
         if let Some(invalid) = self.invalid.take() {
             return Err(invalid.into());
+        }
+        if self.handlers.is_empty() {
+            return Err(Invalid::new("handler", Problem::Missing).into());
         }
         self.check_states()?;
         if self.lanes.is_empty() {

@@ -71,7 +71,18 @@ pub enum Permission {
 }
 
 impl Permission {
-    fn as_str(self) -> &'static str {
+    /// Every permission.
+    pub const ALL: [Permission; 6] = [
+        Permission::Submit,
+        Permission::ManageJob,
+        Permission::Work,
+        Permission::Pause,
+        Permission::Configure,
+        Permission::Administer,
+    ];
+
+    /// What it allows, in words.
+    pub fn as_str(self) -> &'static str {
         match self {
             Permission::Submit => "submit jobs",
             Permission::ManageJob => "manage this job",

@@ -10,6 +10,7 @@ use super::wakeup::Wakeups;
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::Entropy;
 use crate::job::{Policy, State};
+use crate::key::KeySecret;
 use crate::limits;
 use crate::ticket::{TicketKey, TicketPublicKey};
 
@@ -29,6 +30,8 @@ pub struct StoreOptions {
     /// Signed tickets: issued at submission, verified before every run (M94). Off unless set; every node of a fleet must
     /// have the same key, or trust the others'.
     pub tickets: Option<TicketOptions>,
+    /// The key to a server; used instead of one in its address or in `WINDLASS_KEY`, and by no other store.
+    pub key: Option<KeySecret>,
 }
 
 /// How tickets are signed and which are good.
@@ -58,6 +61,7 @@ impl Default for StoreOptions {
             retention: Duration::from_secs(7 * 24 * 3600),
             retention_dead_letter: Duration::from_secs(30 * 24 * 3600),
             tickets: None,
+            key: None,
         }
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use tokio::sync::broadcast;
 
-use super::Store;
 use super::caller::{Caller, Permission};
 use super::command::bulk::{self, Bulk, BulkAct};
 use super::command::claim::Checkpoint;
@@ -28,6 +27,7 @@ use super::settings::patch::SettingsPatch;
 use super::task::Kind;
 use super::verify::{self, Verdict};
 use super::view::View;
+use super::{Store, elsewhere};
 use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::error::{ActError, StoreError};
@@ -37,6 +37,7 @@ use crate::limits;
 impl Store {
     /// Pauses something; says whether it was not paused before.
     pub async fn pause(&self, caller: &Caller, target: Target, pause: Pause) -> Result<bool, ActError> {
+        elsewhere!(self.pause(target, pause));
         let caller = caller.clone();
         self.write("pause", Kind::Urgent, move |unit| hold::pause(unit, &caller, &target, &pause)).await
     }
@@ -48,6 +49,7 @@ impl Store {
         target: Target,
         reason: Option<String>,
     ) -> Result<bool, ActError> {
+        elsewhere!(self.resume(target, reason));
         let caller = caller.clone();
         let work =
             move |unit: &mut super::unit::Unit<'_>| hold::resume(unit, &caller, &target, reason.as_deref());
@@ -63,12 +65,14 @@ impl Store {
         caller: &Caller,
         patch: impl Into<SettingsPatch>,
     ) -> Result<Configured, ActError> {
+        elsewhere!(self.configure(patch.into()));
         let (caller, patch) = (caller.clone(), patch.into());
         self.write("configure", Kind::Ordinary, move |unit| settings::configure(unit, &caller, &patch)).await
     }
 
     /// Settings, pauses and workers in force, as far as this caller may see (M90).
     pub async fn config(&self, caller: &Caller) -> Result<Config, StoreError> {
+        elsewhere!(self.config());
         let caller = caller.clone();
         self.read("config", move |view: &mut View<'_>| view.config().map(|config| config.seen_by(&caller)))
             .await
@@ -76,18 +80,21 @@ impl Store {
 
     /// All about a queue that this caller may see; a queue that nobody has used yet is empty.
     pub async fn queue(&self, caller: &Caller, queue: QueueName) -> Result<QueueLook, StoreError> {
+        elsewhere!(self.queue(&queue));
         let caller = caller.clone();
         self.read("queue", move |view| queues::queue(view, &caller, &queue)).await
     }
 
     /// The same about every queue that has jobs, settings or a pause, by name.
     pub async fn queues(&self, caller: &Caller) -> Result<Vec<QueueLook>, StoreError> {
+        elsewhere!(self.queues());
         let caller = caller.clone();
         self.read("queues", move |view| queues::queues(view, &caller)).await
     }
 
     /// Does something to all jobs that fit, in bounded commits.
     pub async fn bulk(&self, caller: &Caller, filter: &Filter, action: BulkAct) -> Result<Bulk, ActError> {
+        elsewhere!(self.bulk(filter, action));
         caller.must(Permission::ManageJob)?;
         let filter = bulk::narrowed(caller, filter);
         let Some(last) = self.read::<_, StoreError>("newest", list::newest).await? else {
@@ -113,6 +120,7 @@ impl Store {
 
     /// How many jobs a bulk action would look at; changes nothing.
     pub async fn bulk_dry_run(&self, caller: &Caller, filter: &Filter) -> Result<u64, ActError> {
+        elsewhere!(self.bulk_dry_run(filter));
         caller.must(Permission::ManageJob)?;
         let (caller, filter) = (caller.clone(), filter.clone());
         let work = move |view: &mut View<'_>| list::matching(view, &caller, &filter);
@@ -121,12 +129,14 @@ impl Store {
 
     /// A page of jobs that exist for this caller.
     pub async fn list(&self, caller: &Caller, request: ListRequest) -> Result<Page, StoreError> {
+        elsewhere!(self.list(&request));
         let caller = caller.clone();
         self.read("list", move |view| list::list(view, &caller, &request)).await
     }
 
     /// Every reason why a job does not run; none if there is no such job (M102).
     pub async fn explain(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Reason>>, StoreError> {
+        elsewhere!(self.explain(id));
         let caller = caller.clone();
         self.read("explain", move |view| {
             let Some(job) = snapshot::visible(view, &caller, id)? else { return Ok(None) };
@@ -137,6 +147,7 @@ impl Store {
 
     /// A job's attempts, the running one last (M17).
     pub async fn attempts(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Attempt>>, StoreError> {
+        elsewhere!(self.attempts(id));
         let caller = caller.clone();
         self.read("attempts", move |view| side::attempts(view, &caller, id)).await
     }
@@ -147,6 +158,7 @@ impl Store {
         caller: &Caller,
         id: JobId,
     ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
+        elsewhere!(self.checkpoints(id));
         let caller = caller.clone();
         self.read("checkpoints", move |view| side::checkpoints(view, &caller, id)).await
     }
@@ -158,30 +170,35 @@ impl Store {
         id: JobId,
         after: u64,
     ) -> Result<Option<Vec<(u64, LogLine)>>, StoreError> {
+        elsewhere!(self.logs(id, after));
         let caller = caller.clone();
         self.read("logs", move |view| side::logs(view, &caller, id, after)).await
     }
 
     /// A job's result; none if there is no such job.
     pub async fn result(&self, caller: &Caller, id: JobId) -> Result<Option<JobResult>, StoreError> {
+        elsewhere!(self.result(id));
         let caller = caller.clone();
         self.read("result", move |view| side::result(view, &caller, id)).await
     }
 
     /// A job's groups of children, each child with its result, in input order (M64).
     pub async fn groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
+        elsewhere!(self.groups(id));
         let caller = caller.clone();
         self.read("groups", move |view| side::groups(view, &caller, id)).await
     }
 
     /// A job's neighbours in the dependency graph.
     pub async fn neighbours(&self, caller: &Caller, id: JobId) -> Result<Option<Neighbours>, StoreError> {
+        elsewhere!(self.neighbours(id));
         let caller = caller.clone();
         self.read("neighbours", move |view| side::neighbours(view, &caller, id)).await
     }
 
     /// Counts, rates and costs of everything this caller may see.
     pub async fn stats(&self, caller: &Caller) -> Result<Stats, StoreError> {
+        elsewhere!(self.stats());
         let caller = caller.clone();
         self.read("stats", move |view| stats::stats(view, &caller)).await
     }
@@ -192,12 +209,14 @@ impl Store {
         caller: &Caller,
         queue: QueueName,
     ) -> Result<Option<Timestamp>, StoreError> {
+        elsewhere!(self.oldest_ready(&queue));
         let caller = caller.clone();
         self.read("oldest_ready", move |view| stats::oldest_ready(view, &caller, &queue)).await
     }
 
     /// Audit records, oldest first; a page of at most [`limits::PAGE_RECORDS_MAX`] (M92).
     pub async fn audit(&self, caller: &Caller, query: RecordQuery) -> Result<Vec<Record>, StoreError> {
+        elsewhere!(self.audit(query));
         let mut query = RecordQuery { limit: query.limit.clamp(1, limits::PAGE_RECORDS_MAX), ..query };
         if let Some(own) = &caller.tenant {
             if query.tenant.as_ref().is_some_and(|wanted| wanted != own) {
@@ -271,7 +290,7 @@ impl Store {
 
     /// Copies the store to a new file while it is in use; an existing file is refused.
     pub async fn backup(&self, to: &Path) -> Result<(), StoreError> {
-        let (engine, to) = (self.engine.clone(), to.to_owned());
+        let (engine, to) = (self.engine("backup")?.clone(), to.to_owned());
         let copied = tokio::task::spawn_blocking(move || engine.backup(&to)).await;
         copied.unwrap_or_else(|error| Err(StoreError::Database(error.to_string())))
     }

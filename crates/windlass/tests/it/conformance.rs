@@ -14,6 +14,7 @@ mod events;
 mod fairness;
 mod fence;
 mod finish;
+mod fleet;
 mod graph;
 mod holds;
 mod keys;

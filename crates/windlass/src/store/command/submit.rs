@@ -8,6 +8,7 @@ mod keys;
 
 use std::sync::Arc;
 
+pub(crate) use backlog::{TooDeep, too_deep};
 pub(crate) use keys::unique_holder;
 
 use crate::callback;

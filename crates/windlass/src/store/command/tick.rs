@@ -49,9 +49,7 @@ pub(crate) fn tick(unit: &mut Unit<'_>) -> Result<Ticked, StoreError> {
 impl Unit<'_> {
     /// Moves up to `max` jobs whose time has come; says how many.
     pub(crate) fn promote(&mut self, max: usize) -> Result<usize, StoreError> {
-        let now = self.now;
-        let due = self.db()?.due(now, max)?;
-        let due: Vec<Seq> = due.into_iter().map(|job| self.remember(job)).collect();
+        let due: Vec<Seq> = self.due(max)?;
         for seq in &due {
             self.catch_up(*seq)?;
         }

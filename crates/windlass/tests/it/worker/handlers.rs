@@ -16,6 +16,7 @@ use crate::fixture::secs;
 step_by_step_on_every_engine!(
     handlers_ask_for_up_to_four_things,
     a_worker_without_what_its_handlers_ask_for_does_not_start,
+    a_worker_needs_one_handler_for_each_type_it_runs,
     a_missing_state_is_told_by_name,
     any_error_is_temporary_until_the_budget_is_spent,
     a_failure_speaks_through_context_and_sources,
@@ -73,6 +74,15 @@ async fn a_worker_without_what_its_handlers_ask_for_does_not_start(t: &TestQueue
     // It need not be given first.
     t.run_due(Worker::new(t.queue()).handle(handler).with(vec![1_u8])).await;
     t.assert_completed(&job, "").await;
+}
+
+/// M104
+async fn a_worker_needs_one_handler_for_each_type_it_runs(t: &TestQueue) {
+    let refused = Worker::new(t.queue()).run().await.unwrap_err().to_string();
+    assert_eq!(refused, "handler: is required");
+    let handler = |_: Greet| async { anyhow::Ok(String::new()) };
+    let refused = Worker::new(t.queue()).handle(handler).handle(handler).run().await.unwrap_err().to_string();
+    assert!(refused.contains("`greet` has two"), "{refused}");
 }
 
 /// Asks for something in a way that nobody can know before.
