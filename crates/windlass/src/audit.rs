@@ -83,6 +83,7 @@ events! {
     ScheduleResumed = "schedule.ops.resumed", Info, Operator;
     ScheduleTriggered = "schedule.ops.triggered", Info, Operator;
     ScheduleMissed = "schedule.ops.missed", Warning, Operator;
+    Refused = "job.ops.refused", Error, Operator;
 }
 
 impl fmt::Display for AuditEvent {

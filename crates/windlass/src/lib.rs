@@ -75,6 +75,7 @@ pub mod schedule;
 pub mod store;
 pub mod target;
 pub mod testing;
+pub mod ticket;
 pub mod worker;
 
 pub use clock::Timestamp;

@@ -30,7 +30,7 @@ pub mod settings;
 pub mod show;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
-mod task;
+pub(crate) mod task;
 pub mod unit;
 pub mod verify;
 pub mod view;

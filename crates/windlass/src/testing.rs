@@ -3,9 +3,12 @@
 //! runs the same code as a worker that runs by itself, only step by step.
 
 mod assert;
+mod tamper;
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
+
+pub use tamper::tamper;
 
 pub use crate::context::{CrashPoint, StepCall, StepRun};
 

@@ -29,3 +29,4 @@ mod smoke;
 mod starvation;
 mod steps;
 mod submit;
+mod ticket;

@@ -93,8 +93,9 @@ impl Batch<'_> {
             details: policies.details(new.hold),
             ..Job::new(seqs[index], id, lane.clone(), policy, now)
         };
-        let seq = job.seq;
-        self.add(unit, &job, self.spec(new, &needs), index)?;
+        let (seq, spec) = (job.seq, self.spec(new, &needs));
+        let job = unit.with_ticket(job, &spec);
+        self.add(unit, &job, spec, index)?;
         for need in needs {
             mark_dependency(unit, &need)?;
             // One that had ended badly before takes this job with it at once (M61).
