@@ -93,7 +93,7 @@ impl Unit<'_> {
         let silent = workers.map(Worker::silent_at).min();
         let lifted = config.holds.values().filter_map(|hold| hold.expires_at).min();
         let due = self.db()?.next_due()?;
-        let throttled = if config.queues.is_empty() { None } else { self.first_timer()? };
+        let throttled = self.first_timer()?;
         Ok([silent, lifted, due, throttled].into_iter().flatten().min())
     }
 }

@@ -78,7 +78,8 @@ fn is_plain_name(name: &str) -> bool {
 fn parse_config(address: &str) -> Result<Config, OpenError> {
     let mut config: Config = address.parse().map_err(|error| OpenError::BadAddress(format!("{error}")))?;
     if config.get_ssl_mode() == SslMode::Require {
-        let message = "this build does not speak TLS to PostgreSQL: use a local socket, a private network or a tunnel";
+        let message =
+            "this build does not speak TLS to PostgreSQL: use a local socket, a private network or a tunnel";
         return Err(OpenError::BadAddress(message.to_owned()));
     }
     if config.get_connect_timeout().is_none() {

@@ -32,9 +32,9 @@ impl Tables {
         for cursor in cursors {
             // A lane that nobody has used has no number; zero is none.
             let lane = self.find_lane(&cursor.lane)?.unwrap_or(0);
-            let after = cursor.after.map_or(FRONT, |place| {
-                (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0)
-            });
+            let after = cursor
+                .after
+                .map_or(FRONT, |place| (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0));
             let (rank, at, seq) = after.max(self.floors.before(lane));
             for (column, number) in columns.iter_mut().zip([lane, rank, at, seq]) {
                 column.number(number);

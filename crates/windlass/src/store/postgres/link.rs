@@ -49,13 +49,14 @@ impl Link {
             .enable_all()
             .build()
             .map_err(|error| StoreError::Database(format!("cannot start a runtime: {error}")))?;
-        let connected = runtime.block_on(async {
-            tokio::time::timeout(limits::CONNECT_MAX, config.connect(NoTls)).await
-        });
+        let connected = runtime
+            .block_on(async { tokio::time::timeout(limits::CONNECT_MAX, config.connect(NoTls)).await });
         let (client, connection) = match connected {
             Ok(Ok(connected)) => connected,
             Ok(Err(error)) => return Err(away(&error)),
-            Err(_) => return Err(StoreError::Away(format!("no connection within {:?}", limits::CONNECT_MAX))),
+            Err(_) => {
+                return Err(StoreError::Away(format!("no connection within {:?}", limits::CONNECT_MAX)));
+            }
         };
         let driver = runtime.spawn(async move {
             if let Err(error) = connection.await {
@@ -173,10 +174,7 @@ impl Link {
     }
 
     /// Waits for everything sent, and for `work`, which is asked last.
-    fn wait<T>(
-        &mut self,
-        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
-    ) -> EngineResult<T> {
+    fn wait<T>(&mut self, work: impl Future<Output = Result<T, tokio_postgres::Error>>) -> EngineResult<T> {
         if let Some(why) = &self.lost {
             return Err(StoreError::Away(why.clone()));
         }

@@ -153,7 +153,10 @@ impl ToSql for Parameter {
                 out.put_slice(&column.body);
             }
             // A column of nothing but nothing is no column: `unnest` fills it up, and it costs nothing.
-            Parameter::Column(_) | Parameter::Number(None) | Parameter::Bytes(None) | Parameter::Text(None) => {
+            Parameter::Column(_)
+            | Parameter::Number(None)
+            | Parameter::Bytes(None)
+            | Parameter::Text(None) => {
                 return Ok(IsNull::Yes);
             }
         }

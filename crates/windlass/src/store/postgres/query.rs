@@ -29,8 +29,7 @@ const KEYS: &str = "SELECT u.place, k.seq, k.expires_at, k.\"check\" \
 const DROP_KEYS: &str = "DELETE FROM @.keys k \
      USING unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) u(kind, tenant, type, key) \
      WHERE k.kind = u.kind::smallint AND k.tenant = u.tenant AND k.type = u.type AND k.key = u.key";
-const DEPENDENTS: &str =
-    "SELECT dependency, dependent, need::bigint FROM @.edges WHERE dependency = ANY($1)";
+const DEPENDENTS: &str = "SELECT dependency, dependent, need::bigint FROM @.edges WHERE dependency = ANY($1)";
 const DEPENDENCIES: &str =
     "SELECT dependency, dependent, need::bigint FROM @.edges WHERE dependent = ANY($1)";
 

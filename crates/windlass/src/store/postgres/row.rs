@@ -81,13 +81,11 @@ impl<'r> Parts<'r> {
             return Err(damaged("hot", seq, "does not match its checksum"));
         }
         let lane = interned.known_lane(head.lane).ok_or_else(|| damaged("lanes", head.lane, "is missing"))?;
-        let policy =
-            interned.known_policy(head.policy).ok_or_else(|| damaged("policies", head.policy, "is missing"))?;
-        let shared = Shared {
-            lane: lane.clone(),
-            policy: policy.clone(),
-            no_details: interned.no_details.clone(),
-        };
+        let policy = interned
+            .known_policy(head.policy)
+            .ok_or_else(|| damaged("policies", head.policy, "is missing"))?;
+        let shared =
+            Shared { lane: lane.clone(), policy: policy.clone(), no_details: interned.no_details.clone() };
         unpack(record, &head, shared).ok_or_else(|| damaged("hot", seq, "cannot be unpacked"))
     }
 }
