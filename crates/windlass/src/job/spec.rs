@@ -11,6 +11,7 @@ use super::{JobId, JobType, Priority, QueueName, RetryPolicy, Tenant, Timeouts};
 use crate::clock::Timestamp;
 use crate::error::{Invalid, Problem};
 use crate::limits;
+use crate::target::TargetPolicy;
 
 /// Bytes with a content type; kept and given back byte for byte, never interpreted (M12).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -249,6 +250,13 @@ impl Labels {
         }
         check_text("correlation_id", self.correlation_id.as_deref(), limits::CORRELATION_CHARS_MAX)?;
         check_text("callback_url", self.callback_url.as_deref(), limits::CALLBACK_URL_CHARS_MAX)
+    }
+
+    /// Whether the end can be reported where they say, as far as the address itself tells (M95).
+    pub fn check_callback(&self, targets: &TargetPolicy) -> Result<(), Invalid> {
+        let Some(url) = &self.callback_url else { return Ok(()) };
+        let checked = targets.check_literal(url);
+        checked.map(drop).map_err(|error| Invalid::new("callback_url", error.into()))
     }
 }
 

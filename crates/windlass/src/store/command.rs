@@ -4,6 +4,7 @@
 pub mod act;
 pub(crate) mod advance;
 pub mod bulk;
+pub(crate) mod callback;
 pub mod children;
 pub mod claim;
 pub mod finish;

@@ -12,6 +12,7 @@ use crate::entropy::Entropy;
 use crate::job::{Policy, State};
 use crate::key::KeySecret;
 use crate::limits;
+use crate::target::TargetPolicy;
 
 /// How a store is to behave; every value has a default.
 #[derive(Debug, Clone)]
@@ -26,6 +27,8 @@ pub struct StoreOptions {
     pub retention: Duration,
     /// For how long dead letters are kept (M96).
     pub retention_dead_letter: Duration,
+    /// Which addresses callbacks may go to (M95).
+    pub targets: TargetPolicy,
     /// The key to a server; used instead of one in its address or in `WINDLASS_KEY`, and by no other store.
     pub key: Option<KeySecret>,
 }
@@ -38,6 +41,7 @@ impl Default for StoreOptions {
             policy: Policy::default(),
             retention: Duration::from_secs(7 * 24 * 3600),
             retention_dead_letter: Duration::from_secs(30 * 24 * 3600),
+            targets: TargetPolicy::default(),
             key: None,
         }
     }

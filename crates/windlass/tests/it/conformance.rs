@@ -5,6 +5,7 @@ mod access;
 mod audit;
 mod backlog;
 mod budget;
+mod callback;
 mod children;
 mod claim;
 mod concurrency;
