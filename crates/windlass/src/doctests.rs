@@ -1,8 +1,17 @@
-//! The guide for programs that embed the library, and the first job of the README, compiled like any example. It holds
+//! The guides for programs that embed the library, and the first job of the README, compiled like any example. It holds
 //! nothing else.
 
 #[doc = include_str!("../../../docs/embedding.md")]
 struct Embedding;
+
+#[doc = include_str!("../../../docs/durable-steps.md")]
+struct DurableSteps;
+
+#[doc = include_str!("../../../docs/testing.md")]
+struct Testing;
+
+#[doc = include_str!("../../../docs/troubleshooting.md")]
+struct Troubleshooting;
 
 #[doc = include_str!("../../../README.md")]
 struct Readme;

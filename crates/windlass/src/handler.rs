@@ -27,6 +27,12 @@ pub(crate) trait AnyHandler: Send + Sync {
 ///
 /// Implemented for `async fn(job) -> Result<J::Output, E>` and for the same with up to four [`Extract`] arguments, where
 /// `E` is any error: `anyhow::Error`, your own, or [`Failure`] to say what kind it is.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler of `{J}`",
+    label = "not a handler",
+    note = "a handler is an `async fn` whose first argument is the job, followed by up to four that implement `Extract` \
+            (`Cx`, `State<T>`), and which returns `Result<<{J} as Job>::Output, E>` for any error `E`"
+)]
 pub trait Handler<J: Job, Args>: Clone + Send + Sync + 'static {
     /// Runs the handler.
     fn run(self, job: J, cx: Cx) -> impl Future<Output = Result<J::Output, anyhow::Error>> + Send;
@@ -39,6 +45,10 @@ pub trait Handler<J: Job, Args>: Clone + Send + Sync + 'static {
 }
 
 /// Something a handler can ask for beside its job.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot ask for `{Self}`",
+    note = "a handler can ask for `Cx`, for `State<{Self}>` if the worker is given one, and for what implements `Extract`"
+)]
 pub trait Extract: Sized + Send {
     /// Takes it from the context.
     ///
@@ -150,6 +160,28 @@ where
 
     fn missing(&self, states: &States) -> Option<&'static str> {
         H::missing(states)
+    }
+}
+
+/// A handler for jobs of any type, which finds what it needs in the context.
+pub(crate) struct Untyped<F> {
+    pub(crate) handler: F,
+}
+
+impl<F, Fut, R, E> AnyHandler for Untyped<F>
+where
+    F: Fn(Cx) -> Fut + Send + Sync,
+    Fut: Future<Output = Result<R, E>> + Send + 'static,
+    R: serde::Serialize,
+    E: Into<anyhow::Error>,
+{
+    fn call(&self, _payload: &[u8], cx: Cx) -> HandlerFuture {
+        let running = (self.handler)(cx);
+        Box::pin(async move { encode(&running.await.map_err(Into::into)?) })
+    }
+
+    fn missing(&self, _states: &States) -> Option<&'static str> {
+        None
     }
 }
 

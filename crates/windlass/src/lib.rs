@@ -1,49 +1,64 @@
 //! Durable background jobs: work that must happen later, survive a crash, be retried, paused, watched and proved to have
-//! happened.
-//!
-//! A [`Store`] is the one door to durable state. It opens a SQLite file (or, for tests, memory), and every verb of the job
-//! model is a method on it: [`submit`](Store::submit), [`claim`](Store::claim), [`heartbeat`](Store::heartbeat),
-//! [`finish`](Store::finish), [`act`](Store::act) (suspend, resume, cancel, priority), [`pause`](Store::pause),
-//! [`verify`](Store::verify) and the rest. What is acknowledged is on disk; a worker that lost its lease writes nothing.
+//! happened. Four things carry it all: a [`Job`] is a type, a [`Queue`] keeps jobs in a file, a [`Worker`] runs your async
+//! functions on them, and a [`Cx`] lets such a function go on where it was interrupted.
 //!
 //! ```
 //! use std::time::Duration;
-//! use windlass::job::{JobType, NewJob, Payload, State};
-//! use windlass::store::caller::Caller;
-//! use windlass::store::command::claim::ClaimRequest;
-//! use windlass::store::command::finish::{Finish, Outcome, Report};
-//! use windlass::store::command::submit::SubmitOptions;
-//! use windlass::store::command::worker::NewWorker;
-//! use windlass::store::environment::StoreOptions;
-//! use windlass::Store;
+//! use serde::{Deserialize, Serialize};
+//! use windlass::{Cx, Failure, Job, Queue, State, Worker};
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let folder = tempfile::tempdir()?;
-//! # let address = format!("sqlite:{}", folder.path().join("jobs.db").display());
-//! # let address = address.as_str();
-//! let store = Store::open(address, StoreOptions::default())?; // for example "sqlite:jobs.db"
-//! let me = Caller::local();
+//! #[derive(Serialize, Deserialize)]
+//! struct Order { cents: u32 }
 //!
-//! // Somebody submits.
-//! let job = NewJob::new(JobType::new("email.send")?, Payload::json(r#"{"to":"a@b.c"}"#));
-//! store.submit(&me, vec![job], SubmitOptions::default()).await?;
+//! impl Job for Order {
+//!     const TYPE: &'static str = "order"; // stored with every job
+//!     type Output = String;               // what its handler returns
+//! }
 //!
-//! // Somebody works, perhaps in another process on the same file.
-//! let worker = store.register(&me, NewWorker::default()).await?.id;
-//! let claimed = store.claim(&me, &ClaimRequest::new(worker, 10), Duration::from_secs(5)).await?.jobs;
-//! let done = Report::new(claimed[0].job.id, claimed[0].job.fence, Outcome::Completed { result: None });
-//! let answers = store.finish(&me, worker, vec![done]).await?;
-//! assert_eq!(answers, [Finish::Applied(State::Completed)]);
-//! # store.close();
-//! # Ok(())
-//! # }
+//! // A handler: the job first, then whatever it asks for. Any error is tried again, unless it says otherwise.
+//! async fn order(order: Order, cx: Cx, State(shop): State<&'static str>) -> anyhow::Result<String> {
+//!     if order.cents == 0 {
+//!         return Err(Failure::permanent("empty", "there is nothing to pay").into());
+//!     }
+//!     // Done once, whatever crashes: later attempts get what was saved.
+//!     let receipt = cx.step("pay", async { anyhow::Ok(format!("{} cents", order.cents)) }).await?;
+//!     // Holds no slot, no thread and no process; survives a restart.
+//!     cx.sleep(Duration::from_millis(10)).await?;
+//!     Ok(format!("{shop}: {receipt}"))
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> anyhow::Result<()> {
+//!     # let folder = tempfile::tempdir()?;
+//!     # let address = format!("sqlite:{}", folder.path().join("jobs.db").display());
+//!     # let address = address.as_str();
+//!     let queue = Queue::open(address).await?; // for example "sqlite:jobs.db"
+//!     let job = queue.submit(Order { cents: 1200 }).priority(80).key("order-7").await?; // on disk
+//!
+//!     // Here or in any other process on the same file.
+//!     let worker = Worker::new(&queue).with("the shop").queue("default", 10).handle(order);
+//!     tokio::spawn(worker.run_until(tokio::signal::ctrl_c()));
+//!
+//!     assert_eq!(job.result(Duration::from_secs(10)).await?, "the shop: 1200 cents");
+//!     Ok(())
+//! }
 //! ```
 //!
-//! Where to read on: [`job`] holds the rules, pure and complete ([`job::transition()`] decides every change of state);
-//! [`store::engine`] is the contract a database must meet; [`maintenance::run`] keeps a store going by itself.
+//! - **Submit** with builders that you await: see [`queue::Submit`] for all that a job can ask for, [`Queue::batch`] and
+//!   [`Queue::chain`] for many at once, `Queue::submit_within` for one in a transaction of your own.
+//! - **Look and act** through the [`Handle`]: [`result`](Handle::result), [`suspend`](queue::AnyJob::suspend),
+//!   [`cancel`](queue::AnyJob::cancel), [`explain`](queue::AnyJob::explain); pause more than one job with
+//!   [`Queue::pause_queue`] and its like. Actions say whether they [changed](Outcome) anything.
+//! - **Handle** with [extractors](handler), [layers](Worker::around) and [errors](Failure) that say what they mean.
+//! - **Go on** after a crash: [`Cx::step`], [`Cx::sleep`], [`Cx::wait_signal`], [`Cx::spawn_all`], [`Cx::checkpoint`].
+//! - **Test** all of it in virtual time, with workers that die where told to: [`testing`].
+//!
+//! Beneath is the [`Store`], the one door to durable state: every verb of the job model as a method, for programs that
+//! need more than typed jobs. [`job`] holds the rules, pure and complete ([`job::transition()`] decides every change of
+//! state); [`store::engine`] is the contract a database must meet.
 
 pub mod audit;
+pub mod callback;
 pub mod clock;
 pub mod context;
 #[cfg(doctest)]
@@ -58,6 +73,7 @@ pub mod maintenance;
 pub mod queue;
 pub mod schedule;
 pub mod store;
+pub mod target;
 pub mod testing;
 pub mod worker;
 

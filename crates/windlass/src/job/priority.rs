@@ -51,6 +51,23 @@ impl TryFrom<i64> for Priority {
     }
 }
 
+impl TryFrom<i32> for Priority {
+    type Error = Problem;
+
+    fn try_from(value: i32) -> Result<Priority, Problem> {
+        Priority::new(value.into())
+    }
+}
+
+/// By name: `critical`, `high`, `normal`, `low` or `bulk`; or a number as text.
+impl TryFrom<&str> for Priority {
+    type Error = Problem;
+
+    fn try_from(name: &str) -> Result<Priority, Problem> {
+        name.parse()
+    }
+}
+
 impl From<Priority> for i64 {
     fn from(priority: Priority) -> i64 {
         i64::from(priority.0)

@@ -125,14 +125,8 @@ options! {
     fn queue(self, name: &str) => |draft, name| {
         draft.with_checked("queue", QueueName::new(name), |new, queue| new.queue = queue)
     };
-    /// How urgent it is, 0 to 100.
-    fn priority(self, value: i64) => |draft, value| {
-        draft.with_checked("priority", Priority::new(value), |new, priority| new.priority = Some(priority))
-    };
     /// How long to wait first.
     fn delay(self, delay: Duration) => |draft, delay| draft.with(|new| new.delay = Some(delay));
-    /// When to run it at the earliest.
-    fn at(self, at: Timestamp) => |draft, at| draft.with(|new| new.run_at = Some(at));
     /// Same key, same job: a second submission finds the first one's (M13).
     fn key(self, key: &str) => |draft, key| draft.with(|new| new.idempotency_key = Some(key.to_owned()));
     /// For how long its idempotency key is remembered.
@@ -189,6 +183,20 @@ options! {
 }
 
 impl<J: Job> Draft<J> {
+    /// How urgent it is: a number from 0 to 100, a name such as `"high"`, or a [`Priority`] (M20).
+    #[must_use]
+    pub fn priority(self, value: impl TryInto<Priority, Error: Into<Problem>>) -> Draft<J> {
+        let priority = value.try_into().map_err(Into::into);
+        self.with_checked("priority", priority, |new, priority| new.priority = Some(priority))
+    }
+
+    /// When to run it at the earliest: a [`Timestamp`], or a moment of the system's clock.
+    #[must_use]
+    pub fn at(self, at: impl Into<Timestamp>) -> Draft<J> {
+        let at = at.into();
+        self.with(|new| new.run_at = Some(at))
+    }
+
     /// Gives it a name within its batch.
     pub(crate) fn named(self, name: String) -> Draft<J> {
         self.with(|new| new.name = Some(name))
@@ -206,6 +214,18 @@ pub struct Submit<J> {
 impl<J: Job> Submit<J> {
     pub(crate) fn new(queue: Queue, draft: Draft<J>) -> Submit<J> {
         Submit { queue, draft, options: SubmitOptions::default() }
+    }
+
+    /// How urgent it is: a number from 0 to 100, a name such as `"high"`, or a [`Priority`] (M20).
+    pub fn priority(mut self, value: impl TryInto<Priority, Error: Into<Problem>>) -> Submit<J> {
+        self.draft = self.draft.priority(value);
+        self
+    }
+
+    /// When to run it at the earliest: a [`Timestamp`], or a moment of the system's clock.
+    pub fn at(mut self, at: impl Into<Timestamp>) -> Submit<J> {
+        self.draft = self.draft.at(at);
+        self
     }
 
     /// Refuses an idempotency key that was used with another payload (M13).

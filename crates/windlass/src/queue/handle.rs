@@ -148,8 +148,12 @@ impl AnyJob {
         self.act(Act::Cancel { reason: Some(reason.to_owned()) }).await
     }
 
-    /// Changes how urgent it is.
-    pub async fn set_priority(&self, priority: Priority) -> Result<Outcome, ActError> {
+    /// Changes how urgent it is: a number from 0 to 100, a name such as `"high"`, or a [`Priority`] (M22).
+    pub async fn set_priority(
+        &self,
+        value: impl TryInto<Priority, Error: Into<Problem>>,
+    ) -> Result<Outcome, ActError> {
+        let priority = value.try_into().map_err(|problem| Invalid::new("priority", problem.into()))?;
         self.act(Act::Priority(priority)).await
     }
 

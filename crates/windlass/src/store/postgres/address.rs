@@ -40,7 +40,7 @@ impl Address {
         for (name, value) in own {
             match (name.as_str(), value.as_str()) {
                 ("schema", name) if is_plain_name(name) => name.clone_into(&mut parsed.schema),
-                ("notify", "on") | ("statement_cache", "on") => {}
+                ("notify" | "statement_cache", "on") => {}
                 ("notify", "off") => parsed.is_notifying = false,
                 ("statement_cache", "off") => parsed.keeps_statements = false,
                 ("listen", address) => parsed.listen = parse_config(address)?,
@@ -116,16 +116,9 @@ fn decode(value: &str) -> String {
     let (mut plain, mut at) = (Vec::with_capacity(bytes.len()), 0);
     while at < bytes.len() {
         let escaped = value.get(at + 1..at + 3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match escaped.filter(|_| bytes[at] == b'%') {
-            Some(byte) => {
-                plain.push(byte);
-                at += 3;
-            }
-            None => {
-                plain.push(bytes[at]);
-                at += 1;
-            }
-        }
+        let escaped = escaped.filter(|_| bytes[at] == b'%');
+        plain.push(escaped.unwrap_or(bytes[at]));
+        at += if escaped.is_some() { 3 } else { 1 };
     }
     String::from_utf8_lossy(&plain).into_owned()
 }

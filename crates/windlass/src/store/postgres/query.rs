@@ -62,7 +62,9 @@ impl Tables {
 
     pub(super) fn find_jobs(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>> {
         let mut column = Column::ids();
-        ids.iter().for_each(|id| column.push(id.as_bytes()));
+        for id in ids {
+            column.push(id.as_bytes());
+        }
         let rows = self.link.fetch(BY_ID, vec![column.into()])?;
         let found: HashMap<JobId, Job> =
             self.read_jobs(&rows)?.into_iter().map(|job| (job.id, job)).collect();

@@ -1,7 +1,10 @@
 //! Jobs as rows: what stands in `hot`, and where else a job is to be found because of the state it is in. The packing of
 //! a record is the same in every database and has its own module.
 
+use std::error::Error;
+
 use tokio_postgres::Row;
+use tokio_postgres::types::{FromSql, Type};
 use uuid::Uuid;
 
 use super::link::get;
@@ -17,9 +20,11 @@ use crate::store::engine::{EngineResult, Place};
 pub(super) struct Places {
     /// In `ready`: rank and time.
     pub(super) ready: Option<(i64, i64)>,
+    /// The row in `ready` itself, if it was just read: it can be taken away without a search.
+    pub(super) ready_row: Option<TupleId>,
     /// In `slots`: key, state, rank and time.
     pub(super) slot: Option<(i64, i64, i64, i64)>,
-    /// In `states`: the state.
+    /// In `states`: the state. Completed jobs are not listed: most are, and walking all jobs finds them as soon.
     pub(super) listed: Option<i64>,
     /// In `timers`: not after this.
     pub(super) acts_at: i64,
@@ -41,11 +46,26 @@ impl Places {
         });
         Places {
             ready: (is_scheduled && !job.is_blocked).then_some((rank, at)),
+            ready_row: None,
             slot,
-            listed: (!is_scheduled && !is_running).then(|| code(job.state)),
+            listed: (!is_scheduled && !is_running && job.state != State::Completed).then(|| code(job.state)),
             acts_at: acts_at(job).map_or(NEVER, Timestamp::as_millis),
             is_running,
         }
+    }
+}
+
+/// Where a row is in its table: good until the transaction that read it ends, as long as nobody else writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TupleId(pub(super) [u8; 6]);
+
+impl<'r> FromSql<'r> for TupleId {
+    fn from_sql(_: &Type, raw: &'r [u8]) -> Result<TupleId, Box<dyn Error + Sync + Send>> {
+        Ok(TupleId(raw.try_into()?))
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        *kind == Type::TID
     }
 }
 

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use windlass::error::SubmitError;
+use windlass::error::{ActError, SubmitError};
 use windlass::handler::State;
 use windlass::job::{Priority, RetryPolicy, State as JobState, Tenant};
-use windlass::queue::{Draft, ForeignNode, Submit};
+use windlass::queue::{Draft, ForeignNode, Outcome, Submit};
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;
 
@@ -31,6 +31,7 @@ step_by_step_on_every_engine!(
     a_batch_with_one_bad_job_stores_nothing,
     a_chain_runs_link_by_link,
     a_broken_chain_ends_with_its_broken_link,
+    priorities_have_numbers_and_names,
     urgent_jobs_run_first,
 );
 
@@ -300,6 +301,30 @@ async fn a_broken_chain_ends_with_its_broken_link(t: &TestQueue) {
     jobs[1].cancel().await.unwrap();
     t.assert_state(jobs[0].id(), JobState::Scheduled).await;
     t.assert_state(jobs[2].id(), JobState::Cancelled).await;
+}
+
+/// M20, M22
+async fn priorities_have_numbers_and_names(t: &TestQueue) {
+    let queue = t.queue();
+    let jobs = [
+        queue.submit(greet("a")).priority(80).await.unwrap(),
+        queue.submit(greet("b")).priority(80_i64).await.unwrap(),
+        queue.submit(greet("c")).priority("high").await.unwrap(),
+        queue.submit(Draft::new(&greet("d")).priority(Priority::HIGH)).await.unwrap(),
+    ];
+    for job in &jobs {
+        assert_eq!(t.job(job.id()).await.job.priority, Priority::HIGH);
+        assert_eq!(job.set_priority("high").await.unwrap(), Outcome::Unchanged);
+        assert_eq!(job.set_priority(81).await.unwrap(), Outcome::Changed);
+        assert!(matches!(job.set_priority("urgent").await, Err(ActError::Invalid(_))));
+    }
+    let refused = queue.submit(greet("e")).priority("urgent").await.unwrap_err();
+    assert!(refused.to_string().contains("priority"), "{refused}");
+    // A moment of the system's clock, which is long before this test's.
+    let early = queue.submit(greet("f")).at(std::time::UNIX_EPOCH + secs(1)).await.unwrap();
+    t.assert_state(early.id(), JobState::Scheduled).await;
+    let late = queue.submit(greet("g")).at(t.now().plus(secs(5))).await.unwrap();
+    t.assert_state(late.id(), JobState::Delayed).await;
 }
 
 /// M20, M21

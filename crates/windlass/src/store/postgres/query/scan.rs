@@ -183,6 +183,10 @@ impl Tables {
         let mut to_sort = 0;
         for state in codes(filter) {
             let counted = state_of(state);
+            if counted == State::Completed && counts.sum(counted, |_| true) > 0 {
+                // They have no list of their own.
+                return Ok(None);
+            }
             if counts.sum(counted, |lane| fits_lane(filter, lane)) == 0 {
                 continue;
             }
@@ -321,7 +325,7 @@ fn assemble(
         _ => query.sql.push_str(" ORDER BY d.rank, d.at, d.seq"),
     }
     query.parameters.push(limit(at_once).into());
-    query.sql.push_str(&format!(" LIMIT ${}", query.parameters.len()));
+    query.sql.extend([" LIMIT $", &query.parameters.len().to_string()]);
     query
 }
 

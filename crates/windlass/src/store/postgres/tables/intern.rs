@@ -88,12 +88,11 @@ impl Tables {
         };
         let text = String::from_utf8_lossy(&body).into_owned();
         let found = self.link.fetch(FIND_POLICY, vec![text.as_str().into()])?;
-        let id = match found.first() {
-            Some(row) => get(row, 0)?,
-            None => {
-                let check = i64::from(checksum_of_texts(&[&text]));
-                self.added(ADD_POLICY, vec![text.as_str().into(), check.into()])?
-            }
+        let id = if let Some(row) = found.first() {
+            get(row, 0)?
+        } else {
+            let check = i64::from(checksum_of_texts(&[&text]));
+            self.added(ADD_POLICY, vec![text.as_str().into(), check.into()])?
         };
         self.interned.remember_policy(policy, body, id);
         Ok(id)
