@@ -60,6 +60,7 @@ events! {
     Patched = "job.ops.patched", Info, Operator;
     Deleted = "job.ops.deleted", Info, Operator;
     Signalled = "job.ops.signalled", Info, Operator;
+    Debounced = "job.ops.debounced", Info, Operator;
     Held = "job.ops.held", Info, Routine;
     Promoted = "job.ops.promoted", Info, Routine;
     Released = "job.ops.released", Info, Routine;

@@ -26,7 +26,9 @@ use order::Order;
 
 use crate::error::{SubmitError, WorkError};
 use crate::handler::States;
-use crate::job::{AttemptId, Failure, Fence, JobId, JobType, Labels, Payload, Progress, QueueName, Tenant, WorkerId};
+use crate::job::{
+    AttemptId, Failure, Fence, JobId, JobType, Labels, Payload, Progress, QueueName, Tenant, WorkerId,
+};
 use crate::queue::Queue;
 use crate::store::command::claim::Claimed;
 use crate::store::command::finish::Park;
