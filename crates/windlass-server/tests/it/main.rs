@@ -9,5 +9,6 @@ mod events;
 mod fixture;
 mod jobs;
 mod operate;
+mod program;
 mod schedules;
 mod work;
