@@ -10,5 +10,6 @@ mod events;
 mod fixture;
 mod jobs;
 mod operate;
+mod program;
 mod schedules;
 mod work;
