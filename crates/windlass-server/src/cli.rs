@@ -2,6 +2,7 @@
 
 mod audit;
 mod backup;
+mod keys;
 mod serve;
 mod stats;
 mod verify;
@@ -31,6 +32,9 @@ enum Command {
     /// Look after the audit trail.
     #[command(subcommand)]
     Audit(AuditCommand),
+    /// Make API keys.
+    #[command(subcommand)]
+    Keys(keys::KeysCommand),
     /// Count jobs by queue and state.
     Stats(ReportArgs),
     /// Copy a store to a new file while it is in use.
@@ -97,6 +101,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Serve(args) => serve::serve(&args).await,
             Command::Verify(report) => verify::verify(&report).await,
             Command::Audit(AuditCommand::Verify(report)) => audit::verify(&report).await,
+            Command::Keys(command) => keys::keys(&command).await,
             Command::Stats(report) => stats::stats(&report).await,
             Command::Backup { store, to } => backup::backup(&store, &to).await,
         }

@@ -4,4 +4,5 @@
 pub mod cli;
 pub mod http;
 pub mod limits;
+pub mod outbound;
 pub mod server;

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use windlass::Store;
 
-use crate::http::{self, App, auth};
+use crate::http::{self, App};
 use crate::limits;
 
 /// How a server listens.
@@ -70,7 +70,7 @@ impl Server {
             .await
             .with_context(|| format!("cannot listen on {}", options.listen))?;
         let address = listener.local_addr()?;
-        Ok(Server { app: App::new(store), listener, tls, address })
+        Ok(Server { app: App::new(store, address.ip().is_loopback()), listener, tls, address })
     }
 
     /// Where it listens.
@@ -86,7 +86,7 @@ impl Server {
 
     /// Whether anybody has a key; if not, only this machine may ask.
     pub async fn has_keys(&self) -> anyhow::Result<bool> {
-        Ok(auth::has_keys(self.app.store()).await?)
+        Ok(self.app.store().has_keys().await?)
     }
 
     /// Answers until `shutdown` is over; then long polls and streams end, and what is being answered is finished.
@@ -135,7 +135,7 @@ impl Server {
 /// An address that others can reach is for those with keys, over an encrypted connection.
 async fn refuse_in_the_open(store: &Store, options: &Options) -> anyhow::Result<()> {
     let listen = options.listen;
-    let has_keys = auth::has_keys(store).await?;
+    let has_keys = store.has_keys().await?;
     anyhow::ensure!(
         has_keys,
         "refusing to listen on {listen} without keys: anybody could do anything; make one with `windlass keys create`, \

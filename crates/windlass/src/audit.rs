@@ -76,6 +76,13 @@ events! {
     GateOpened = "gate.ops.opened", Info, Operator;
     KeyCreated = "key.ops.created", Info, Operator;
     KeyRevoked = "key.ops.revoked", Info, Operator;
+    ScheduleCreated = "schedule.ops.created", Info, Operator;
+    ScheduleUpdated = "schedule.ops.updated", Info, Operator;
+    ScheduleDeleted = "schedule.ops.deleted", Info, Operator;
+    SchedulePaused = "schedule.ops.paused", Info, Operator;
+    ScheduleResumed = "schedule.ops.resumed", Info, Operator;
+    ScheduleTriggered = "schedule.ops.triggered", Info, Operator;
+    ScheduleMissed = "schedule.ops.missed", Warning, Operator;
 }
 
 impl fmt::Display for AuditEvent {

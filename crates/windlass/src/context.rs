@@ -26,7 +26,7 @@ use order::Order;
 
 use crate::error::{SubmitError, WorkError};
 use crate::handler::States;
-use crate::job::{AttemptId, Failure, Fence, JobId, Progress, WorkerId};
+use crate::job::{AttemptId, Failure, Fence, JobId, JobType, Labels, Payload, Progress, QueueName, Tenant, WorkerId};
 use crate::queue::Queue;
 use crate::store::command::claim::Claimed;
 use crate::store::command::finish::Park;
@@ -156,6 +156,31 @@ impl Cx {
     /// The job's id.
     pub fn job_id(&self) -> JobId {
         self.0.claimed.job.id
+    }
+
+    /// The job's type.
+    pub fn job_type(&self) -> &JobType {
+        &self.0.claimed.job.lane.job_type
+    }
+
+    /// The queue it was claimed from.
+    pub fn queue_name(&self) -> &QueueName {
+        &self.0.claimed.job.lane.queue
+    }
+
+    /// Whose job it is.
+    pub fn tenant(&self) -> &Tenant {
+        &self.0.claimed.job.lane.tenant
+    }
+
+    /// What was submitted, byte for byte.
+    pub fn payload(&self) -> &Payload {
+        &self.0.claimed.spec.payload
+    }
+
+    /// Its tags, correlation id and callback address when it was claimed.
+    pub fn labels(&self) -> &Labels {
+        &self.0.claimed.spec.labels
     }
 
     /// Which start of the job this is, from 1.

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use crate::job::{Action, JobId, State, WorkerId};
+use crate::job::{Action, JobId, ScheduleName, State, WorkerId};
 use crate::key::KeyId;
+use crate::target::TargetError;
 
 /// A value that was refused: which field, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,6 +72,9 @@ pub enum Problem {
     /// Jobs that wait for each other.
     #[error("`{0}` would wait for itself")]
     Cycle(String),
+    /// An address that is not called.
+    #[error(transparent)]
+    Target(#[from] TargetError),
 }
 
 impl From<std::convert::Infallible> for Problem {
@@ -106,6 +110,15 @@ pub enum StoreError {
     /// Any other trouble with the database.
     #[error("the database answered: {0}")]
     Database(String),
+    /// The server that keeps the store does not answer; what it was asked for may have happened all the same.
+    #[error("the server does not answer: {0}")]
+    Unreachable(String),
+    /// The server that keeps the store does not know the caller, or knows it may not look.
+    #[error(transparent)]
+    Denied(Denied),
+    /// Asked of a store that a server keeps, and only the server itself can do it.
+    #[error("`{0}` is for the process that keeps the store: here it is reached through a server")]
+    Elsewhere(&'static str),
 }
 
 /// A store could not be opened.
@@ -113,7 +126,7 @@ pub enum StoreError {
 #[non_exhaustive]
 pub enum OpenError {
     /// The address is none that this build understands.
-    #[error("cannot open `{0}`: give `sqlite:PATH`, `postgres://HOST/DATABASE` or `memory:`")]
+    #[error("cannot open `{0}`: give `sqlite:PATH`, `postgres://HOST/DATABASE`, `http://HOST:PORT` or `memory:`")]
     UnknownAddress(String),
     /// The address of a database server cannot be understood.
     #[error("cannot understand the address of the database: {0}")]
@@ -121,6 +134,14 @@ pub enum OpenError {
     /// The database server only follows another one.
     #[error("the database server is a standby: give the address of the primary")]
     Standby,
+    /// The address of a server, but not one that can be used.
+    #[error("cannot open the server at `{address}`: {problem}")]
+    BadServerAddress {
+        /// The address, without its key.
+        address: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The file belongs to a newer version.
     #[error("the file has schema {found}, this version knows {known}: use a newer windlass")]
     NewerSchema {
@@ -240,6 +261,39 @@ pub enum ActError {
         /// Who holds it.
         holder: JobId,
     },
+    /// Redriving would make the queue or tenant hold more unfinished jobs than it may (M113).
+    #[error("{scope} holds {depth} unfinished jobs, the limit is {limit}: try again in {retry_after:?}")]
+    TooDeep {
+        /// Which queue or tenant.
+        scope: String,
+        /// How many it holds.
+        depth: u64,
+        /// How many it may hold.
+        limit: u64,
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// The caller may not do this.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The store could not do its work.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What was asked of a schedule was refused; nothing changed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScheduleError {
+    /// There is no such schedule, or it belongs to another tenant.
+    #[error("no schedule {0}")]
+    NotFound(ScheduleName),
+    /// A value is not allowed.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// Its job was refused.
+    #[error(transparent)]
+    Refused(Box<SubmitError>),
     /// The caller may not do this.
     #[error(transparent)]
     Denied(#[from] Denied),

@@ -163,6 +163,28 @@ where
     }
 }
 
+/// A handler for jobs of any type, which finds what it needs in the context.
+pub(crate) struct Untyped<F> {
+    pub(crate) handler: F,
+}
+
+impl<F, Fut, R, E> AnyHandler for Untyped<F>
+where
+    F: Fn(Cx) -> Fut + Send + Sync,
+    Fut: Future<Output = Result<R, E>> + Send + 'static,
+    R: serde::Serialize,
+    E: Into<anyhow::Error>,
+{
+    fn call(&self, _payload: &[u8], cx: Cx) -> HandlerFuture {
+        let running = (self.handler)(cx);
+        Box::pin(async move { encode(&running.await.map_err(Into::into)?) })
+    }
+
+    fn missing(&self, _states: &States) -> Option<&'static str> {
+        None
+    }
+}
+
 /// A handler that blocks: it runs on a thread of its own and cannot be interrupted, only fenced off. One that parks
 /// ends by unwinding its thread.
 pub(crate) struct Blocking<F, J> {

@@ -26,7 +26,7 @@ pub(crate) use failure::cut;
 pub use failure::{Category, ErrorRecord, Failure};
 pub use graph::{Need, depth_of, find_cycle};
 pub use id::{AttemptId, Fence, JobId, Seq, WorkerId};
-pub use name::{JobType, QueueName, Tenant};
+pub use name::{JobType, QueueName, ScheduleName, Tenant};
 pub use parts::{
     ChildGroup, ConcurrencyKey, Decided, Details, GroupStrategy, Lane, Lease, Parent, Policy, Progress,
     SuspendMode, Suspension, Timeouts, Wait,

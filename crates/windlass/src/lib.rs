@@ -58,6 +58,7 @@
 //! state); [`store::engine`] is the contract a database must meet.
 
 pub mod audit;
+pub mod callback;
 pub mod clock;
 pub mod context;
 #[cfg(doctest)]
@@ -72,6 +73,7 @@ pub mod maintenance;
 pub mod queue;
 pub mod schedule;
 pub mod store;
+pub mod target;
 pub mod testing;
 pub mod worker;
 

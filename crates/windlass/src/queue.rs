@@ -5,6 +5,7 @@ mod batch;
 mod draft;
 mod handle;
 mod operate;
+mod schedule;
 
 use std::sync::Arc;
 
@@ -16,10 +17,13 @@ pub use batch::{Batch, Chain, ForeignNode, Node, Submitted};
 pub use draft::{Draft, Submit, WaitsFor};
 pub use handle::{AnyJob, Handle, ResultError};
 pub use operate::Outcome;
+pub use schedule::{PlaceSchedule, ScheduleHandle, When};
 
+pub use crate::schedule::{Missed, Overlap};
 pub use crate::store::command::act::{Patch, Suspend};
 pub use crate::store::command::hold::Pause;
 pub use crate::store::command::redrive::Redrive;
+pub use crate::store::schedules::PauseSchedule;
 
 use crate::error::{OpenError, SubmitError};
 use crate::job::{JobId, Priority, RetryPolicy};
@@ -65,7 +69,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Opens the queue at an address (`sqlite:PATH`, or `memory:` for tests) and keeps it going.
+    /// Opens the queue at an address and keeps it going: `sqlite:PATH`, `memory:` for tests, or, with feature `remote`, that
+    /// of a server, such as `http://127.0.0.1:7788`, which keeps it going itself (see [`Store::open`]).
     ///
     /// # Errors
     /// [`OpenError`] says what is wrong with the address or with what was found there.
@@ -81,8 +86,11 @@ impl Queue {
         Ok(Queue::over(store))
     }
 
-    /// A queue over a store that is open already; keeps it going.
+    /// A queue over a store that is open already; keeps it going, unless a server does.
     pub fn over(store: Store) -> Queue {
+        if store.is_elsewhere() {
+            return Queue::over_kept(store);
+        }
         let stop = CancellationToken::new();
         let (kept, stopped) = (store.clone(), stop.clone());
         tokio::spawn(async move { maintenance::run(&kept, stopped.cancelled()).await });
@@ -94,7 +102,8 @@ impl Queue {
         Queue { store, caller: Caller::local(), _maintenance: None }
     }
 
-    /// The same queue as somebody else sees it: role, tenant and name in the audit trail.
+    /// The same queue as somebody else sees it: role, tenant and name in the audit trail. A server asks for a key instead,
+    /// and whoever that belongs to counts.
     #[must_use]
     pub fn as_caller(&self, caller: Caller) -> Queue {
         Queue { caller, ..self.clone() }

@@ -23,6 +23,9 @@ mod operate;
 pub mod postgres;
 pub mod query;
 pub mod rates;
+#[cfg(feature = "remote")]
+mod remote;
+pub mod schedules;
 pub mod settings;
 pub mod show;
 #[cfg(feature = "sqlite")]
@@ -32,6 +35,7 @@ pub mod unit;
 pub mod verify;
 pub mod view;
 pub mod wakeup;
+pub mod webhook;
 mod work;
 
 use std::sync::Arc;
@@ -54,15 +58,43 @@ use task::{Command, Kind, MayBeTrouble, Query};
 use unit::Unit;
 use view::View;
 
+/// Asks the server, if one keeps the store, and answers with what it answers: `elsewhere!(self.get(id))`. What is not asked
+/// for so ends in [`Store::read`] or [`Store::write`], which then say that only the server can do it.
+macro_rules! elsewhere {
+    ($store:ident.$verb:ident($($argument:expr),*)) => {
+        #[cfg(feature = "remote")]
+        if let crate::store::Room::There(server) = &$store.room {
+            return server.$verb($($argument),*).await;
+        }
+    };
+}
+use elsewhere;
+
 /// A store of jobs; cheap to clone, every clone is the same store.
 #[derive(Clone)]
 pub struct Store {
-    engine: Arc<dyn Engine>,
+    room: Room,
     env: Arc<Environment>,
 }
 
+/// Where a store is kept.
+#[derive(Clone)]
+enum Room {
+    /// In this process, by an engine.
+    Here(Arc<dyn Engine>),
+    /// By a server.
+    #[cfg(feature = "remote")]
+    There(Arc<remote::Remote>),
+}
+
 impl Store {
-    /// Opens the store at an address: `sqlite:PATH`, `postgres://…` or `memory:`.
+    /// Opens the store at an address: `sqlite:PATH`, `postgres://…`, `memory:`, or, with feature `remote`, that of a
+    /// server, such as `http://127.0.0.1:7788`.
+    ///
+    /// A server is connected to when it is first asked something. Its key is that of the options, else the one before an `@`
+    /// in the address, else that in the environment variable `WINDLASS_KEY`; whom it belongs to is who acts, whatever
+    /// [`Caller`] the verbs are given. What only the process that keeps a store can do is refused with
+    /// [`StoreError::Elsewhere`].
     ///
     /// # Errors
     /// [`OpenError`] says what is wrong with the address or with what was found there; nothing is served then.
@@ -72,19 +104,26 @@ impl Store {
 
     /// The same with a clock and randomness of the caller's.
     pub fn open_in(address: &str, env: Environment) -> Result<Store, OpenError> {
+        #[cfg(feature = "remote")]
+        if remote::Remote::is_at(address) {
+            let mut env = env;
+            let room = Room::There(Arc::new(remote::Remote::open(address, &mut env)?));
+            return Ok(Store { room, env: Arc::new(env) });
+        }
         let env = Arc::new(env);
         #[cfg(feature = "sqlite")]
         if let Some(path) = address.strip_prefix("sqlite:") {
             let engine = sqlite::SqliteEngine::open(std::path::Path::new(path), env.clone())?;
-            return Ok(Store { engine: Arc::new(engine), env });
+            return Ok(Store { room: Room::Here(Arc::new(engine)), env });
         }
         #[cfg(feature = "postgres")]
         if address.starts_with("postgres://") || address.starts_with("postgresql://") {
-            let engine = postgres::PostgresEngine::open(address, env.clone())?;
-            return Ok(Store { engine: Arc::new(engine), env });
+            let engine = postgres::PostgresEngine::open(address, &env)?;
+            return Ok(Store { room: Room::Here(Arc::new(engine)), env });
         }
         if address == "memory:" {
-            return Ok(Store { engine: Arc::new(memory::MemoryEngine::new(env.clone())), env });
+            let engine = memory::MemoryEngine::new(env.clone());
+            return Ok(Store { room: Room::Here(Arc::new(engine)), env });
         }
         Err(OpenError::UnknownAddress(address.to_owned()))
     }
@@ -96,7 +135,34 @@ impl Store {
 
     /// Ends all work; what was taken is finished first. Calls after this are refused.
     pub fn close(&self) {
-        self.engine.close();
+        match &self.room {
+            Room::Here(engine) => engine.close(),
+            #[cfg(feature = "remote")]
+            Room::There(server) => server.close(),
+        }
+    }
+
+    /// Whether a server keeps this store, and this process only asks it.
+    pub fn is_elsewhere(&self) -> bool {
+        !matches!(self.room, Room::Here(_))
+    }
+
+    /// The engine that keeps this store, for what only the process that keeps it can do.
+    fn engine(&self, verb: &'static str) -> Result<&Arc<dyn Engine>, StoreError> {
+        match &self.room {
+            Room::Here(engine) => Ok(engine),
+            #[cfg(feature = "remote")]
+            Room::There(_) => Err(StoreError::Elsewhere(verb)),
+        }
+    }
+
+    /// The events of the server that keeps this store, if one does.
+    #[cfg(feature = "remote")]
+    fn event_stream(&self, after: Option<u64>) -> Option<remote::events::EventStream> {
+        match &self.room {
+            Room::Here(_) => None,
+            Room::There(server) => Some(remote::events::EventStream::new(server.clone(), after)),
+        }
     }
 
     /// Submits jobs, all or none; the receipts are in the jobs' order.
@@ -109,7 +175,8 @@ impl Store {
         jobs: Vec<NewJob>,
         options: SubmitOptions,
     ) -> Result<Vec<Receipt>, SubmitError> {
-        submit::check(&jobs, self.env.options.payload_bytes_max)?;
+        elsewhere!(self.submit(jobs, options));
+        submit::check(&jobs, self.env.options.payload_bytes_max, &self.env.options.targets)?;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
@@ -137,7 +204,7 @@ impl Store {
         options: SubmitOptions,
     ) -> Result<Vec<Receipt>, SubmitError> {
         let theirs = transaction.path().map(std::path::Path::new).and_then(|path| path.canonicalize().ok());
-        let ours = self.engine.file().and_then(|path| path.canonicalize().ok());
+        let ours = self.engine("submit_within")?.file().and_then(|path| path.canonicalize().ok());
         if ours.is_none() || theirs != ours {
             let message = "the transaction is on another file than this store".to_owned();
             return Err(StoreError::Database(message).into());
@@ -147,12 +214,14 @@ impl Store {
 
     /// Does something to a job and says whether it changed.
     pub async fn act(&self, caller: &Caller, id: JobId, act: Act) -> Result<Acted, ActError> {
+        elsewhere!(self.act(id, act, false));
         let caller = caller.clone();
         self.write("act", Kind::Ordinary, move |unit| act::act(unit, &caller, id, &act)).await
     }
 
     /// The same, but finding the job as asked already is an error (M51).
     pub async fn act_strictly(&self, caller: &Caller, id: JobId, act: Act) -> Result<Acted, ActError> {
+        elsewhere!(self.act(id, act, true));
         let acted = self.act(caller, id, act.clone()).await?;
         act::strictly(&acted, &act)?;
         Ok(acted)
@@ -165,12 +234,14 @@ impl Store {
         id: JobId,
         how: Redrive,
     ) -> Result<crate::job::Job, ActError> {
+        elsewhere!(self.redrive(id, how));
         let caller = caller.clone();
         self.write("redrive", Kind::Submission, move |unit| redrive::redrive(unit, &caller, id, how)).await
     }
 
     /// Removes a final job; its audit records stay.
     pub async fn delete(&self, caller: &Caller, id: JobId) -> Result<(), ActError> {
+        elsewhere!(self.delete(id));
         let caller = caller.clone();
         self.write("delete", Kind::Ordinary, move |unit| act::delete(unit, &caller, id)).await
     }
@@ -183,6 +254,7 @@ impl Store {
         name: &str,
         value: Vec<u8>,
     ) -> Result<crate::job::Job, ActError> {
+        elsewhere!(self.signal(id, name, value));
         let (caller, name) = (caller.clone(), name.to_owned());
         let work = move |unit: &mut Unit<'_>| command::signal::signal(unit, &caller, id, &name, &value);
         self.write("signal", Kind::Ordinary, work).await
@@ -190,6 +262,7 @@ impl Store {
 
     /// The job with this id, if it exists for this caller.
     pub async fn get(&self, caller: &Caller, id: JobId) -> Result<Option<Snapshot>, StoreError> {
+        elsewhere!(self.get(id));
         let caller = caller.clone();
         self.read("get", move |view| snapshot::get(view, &caller, id)).await
     }
@@ -201,6 +274,7 @@ impl Store {
         id: JobId,
         timeout: Duration,
     ) -> Result<Option<Snapshot>, StoreError> {
+        elsewhere!(self.wait(id, timeout));
         let patience = Patience::lasting(timeout);
         loop {
             let mut ends = self.env.wakeups.ends();
@@ -224,7 +298,7 @@ impl Store {
         E: MayBeTrouble + Send + 'static,
     {
         let (task, answer) = Command::with_answer(kind, work);
-        self.engine.write(task);
+        self.engine(verb)?.write(task);
         let span = tracing::debug_span!("store", verb);
         answer.instrument(span).await.unwrap_or_else(|_| Err(gone().into()))
     }
@@ -241,7 +315,7 @@ impl Store {
     {
         // Proving is the one question that looks at everything.
         let (task, answer) = Query::with_answer(verb.starts_with("verify"), work);
-        self.engine.read(task);
+        self.engine(verb)?.read(task);
         let span = tracing::trace_span!("store", verb);
         answer.instrument(span).await.unwrap_or_else(|_| Err(gone().into()))
     }

@@ -4,8 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{Semaphore, watch};
 use windlass::Store;
+use windlass::clock::Timestamp;
 
 use super::metrics::RouteCounter;
+use super::rate::RequestRates;
 use crate::limits;
 
 /// What every request is given; cheap to clone.
@@ -15,18 +17,24 @@ pub struct App(Arc<Inner>);
 struct Inner {
     store: Store,
     counters: OnceLock<Vec<Arc<RouteCounter>>>,
+    documents: OnceLock<(String, String)>,
     draining: watch::Sender<bool>,
     streams: Arc<Semaphore>,
+    rates: RequestRates,
+    is_loopback: bool,
 }
 
 impl App {
     /// Everything there is to answer requests with.
-    pub(crate) fn new(store: Store) -> App {
+    pub(crate) fn new(store: Store, is_loopback: bool) -> App {
         App(Arc::new(Inner {
             store,
             counters: OnceLock::new(),
+            documents: OnceLock::new(),
             draining: watch::Sender::new(false),
             streams: Arc::new(Semaphore::new(limits::STREAMS_MAX)),
+            rates: RequestRates::default(),
+            is_loopback,
         }))
     }
 
@@ -46,9 +54,34 @@ impl App {
         self.0.counters.get().map_or(&[], Vec::as_slice)
     }
 
+    /// Makes the description of all routes known, as JSON and as a page.
+    pub(crate) fn set_documents(&self, json: String, page: String) {
+        let _ = self.0.documents.set((json, page));
+    }
+
+    /// The description of all routes, as JSON and as a page.
+    pub(crate) fn documents(&self) -> &(String, String) {
+        self.0.documents.get().expect("they are made with the router")
+    }
+
     /// Places for live event streams.
     pub(crate) fn streams(&self) -> &Arc<Semaphore> {
         &self.0.streams
+    }
+
+    /// How many requests each caller may still make.
+    pub(crate) fn rates(&self) -> &RequestRates {
+        &self.0.rates
+    }
+
+    /// Whether only this machine can connect.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.0.is_loopback
+    }
+
+    /// The store's time.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.store().environment().clock.now()
     }
 
     /// Says that the server is about to stop: nobody waits any longer.

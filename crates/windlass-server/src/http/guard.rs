@@ -2,22 +2,25 @@
 //! the count of what was answered.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use windlass::clock::Stopwatch;
-use windlass::store::caller::Caller;
+use windlass::limits::KEYS_TRUSTED_FOR;
 
 use super::app::App;
-use super::auth::Who;
+use super::auth::{Pass, Who};
 use super::metrics::RouteCounter;
 use super::problem::Problem;
 use super::trace::Trace;
 use crate::limits;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The store's time, which rules (M7): a client that counts on it need not trust its own clock.
+static STORE_TIME: HeaderName = HeaderName::from_static("windlass-time");
 
 /// What the guard of one route knows.
 #[derive(Clone)]
@@ -33,11 +36,25 @@ pub(crate) struct Gate {
 pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     let watch = Stopwatch::start();
     let response = match admit(&gate, &mut request).await {
-        Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
+        Ok(pass) => {
+            let response = next.run(request).await;
+            still_admitted(&gate, pass, watch.elapsed(), response).await
+        }
     };
     gate.counter.answered(response.status(), watch.elapsed());
     response
+}
+
+/// The answer to a request that lasted, unless its key was revoked meanwhile: jobs claimed for it then go back.
+async fn still_admitted(gate: &Gate, pass: Option<Pass>, took: Duration, response: Response) -> Response {
+    match pass {
+        Some(pass) if took > KEYS_TRUSTED_FOR => match pass.caller(&gate.app).await {
+            Ok(_) => response,
+            Err(problem) => problem.into_response(),
+        },
+        Some(_) | None => response,
+    }
 }
 
 /// Marks every answer, refusals of strange paths and methods included.
@@ -46,6 +63,8 @@ pub(crate) async fn stamp(State(app): State<App>, request: Request, next: Next) 
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID.clone(), id);
+    let now = app.store().environment().clock.now().to_string();
+    headers.insert(STORE_TIME.clone(), HeaderValue::from_str(&now).expect("a time is a header value"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if !headers.contains_key(header::CACHE_CONTROL) {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -66,28 +85,24 @@ fn request_id(app: &App, headers: &HeaderMap) -> HeaderValue {
     })
 }
 
-async fn admit(gate: &Gate, request: &mut Request) -> Result<(), Problem> {
+async fn admit(gate: &Gate, request: &mut Request) -> Result<Option<Pass>, Problem> {
     refuse_other_sites(request.method(), request.headers())?;
     if gate.is_open {
-        return Ok(());
+        return Ok(None);
     }
-    let trace = Trace::of(request.headers());
-    let mut caller = identify(&gate.app, request.headers()).await?;
+    let (pass, trace) = (Pass::of(request.headers()), Trace::of(request.headers()));
+    let mut caller = pass.caller(&gate.app).await?;
+    gate.app.rates().take(&caller.id, gate.app.now()).map_err(|retry_after| {
+        Problem::too_much("too_many_requests", "this key makes too many requests", retry_after)
+    })?;
     caller.trace_id = trace.as_ref().map(|trace| trace.id().to_owned());
-    request.extensions_mut().insert(Who(caller));
+    let extensions = request.extensions_mut();
+    extensions.insert(Who(caller));
+    extensions.insert(pass.clone());
     if let Some(trace) = trace {
-        request.extensions_mut().insert(trace);
+        extensions.insert(trace);
     }
-    Ok(())
-}
-
-/// Who is asking.
-async fn identify(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
-    if super::auth::has_keys(app.store()).await? {
-        return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "a valid key is needed"));
-    }
-    refuse_foreign_hosts(headers)?;
-    Ok(Caller::local())
+    Ok(Some(pass))
 }
 
 /// A page of another site must not act through its reader's browser (there is no CORS either, so it reads nothing).
@@ -107,20 +122,4 @@ fn refuse_other_sites(method: &Method, headers: &HeaderMap) -> Result<(), Proble
             if text("origin").is_none_or(is_own) { Ok(()) } else { Err(refused()) }
         }
     }
-}
-
-/// Without keys, being on this machine is the only proof there is: a name that an attacker points at it is none.
-fn refuse_foreign_hosts(headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(host) = headers.get(header::HOST) else { return Ok(()) };
-    let host = host.to_str().unwrap_or_default();
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    let is_loopback = name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    if is_loopback || name.eq_ignore_ascii_case("localhost") {
-        return Ok(());
-    }
-    let message = "without keys this server is for its own machine: ask it as localhost or 127.0.0.1";
-    Err(Problem::new(StatusCode::FORBIDDEN, "foreign_host", message))
 }

@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use windlass::job::{JobId, JobType, QueueName, Tenant, WorkerId};
+use windlass::job::{JobId, JobType, QueueName, ScheduleName, Tenant, WorkerId};
+use windlass::key::KeyId;
 
 use super::app::App;
 use super::problem::Problem;
@@ -44,6 +45,20 @@ impl FromRequestParts<App> for WorkerPath {
     }
 }
 
+/// `{id}` of a key.
+pub(crate) struct KeyPath(pub(crate) KeyId);
+
+impl FromRequestParts<App> for KeyPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<KeyPath, Problem> {
+        let text = parameter(parts, app, "id").await?;
+        KeyId::from_str(&text)
+            .map(KeyPath)
+            .map_err(|_| Problem::not_found(format!("no key {}", shown(&text))))
+    }
+}
+
 /// `{name}` of anything; the store checks it.
 pub(crate) struct NamePath(pub(crate) String);
 
@@ -76,6 +91,7 @@ macro_rules! checked_name {
 checked_name!(QueuePath, QueueName, "queue");
 checked_name!(TypePath, JobType, "type");
 checked_name!(TenantPath, Tenant, "tenant");
+checked_name!(SchedulePath, ScheduleName, "schedule");
 
 /// As much of a text as is shown again.
 pub(crate) fn shown(text: &str) -> String {

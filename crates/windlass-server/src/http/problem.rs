@@ -8,7 +8,9 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use windlass::error::{ActError, Denied, Invalid, Refused, StoreError, SubmitError, WorkError};
+use windlass::error::{
+    ActError, Denied, Invalid, Refused, ScheduleError, StoreError, SubmitError, WorkError,
+};
 
 /// A refused request.
 #[derive(Debug, Clone)]
@@ -70,6 +72,11 @@ impl Problem {
         Problem::new(StatusCode::CONFLICT, code, message)
     }
 
+    /// The server is about to stop: whoever waits asks again elsewhere, or later.
+    pub(crate) fn draining() -> Problem {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "the server is about to stop: ask again")
+    }
+
     /// Too much at once: come again later.
     pub(crate) fn too_much(code: &'static str, message: impl Into<String>, retry_after: Duration) -> Problem {
         let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, code, message);
@@ -109,7 +116,7 @@ impl Problem {
             SubmitError::PayloadTooLarge { index, size, limit } => {
                 let message = format!("payload is {size} bytes, the limit is {limit}");
                 let problem = Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", message);
-                place(problem.with("field", "payload").with("limit", limit), index)
+                place(problem.with("field", "payload").with("size", size).with("limit", limit), index)
             }
             SubmitError::UniqueKeyTaken { index, key, holder } => {
                 place(unique_key_taken(&key, &holder.to_string()), index)
@@ -121,7 +128,8 @@ impl Problem {
             }
             SubmitError::TooDeep { scope, depth, limit, retry_after } => {
                 let message = format!("{scope} holds {depth} unfinished jobs, the limit is {limit}");
-                Problem::too_much("too_many_jobs", message, retry_after).with("limit", limit)
+                let problem = Problem::too_much("too_many_jobs", message, retry_after);
+                problem.with("scope", scope).with("depth", depth).with("limit", limit)
             }
             SubmitError::Denied(denied) => denied.into(),
             SubmitError::Store(error) => error.into(),
@@ -137,18 +145,43 @@ impl Problem {
 
 fn unique_key_taken(key: &str, holder: &str) -> Problem {
     let message = format!("unique key `{key}` is held by job {holder}");
-    Problem::conflict("unique_key_taken", message).with("job_id", holder)
+    Problem::conflict("unique_key_taken", message).with("job_id", holder).with("key", key)
 }
 
 impl From<Invalid> for Problem {
     fn from(invalid: Invalid) -> Problem {
-        Problem::invalid(invalid.field, invalid.problem.to_string())
+        let problem = Problem::invalid(invalid.field, invalid.problem.to_string());
+        explained(problem, invalid.problem)
+    }
+}
+
+/// The refusal with what is wrong with the value, for programs.
+fn explained(refusal: Problem, problem: windlass::error::Problem) -> Problem {
+    use windlass::error::Problem as Wrong;
+    match problem {
+        Wrong::Missing => refusal.with("problem", "missing"),
+        Wrong::TooLong { length, limit } => {
+            refusal.with("problem", "too_long").with("length", length).with("limit", limit)
+        }
+        Wrong::NotAName(value) => refusal.with("problem", "not_a_name").with("value", value),
+        Wrong::OutOfRange { value, min, max } => {
+            let refusal = refusal.with("problem", "out_of_range").with("value", value);
+            refusal.with("min", min).with("max", max)
+        }
+        Wrong::NoSuchJob(value) => refusal.with("problem", "no_such_job").with("value", value),
+        Wrong::NameTwice(value) => refusal.with("problem", "name_twice").with("value", value),
+        Wrong::Cycle(value) => refusal.with("problem", "cycle").with("value", value),
+        // The message says it all.
+        _ => refusal,
     }
 }
 
 impl From<Denied> for Problem {
     fn from(denied: Denied) -> Problem {
         Problem::new(StatusCode::FORBIDDEN, "forbidden", denied.to_string())
+            .with("actor", denied.actor)
+            .with("role", denied.role)
+            .with("action", denied.action)
     }
 }
 
@@ -186,7 +219,9 @@ impl From<ActError> for Problem {
     fn from(error: ActError) -> Problem {
         let message = error.to_string();
         match error {
-            ActError::NotFound(_) | ActError::NoSuchWorker(_) => Problem::not_found(message),
+            ActError::NotFound(_) | ActError::NoSuchWorker(_) | ActError::NoSuchKey(_) => {
+                Problem::not_found(message)
+            }
             ActError::Refused(refused) => refused.into(),
             ActError::AlreadySuspended(_) => Problem::conflict("already_suspended", message)
                 .with("state", "suspended")
@@ -216,9 +251,23 @@ impl From<WorkError> for Problem {
     }
 }
 
+impl From<ScheduleError> for Problem {
+    fn from(error: ScheduleError) -> Problem {
+        let message = error.to_string();
+        match error {
+            ScheduleError::NotFound(_) => Problem::not_found(message),
+            ScheduleError::Invalid(invalid) => invalid.into(),
+            ScheduleError::Refused(refused) => Problem::of_submission(*refused, false).within("job"),
+            ScheduleError::Denied(denied) => denied.into(),
+            ScheduleError::Store(error) => error.into(),
+            other => Problem::internal(&other),
+        }
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = super::json::Answer::new(self.status, self.body()).into_response();
+        let mut response = super::reply::json(self.status, &self.body());
         if let Some(retry_after) = self.retry_after {
             // Whole seconds, and never too early.
             let seconds = retry_after.as_millis().div_ceil(1000).max(1);

@@ -99,6 +99,30 @@ pub enum Action {
 }
 
 impl Action {
+    /// All actions.
+    pub const ALL: [Action; 20] = [
+        Action::Submit,
+        Action::DependencyEnded,
+        Action::Due,
+        Action::Claim,
+        Action::Refuse,
+        Action::Succeed,
+        Action::Fail,
+        Action::LeaseExpired,
+        Action::Release,
+        Action::Park,
+        Action::Wake,
+        Action::Suspend,
+        Action::Resume,
+        Action::Cancel,
+        Action::Expire,
+        Action::Prioritise,
+        Action::Patch,
+        Action::Signal,
+        Action::Delete,
+        Action::Redrive,
+    ];
+
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -68,6 +68,11 @@ name! {
     Tenant
 }
 
+name! {
+    /// What a schedule is called within its tenant.
+    ScheduleName
+}
+
 impl Default for QueueName {
     fn default() -> QueueName {
         QueueName(Arc::from("default"))

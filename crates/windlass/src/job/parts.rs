@@ -21,6 +21,14 @@ pub struct Lane {
     pub job_type: JobType,
 }
 
+impl Lane {
+    /// Whether its jobs are the system's own: reports of ends to callback addresses. They count for no limit of their
+    /// tenant, and only workers that ask for them by name are given them.
+    pub fn is_internal(&self) -> bool {
+        self.job_type.as_str() == crate::callback::TYPE
+    }
+}
+
 /// How long things may take (M30–M34).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Timeouts {

@@ -11,9 +11,11 @@ use super::{JobId, JobType, Priority, QueueName, RetryPolicy, Tenant, Timeouts};
 use crate::clock::Timestamp;
 use crate::error::{Invalid, Problem};
 use crate::limits;
+use crate::target::TargetPolicy;
 
 /// Bytes with a content type; kept and given back byte for byte, never interpreted (M12).
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "StoredPayload", into = "StoredPayload")]
 pub struct Payload {
     /// The bytes.
     pub bytes: Arc<[u8]>,
@@ -33,6 +35,40 @@ impl Payload {
     /// Any bytes.
     pub fn bytes(bytes: impl AsRef<[u8]>, content_type: &str) -> Payload {
         Payload { bytes: Arc::from(bytes.as_ref()), content_type: Arc::from(content_type) }
+    }
+}
+
+/// A payload within a stored document: as text where it is text, so that people can read it.
+#[derive(Serialize, Deserialize)]
+struct StoredPayload {
+    content_type: Arc<str>,
+    content: StoredBytes,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredBytes {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<Payload> for StoredPayload {
+    fn from(payload: Payload) -> StoredPayload {
+        let content = match std::str::from_utf8(&payload.bytes) {
+            Ok(text) => StoredBytes::Text(text.to_owned()),
+            Err(_) => StoredBytes::Bytes(payload.bytes.to_vec()),
+        };
+        StoredPayload { content_type: payload.content_type, content }
+    }
+}
+
+impl From<StoredPayload> for Payload {
+    fn from(stored: StoredPayload) -> Payload {
+        let bytes = match stored.content {
+            StoredBytes::Text(text) => Arc::from(text.into_bytes()),
+            StoredBytes::Bytes(bytes) => Arc::from(bytes),
+        };
+        Payload { bytes, content_type: stored.content_type }
     }
 }
 
@@ -78,7 +114,8 @@ pub struct Spec {
 }
 
 /// A job that another one waits for: by id, or by its name within the batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Dependency {
     /// A job that exists.
     Job(JobId),
@@ -87,7 +124,7 @@ pub enum Dependency {
 }
 
 /// A job to be submitted. Whatever is not set follows type, queue and store, in this order (M34).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NewJob {
     /// Which handler runs it.
     pub job_type: JobType,
@@ -213,6 +250,13 @@ impl Labels {
         }
         check_text("correlation_id", self.correlation_id.as_deref(), limits::CORRELATION_CHARS_MAX)?;
         check_text("callback_url", self.callback_url.as_deref(), limits::CALLBACK_URL_CHARS_MAX)
+    }
+
+    /// Whether the end can be reported where they say, as far as the address itself tells (M95).
+    pub fn check_callback(&self, targets: &TargetPolicy) -> Result<(), Invalid> {
+        let Some(url) = &self.callback_url else { return Ok(()) };
+        let checked = targets.check_literal(url);
+        checked.map(drop).map_err(|error| Invalid::new("callback_url", error.into()))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::Store;
+use super::{Store, elsewhere};
 use super::caller::{Caller, Permission, Role};
 use super::command::key::{self, NewKey};
 use super::config::Config;
@@ -106,6 +106,7 @@ impl Store {
     /// # Errors
     /// [`ActError`] when the caller is no admin or a value is not allowed.
     pub async fn create_key(&self, caller: &Caller, new: NewKey) -> Result<CreatedKey, ActError> {
+        elsewhere!(self.create_key(new));
         let caller = caller.clone();
         let work = move |unit: &mut Unit<'_>| key::create(unit, &caller, &new);
         let created = self.write("create_key", Kind::Ordinary, work).await;
@@ -118,6 +119,7 @@ impl Store {
     /// # Errors
     /// [`ActError::NoSuchKey`] when there is none with this id.
     pub async fn revoke_key(&self, caller: &Caller, id: KeyId) -> Result<(), ActError> {
+        elsewhere!(self.revoke_key(id));
         let caller = caller.clone();
         let work = move |unit: &mut Unit<'_>| key::revoke(unit, &caller, &id);
         let revoked = self.write("revoke_key", Kind::Ordinary, work).await;
@@ -127,6 +129,7 @@ impl Store {
 
     /// All keys, the oldest first; admins only.
     pub async fn keys(&self, caller: &Caller) -> Result<Vec<ApiKey>, ActError> {
+        elsewhere!(self.keys());
         caller.must(Permission::Administer)?;
         let mut keys: Vec<ApiKey> = self.config(caller).await?.keys.values().cloned().collect();
         keys.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
@@ -176,6 +179,8 @@ impl Store {
     fn write_use(&self, id: KeyId, at: Timestamp) {
         let work = move |unit: &mut Unit<'_>| key::note_use(unit, &id, at);
         let (task, _nobody_waits) = Command::with_answer(Kind::Ordinary, work);
-        self.engine.write(task);
+        if let Ok(engine) = self.engine("note_use") {
+            engine.write(task);
+        }
     }
 }

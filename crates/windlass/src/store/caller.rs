@@ -64,18 +64,32 @@ pub enum Permission {
     Pause,
     /// Change settings of a tenant's queues.
     Configure,
+    /// Put schedules in place and handle them.
+    Schedule,
     /// Open and close the gate, and whatever counts for all tenants.
     Administer,
 }
 
 impl Permission {
-    fn as_str(self) -> &'static str {
+    /// Every permission.
+    pub const ALL: [Permission; 6] = [
+        Permission::Submit,
+        Permission::ManageJob,
+        Permission::Work,
+        Permission::Pause,
+        Permission::Configure,
+        Permission::Administer,
+    ];
+
+    /// What it allows, in words.
+    pub fn as_str(self) -> &'static str {
         match self {
             Permission::Submit => "submit jobs",
             Permission::ManageJob => "manage this job",
             Permission::Work => "claim and finish jobs",
             Permission::Pause => "pause or resume",
             Permission::Configure => "change settings",
+            Permission::Schedule => "handle schedules",
             Permission::Administer => "act for all tenants",
         }
     }

@@ -4,6 +4,7 @@
 pub mod act;
 pub(crate) mod advance;
 pub mod bulk;
+pub(crate) mod callback;
 pub mod children;
 pub mod claim;
 pub mod finish;
@@ -12,6 +13,7 @@ pub mod hold;
 pub mod key;
 pub(crate) mod record;
 pub mod redrive;
+pub(crate) mod schedule;
 pub mod settings;
 pub mod signal;
 pub mod step;

@@ -10,7 +10,9 @@ use super::wakeup::Wakeups;
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::Entropy;
 use crate::job::{Policy, State};
+use crate::key::KeySecret;
 use crate::limits;
+use crate::target::TargetPolicy;
 
 /// How a store is to behave; every value has a default.
 #[derive(Debug, Clone)]
@@ -25,6 +27,10 @@ pub struct StoreOptions {
     pub retention: Duration,
     /// For how long dead letters are kept (M96).
     pub retention_dead_letter: Duration,
+    /// Which addresses callbacks may go to (M95).
+    pub targets: TargetPolicy,
+    /// The key to a server; used instead of one in its address or in `WINDLASS_KEY`, and by no other store.
+    pub key: Option<KeySecret>,
 }
 
 impl Default for StoreOptions {
@@ -35,6 +41,8 @@ impl Default for StoreOptions {
             policy: Policy::default(),
             retention: Duration::from_secs(7 * 24 * 3600),
             retention_dead_letter: Duration::from_secs(30 * 24 * 3600),
+            targets: TargetPolicy::default(),
+            key: None,
         }
     }
 }

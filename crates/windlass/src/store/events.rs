@@ -18,6 +18,9 @@ use crate::limits;
 
 /// A feed of events; [`next`](EventFeed::next) waits for the next one.
 pub struct EventFeed {
+    /// Where events come from instead, if a server keeps the store.
+    #[cfg(feature = "remote")]
+    stream: Option<super::remote::events::EventStream>,
     store: Store,
     caller: Caller,
     live: broadcast::Receiver<Arc<Record>>,
@@ -34,26 +37,50 @@ impl EventFeed {
     pub(crate) fn new(store: Store, caller: Caller, after: u64) -> EventFeed {
         // Listening starts before reading: what happens in between is in one or the other.
         let (live, elsewhere) = (store.live_events(), store.env.wakeups.elsewhere());
-        EventFeed { store, caller, live, elsewhere, after, ready: VecDeque::new(), is_behind: true }
+        EventFeed {
+            #[cfg(feature = "remote")]
+            stream: store.event_stream(Some(after)),
+            store,
+            caller,
+            live,
+            elsewhere,
+            after,
+            ready: VecDeque::new(),
+            is_behind: true,
+        }
     }
 
     /// A feed of what happens from now on.
     pub(crate) async fn from_now(store: Store, caller: Caller) -> Result<EventFeed, StoreError> {
         let mut feed = EventFeed::new(store, caller, 0);
+        #[cfg(feature = "remote")]
+        if feed.stream.is_some() {
+            feed.stream = feed.store.event_stream(None);
+            return Ok(feed);
+        }
         feed.after = feed.store.read("newest_record", newest_record).await?;
         Ok(feed)
     }
 
     /// The number to resume from: everything kept up to it was handed over.
     pub fn position(&self) -> u64 {
+        #[cfg(feature = "remote")]
+        if let Some(stream) = &self.stream {
+            return stream.position();
+        }
         self.ready.front().map_or(self.after, |next| next.seq - 1)
     }
 
     /// The next event. A reader that falls behind misses none that is kept; of the others it misses the oldest.
     ///
     /// # Errors
-    /// When the store is gone.
+    /// When the store is gone; or, if a server keeps it, when that is away for long. It may then be asked again, and goes on
+    /// where it was.
     pub async fn next(&mut self) -> Result<Record, StoreError> {
+        #[cfg(feature = "remote")]
+        if let Some(stream) = &mut self.stream {
+            return stream.next().await;
+        }
         loop {
             if let Some(record) = self.ready.pop_front() {
                 return Ok(record);

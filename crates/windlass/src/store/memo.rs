@@ -9,7 +9,7 @@ use super::config::Config;
 use super::engine::{EngineResult, Read};
 use super::rates::Rates;
 use crate::clock::Timestamp;
-use crate::job::{Job, JobId, Lane, Seq, State};
+use crate::job::{Job, JobId, Lane, Seq, State, acts_at};
 
 /// A connection's memory.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub struct Memo {
     lanes: FxHashSet<Arc<Lane>>,
     running: Running,
     pub(super) tallies: Tallies,
+    /// No job is changed by time before this; none if it is not known.
+    quiet_until: Option<Timestamp>,
     /// Rates of the current minute.
     pub rates: Rates,
 }
@@ -86,6 +88,24 @@ impl Memo {
         if self.running.generation != generation {
             self.running = Running { generation, ..Running::default() };
             self.tallies = Tallies::default();
+            self.quiet_until = None;
+        }
+    }
+
+    /// Whether it is known that time changes no job by `now`: most claims come while nothing is due, and need not look.
+    pub fn is_quiet(&self, now: Timestamp) -> bool {
+        self.quiet_until.is_some_and(|until| now < until)
+    }
+
+    /// Remembers when time changes a job next; none if never.
+    pub fn quiet_until(&mut self, next: Option<Timestamp>) {
+        self.quiet_until = Some(next.unwrap_or(Timestamp::MAX));
+    }
+
+    /// Takes notice of a job that will be stored like this.
+    pub fn written(&mut self, job: &Job) {
+        if let (Some(known), Some(at)) = (self.quiet_until, acts_at(job)) {
+            self.quiet_until = Some(known.min(at));
         }
     }
 

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use tokio::sync::broadcast;
 
-use super::Store;
 use super::caller::{Caller, Permission};
 use super::command::bulk::{self, Bulk, BulkAct};
 use super::command::claim::Checkpoint;
 use super::command::hold::{self, Pause, Target};
+use super::command::schedule::fire;
 use super::command::settings::{self, Configured};
 use super::command::step::LogLine;
 use super::command::tick::{self, Pruned, Sealed, Ticked};
-use super::config::Config;
+use super::config::{Config, PushTargets};
 use super::engine::{Place, RecordQuery};
 use super::events::EventFeed;
 use super::filter::Filter;
@@ -27,6 +27,7 @@ use super::settings::patch::SettingsPatch;
 use super::task::Kind;
 use super::verify::{self, Verdict};
 use super::view::View;
+use super::{Store, elsewhere};
 use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::error::{ActError, StoreError};
@@ -36,6 +37,7 @@ use crate::limits;
 impl Store {
     /// Pauses something; says whether it was not paused before.
     pub async fn pause(&self, caller: &Caller, target: Target, pause: Pause) -> Result<bool, ActError> {
+        elsewhere!(self.pause(target, pause));
         let caller = caller.clone();
         self.write("pause", Kind::Urgent, move |unit| hold::pause(unit, &caller, &target, &pause)).await
     }
@@ -47,6 +49,7 @@ impl Store {
         target: Target,
         reason: Option<String>,
     ) -> Result<bool, ActError> {
+        elsewhere!(self.resume(target, reason));
         let caller = caller.clone();
         let work =
             move |unit: &mut super::unit::Unit<'_>| hold::resume(unit, &caller, &target, reason.as_deref());
@@ -62,31 +65,43 @@ impl Store {
         caller: &Caller,
         patch: impl Into<SettingsPatch>,
     ) -> Result<Configured, ActError> {
+        elsewhere!(self.configure(patch.into()));
         let (caller, patch) = (caller.clone(), patch.into());
         self.write("configure", Kind::Ordinary, move |unit| settings::configure(unit, &caller, &patch)).await
     }
 
     /// Settings, pauses and workers in force, as far as this caller may see (M90).
     pub async fn config(&self, caller: &Caller) -> Result<Config, StoreError> {
+        elsewhere!(self.config());
         let caller = caller.clone();
         self.read("config", move |view: &mut View<'_>| view.config().map(|config| config.seen_by(&caller)))
             .await
     }
 
+    /// Where servers send jobs: by queue, and by tenant where a tenant has its own target and nobody set one for all.
+    /// Cheap enough to be asked every second.
+    pub async fn push_targets(&self) -> Result<PushTargets, StoreError> {
+        self.read("push_targets", |view: &mut View<'_>| view.config().map(|config| config.push_targets()))
+            .await
+    }
+
     /// All about a queue that this caller may see; a queue that nobody has used yet is empty.
     pub async fn queue(&self, caller: &Caller, queue: QueueName) -> Result<QueueLook, StoreError> {
+        elsewhere!(self.queue(&queue));
         let caller = caller.clone();
         self.read("queue", move |view| queues::queue(view, &caller, &queue)).await
     }
 
     /// The same about every queue that has jobs, settings or a pause, by name.
     pub async fn queues(&self, caller: &Caller) -> Result<Vec<QueueLook>, StoreError> {
+        elsewhere!(self.queues());
         let caller = caller.clone();
         self.read("queues", move |view| queues::queues(view, &caller)).await
     }
 
     /// Does something to all jobs that fit, in bounded commits.
     pub async fn bulk(&self, caller: &Caller, filter: &Filter, action: BulkAct) -> Result<Bulk, ActError> {
+        elsewhere!(self.bulk(filter, action));
         caller.must(Permission::ManageJob)?;
         let filter = bulk::narrowed(caller, filter);
         let Some(last) = self.read::<_, StoreError>("newest", list::newest).await? else {
@@ -112,6 +127,7 @@ impl Store {
 
     /// How many jobs a bulk action would look at; changes nothing.
     pub async fn bulk_dry_run(&self, caller: &Caller, filter: &Filter) -> Result<u64, ActError> {
+        elsewhere!(self.bulk_dry_run(filter));
         caller.must(Permission::ManageJob)?;
         let (caller, filter) = (caller.clone(), filter.clone());
         let work = move |view: &mut View<'_>| list::matching(view, &caller, &filter);
@@ -120,12 +136,14 @@ impl Store {
 
     /// A page of jobs that exist for this caller.
     pub async fn list(&self, caller: &Caller, request: ListRequest) -> Result<Page, StoreError> {
+        elsewhere!(self.list(&request));
         let caller = caller.clone();
         self.read("list", move |view| list::list(view, &caller, &request)).await
     }
 
     /// Every reason why a job does not run; none if there is no such job (M102).
     pub async fn explain(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Reason>>, StoreError> {
+        elsewhere!(self.explain(id));
         let caller = caller.clone();
         self.read("explain", move |view| {
             let Some(job) = snapshot::visible(view, &caller, id)? else { return Ok(None) };
@@ -136,6 +154,7 @@ impl Store {
 
     /// A job's attempts, the running one last (M17).
     pub async fn attempts(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Attempt>>, StoreError> {
+        elsewhere!(self.attempts(id));
         let caller = caller.clone();
         self.read("attempts", move |view| side::attempts(view, &caller, id)).await
     }
@@ -146,6 +165,7 @@ impl Store {
         caller: &Caller,
         id: JobId,
     ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
+        elsewhere!(self.checkpoints(id));
         let caller = caller.clone();
         self.read("checkpoints", move |view| side::checkpoints(view, &caller, id)).await
     }
@@ -157,30 +177,35 @@ impl Store {
         id: JobId,
         after: u64,
     ) -> Result<Option<Vec<(u64, LogLine)>>, StoreError> {
+        elsewhere!(self.logs(id, after));
         let caller = caller.clone();
         self.read("logs", move |view| side::logs(view, &caller, id, after)).await
     }
 
     /// A job's result; none if there is no such job.
     pub async fn result(&self, caller: &Caller, id: JobId) -> Result<Option<JobResult>, StoreError> {
+        elsewhere!(self.result(id));
         let caller = caller.clone();
         self.read("result", move |view| side::result(view, &caller, id)).await
     }
 
     /// A job's groups of children, each child with its result, in input order (M64).
     pub async fn groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
+        elsewhere!(self.groups(id));
         let caller = caller.clone();
         self.read("groups", move |view| side::groups(view, &caller, id)).await
     }
 
     /// A job's neighbours in the dependency graph.
     pub async fn neighbours(&self, caller: &Caller, id: JobId) -> Result<Option<Neighbours>, StoreError> {
+        elsewhere!(self.neighbours(id));
         let caller = caller.clone();
         self.read("neighbours", move |view| side::neighbours(view, &caller, id)).await
     }
 
     /// Counts, rates and costs of everything this caller may see.
     pub async fn stats(&self, caller: &Caller) -> Result<Stats, StoreError> {
+        elsewhere!(self.stats());
         let caller = caller.clone();
         self.read("stats", move |view| stats::stats(view, &caller)).await
     }
@@ -191,12 +216,14 @@ impl Store {
         caller: &Caller,
         queue: QueueName,
     ) -> Result<Option<Timestamp>, StoreError> {
+        elsewhere!(self.oldest_ready(&queue));
         let caller = caller.clone();
         self.read("oldest_ready", move |view| stats::oldest_ready(view, &caller, &queue)).await
     }
 
     /// Audit records, oldest first; a page of at most [`limits::PAGE_RECORDS_MAX`] (M92).
     pub async fn audit(&self, caller: &Caller, query: RecordQuery) -> Result<Vec<Record>, StoreError> {
+        elsewhere!(self.audit(query));
         let mut query = RecordQuery { limit: query.limit.clamp(1, limits::PAGE_RECORDS_MAX), ..query };
         if let Some(own) = &caller.tenant {
             if query.tenant.as_ref().is_some_and(|wanted| wanted != own) {
@@ -225,9 +252,24 @@ impl Store {
         self.env.feed.subscribe()
     }
 
-    /// One bounded round of maintenance: promote, reap, expire, lift (M35).
+    /// One bounded round of maintenance: promote, reap, expire, lift, and submit the jobs of schedules (M35).
+    ///
+    /// When the disk is full, schedules wait and the rest goes on.
     pub async fn tick(&self) -> Result<Ticked, StoreError> {
-        self.write("tick", Kind::Ordinary, tick::tick).await
+        let mut ticked = self.write("tick", Kind::Ordinary, tick::tick).await?;
+        if ticked.has_due_schedules {
+            match self.write("fire", Kind::Submission, fire::fire).await {
+                Ok(fired) => {
+                    ticked.scheduled = fired.jobs;
+                    // Time may act on the new jobs too, sooner than on anything else.
+                    ticked.has_more |= fired.has_more || fired.jobs > 0;
+                    ticked.next_at = ticked.next_at.into_iter().chain(fired.next_at).min();
+                }
+                Err(StoreError::Full) => tracing::warn!("the disk is full: schedules wait"),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ticked)
     }
 
     /// One bounded round of sealing the audit trail (M93).
@@ -255,7 +297,7 @@ impl Store {
 
     /// Copies the store to a new file while it is in use; an existing file is refused.
     pub async fn backup(&self, to: &Path) -> Result<(), StoreError> {
-        let (engine, to) = (self.engine.clone(), to.to_owned());
+        let (engine, to) = (self.engine("backup")?.clone(), to.to_owned());
         let copied = tokio::task::spawn_blocking(move || engine.backup(&to)).await;
         copied.unwrap_or_else(|error| Err(StoreError::Database(error.to_string())))
     }

@@ -3,6 +3,7 @@
 pub mod explain;
 pub mod list;
 pub mod queues;
+pub(crate) mod schedules;
 pub mod side;
 pub mod snapshot;
 pub mod stats;

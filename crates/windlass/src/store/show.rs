@@ -41,7 +41,7 @@ impl Store {
         jobs: Vec<NewJob>,
         options: SubmitOptions,
     ) -> Result<Vec<ShownReceipt>, SubmitError> {
-        submit::check(&jobs, self.environment().options.payload_bytes_max)?;
+        submit::check(&jobs, self.environment().options.payload_bytes_max, &self.environment().options.targets)?;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }

@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 use super::engine::{ReadTask, WriteTask};
 use super::unit::Unit;
 use super::view::View;
-use crate::error::{ActError, StoreError, SubmitError, WorkError};
+use crate::error::{ActError, ScheduleError, StoreError, SubmitError, WorkError};
 
 /// An answer that may stand for trouble with the engine.
 pub(crate) trait MayBeTrouble: From<StoreError> {
@@ -29,7 +29,7 @@ macro_rules! may_be_trouble {
     )*};
 }
 
-may_be_trouble!(SubmitError, ActError, WorkError);
+may_be_trouble!(SubmitError, ActError, WorkError, ScheduleError);
 
 /// What a task is like, for the engine that queues it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -302,6 +302,7 @@ impl<'a> Unit<'a> {
         self.effects.has_work |= job.state == State::Scheduled && !job.is_blocked;
         self.effects.has_ends |= job.state.is_final();
         self.memo.rates.count(Some(previous), job, self.now);
+        self.memo.written(job);
     }
 
     /// The one shared value of a lane: telling lanes apart by where they are is quick.
@@ -320,6 +321,7 @@ impl<'a> Unit<'a> {
         self.effects.has_work |= job.state == State::Scheduled;
         self.effects.has_ends |= job.state.is_final();
         self.memo.rates.count(None, &job, self.now);
+        self.memo.written(&job);
         self.seqs.insert(job.id, seq);
         self.journal.push((seq, None, false));
         self.jobs.insert(seq, Entry { stored: None, job });

@@ -66,6 +66,11 @@ impl WorkerControl {
         let _ = self.state.subscribe().wait_for(|state| state.here.is_none()).await;
     }
 
+    /// Returns when it is paused from here.
+    pub(crate) async fn paused(&self) {
+        let _ = self.state.subscribe().wait_for(|state| state.here.is_some()).await;
+    }
+
     /// Whether it is paused aggressively from here.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.state.borrow().here == Some(PauseMode::Aggressive)

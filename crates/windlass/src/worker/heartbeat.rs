@@ -21,7 +21,7 @@ pub(super) async fn run(crew: Arc<Crew>, over: CancellationToken) {
     let silence = limits::WORKER_SILENCE_MAX.saturating_sub(grace);
     let mut heard = Patience::lasting(silence);
     loop {
-        let mut interrupts = crew.queue.store().environment().wakeups.interrupts();
+        let mut interrupts = crew.queue.store().interrupts();
         let asked = Patience::lasting(silence);
         match beat_within(&crew, heard).await {
             Ok(()) => heard = asked,
@@ -36,7 +36,9 @@ pub(super) async fn run(crew: Arc<Crew>, over: CancellationToken) {
         tokio::select! {
             () = over.cancelled() => return,
             () = tokio::time::sleep(every) => {}
-            () = interrupts.news() => tokio::time::sleep(NEWS_PAUSE).await,
+            () = interrupts.news(crew.queue.caller(), crew.id(), || crew.running.beats_to_go_on(), every) => {
+                tokio::time::sleep(NEWS_PAUSE).await;
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Crew, execute, give_way, shutdown};
 use crate::error::{StoreError, WorkError};
-use crate::job::{JobType, QueueName};
+use crate::job::QueueName;
 use crate::limits;
 use crate::store::command::claim::{ClaimRequest, Claimed};
 
@@ -23,7 +23,7 @@ pub(super) async fn run(
     slots: Arc<Semaphore>,
     stop: CancellationToken,
 ) -> Result<(), WorkError> {
-    let types: Vec<JobType> = crew.handlers.keys().cloned().collect();
+    let types = crew.types();
     loop {
         let first = tokio::select! {
             () = stop.cancelled() => return Ok(()),
@@ -33,31 +33,26 @@ pub(super) async fn run(
             () = stop.cancelled() => return Ok(()),
             () = crew.control.resumed() => {}
         }
-        // Listening starts before looking: work that arrives in between is not missed.
-        let mut work = crew.queue.store().environment().wakeups.work();
         let permits = take_free(&slots, first).await;
         let request = ClaimRequest {
             worker: crew.id(),
             queues: Some(vec![queue.clone()]),
-            types: Some(types.clone()),
+            types: types.clone(),
             limit: permits.len(),
         };
-        // Never dropped half-way: a claim that commits unheard would hold its jobs until the lease ends.
-        let claimed = crew.queue.store().claim(crew.queue.caller(), &request, Duration::ZERO).await;
-        match claimed {
-            Ok(answer) if !answer.jobs.is_empty() => {
+        let gone = async {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = crew.control.paused() => {}
+            }
+        };
+        let (store, caller) = (crew.queue.store(), crew.queue.caller());
+        match store.claim_unless(caller, &request, limits::CLAIM_WAIT_MAX, gone).await {
+            Ok(answer) => {
                 start(&crew, answer.jobs, permits);
                 // Paused while the claim was on its way: these came too late to be given back with the others.
                 if crew.control.is_interrupted() {
                     shutdown::release_all(&crew).await;
-                }
-            }
-            Ok(answer) => {
-                drop(permits);
-                tokio::select! {
-                    () = stop.cancelled() => return Ok(()),
-                    () = work.news() => {}
-                    () = tokio::time::sleep(answer.look_again_after()) => {}
                 }
             }
             Err(error) => {

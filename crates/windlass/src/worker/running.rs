@@ -69,6 +69,13 @@ impl Running {
         self.lock().jobs.values().map(|cx| Beat::new(cx.job_id(), cx.fence())).collect()
     }
 
+    /// Those of attempts that were not told to stop.
+    pub(crate) fn beats_to_go_on(&self) -> Vec<Beat> {
+        let attempts = self.lock();
+        let going_on = attempts.jobs.values().filter(|cx| !cx.is_cancelled());
+        going_on.map(|cx| Beat::new(cx.job_id(), cx.fence())).collect()
+    }
+
     pub(crate) fn get(&self, id: JobId) -> Option<Cx> {
         self.lock().jobs.get(&id).cloned()
     }

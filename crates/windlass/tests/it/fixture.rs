@@ -333,3 +333,16 @@ pub(crate) fn named(name: &str, after: &[&str]) -> NewJob {
 pub(crate) fn just_before(time: Duration) -> Duration {
     time.saturating_sub(Duration::from_millis(1))
 }
+
+impl Fixture {
+    /// Runs everything that can be claimed, and gives the moments it was to run at.
+    pub(crate) async fn claim_and_finish_all(&self) -> Vec<Timestamp> {
+        let worker = self.worker().await;
+        let claimed = self.claim(worker, 100).await;
+        for job in &claimed {
+            self.complete(worker, job).await;
+        }
+        self.store.deregister(&self.me, worker).await.unwrap();
+        claimed.iter().map(|claimed| claimed.job.run_at).collect()
+    }
+}

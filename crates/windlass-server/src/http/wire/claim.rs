@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass::job::{AttemptId, Fence, JobId, JobType, Progress, QueueName, WorkerId};
+use windlass::job::{AttemptId, Fence, JobId, JobType, Progress, QueueName, Tenant, WorkerId};
 use windlass::limits;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::heartbeat::{Beat, Pulse};
@@ -123,6 +123,7 @@ pub(crate) struct ClaimedView {
     attempt: u32,
     attempt_id: String,
     previous_attempt_id: Option<String>,
+    tenant: Text<Tenant>,
     r#type: Text<JobType>,
     queue: Text<QueueName>,
     #[serde(flatten)]
@@ -147,6 +148,7 @@ impl From<Claimed> for ClaimedView {
             attempt: job.attempt,
             attempt_id: attempt.to_string(),
             previous_attempt_id: attempt.previous().as_ref().map(AttemptId::to_string),
+            tenant: Text(job.lane.tenant.clone()),
             r#type: Text(job.lane.job_type.clone()),
             queue: Text(job.lane.queue.clone()),
             payload: (&spec.payload).into(),
@@ -167,6 +169,9 @@ pub(crate) struct HeartbeatBody {
     pub(crate) worker_id: String,
     #[serde(default)]
     pub(crate) jobs: Vec<BeatBody>,
+    /// How long to wait for something to be done, at most 20 s; answers at once if there is something, or if anything was
+    /// interrupted meanwhile.
+    pub(crate) wait: Option<Span>,
 }
 
 /// A sign of life for one job.

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize, Serializer};
-use windlass::job::{JobId, JobType, QueueName, State, Tenant, WorkerId};
+use windlass::job::{JobId, JobType, QueueName, ScheduleName, State, Tenant, WorkerId};
+use windlass::key::KeyId;
+use windlass::store::caller::Role;
 
 /// A value of the library's that is text on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +62,7 @@ macro_rules! name_from_text {
     )*};
 }
 
-name_from_text!(JobType, QueueName, Tenant);
+name_from_text!(JobType, QueueName, ScheduleName, Tenant);
 
 macro_rules! id_from_text {
     ($($name:ident),*) => {$(
@@ -77,6 +79,26 @@ macro_rules! id_from_text {
 }
 
 id_from_text!(JobId, WorkerId);
+
+impl FromText for KeyId {
+    fn from_text(text: &str) -> Result<KeyId, String> {
+        text.parse().map_err(|_| "is not the id of a key".to_owned())
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": "string", "pattern": "^[0-9a-f]{16}$"})
+    }
+}
+
+impl FromText for Role {
+    fn from_text(text: &str) -> Result<Role, String> {
+        text.parse().map_err(|problem: windlass::error::Problem| problem.to_string())
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": "string", "enum": ["admin", "operator", "submitter", "worker", "viewer"]})
+    }
+}
 
 impl FromText for State {
     fn from_text(text: &str) -> Result<State, String> {

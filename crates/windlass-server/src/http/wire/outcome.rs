@@ -185,7 +185,7 @@ pub(crate) struct ChildrenBody {
 }
 
 /// When a group is decided (M64).
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StrategyBody {
     /// At the first child that ends badly, or when all completed.
@@ -194,6 +194,16 @@ pub(crate) enum StrategyBody {
     CollectAll,
     /// When this many completed, or no longer can.
     Threshold(u32),
+}
+
+impl From<GroupStrategy> for StrategyBody {
+    fn from(strategy: GroupStrategy) -> StrategyBody {
+        match strategy {
+            GroupStrategy::FailFast => StrategyBody::FailFast,
+            GroupStrategy::CollectAll => StrategyBody::CollectAll,
+            GroupStrategy::Threshold(count) => StrategyBody::Threshold(count),
+        }
+    }
 }
 
 impl From<StrategyBody> for GroupStrategy {

@@ -12,6 +12,7 @@ use windlass::store::query::side::{Attempt, Group};
 use super::Json;
 use super::job::ErrorView;
 use super::name::Text;
+use super::outcome::StrategyBody;
 use super::time::Moment;
 
 /// All attempts, the running one last.
@@ -186,6 +187,8 @@ impl ChildView {
 pub(crate) struct GroupView {
     group: u64,
     name: String,
+    /// When it is decided.
+    strategy: StrategyBody,
     total: u32,
     open: u32,
     completed: u32,
@@ -198,6 +201,7 @@ impl From<&Group> for GroupView {
         GroupView {
             group: group.number,
             name: group.group.name.clone(),
+            strategy: group.group.strategy.into(),
             total: group.group.total,
             open: group.group.open,
             completed: group.group.completed,

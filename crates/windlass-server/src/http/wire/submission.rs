@@ -64,6 +64,8 @@ pub(crate) struct Submission {
     callback_url: Option<String>,
     /// Whose job it is, for callers that may say so.
     tenant: Option<Text<Tenant>>,
+    /// The trace it belongs to, if not that of the request.
+    traceparent: Option<String>,
 }
 
 impl Submission {
@@ -94,7 +96,7 @@ impl Submission {
                 callback_url: self.callback_url,
             },
             tenant: self.tenant.map(|tenant| tenant.0),
-            traceparent: trace.map(|trace| trace.parent().to_owned()),
+            traceparent: self.traceparent.or_else(|| trace.map(|trace| trace.parent().to_owned())),
             ..NewJob::new(self.r#type.0, payload)
         })
     }

@@ -133,6 +133,9 @@ impl Unit<'_> {
         if job.has.children && job.state == State::Cancelled {
             self.cancel_children(&job, None, "its parent was cancelled", todo)?;
         }
+        if job.has.callback && !job.lane.is_internal() {
+            self.call_back(&job)?;
+        }
         Ok(())
     }
 

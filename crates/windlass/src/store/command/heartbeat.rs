@@ -47,6 +47,10 @@ pub enum Directive {
 }
 
 impl Directive {
+    /// All directives.
+    pub const ALL: [Directive; 5] =
+        [Directive::Continue, Directive::Suspend, Directive::Cancel, Directive::Lost, Directive::Timeout];
+
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,11 +1,12 @@
 //! Redriving: a final job is submitted again as a new one. The old one stays as it is and names its successor (M2).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
 
 use super::record::Cause;
-use super::submit::unique_holder;
+use super::submit::{TooDeep, too_deep, unique_holder};
 use crate::audit::AuditEvent;
 use crate::clock::Timestamp;
 use crate::error::{ActError, Refused, StoreError};
@@ -35,6 +36,10 @@ pub(crate) fn redrive(
     }
     let Some(spec) = unit.spec(old.seq)? else { return Err(ActError::NotFound(id)) };
     let keys = unique_keys(unit, &old, &spec)?;
+    let one_more = BTreeMap::from([(old.lane.clone(), 1)]);
+    if let Some(TooDeep { scope, depth, limit, retry_after }) = too_deep(unit, one_more)? {
+        return Err(ActError::TooDeep { scope, depth, limit, retry_after });
+    }
     let seq = unit.allocate(1)?;
     let mut held = renewed(unit, &old, seq);
     if !how.reset_checkpoints && old.has.checkpoints {

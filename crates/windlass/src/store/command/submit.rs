@@ -8,13 +8,16 @@ mod keys;
 
 use std::sync::Arc;
 
+pub(crate) use backlog::{TooDeep, too_deep};
 pub(crate) use keys::unique_holder;
 
+use crate::callback;
 use crate::error::{Invalid, Problem, SubmitError};
 use crate::job::{Job, JobId, Lane, Need, NewJob, Seq};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::unit::Unit;
+use crate::target::TargetPolicy;
 
 /// What became of one job of a submission.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +46,11 @@ pub(crate) struct Spawning {
 }
 
 /// Checks everything about a submission that can be seen without the store.
-pub(crate) fn check(jobs: &[NewJob], payload_bytes_max: usize) -> Result<(), SubmitError> {
+pub(crate) fn check(
+    jobs: &[NewJob],
+    payload_bytes_max: usize,
+    targets: &TargetPolicy,
+) -> Result<(), SubmitError> {
     if jobs.len() > limits::BATCH_JOBS_MAX {
         let problem = Problem::TooLong { length: jobs.len(), limit: limits::BATCH_JOBS_MAX };
         return Err(SubmitError::Invalid {
@@ -56,7 +63,12 @@ pub(crate) fn check(jobs: &[NewJob], payload_bytes_max: usize) -> Result<(), Sub
         if size > payload_bytes_max {
             return Err(SubmitError::PayloadTooLarge { index, size, limit: payload_bytes_max });
         }
-        job.check().map_err(|invalid| SubmitError::Invalid { index, invalid })?;
+        let checked = job.check().and_then(|()| job.labels.check_callback(targets));
+        checked.map_err(|invalid| SubmitError::Invalid { index, invalid })?;
+        if job.job_type.as_str() == callback::TYPE {
+            let problem = Problem::Contradiction("is the system's own; set `callback_url` instead".into());
+            return Err(invalid(index, "type", problem));
+        }
     }
     Ok(())
 }

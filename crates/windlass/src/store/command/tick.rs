@@ -1,6 +1,7 @@
 //! What the store does by itself as time passes: promote, reap, expire, lift, forget, seal, prune. Each is a conditional
 //! change like any other, so two processes doing it at once do it once.
 
+use super::schedule::fire::next_run;
 use crate::audit::Seal;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -21,6 +22,10 @@ pub struct Ticked {
     pub leases: usize,
     /// Pauses that lifted themselves.
     pub holds: usize,
+    /// Jobs that schedules submitted.
+    pub scheduled: usize,
+    /// Whether schedules are due.
+    pub(crate) has_due_schedules: bool,
     /// Whether there is more to do at once.
     pub has_more: bool,
     /// When time changes something next.
@@ -36,15 +41,15 @@ pub(crate) fn tick(unit: &mut Unit<'_>) -> Result<Ticked, StoreError> {
     unit.drop_old_rates()?;
     let next_at = unit.next_at()?;
     let has_more = jobs.max(throttled) >= limits::TICK_JOBS_PER_COMMIT;
-    Ok(Ticked { jobs, leases, holds, has_more, next_at })
+    let now = unit.now;
+    let has_due_schedules = unit.config()?.schedules.values().any(|schedule| schedule.is_due(now));
+    Ok(Ticked { jobs, leases, holds, scheduled: 0, has_due_schedules, has_more, next_at })
 }
 
 impl Unit<'_> {
     /// Moves up to `max` jobs whose time has come; says how many.
     pub(crate) fn promote(&mut self, max: usize) -> Result<usize, StoreError> {
-        let now = self.now;
-        let due = self.db()?.due(now, max)?;
-        let due: Vec<Seq> = due.into_iter().map(|job| self.remember(job)).collect();
+        let due: Vec<Seq> = self.due(max)?;
         for seq in &due {
             self.catch_up(*seq)?;
         }
@@ -96,7 +101,8 @@ impl Unit<'_> {
         let lifted = config.holds.values().filter_map(|hold| hold.expires_at).min();
         let due = self.db()?.next_due()?;
         let throttled = if config.queues.is_empty() { None } else { self.first_timer()? };
-        Ok([silent, lifted, due, throttled].into_iter().flatten().min())
+        let scheduled = next_run(&config, self.now);
+        Ok([silent, lifted, due, throttled, scheduled].into_iter().flatten().min())
     }
 }
 

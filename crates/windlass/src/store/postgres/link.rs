@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, NoTls, Row, Statement};
@@ -33,7 +32,6 @@ struct Sent {
 pub(super) struct Link {
     runtime: Runtime,
     client: Arc<Client>,
-    driver: JoinHandle<()>,
     statements: HashMap<String, Statement>,
     keeps_statements: bool,
     prefix: String,
@@ -49,32 +47,28 @@ impl Link {
             .enable_all()
             .build()
             .map_err(|error| StoreError::Database(format!("cannot start a runtime: {error}")))?;
-        let connected = runtime.block_on(async {
-            tokio::time::timeout(limits::CONNECT_MAX, config.connect(NoTls)).await
-        });
+        let connected = runtime
+            .block_on(async { tokio::time::timeout(limits::CONNECT_MAX, config.connect(NoTls)).await });
         let (client, connection) = match connected {
             Ok(Ok(connected)) => connected,
             Ok(Err(error)) => return Err(away(&error)),
-            Err(_) => return Err(StoreError::Away(format!("no connection within {:?}", limits::CONNECT_MAX))),
+            Err(_) => {
+                return Err(StoreError::Away(format!("no connection within {:?}", limits::CONNECT_MAX)));
+            }
         };
-        let driver = runtime.spawn(async move {
+        runtime.spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to the database ended");
             }
         });
         let (statements, sent) = (HashMap::new(), Vec::new());
         let client = Arc::new(client);
-        Ok(Link { runtime, client, driver, statements, keeps_statements, prefix, sent, lost: None })
+        Ok(Link { runtime, client, statements, keeps_statements, prefix, sent, lost: None })
     }
 
     /// Why the connection cannot be used any more, if so.
     pub(super) fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
-    }
-
-    /// Whether the other side has hung up; seen only while somebody waits for an answer.
-    pub(super) fn is_closed(&self) -> bool {
-        self.lost.is_some() || self.client.is_closed() || self.driver.is_finished()
     }
 
     /// Runs statements without values, several at once, and waits for them.
@@ -173,10 +167,7 @@ impl Link {
     }
 
     /// Waits for everything sent, and for `work`, which is asked last.
-    fn wait<T>(
-        &mut self,
-        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
-    ) -> EngineResult<T> {
+    fn wait<T>(&mut self, work: impl Future<Output = Result<T, tokio_postgres::Error>>) -> EngineResult<T> {
         if let Some(why) = &self.lost {
             return Err(StoreError::Away(why.clone()));
         }
@@ -189,7 +180,9 @@ impl Link {
             {
                 answer = Some(ready);
             }
-            let is_settled = sent.iter_mut().fold(true, |all, sent| sent.poll(context) && all);
+            // Each is polled, whatever the others say.
+            let waiting = sent.iter_mut().filter_map(|sent| (!sent.poll(context)).then_some(())).count();
+            let is_settled = waiting == 0;
             if is_settled && answer.is_some() { Poll::Ready(()) } else { Poll::Pending }
         });
         let in_time =

@@ -1,11 +1,12 @@
-//! How far rates, turns and budgets are used: small documents that many commands of one group change, and that are written
-//! once when the group ends. Nothing here knows what they mean.
+//! What a unit knows without asking the engine again: how far rates, turns and budgets are used, small documents that many
+//! commands of one group change and that are written once when the group ends; and until when nothing is due.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Unit;
 use crate::clock::Timestamp;
+use crate::job::Seq;
 use crate::store::config::{encode, parse};
 use crate::store::engine::{DocumentKind, EngineResult};
 
@@ -39,6 +40,20 @@ impl Unit<'_> {
             documents.clear();
         }
         Ok(())
+    }
+
+    /// Up to `max` jobs that time changes by now; not asked for while it is known that there are none.
+    pub(crate) fn due(&mut self, max: usize) -> EngineResult<Vec<Seq>> {
+        if self.memo.is_quiet(self.now) {
+            return Ok(Vec::new());
+        }
+        let now = self.now;
+        let due = self.db()?.due(now, max)?;
+        if due.is_empty() {
+            let next = self.db()?.next_due()?;
+            self.memo.quiet_until(next);
+        }
+        Ok(due.into_iter().map(|job| self.remember(job)).collect())
     }
 
     /// The moment before which no timer is due, as far as that is known.

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
-use windlass::error::SubmitError;
-use windlass::job::{Failure, NewJob, State};
+use windlass::error::{ActError, SubmitError, WorkError};
+use windlass::job::{Failure, GroupStrategy, NewJob, State};
 use windlass::store::caller::{Caller, Role};
+use windlass::store::command::bulk::BulkAct;
+use windlass::store::command::children::NewGroup;
+use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
 use windlass::store::config::{QueueSettings, TenantSettings};
+use windlass::store::filter::Filter;
 
-use crate::fixture::{Fixture, new_job, on_every_engine, queue, tenant};
+use crate::fixture::{Fixture, hand, new_job, on_every_engine, queue, tenant};
 
 on_every_engine!(
     a_queue_holds_at_most_its_depth,
@@ -17,6 +21,9 @@ on_every_engine!(
     every_unfinished_job_counts_and_no_final_one,
     a_duplicate_does_not_count,
     a_tenants_own_depth_counts_its_own_jobs,
+    a_redrive_over_the_depth_is_refused,
+    redriving_in_bulk_stops_at_the_depth,
+    children_over_the_depth_are_refused_and_their_parent_goes_on,
 );
 
 fn deep(limit: u64) -> QueueSettings {
@@ -104,4 +111,50 @@ async fn a_tenants_own_depth_counts_its_own_jobs(t: &Fixture) {
     t.submit(theirs.clone()).await;
     t.refused(vec![theirs]).await;
     t.submit(new_job("send")).await;
+}
+
+/// M2 M113
+async fn a_redrive_over_the_depth_is_refused(t: &Fixture) {
+    t.set_queue("default", deep(1)).await;
+    let old = t.submit(new_job("send")).await.id;
+    t.cancel(old).await;
+    t.submit(new_job("send")).await;
+    let before = t.everything().await;
+    let refused = t.store.redrive(&t.me, old, Redrive::default()).await;
+    let Err(ActError::TooDeep { scope, depth, limit, retry_after }) = refused else { panic!("{refused:?}") };
+    assert_eq!((scope.as_str(), depth, limit), ("queue default", 1, 1));
+    assert!(retry_after > Duration::ZERO, "it says when to come again");
+    assert_eq!(t.everything().await, before, "a refusal leaves no trace");
+    t.set_queue("default", deep(2)).await;
+    t.store.redrive(&t.me, old, Redrive::default()).await.unwrap();
+}
+
+/// M113
+async fn redriving_in_bulk_stops_at_the_depth(t: &Fixture) {
+    for job in t.submit_all(vec![new_job("send"); 9]).await {
+        t.cancel(job.job.id).await;
+    }
+    t.set_queue("default", deep(4)).await;
+    let all = BulkAct::Redrive(Redrive::default());
+    let done = t.store.bulk(&t.me, &Filter::default(), all).await.unwrap();
+    assert_eq!((done.matched, done.changed), (9, 4));
+    let counts = t.store.stats(&t.me).await.unwrap().states;
+    assert_eq!((counts[&State::Scheduled], counts[&State::Cancelled]), (4, 9));
+}
+
+/// M64 M113
+async fn children_over_the_depth_are_refused_and_their_parent_goes_on(t: &Fixture) {
+    let (worker, parent) = t.running(new_job("send")).await;
+    t.set_queue("default", deep(3)).await;
+    let group = |count| NewGroup {
+        name: "group".into(),
+        strategy: GroupStrategy::CollectAll,
+        jobs: vec![new_job("step"); count],
+    };
+    let refused = t.store.spawn(&t.me, hand(&parent), group(3)).await;
+    let Err(WorkError::Children(error)) = refused else { panic!("{refused:?}") };
+    assert_eq!(too_deep(*error), ("queue default".into(), 1, 3));
+    assert_eq!(t.state(parent.job.id).await, State::Running);
+    t.store.spawn(&t.me, hand(&parent), group(2)).await.unwrap();
+    assert_eq!(t.claim(worker, 9).await.len(), 2);
 }

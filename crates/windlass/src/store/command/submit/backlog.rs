@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Batch;
 use super::keys::Duplicate;
-use crate::error::SubmitError;
+use crate::error::{StoreError, SubmitError};
 use crate::job::Lane;
 use crate::limits;
 use crate::store::engine::Part;
@@ -28,19 +29,41 @@ impl Batch<'_> {
                 *new.entry(lane.clone()).or_default() += 1;
             }
         }
-        let mut added: BTreeMap<(Part, u64), u64> = BTreeMap::new();
-        for (lane, count) in new {
-            for part_and_limit in config.depth_limits(&lane) {
-                *added.entry(part_and_limit).or_default() += count;
+        match too_deep(unit, new)? {
+            Some(TooDeep { scope, depth, limit, retry_after }) => {
+                Err(SubmitError::TooDeep { scope, depth, limit, retry_after })
             }
+            None => Ok(()),
         }
-        for ((part, limit), added) in added {
-            let depth = unit.db()?.counts()?.depth(&part);
-            if depth + added > limit {
-                let (scope, retry_after) = (part.to_string(), limits::BACKSTOP_EVERY);
-                return Err(SubmitError::TooDeep { scope, depth, limit, retry_after });
-            }
-        }
-        Ok(())
     }
+}
+
+/// A queue or tenant that would become too deep.
+pub(crate) struct TooDeep {
+    pub(crate) scope: String,
+    pub(crate) depth: u64,
+    pub(crate) limit: u64,
+    pub(crate) retry_after: Duration,
+}
+
+/// Whether so many more jobs in these lanes would make a queue or tenant deeper than allowed.
+pub(crate) fn too_deep(
+    unit: &mut Unit<'_>,
+    new: BTreeMap<Arc<Lane>, u64>,
+) -> Result<Option<TooDeep>, StoreError> {
+    let config = unit.config()?;
+    let mut added: BTreeMap<(Part, u64), u64> = BTreeMap::new();
+    for (lane, count) in new {
+        for part_and_limit in config.depth_limits(&lane) {
+            *added.entry(part_and_limit).or_default() += count;
+        }
+    }
+    for ((part, limit), added) in added {
+        let depth = unit.db()?.counts()?.depth(&part);
+        if depth + added > limit {
+            let (scope, retry_after) = (part.to_string(), limits::TOO_DEEP_RETRY_AFTER);
+            return Ok(Some(TooDeep { scope, depth, limit, retry_after }));
+        }
+    }
+    Ok(None)
 }

@@ -1,0 +1,111 @@
+//! API keys: list, make, revoke; for admins.
+
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass::job::Tenant;
+use windlass::key::KeyId;
+use windlass::store::access::ApiKey;
+use windlass::store::caller::Role;
+use windlass::store::command::key::NewKey;
+
+use super::app::App;
+use super::auth::Who;
+use super::json::Body;
+use super::path::KeyPath;
+use super::problem::Problem;
+use super::reply::{Done, Gone, Made};
+use super::wire::name::Text;
+use super::wire::time::{Moment, Span};
+
+/// A key without its secret.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Key")]
+pub(crate) struct KeyView {
+    id: Text<KeyId>,
+    name: String,
+    role: &'static str,
+    /// Whose jobs it reaches; those of all tenants if null.
+    tenant: Option<Text<Tenant>>,
+    created_at: Moment,
+    created_by: String,
+    expires_at: Option<Moment>,
+    last_used_at: Option<Moment>,
+}
+
+impl From<&ApiKey> for KeyView {
+    fn from(key: &ApiKey) -> KeyView {
+        KeyView {
+            id: Text(key.id.clone()),
+            name: key.name.clone(),
+            role: key.role.as_str(),
+            tenant: key.tenant.clone().map(Text),
+            created_at: key.created_at.into(),
+            created_by: key.created_by.clone(),
+            expires_at: key.expires_at.map(Moment),
+            last_used_at: key.last_used_at.map(Moment),
+        }
+    }
+}
+
+/// All keys, the oldest first.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Keys {
+    keys: Vec<KeyView>,
+}
+
+/// `GET /keys`
+pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Done<Keys>, Problem> {
+    let keys = app.store().keys(&caller).await?;
+    Ok(Done(Keys { keys: keys.iter().map(KeyView::from).collect() }))
+}
+
+/// A key to be made.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeyBody {
+    /// Who its holder is.
+    name: String,
+    /// `admin`, `operator`, `submitter`, `worker` or `viewer`.
+    role: Text<Role>,
+    /// Whose jobs it reaches; `default` if not given, all for an admin.
+    tenant: Option<Text<Tenant>>,
+    /// When it ends by itself.
+    expires: Option<Span>,
+}
+
+/// A key that was just made.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CreatedKey {
+    #[serde(flatten)]
+    key: KeyView,
+    /// Shown this once.
+    secret: String,
+}
+
+/// `POST /keys`
+pub(crate) async fn create(
+    State(app): State<App>,
+    Who(caller): Who,
+    Body(body): Body<KeyBody>,
+) -> Result<Made<CreatedKey>, Problem> {
+    let new = NewKey {
+        name: body.name,
+        role: body.role.0,
+        tenant: body.tenant.map(|tenant| tenant.0),
+        expires: body.expires.map(|span| span.0),
+    };
+    let created = app.store().create_key(&caller, new).await?;
+    let secret = created.secret.reveal().to_owned();
+    Ok(Made(CreatedKey { key: (&created.key).into(), secret }))
+}
+
+/// `DELETE /keys/{id}`
+pub(crate) async fn revoke(
+    State(app): State<App>,
+    Who(caller): Who,
+    KeyPath(id): KeyPath,
+) -> Result<Gone, Problem> {
+    app.store().revoke_key(&caller, id).await?;
+    Ok(Gone)
+}

@@ -1,0 +1,322 @@
+//! What operators do beside queues: workers, the gate, settings of types and tenants, and the numbers.
+
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass::clock::Timestamp;
+use windlass::job::{JobType, QueueName, Tenant, WorkerId};
+use windlass::store::caller::Caller;
+use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::settings::Settings;
+use windlass::store::config::{Config, Hold, Scope, Worker};
+use windlass::store::settings::patch::SettingsPatch;
+
+use super::app::App;
+use super::auth::Who;
+use super::jobs::Strictness;
+use super::jobs::act::ReasonBody;
+use super::json::Body;
+use super::path::{TenantPath, TypePath, WorkerPath};
+use super::problem::Problem;
+use super::query::Query;
+use super::reply::Done;
+use super::wire::name::Text;
+use super::wire::numbers::StatsView;
+use super::wire::pause::{PauseBody, PauseView};
+use super::wire::settings::{TenantBody, TenantSettingsView, TypeBody, TypeSettingsView};
+use super::wire::time::{Moment, Span};
+
+/// `GET /stats`
+pub(crate) async fn stats(State(app): State<App>, Who(caller): Who) -> Result<Done<StatsView>, Problem> {
+    Ok(Done(StatsView::from(&app.store().stats(&caller).await?)))
+}
+
+/// A worker as registered.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Worker")]
+pub(crate) struct WorkerView {
+    id: Text<WorkerId>,
+    name: String,
+    /// Whose jobs it takes; everybody's if null.
+    tenant: Option<Text<Tenant>>,
+    queues: Vec<Text<QueueName>>,
+    types: Vec<Text<JobType>>,
+    concurrency: u32,
+    version: Option<String>,
+    heartbeats: bool,
+    registered_at: Moment,
+    seen_at: Moment,
+    /// Whether it is alive, as far as is known.
+    alive: bool,
+    /// Its pause; null if it is not paused.
+    paused: Option<PauseView>,
+}
+
+impl WorkerView {
+    fn of(worker: &Worker, config: &Config, now: Timestamp) -> WorkerView {
+        WorkerView {
+            id: Text(worker.id),
+            name: worker.name.clone(),
+            tenant: worker.tenant.clone().map(Text),
+            queues: worker.queues.iter().cloned().map(Text).collect(),
+            types: worker.types.iter().cloned().map(Text).collect(),
+            concurrency: worker.concurrency,
+            version: worker.version.clone(),
+            heartbeats: worker.heartbeats,
+            registered_at: worker.registered_at.into(),
+            seen_at: worker.seen_at.into(),
+            alive: !worker.is_lost && !worker.is_silent(now),
+            paused: config.hold_on_worker(worker.id, now).map(PauseView::from),
+        }
+    }
+}
+
+/// All workers.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Workers {
+    workers: Vec<WorkerView>,
+}
+
+/// A worker after an action.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ActedWorker {
+    #[serde(flatten)]
+    worker: WorkerView,
+    /// Whether anything changed.
+    changed: bool,
+}
+
+/// `GET /workers`
+pub(crate) async fn workers(State(app): State<App>, Who(caller): Who) -> Result<Done<Workers>, Problem> {
+    let (config, now) = (app.store().config(&caller).await?, app.now());
+    let workers = config.workers.values().map(|worker| WorkerView::of(worker, &config, now)).collect();
+    Ok(Done(Workers { workers }))
+}
+
+async fn acted_worker(
+    app: &App,
+    caller: &Caller,
+    id: WorkerId,
+    changed: bool,
+) -> Result<ActedWorker, Problem> {
+    let (config, now) = (app.store().config(caller).await?, app.now());
+    let worker = config.workers.get(&id).ok_or_else(|| Problem::not_found(format!("no worker {id}")))?;
+    Ok(ActedWorker { worker: WorkerView::of(worker, &config, now), changed })
+}
+
+/// `POST /workers/{id}/pause`
+pub(crate) async fn pause_worker(
+    State(app): State<App>,
+    Who(caller): Who,
+    WorkerPath(id): WorkerPath,
+    Query(query): Query<Strictness>,
+    Body(body): Body<PauseBody>,
+) -> Result<Done<ActedWorker>, Problem> {
+    let changed = app.store().pause(&caller, Target::Worker(id), body.into()).await?;
+    if query.strict && !changed {
+        return Err(Problem::conflict("already_paused", format!("worker {id} is already paused")));
+    }
+    acted_worker(&app, &caller, id, changed).await.map(Done)
+}
+
+/// `POST /workers/{id}/resume`
+pub(crate) async fn resume_worker(
+    State(app): State<App>,
+    Who(caller): Who,
+    WorkerPath(id): WorkerPath,
+    Query(query): Query<Strictness>,
+    Body(body): Body<ReasonBody>,
+) -> Result<Done<ActedWorker>, Problem> {
+    let changed = app.store().resume(&caller, Target::Worker(id), body.reason).await?;
+    if query.strict && !changed {
+        return Err(Problem::conflict("not_paused", format!("worker {id} is not paused")));
+    }
+    acted_worker(&app, &caller, id, changed).await.map(Done)
+}
+
+/// Whether anything starts.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Gate")]
+pub(crate) struct GateView {
+    online: bool,
+    reason: Option<String>,
+    by: Option<String>,
+    since: Option<Moment>,
+    /// When it opens by itself.
+    expires_at: Option<Moment>,
+    /// Tenants and types for which it is closed.
+    scopes: Vec<GateScope>,
+}
+
+/// A tenant or type for which the gate is closed.
+#[derive(Debug, Serialize, JsonSchema)]
+struct GateScope {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<Text<Tenant>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#type: Option<Text<JobType>>,
+    reason: Option<String>,
+    by: String,
+    since: Moment,
+    expires_at: Option<Moment>,
+}
+
+impl GateScope {
+    fn of(hold: &Hold) -> Option<GateScope> {
+        let (tenant, job_type) = match &hold.scope {
+            Scope::Tenant(tenant) => (Some(tenant.clone()), None),
+            Scope::Type { job_type, tenant } => (tenant.clone(), Some(job_type.clone())),
+            Scope::Gate | Scope::Queue { .. } | Scope::Worker(_) => return None,
+        };
+        Some(GateScope {
+            tenant: tenant.map(Text),
+            r#type: job_type.map(Text),
+            reason: hold.reason.clone(),
+            by: hold.by.clone(),
+            since: hold.since.into(),
+            expires_at: hold.expires_at.map(Moment),
+        })
+    }
+}
+
+async fn gate_view(app: &App, caller: &Caller) -> Result<GateView, Problem> {
+    let (config, now) = (app.store().config(caller).await?, app.now());
+    let whole = config.holds.get(&Scope::Gate).filter(|hold| hold.is_active(now));
+    let active = config.holds.values().filter(|hold| hold.is_active(now));
+    Ok(GateView {
+        online: whole.is_none(),
+        reason: whole.and_then(|hold| hold.reason.clone()),
+        by: whole.map(|hold| hold.by.clone()),
+        since: whole.map(|hold| hold.since.into()),
+        expires_at: whole.and_then(|hold| hold.expires_at).map(Moment),
+        scopes: active.filter_map(GateScope::of).collect(),
+    })
+}
+
+/// `GET /gate`
+pub(crate) async fn gate(State(app): State<App>, Who(caller): Who) -> Result<Done<GateView>, Problem> {
+    gate_view(&app, &caller).await.map(Done)
+}
+
+/// What is to be closed.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct OfflineBody {
+    reason: Option<String>,
+    /// Only for this tenant.
+    tenant: Option<Text<Tenant>>,
+    /// Only for this type.
+    r#type: Option<Text<JobType>>,
+    /// When it opens by itself.
+    expires: Option<Span>,
+}
+
+/// What is to be opened.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct OnlineBody {
+    reason: Option<String>,
+    /// Only for this tenant.
+    tenant: Option<Text<Tenant>>,
+    /// Only for this type.
+    r#type: Option<Text<JobType>>,
+}
+
+/// The gate after an action.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ActedGate {
+    #[serde(flatten)]
+    gate: GateView,
+    /// Whether anything changed.
+    changed: bool,
+}
+
+fn target(tenant: Option<Text<Tenant>>, job_type: Option<Text<JobType>>) -> Result<Target, Problem> {
+    match (tenant, job_type) {
+        (None, None) => Ok(Target::Gate),
+        (Some(tenant), None) => Ok(Target::Tenant(tenant.0)),
+        (None, Some(job_type)) => Ok(Target::Type(job_type.0)),
+        (Some(_), Some(_)) => Err(Problem::invalid("type", "give `tenant` or `type`, not both")),
+    }
+}
+
+/// `POST /gate/offline`
+pub(crate) async fn close(
+    State(app): State<App>,
+    Who(caller): Who,
+    Query(query): Query<Strictness>,
+    Body(body): Body<OfflineBody>,
+) -> Result<Done<ActedGate>, Problem> {
+    let target = target(body.tenant, body.r#type)?;
+    let pause = Pause { reason: body.reason, expires: body.expires.map(|span| span.0), ..Pause::default() };
+    let changed = app.store().pause(&caller, target, pause).await?;
+    if query.strict && !changed {
+        return Err(Problem::conflict("already_paused", "the gate is already closed"));
+    }
+    Ok(Done(ActedGate { gate: gate_view(&app, &caller).await?, changed }))
+}
+
+/// `POST /gate/online`
+pub(crate) async fn open(
+    State(app): State<App>,
+    Who(caller): Who,
+    Query(query): Query<Strictness>,
+    Body(body): Body<OnlineBody>,
+) -> Result<Done<ActedGate>, Problem> {
+    let target = target(body.tenant, body.r#type)?;
+    let changed = app.store().resume(&caller, target, body.reason).await?;
+    if query.strict && !changed {
+        return Err(Problem::conflict("not_paused", "the gate is open"));
+    }
+    Ok(Done(ActedGate { gate: gate_view(&app, &caller).await?, changed }))
+}
+
+/// A type with its settings.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Type")]
+pub(crate) struct TypeView {
+    r#type: Text<JobType>,
+    #[serde(flatten)]
+    settings: TypeSettingsView,
+    changed: bool,
+}
+
+/// `PUT /types/{type}`
+pub(crate) async fn put_type(
+    State(app): State<App>,
+    Who(caller): Who,
+    TypePath(job_type): TypePath,
+    Body(body): Body<TypeBody>,
+) -> Result<Done<TypeView>, Problem> {
+    let patch = SettingsPatch::Type(job_type.clone(), body.into_patch()?);
+    let done = app.store().configure(&caller, patch).await?;
+    let Settings::Type(_, settings) = &done.settings else {
+        unreachable!("a type's settings are answered with a type's settings")
+    };
+    Ok(Done(TypeView { r#type: Text(job_type), settings: settings.into(), changed: done.is_changed }))
+}
+
+/// A tenant with its settings.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Tenant")]
+pub(crate) struct TenantView {
+    tenant: Text<Tenant>,
+    #[serde(flatten)]
+    settings: TenantSettingsView,
+    changed: bool,
+}
+
+/// `PUT /tenants/{tenant}`
+pub(crate) async fn put_tenant(
+    State(app): State<App>,
+    Who(caller): Who,
+    TenantPath(tenant): TenantPath,
+    Body(body): Body<TenantBody>,
+) -> Result<Done<TenantView>, Problem> {
+    let patch = SettingsPatch::Tenant(tenant.clone(), body.into());
+    let done = app.store().configure(&caller, patch).await?;
+    let Settings::Tenant(_, settings) = &done.settings else {
+        unreachable!("a tenant's settings are answered with a tenant's settings")
+    };
+    Ok(Done(TenantView { tenant: Text(tenant), settings: settings.into(), changed: done.is_changed }))
+}

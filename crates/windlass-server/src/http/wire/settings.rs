@@ -1,0 +1,336 @@
+//! Settings of queues, types and tenants on the wire. What is not named stays; null clears.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass::audit::AuditLevel;
+use windlass::store::settings::patch::{Field, QueuePatch, TenantPatch, TimeoutsPatch, TypePatch};
+use windlass::store::settings::{
+    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
+};
+
+use super::priority::Urgency;
+use super::push::PushWire;
+use super::retry::{Retry, RetryInForce};
+use super::time::Span;
+use crate::http::problem::Problem;
+
+/// Settings of a queue to be changed.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct QueueBody {
+    /// Jobs running at once in the whole fleet.
+    #[schemars(with = "Option<u64>")]
+    max_running: Field<u64>,
+    /// Jobs running at once per concurrency key.
+    #[schemars(with = "Option<u64>")]
+    max_running_per_key: Field<u64>,
+    /// How often its jobs may start.
+    #[schemars(with = "Option<RateWire>")]
+    rate: Field<RateWire>,
+    /// How often jobs with one concurrency key may start.
+    #[schemars(with = "Option<RateWire>")]
+    rate_per_key: Field<RateWire>,
+    /// Jobs that are not final.
+    #[schemars(with = "Option<u64>")]
+    max_depth: Field<u64>,
+    /// Who takes turns.
+    #[schemars(with = "Option<FairWord>")]
+    fair_by: Field<FairWord>,
+    /// How long a job waits for each point by which it then rises.
+    #[schemars(with = "Option<Span>")]
+    aging: Field<Span>,
+    /// How much of the audit trail is kept.
+    #[schemars(with = "Option<AuditWord>")]
+    audit: Field<AuditWord>,
+    #[schemars(with = "Option<Retry>")]
+    retry: Field<Retry>,
+    #[schemars(with = "Option<TimeoutsBody>")]
+    timeouts: Field<TimeoutsBody>,
+    #[schemars(with = "Option<Urgency>")]
+    priority: Field<Urgency>,
+    /// Where a server sends its jobs, if that is how they are worked on.
+    #[schemars(with = "Option<PushWire>")]
+    push: Field<PushWire>,
+}
+
+/// Time limits to be changed.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct TimeoutsBody {
+    #[schemars(with = "Option<Span>")]
+    execution: Field<Span>,
+    #[schemars(with = "Option<Span>")]
+    lease: Field<Span>,
+    #[schemars(with = "Option<Span>")]
+    lifetime: Field<Span>,
+}
+
+impl From<TimeoutsBody> for TimeoutsPatch {
+    fn from(body: TimeoutsBody) -> TimeoutsPatch {
+        TimeoutsPatch {
+            execution: body.execution.map(|span| span.0),
+            lease: body.lease.map(|span| span.0),
+            lifetime: body.lifetime.map(|span| span.0),
+        }
+    }
+}
+
+/// How often jobs may start.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[schemars(rename = "Rate")]
+#[serde(deny_unknown_fields)]
+struct RateWire {
+    count: u64,
+    per: Span,
+}
+
+impl From<RateWire> for Rate {
+    fn from(rate: RateWire) -> Rate {
+        Rate::new(rate.count, rate.per.0)
+    }
+}
+
+impl From<Rate> for RateWire {
+    fn from(rate: Rate) -> RateWire {
+        RateWire { count: rate.count, per: rate.per.into() }
+    }
+}
+
+/// Between whom a queue is fair.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum FairWord {
+    Tenant,
+}
+
+/// How much of the audit trail is kept.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum AuditWord {
+    All,
+    Outcomes,
+    Operators,
+}
+
+impl From<AuditWord> for AuditLevel {
+    fn from(word: AuditWord) -> AuditLevel {
+        match word {
+            AuditWord::All => AuditLevel::All,
+            AuditWord::Outcomes => AuditLevel::Outcomes,
+            AuditWord::Operators => AuditLevel::Operators,
+        }
+    }
+}
+
+impl From<AuditLevel> for AuditWord {
+    fn from(level: AuditLevel) -> AuditWord {
+        match level {
+            AuditLevel::All => AuditWord::All,
+            AuditLevel::Outcomes => AuditWord::Outcomes,
+            AuditLevel::Operators => AuditWord::Operators,
+        }
+    }
+}
+
+impl QueueBody {
+    /// The change, as the library takes it.
+    pub(crate) fn into_patch(self) -> Result<QueuePatch, Problem> {
+        Ok(QueuePatch {
+            max_running: self.max_running,
+            max_running_per_key: self.max_running_per_key,
+            rate: self.rate.map(Rate::from),
+            rate_per_key: self.rate_per_key.map(Rate::from),
+            max_depth: self.max_depth,
+            fair_by: self.fair_by.map(|FairWord::Tenant| FairBy::Tenant),
+            aging: self.aging.map(|span| span.0),
+            audit: self.audit.map(AuditLevel::from),
+            retry: self.retry.try_map(Retry::into_policy)?,
+            timeouts: self.timeouts.map(TimeoutsPatch::from),
+            priority: self.priority.map(|priority| priority.0),
+            push: self.push.map(Push::from),
+        })
+    }
+}
+
+/// Settings of a queue in force; null is not set.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct QueueSettingsView {
+    max_running: Option<u64>,
+    max_running_per_key: Option<u64>,
+    rate: Option<RateWire>,
+    rate_per_key: Option<RateWire>,
+    max_depth: Option<u64>,
+    fair_by: Option<FairWord>,
+    aging: Option<Span>,
+    audit: Option<AuditWord>,
+    retry: Option<RetryInForce>,
+    timeouts: TimeoutsView,
+    priority: Option<u8>,
+    push: Option<PushWire>,
+}
+
+/// Time limits that are set; null is not set.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SetTimeouts")]
+struct TimeoutsView {
+    execution: Option<Span>,
+    lease: Option<Span>,
+    lifetime: Option<Span>,
+}
+
+impl From<PartialTimeouts> for TimeoutsView {
+    fn from(timeouts: PartialTimeouts) -> TimeoutsView {
+        TimeoutsView {
+            execution: timeouts.execution.map(Span),
+            lease: timeouts.lease.map(Span),
+            lifetime: timeouts.lifetime.map(Span),
+        }
+    }
+}
+
+impl From<&QueueSettings> for QueueSettingsView {
+    fn from(settings: &QueueSettings) -> QueueSettingsView {
+        QueueSettingsView {
+            max_running: settings.max_running,
+            max_running_per_key: settings.max_running_per_key,
+            rate: settings.rate.map(RateWire::from),
+            rate_per_key: settings.rate_per_key.map(RateWire::from),
+            max_depth: settings.max_depth,
+            fair_by: settings.fair_by.map(|FairBy::Tenant| FairWord::Tenant),
+            aging: settings.aging.map(Span),
+            audit: settings.audit.map(AuditWord::from),
+            retry: settings.retry.as_ref().map(RetryInForce::from),
+            timeouts: settings.timeouts.into(),
+            priority: settings.priority.map(windlass::job::Priority::value),
+            push: settings.push.as_ref().map(PushWire::from),
+        }
+    }
+}
+
+/// Settings of a type to be changed.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct TypeBody {
+    /// Jobs running at once in the whole fleet.
+    #[schemars(with = "Option<u64>")]
+    max_running: Field<u64>,
+    /// How often its jobs may start.
+    #[schemars(with = "Option<RateWire>")]
+    rate: Field<RateWire>,
+    #[schemars(with = "Option<Retry>")]
+    retry: Field<Retry>,
+    #[schemars(with = "Option<TimeoutsBody>")]
+    timeouts: Field<TimeoutsBody>,
+    #[schemars(with = "Option<Urgency>")]
+    priority: Field<Urgency>,
+    /// Its own name for a success in the audit trail.
+    #[schemars(with = "Option<String>")]
+    success_event: Field<String>,
+}
+
+impl TypeBody {
+    /// The change, as the library takes it.
+    pub(crate) fn into_patch(self) -> Result<TypePatch, Problem> {
+        Ok(TypePatch {
+            max_running: self.max_running,
+            rate: self.rate.map(Rate::from),
+            retry: self.retry.try_map(Retry::into_policy)?,
+            timeouts: self.timeouts.map(TimeoutsPatch::from),
+            priority: self.priority.map(|priority| priority.0),
+            success_event: self.success_event,
+        })
+    }
+}
+
+/// Settings of a type in force; null is not set.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TypeSettingsView {
+    max_running: Option<u64>,
+    rate: Option<RateWire>,
+    retry: Option<RetryInForce>,
+    timeouts: TimeoutsView,
+    priority: Option<u8>,
+    success_event: Option<String>,
+}
+
+impl From<&TypeSettings> for TypeSettingsView {
+    fn from(settings: &TypeSettings) -> TypeSettingsView {
+        TypeSettingsView {
+            max_running: settings.max_running,
+            rate: settings.rate.map(RateWire::from),
+            retry: settings.retry.as_ref().map(RetryInForce::from),
+            timeouts: settings.timeouts.into(),
+            priority: settings.priority.map(windlass::job::Priority::value),
+            success_event: settings.success_event.clone(),
+        }
+    }
+}
+
+/// Settings of a tenant to be changed.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct TenantBody {
+    /// Jobs running at once in the whole fleet.
+    #[schemars(with = "Option<u64>")]
+    max_running: Field<u64>,
+    /// Jobs that are not final.
+    #[schemars(with = "Option<u64>")]
+    max_depth: Field<u64>,
+    /// How many jobs it may start in its turn where a queue is fair.
+    #[schemars(with = "Option<u32>")]
+    weight: Field<u32>,
+    /// What its jobs may cost in a period.
+    #[schemars(with = "Option<u64>")]
+    budget_cents: Field<u64>,
+    /// How long that period is; a month if not set.
+    #[schemars(with = "Option<PeriodWord>")]
+    budget_period: Field<PeriodWord>,
+}
+
+/// For how long a budget lasts.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum PeriodWord {
+    Day,
+    Month,
+}
+
+impl From<TenantBody> for TenantPatch {
+    fn from(body: TenantBody) -> TenantPatch {
+        TenantPatch {
+            max_running: body.max_running,
+            max_depth: body.max_depth,
+            weight: body.weight,
+            budget_cents: body.budget_cents,
+            budget_period: body.budget_period.map(|word| match word {
+                PeriodWord::Day => BudgetPeriod::Day,
+                PeriodWord::Month => BudgetPeriod::Month,
+            }),
+        }
+    }
+}
+
+/// Settings of a tenant in force; null is not set.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TenantSettingsView {
+    max_running: Option<u64>,
+    max_depth: Option<u64>,
+    weight: Option<u32>,
+    budget_cents: Option<u64>,
+    budget_period: Option<PeriodWord>,
+}
+
+impl From<&TenantSettings> for TenantSettingsView {
+    fn from(settings: &TenantSettings) -> TenantSettingsView {
+        TenantSettingsView {
+            max_running: settings.max_running,
+            max_depth: settings.max_depth,
+            weight: settings.weight,
+            budget_cents: settings.budget_cents,
+            budget_period: settings.budget_period.map(|period| match period {
+                BudgetPeriod::Day => PeriodWord::Day,
+                BudgetPeriod::Month => PeriodWord::Month,
+            }),
+        }
+    }
+}

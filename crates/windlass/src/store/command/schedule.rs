@@ -1,0 +1,256 @@
+//! Schedules: put in place, paused, resumed, triggered, deleted (M81). What happens when their time comes has its own
+//! module.
+
+pub(crate) mod fire;
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::record::Cause;
+use super::submit;
+use crate::audit::AuditEvent;
+use crate::error::{Invalid, Problem, ScheduleError, StoreError, SubmitError};
+use crate::job::{Job, NewJob, ScheduleName, check_text};
+use crate::limits;
+use crate::store::caller::{Caller, Permission};
+use crate::store::config::encode;
+use crate::store::engine::DocumentKind;
+use crate::store::query::schedules::find;
+use crate::store::schedules::{
+    NewSchedule, PauseSchedule, PutSchedule, Schedule, SchedulePause, ScheduleRef,
+};
+use crate::store::unit::Unit;
+use crate::target::TargetPolicy;
+
+/// Checks everything about a schedule that can be seen without the store.
+pub(crate) fn check(
+    new: &NewSchedule,
+    payload_bytes_max: usize,
+    targets: &TargetPolicy,
+) -> Result<(), ScheduleError> {
+    new.timing.check()?;
+    let bytes_max = payload_bytes_max.min(limits::SCHEDULE_PAYLOAD_BYTES_MAX);
+    submit::check(std::slice::from_ref(&new.job), bytes_max, targets)?;
+    let own = "is given by the schedule, anew for each run";
+    let none = "a job of a schedule waits for its time alone";
+    let NewJob { idempotency_key, run_at, after, after_any, name, .. } = &new.job;
+    let fields = [
+        ("job.idempotency_key", idempotency_key.is_some(), own),
+        ("job.run_at", run_at.is_some(), own),
+        ("job.after", !after.is_empty(), none),
+        ("job.after_any", !after_any.is_empty(), none),
+        ("job.name", name.is_some(), none),
+    ];
+    match fields.into_iter().find(|(_, is_set, _)| *is_set) {
+        Some((field, _, problem)) => Err(Invalid::new(field, Problem::Contradiction(problem.into())).into()),
+        None => Ok(()),
+    }
+}
+
+/// Puts a schedule in place.
+pub(crate) fn put(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    name: &ScheduleName,
+    new: &NewSchedule,
+) -> Result<PutSchedule, ScheduleError> {
+    caller.must(Permission::Schedule)?;
+    let tenant = new.job.tenant.clone().or_else(|| caller.tenant.clone()).unwrap_or_default();
+    if !caller.sees(&tenant) {
+        caller.must(Permission::Administer)?;
+    }
+    let job = NewJob { tenant: Some(tenant.clone()), ..new.job.clone() };
+    let config = unit.config()?;
+    let before = config.schedules.get(&(tenant.clone(), name.clone())).cloned();
+    if before.is_none() && config.schedules.len() >= limits::SCHEDULES_MAX {
+        let problem = Problem::TooLong { length: config.schedules.len() + 1, limit: limits::SCHEDULES_MAX };
+        return Err(Invalid::new("schedules", problem).into());
+    }
+    let is_same = |before: &&Arc<Schedule>| {
+        (&before.timing, before.missed, before.overlap, &before.job)
+            == (&new.timing, new.missed, new.overlap, &job)
+    };
+    if let Some(same) = before.as_ref().filter(is_same) {
+        return Ok(PutSchedule { schedule: same.clone(), is_new: false, is_changed: false });
+    }
+    let schedule = match &before {
+        Some(before) => changed(before, new, job, unit, caller),
+        None => made(name, new, job, unit, caller),
+    };
+    let will_run = schedule.timing.next_after(schedule.start, schedule.start).is_some();
+    if before.as_ref().is_none_or(|before| before.timing != new.timing) && !will_run {
+        let problem = Problem::Contradiction("is over: it would never run".into());
+        return Err(Invalid::new("at", problem).into());
+    }
+    let event = if before.is_some() { AuditEvent::ScheduleUpdated } else { AuditEvent::ScheduleCreated };
+    record(unit, event, &schedule, &Cause::caller(caller, None));
+    let schedule = unit.put_schedule(schedule)?;
+    Ok(PutSchedule { schedule, is_new: before.is_none(), is_changed: true })
+}
+
+fn made(name: &ScheduleName, new: &NewSchedule, job: NewJob, unit: &Unit<'_>, caller: &Caller) -> Schedule {
+    let mut schedule = Schedule {
+        tenant: job.tenant.clone().unwrap_or_default(),
+        name: name.clone(),
+        timing: new.timing.clone(),
+        missed: new.missed,
+        overlap: new.overlap,
+        job,
+        created_at: unit.now,
+        updated_at: unit.now,
+        updated_by: caller.id.clone(),
+        paused: None,
+        start: unit.now,
+        done_through: unit.now,
+        next_at: None,
+        last_run: None,
+        last_job: None,
+        open: Vec::new(),
+        submitted: 0,
+        overlapped: 0,
+        refused: None,
+    };
+    schedule.next_at = schedule.first_run();
+    schedule
+}
+
+/// The schedule with what was asked for; a new timing counts from now, a pause goes on.
+fn changed(before: &Schedule, new: &NewSchedule, job: NewJob, unit: &Unit<'_>, caller: &Caller) -> Schedule {
+    let mut schedule = Schedule {
+        timing: new.timing.clone(),
+        missed: new.missed,
+        overlap: new.overlap,
+        job,
+        updated_at: unit.now,
+        updated_by: caller.id.clone(),
+        ..before.clone()
+    };
+    if schedule.timing != before.timing {
+        schedule.start = unit.now;
+        // A pause that lifts itself has dealt with the runs up to its end already.
+        schedule.done_through = schedule.done_through.max(unit.now);
+        schedule.next_at = schedule.first_run();
+    }
+    schedule
+}
+
+/// Removes a schedule.
+pub(crate) fn delete(unit: &mut Unit<'_>, caller: &Caller, which: &ScheduleRef) -> Result<(), ScheduleError> {
+    let schedule = unit.managed_schedule(caller, which)?;
+    record(unit, AuditEvent::ScheduleDeleted, &schedule, &Cause::caller(caller, None));
+    let key = (schedule.tenant.clone(), schedule.name.clone());
+    unit.put_document(DocumentKind::Schedule, &schedule.key(), None, |config| {
+        config.schedules.remove(&key);
+    })?;
+    Ok(())
+}
+
+/// Pauses a schedule; says whether it was not paused before.
+pub(crate) fn pause(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    which: &ScheduleRef,
+    how: &PauseSchedule,
+) -> Result<bool, ScheduleError> {
+    check_text("reason", how.reason.as_deref(), limits::REASON_CHARS_MAX)?;
+    let now = unit.now;
+    let schedule = unit.managed_schedule(caller, which)?;
+    if schedule.pause_now(now).is_some() {
+        return Ok(false);
+    }
+    let expires_at = how.expires.map(|after| now.plus(after));
+    let pause = SchedulePause { by: caller.id.clone(), since: now, reason: how.reason.clone(), expires_at };
+    let mut next = Schedule { paused: Some(pause), ..Schedule::clone(&schedule) };
+    // What comes while it is paused is left out for good, not missed.
+    next.done_through = next.done_through.max(expires_at.unwrap_or(now));
+    next.next_at = next.first_run();
+    record(unit, AuditEvent::SchedulePaused, &next, &Cause::caller(caller, how.reason.as_deref()));
+    unit.put_schedule(next)?;
+    Ok(true)
+}
+
+/// Resumes a schedule; says whether it was paused.
+pub(crate) fn resume(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    which: &ScheduleRef,
+) -> Result<bool, ScheduleError> {
+    let now = unit.now;
+    let schedule = unit.managed_schedule(caller, which)?;
+    if schedule.pause_now(now).is_none() {
+        return Ok(false);
+    }
+    let mut next = Schedule { paused: None, done_through: now, ..Schedule::clone(&schedule) };
+    next.next_at = next.first_run();
+    record(unit, AuditEvent::ScheduleResumed, &next, &Cause::caller(caller, None));
+    unit.put_schedule(next)?;
+    Ok(true)
+}
+
+/// Submits a schedule's job now.
+pub(crate) fn trigger(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    which: &ScheduleRef,
+) -> Result<Job, ScheduleError> {
+    let mut schedule = Schedule::clone(&*unit.managed_schedule(caller, which)?);
+    // Whoever asks by name means it: only what must not run beside another is ended.
+    unit.end_overlapped(&mut schedule)?;
+    let job = unit.submit_run(&mut schedule, None)?;
+    record(unit, AuditEvent::ScheduleTriggered, &schedule, &Cause::caller(caller, None));
+    unit.put_schedule(schedule)?;
+    Ok(job)
+}
+
+/// Records what happened to a schedule.
+pub(super) fn record(unit: &mut Unit<'_>, event: AuditEvent, schedule: &Schedule, cause: &Cause) {
+    let mut context = json!({
+        "actor_id": cause.id,
+        "schedule": schedule.name,
+        "timing": schedule.timing,
+        "type": schedule.job.job_type,
+        "next_at": schedule.next_at.map(|at| at.to_string()),
+    });
+    if let Some(reason) = &cause.reason {
+        context["reason"] = json!(reason);
+    }
+    unit.record_operation(event, schedule.tenant.clone(), cause, &context);
+}
+
+impl From<SubmitError> for ScheduleError {
+    fn from(error: SubmitError) -> ScheduleError {
+        match error {
+            SubmitError::Invalid { invalid, .. } => {
+                let field = format!("job.{}", invalid.field);
+                ScheduleError::Invalid(Invalid::new(field, invalid.problem))
+            }
+            SubmitError::Denied(denied) => ScheduleError::Denied(denied),
+            SubmitError::Store(error) => ScheduleError::Store(error),
+            refused => ScheduleError::Refused(Box::new(refused)),
+        }
+    }
+}
+
+impl Unit<'_> {
+    /// The schedule that is meant, if it exists for this caller and the caller may change it.
+    fn managed_schedule(
+        &mut self,
+        caller: &Caller,
+        which: &ScheduleRef,
+    ) -> Result<Arc<Schedule>, ScheduleError> {
+        caller.must(Permission::Schedule)?;
+        let config = self.config()?;
+        find(&config, caller, which).cloned().ok_or_else(|| ScheduleError::NotFound(which.name.clone()))
+    }
+
+    pub(super) fn put_schedule(&mut self, schedule: Schedule) -> Result<Arc<Schedule>, StoreError> {
+        let schedule = Arc::new(schedule);
+        let key = (schedule.tenant.clone(), schedule.name.clone());
+        let body = encode(&*schedule);
+        self.put_document(DocumentKind::Schedule, &schedule.key(), Some(&body), |config| {
+            config.schedules.insert(key, schedule.clone());
+        })?;
+        Ok(schedule)
+    }
+}

@@ -1,0 +1,181 @@
+//! What happens when a schedule's time comes: its job is submitted, once per run, in the commit that moves the schedule on.
+//! Any number of nodes may try at once; the second finds the schedule moved on (M80).
+
+use std::sync::Arc;
+
+use super::record;
+use crate::audit::AuditEvent;
+use crate::clock::Timestamp;
+use crate::error::{ScheduleError, StoreError};
+use crate::job::{Event, Job, JobId, NewJob, Seq};
+use crate::limits;
+use crate::schedule::Overlap;
+use crate::store::caller::{Caller, Role};
+use crate::store::command::record::Cause;
+use crate::store::command::submit::{self, SubmitOptions};
+use crate::store::config::Config;
+use crate::store::schedules::{RefusedRun, Schedule};
+use crate::store::unit::Unit;
+
+/// What one round of firing did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Fired {
+    /// Jobs submitted.
+    pub(crate) jobs: usize,
+    /// Whether more schedules are due.
+    pub(crate) has_more: bool,
+    /// When the next one is due.
+    pub(crate) next_at: Option<Timestamp>,
+}
+
+/// Submits the jobs of schedules whose time has come: one bounded round.
+pub(crate) fn fire(unit: &mut Unit<'_>) -> Result<Fired, StoreError> {
+    let now = unit.now;
+    let mut due: Vec<Arc<Schedule>> = {
+        let config = unit.config()?;
+        config.schedules.values().filter(|schedule| schedule.is_due(now)).cloned().collect()
+    };
+    due.sort_by_key(|schedule| schedule.next_at);
+    let has_more = due.len() > limits::TICK_SCHEDULES_PER_COMMIT;
+    let mut jobs = 0;
+    for schedule in due.into_iter().take(limits::TICK_SCHEDULES_PER_COMMIT) {
+        jobs += unit.fire_one(Schedule::clone(&schedule))?;
+    }
+    let next_at = next_run(&*unit.config()?, now);
+    Ok(Fired { jobs, has_more, next_at })
+}
+
+/// When the next schedule is due after now.
+pub(crate) fn next_run(config: &Config, now: Timestamp) -> Option<Timestamp> {
+    config.schedules.values().filter_map(|schedule| schedule.next_at).filter(|at| *at > now).min()
+}
+
+impl Schedule {
+    /// Whether a run is due.
+    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
+        self.next_at.is_some_and(|at| at <= now)
+    }
+
+    /// The job of a run; `None` for one by hand.
+    fn job_of(&self, run: Option<Timestamp>, now: Timestamp) -> NewJob {
+        let delay = self.job.delay.unwrap_or_default();
+        let key = run.map(|run| format!("schedule:{}:{run}", self.name));
+        NewJob {
+            idempotency_key: key,
+            run_at: Some(run.unwrap_or(now).plus(delay)),
+            delay: None,
+            ..self.job.clone()
+        }
+    }
+
+    /// Whose name its jobs carry, and who may do what they do: whoever made the schedule was allowed to.
+    fn caller(&self) -> Caller {
+        Caller {
+            kind: "system",
+            role: Role::Submitter,
+            ..Caller::new(format!("schedule:{}", self.name), Role::Submitter, Some(self.tenant.clone()))
+        }
+    }
+}
+
+impl Unit<'_> {
+    /// Submits the jobs of one schedule's due runs, as its policies say; says how many.
+    fn fire_one(&mut self, mut schedule: Schedule) -> Result<usize, StoreError> {
+        let now = self.now;
+        let due = schedule.timing.due(schedule.start, schedule.done_through, now, schedule.missed);
+        let Some(due) = due else {
+            schedule.next_at = schedule.first_run();
+            self.put_schedule(schedule)?;
+            return Ok(0);
+        };
+        let mut jobs = 0;
+        for run in &due.runs {
+            if schedule.overlap == Overlap::Skip && self.is_still_open(&mut schedule)? {
+                schedule.overlapped += 1;
+                continue;
+            }
+            self.end_overlapped(&mut schedule)?;
+            match self.submit_run(&mut schedule, Some(*run)) {
+                Ok(_) => jobs += 1,
+                Err(ScheduleError::Store(error)) => return Err(error),
+                Err(refused) => {
+                    tracing::warn!(schedule = %schedule.name, %run, %refused, "the job of a schedule was refused");
+                    schedule.refused = Some(RefusedRun { run: *run, at: now, message: refused.to_string() });
+                }
+            }
+        }
+        if schedule.pause_now(now).is_none() {
+            schedule.paused = None;
+        }
+        schedule.done_through = due.through;
+        schedule.next_at = schedule.first_run();
+        if let Some(since) = due.missed_since {
+            let reason = format!("nothing ran since {since}; {} runs are made up for", due.runs.len());
+            let cause = Cause { reason: Some(reason), ..Cause::system() };
+            record(self, AuditEvent::ScheduleMissed, &schedule, &cause);
+        }
+        self.put_schedule(schedule)?;
+        Ok(jobs)
+    }
+
+    /// Submits the job of a run and remembers it.
+    pub(super) fn submit_run(
+        &mut self,
+        schedule: &mut Schedule,
+        run: Option<Timestamp>,
+    ) -> Result<Job, ScheduleError> {
+        let job = schedule.job_of(run, self.now);
+        let options = SubmitOptions::default();
+        let mut receipts = submit::submit(self, &schedule.caller(), &[job], options, None)?;
+        let job = receipts.remove(0).job;
+        schedule.last_run = run.or(schedule.last_run);
+        schedule.last_job = Some(job.id);
+        schedule.submitted += 1;
+        match schedule.overlap {
+            Overlap::Allow => schedule.open = vec![job.id],
+            Overlap::Skip | Overlap::Cancel => {
+                if schedule.open.len() >= limits::SCHEDULE_OPEN_JOBS_MAX {
+                    schedule.open.remove(0);
+                }
+                schedule.open.push(job.id);
+            }
+        }
+        Ok(job)
+    }
+
+    /// Whether a job of an earlier run is not over; those that are over are forgotten.
+    fn is_still_open(&mut self, schedule: &mut Schedule) -> Result<bool, StoreError> {
+        let open = self.open_jobs(&schedule.open)?;
+        schedule.open = open.into_iter().map(|(_, id)| id).collect();
+        Ok(!schedule.open.is_empty())
+    }
+
+    /// Cancels the jobs of earlier runs, if no two may run side by side.
+    pub(super) fn end_overlapped(&mut self, schedule: &mut Schedule) -> Result<(), StoreError> {
+        if schedule.overlap != Overlap::Cancel {
+            return Ok(());
+        }
+        for (seq, _) in self.open_jobs(&schedule.open)? {
+            let message = format!("the next run of schedule {} has come", schedule.name);
+            let cause = Cause { reason: Some(message.clone()), ..Cause::system() };
+            let _refused = self.apply(seq, &Event::Cancel { message }, &cause)?;
+        }
+        schedule.open.clear();
+        // They stay ended, whatever becomes of the run that ended them.
+        self.begin();
+        Ok(())
+    }
+
+    /// Those of these jobs that are not final; time acts on them first.
+    fn open_jobs(&mut self, ids: &[JobId]) -> Result<Vec<(Seq, JobId)>, StoreError> {
+        let mut open = Vec::new();
+        for (id, seq) in ids.iter().zip(self.find(ids)?) {
+            let Some(seq) = seq else { continue };
+            self.catch_up(seq)?;
+            if self.job(seq)?.is_some_and(|job| !job.state.is_final()) {
+                open.push((seq, *id));
+            }
+        }
+        Ok(open)
+    }
+}

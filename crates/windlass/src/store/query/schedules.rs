@@ -1,0 +1,41 @@
+//! Schedules as people see them: another tenant's do not exist (M90).
+
+use std::sync::Arc;
+
+use crate::error::StoreError;
+use crate::job::Tenant;
+use crate::store::caller::Caller;
+use crate::store::config::Config;
+use crate::store::schedules::{Schedule, ScheduleRef};
+use crate::store::view::View;
+
+/// The schedule that is meant, if it exists for this caller.
+pub(crate) fn one(
+    view: &mut View<'_>,
+    caller: &Caller,
+    which: &ScheduleRef,
+) -> Result<Option<Arc<Schedule>>, StoreError> {
+    Ok(find(&*view.config()?, caller, which).cloned())
+}
+
+/// All schedules that exist for this caller.
+pub(crate) fn all(view: &mut View<'_>, caller: &Caller) -> Result<Vec<Arc<Schedule>>, StoreError> {
+    let config = view.config()?;
+    Ok(config.schedules.values().filter(|schedule| caller.sees(&schedule.tenant)).cloned().collect())
+}
+
+/// The schedule that is meant: an admin who names no tenant means the default one's, or the only one of that name.
+pub(crate) fn find<'a>(
+    config: &'a Config,
+    caller: &Caller,
+    which: &ScheduleRef,
+) -> Option<&'a Arc<Schedule>> {
+    let of = |tenant: Tenant| config.schedules.get(&(tenant, which.name.clone()));
+    if let Some(tenant) = which.tenant.clone().or_else(|| caller.tenant.clone()) {
+        return of(tenant).filter(|schedule| caller.sees(&schedule.tenant));
+    }
+    of(Tenant::default()).or_else(|| {
+        let mut others = config.schedules.values().filter(|schedule| schedule.name == which.name);
+        others.next().filter(|_| others.next().is_none())
+    })
+}

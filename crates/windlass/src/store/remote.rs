@@ -1,0 +1,82 @@
+//! A store that a server keeps: every verb is a call of the HTTP API, and every answer is read back into the library's own
+//! types and errors. Who the caller is, the server decides by the key; which rules hold, too.
+
+mod act;
+mod address;
+mod children;
+mod claim;
+mod client;
+mod clock;
+pub(crate) mod events;
+mod filter;
+mod heartbeat;
+mod job;
+mod keys;
+mod look;
+mod numbers;
+mod operate;
+mod outcome;
+mod record;
+mod refusal;
+mod settings;
+mod submission;
+mod text;
+mod tls;
+
+use std::sync::Arc;
+
+use self::address::Address;
+use self::client::Client;
+use self::clock::ServerClock;
+use super::environment::Environment;
+use crate::clock::{Clock, Timestamp};
+use crate::error::OpenError;
+use crate::key::KeySecret;
+
+/// The environment variable that holds the key of a server whose address has none.
+const KEY_VARIABLE: &str = "WINDLASS_KEY";
+
+/// A server that keeps a store.
+pub(crate) struct Remote {
+    client: Client,
+    clock: Arc<ServerClock>,
+}
+
+impl Remote {
+    /// Whether an address is that of a server.
+    pub(crate) fn is_at(address: &str) -> bool {
+        Address::is_one(address)
+    }
+
+    /// The server at an address; connects when it is first asked something. From here on the environment's clock shows the
+    /// server's time.
+    pub(crate) fn open(address: &str, env: &mut Environment) -> Result<Remote, OpenError> {
+        let address = Address::parse(address)?;
+        let key = match env.options.key.clone().or_else(|| address.key.clone()) {
+            Some(key) => Some(key),
+            None => key_of_environment(&address)?,
+        };
+        let clock = Arc::new(ServerClock::new(env.clock.clone()));
+        env.clock = clock.clone();
+        Ok(Remote { client: Client::new(&address, key.as_ref(), clock.clone())?, clock })
+    }
+
+    /// Ends all calls; those after this are refused.
+    pub(crate) fn close(&self) {
+        self.client.close();
+    }
+
+    /// The server's time.
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+fn key_of_environment(address: &Address) -> Result<Option<KeySecret>, OpenError> {
+    let Some(text) = std::env::var(KEY_VARIABLE).ok().filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let problem = || format!("{KEY_VARIABLE} holds no API key");
+    let refused = || OpenError::BadServerAddress { address: address.base.clone(), problem: problem() };
+    KeySecret::parse(text.trim()).map(Some).ok_or_else(refused)
+}

@@ -1,0 +1,121 @@
+//! Events of a server as they happen: server-sent events, resumed after the last kept one whenever the connection is lost.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+use super::Remote;
+use super::client::Call;
+use super::record::ShownRecord;
+use super::refusal::Trouble;
+use crate::audit::Record;
+use crate::clock::Patience;
+use crate::error::StoreError;
+use crate::limits;
+
+/// How long to wait before a stream is opened again.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// A stream of events; it connects when it is first asked for one.
+pub(crate) struct EventStream {
+    server: Arc<Remote>,
+    /// The last kept event that was handed over; none to begin with what happens from now on.
+    after: Option<u64>,
+    body: Option<Incoming>,
+    /// Bytes that are not a whole event yet.
+    rest: Vec<u8>,
+    ready: VecDeque<Record>,
+}
+
+impl EventStream {
+    pub(crate) fn new(server: Arc<Remote>, after: Option<u64>) -> EventStream {
+        EventStream { server, after, body: None, rest: Vec::new(), ready: VecDeque::new() }
+    }
+
+    /// The number to resume from: everything kept up to it was handed over.
+    pub(crate) fn position(&self) -> u64 {
+        self.after.unwrap_or_default()
+    }
+
+    /// The next event. May be asked again after an error, and goes on where it was.
+    pub(crate) async fn next(&mut self) -> Result<Record, StoreError> {
+        let patience = Patience::lasting(limits::SERVER_AWAY_MAX);
+        loop {
+            if let Some(record) = self.ready.pop_front() {
+                if record.seq > 0 {
+                    self.after = Some(record.seq);
+                }
+                return Ok(record);
+            }
+            if self.body.is_some() {
+                self.read().await?;
+                continue;
+            }
+            match self.open().await {
+                Ok(body) => self.body = Some(body),
+                Err(Trouble::Store(StoreError::Unreachable(_))) if !patience.is_over() => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(trouble) => return Err(trouble.into()),
+            }
+        }
+    }
+
+    async fn open(&mut self) -> Result<Incoming, Trouble> {
+        self.rest.clear();
+        let after = self.after.map(|after| after.to_string());
+        let call = Call::get("/events").query_if("last_event_id", after);
+        Ok(self.server.client.stream(call).await?.into_body())
+    }
+
+    /// Takes what has arrived; a stream that ended or fell silent is opened again.
+    async fn read(&mut self) -> Result<(), StoreError> {
+        let Some(body) = &mut self.body else { return Ok(()) };
+        let frame = tokio::select! {
+            biased;
+            () = self.server.client.closed() => return Err(crate::store::gone()),
+            frame = tokio::time::timeout(limits::SERVER_SILENCE_MAX, body.frame()) => frame,
+        };
+        if let Ok(Some(Ok(frame))) = frame {
+            if let Ok(bytes) = frame.into_data() {
+                self.rest.extend_from_slice(&bytes);
+                self.split()?;
+            }
+            return Ok(());
+        }
+        self.body = None;
+        tokio::time::sleep(PAUSE).await;
+        Ok(())
+    }
+
+    /// Takes whole events, which end with an empty line, off the front.
+    fn split(&mut self) -> Result<(), StoreError> {
+        while let Some(end) = self.rest.windows(2).position(|pair| pair == b"\n\n") {
+            let event: Vec<u8> = self.rest.drain(..end + 2).collect();
+            if let Some(record) = read(&event)? {
+                self.ready.push_back(record);
+            }
+        }
+        if self.rest.len() > limits::SERVER_EVENT_BYTES_MAX {
+            self.body = None;
+            return Err(StoreError::Unreachable("it sends an event without an end".into()));
+        }
+        Ok(())
+    }
+}
+
+/// The record that an event carries; a sign of life carries none, nor does a farewell.
+fn read(event: &[u8]) -> Result<Option<Record>, StoreError> {
+    let text = String::from_utf8_lossy(event);
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name).map(str::trim_start));
+    let (Some(name), Some(data)) = (field("event:"), field("data:")) else { return Ok(None) };
+    if name == "end" {
+        return Ok(None);
+    }
+    let shown: ShownRecord = serde_json::from_str(data)
+        .map_err(|error| StoreError::Unreachable(format!("its event is not understood here: {error}")))?;
+    Ok(Some(shown.into()))
+}

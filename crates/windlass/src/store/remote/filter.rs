@@ -1,0 +1,51 @@
+//! Which jobs are meant, as the API writes it: in a query, or in the body of a bulk action.
+
+use serde_json::{Map, Value};
+
+use super::client::Call;
+use crate::error::{Invalid, Problem};
+use crate::store::filter::{Filter, Order};
+use crate::store::query::list::ListRequest;
+
+/// The parameters of a filter, in the words of the API.
+fn parameters(filter: &Filter) -> Result<Vec<(&'static str, String)>, Invalid> {
+    if filter.worker.is_some() || filter.concurrency.is_some() || filter.is_blocked.is_some() {
+        let problem = "worker, concurrency key and being set aside cannot be asked for through a server";
+        return Err(Invalid::new("filter", Problem::Contradiction(problem.into())));
+    }
+    let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
+    let found = [
+        ("state", (!states.is_empty()).then(|| states.join(","))),
+        ("tenant", filter.tenant.as_ref().map(ToString::to_string)),
+        ("type", filter.job_type.as_ref().map(ToString::to_string)),
+        ("queue", filter.queue.as_ref().map(ToString::to_string)),
+        ("tag", filter.tag.as_ref().map(|(name, value)| format!("{name}:{value}"))),
+        ("correlation_id", filter.correlation_id.clone()),
+        ("owner", filter.owner.clone()),
+        ("parent", filter.parent.map(|id| id.to_string())),
+        ("created_after", filter.created_after.map(|at| at.to_string())),
+        ("created_before", filter.created_before.map(|at| at.to_string())),
+    ];
+    Ok(found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
+}
+
+/// A filter in a body.
+pub(super) fn filter(filter: &Filter) -> Result<Map<String, Value>, Invalid> {
+    Ok(parameters(filter)?.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
+}
+
+/// A page of a list.
+pub(super) fn list(request: &ListRequest) -> Result<Call, Invalid> {
+    let mut call = Call::get("/jobs");
+    for (name, value) in parameters(&request.filter)? {
+        call = call.query(name, value);
+    }
+    let order = match request.order {
+        Order::Newest => "newest",
+        Order::Oldest => "oldest",
+        Order::Claim => "claim",
+    };
+    let limit = request.limit.clamp(1, crate::limits::PAGE_JOBS_MAX);
+    let call = call.query("payload", "true").query("order", order).query("limit", limit.to_string());
+    Ok(call.query_if("cursor", request.cursor.map(|cursor| cursor.to_string())))
+}

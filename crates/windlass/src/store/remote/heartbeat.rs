@@ -1,0 +1,144 @@
+//! Signs of life and what else is written for a running job: checkpoints, progress, log lines.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::Remote;
+use super::client::Call;
+use super::refusal::not_json;
+use super::text::{Span, encoded};
+use crate::error::WorkError;
+use crate::job::{Fence, JobId, Progress, WorkerId};
+use crate::store::command::heartbeat::{Beat, Directive, Pulse};
+use crate::store::command::step::{Hand, Note, check_step};
+use crate::store::config::PauseMode;
+
+#[derive(Serialize)]
+struct HeartbeatBody<'a> {
+    worker_id: WorkerId,
+    jobs: Vec<BeatBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait: Option<Span>,
+}
+
+#[derive(Serialize)]
+struct BeatBody<'a> {
+    id: JobId,
+    fence: Fence,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<&'a Progress>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    logs: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<Span>,
+}
+
+impl<'a> From<&'a Beat> for BeatBody<'a> {
+    fn from(beat: &'a Beat) -> BeatBody<'a> {
+        BeatBody {
+            id: beat.job,
+            fence: beat.fence,
+            progress: beat.progress.as_ref(),
+            logs: &beat.logs,
+            timeout: beat.timeout.map(Span),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct HeartbeatView {
+    jobs: Vec<DirectiveView>,
+    worker: WorkerPulse,
+}
+
+#[derive(Deserialize)]
+struct DirectiveView {
+    id: JobId,
+    directive: String,
+}
+
+#[derive(Deserialize)]
+struct WorkerPulse {
+    mode: Option<PauseMode>,
+}
+
+impl From<HeartbeatView> for Pulse {
+    fn from(view: HeartbeatView) -> Pulse {
+        let read = |shown: DirectiveView| {
+            // A word of a newer server: whatever it is, it is not "go on".
+            let directive = Directive::ALL.into_iter().find(|known| known.as_str() == shown.directive);
+            (shown.id, directive.unwrap_or(Directive::Lost))
+        };
+        Pulse { directives: view.jobs.into_iter().map(read).collect(), paused: view.worker.mode }
+    }
+}
+
+#[derive(Serialize)]
+struct CheckpointBody<'a> {
+    fence: Fence,
+    value: &'a RawValue,
+}
+
+impl Remote {
+    /// Beats; with `wait`, the server answers only when something is to be done, or when that is over.
+    pub(crate) async fn heartbeat(
+        &self,
+        worker: WorkerId,
+        beats: Vec<Beat>,
+        wait: Duration,
+    ) -> Result<Pulse, WorkError> {
+        // Whoever beats does so again by itself.
+        self.beat(worker, &beats, wait, Call::once).await
+    }
+
+    async fn beat(
+        &self,
+        worker: WorkerId,
+        beats: &[Beat],
+        wait: Duration,
+        how: impl FnOnce(Call) -> Call,
+    ) -> Result<Pulse, WorkError> {
+        let jobs = beats.iter().map(BeatBody::from).collect();
+        let body = HeartbeatBody { worker_id: worker, jobs, wait: (!wait.is_zero()).then_some(Span(wait)) };
+        let call = how(Call::post("/heartbeats").json(&body).waiting(wait));
+        let view: HeartbeatView = self.client.ask(call).await.map_err(|trouble| trouble.into_work(worker))?;
+        Ok(view.into())
+    }
+
+    /// Writes notes one after the other: each is written, or it and all after it are not.
+    pub(crate) async fn note(&self, hand: Hand, notes: Vec<Note>) -> Result<(), WorkError> {
+        for note in notes {
+            match note {
+                Note::Checkpoint { step, value } => self.save(hand, &step, &value).await?,
+                Note::Progress(progress) => {
+                    self.tell(hand, Beat { progress: Some(progress), ..Beat::new(hand.job, hand.fence) })
+                        .await?;
+                }
+                Note::Logs(logs) => self.tell(hand, Beat { logs, ..Beat::new(hand.job, hand.fence) }).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn save(&self, hand: Hand, step: &str, value: &[u8]) -> Result<(), WorkError> {
+        check_step("step", step)?;
+        let value: &RawValue = serde_json::from_slice(value).map_err(|_| not_json("value"))?;
+        let path = format!("/jobs/{}/checkpoints/{}", hand.job, encoded(step));
+        let call = Call::put(path).json(&CheckpointBody { fence: hand.fence, value }).repeatable(true);
+        self.client.done(call).await.map_err(|trouble| trouble.into_work_for(hand.job))?;
+        Ok(())
+    }
+
+    async fn tell(&self, hand: Hand, beat: Beat) -> Result<(), WorkError> {
+        let Some(worker) = hand.worker else { return Err(WorkError::Stale(hand.job)) };
+        // Progress is the same the second time; a line of the log would be there twice.
+        let is_repeatable = beat.logs.is_empty();
+        let pulse = self.beat(worker, &[beat], Duration::ZERO, |call| call.repeatable(is_repeatable)).await?;
+        match pulse.directives[..] {
+            [(_, Directive::Continue)] => Ok(()),
+            _ => Err(WorkError::Stale(hand.job)),
+        }
+    }
+}

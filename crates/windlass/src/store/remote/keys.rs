@@ -1,0 +1,75 @@
+//! API keys of a server: list, make, revoke; for admins.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Remote;
+use super::act::given;
+use super::client::Call;
+use super::operate::unknown;
+use super::text::{Moment, Span};
+use crate::error::{ActError, StoreError};
+use crate::job::Tenant;
+use crate::key::{KeyHash, KeyId, KeySecret};
+use crate::store::access::{ApiKey, CreatedKey};
+use crate::store::caller::Role;
+use crate::store::command::key::NewKey;
+
+#[derive(Deserialize)]
+struct ShownKey {
+    id: KeyId,
+    name: String,
+    role: Role,
+    tenant: Option<Tenant>,
+    created_at: Moment,
+    created_by: String,
+    expires_at: Option<Moment>,
+    last_used_at: Option<Moment>,
+    /// Only when it was just made.
+    secret: Option<String>,
+}
+
+impl ShownKey {
+    fn into_key(self, hash: KeyHash) -> ApiKey {
+        ApiKey {
+            id: self.id,
+            name: self.name,
+            role: self.role,
+            tenant: self.tenant,
+            hash,
+            created_at: self.created_at.0,
+            created_by: self.created_by,
+            expires_at: self.expires_at.map(|moment| moment.0),
+            last_used_at: self.last_used_at.map(|moment| moment.0),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct ShownKeys {
+    keys: Vec<ShownKey>,
+}
+
+impl Remote {
+    pub(crate) async fn create_key(&self, new: NewKey) -> Result<CreatedKey, ActError> {
+        let expires = new.expires.map(Span);
+        let body = json!({"name": new.name, "role": new.role, "tenant": new.tenant, "expires": expires});
+        let asked = self.client.ask::<ShownKey>(Call::post("/keys").json(&given(body))).await;
+        let shown = asked.map_err(|trouble| trouble.into_act(unknown("keys")))?;
+        let secret = shown.secret.as_deref().and_then(KeySecret::parse);
+        let lost = || StoreError::Unreachable("it made a key and does not show it".into());
+        let secret = secret.ok_or_else(lost)?;
+        Ok(CreatedKey { key: shown.into_key(secret.hash()), secret })
+    }
+
+    pub(crate) async fn revoke_key(&self, id: KeyId) -> Result<(), ActError> {
+        let done = self.client.done(Call::delete(format!("/keys/{id}"))).await;
+        done.map(drop).map_err(|trouble| trouble.into_act(ActError::NoSuchKey(id)))
+    }
+
+    pub(crate) async fn keys(&self) -> Result<Vec<ApiKey>, ActError> {
+        let asked = self.client.ask::<ShownKeys>(Call::get("/keys")).await;
+        let shown = asked.map_err(|trouble| trouble.into_act(unknown("keys")))?;
+        Ok(shown.keys.into_iter().map(|key| key.into_key(KeyHash::unknown())).collect())
+    }
+}

@@ -1,0 +1,287 @@
+//! What a server refuses, from the stable codes of the HTTP API back to the errors of the library: whoever matches an error
+//! of an embedded store matches the same one here.
+
+use std::time::Duration;
+
+use hyper::StatusCode;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::client::Reply;
+use crate::error::{ActError, Denied, Invalid, Problem, Refused, StoreError, SubmitError, WorkError};
+use crate::job::{Action, JobId, State, WorkerId};
+use crate::limits;
+use crate::store::caller::{Permission, Role};
+
+/// A call that came to nothing.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The server refused.
+    Refused(Refusal),
+    /// The server could not do its work, or did not answer.
+    Store(StoreError),
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Trouble {
+        Trouble::Store(error)
+    }
+}
+
+impl From<Trouble> for StoreError {
+    fn from(trouble: Trouble) -> StoreError {
+        match trouble {
+            Trouble::Refused(refusal) => refusal.store_error(),
+            Trouble::Store(error) => error,
+        }
+    }
+}
+
+/// What was refused, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    code: String,
+    message: String,
+    details: Map<String, Value>,
+    retry_after: Option<Duration>,
+}
+
+#[derive(Deserialize)]
+struct Body {
+    error: Fields,
+}
+
+/// A refusal as it is sent, for a whole call or for one item of several.
+#[derive(Deserialize)]
+pub(super) struct Fields {
+    code: String,
+    message: String,
+    #[serde(default)]
+    details: Map<String, Value>,
+}
+
+impl Refusal {
+    /// Reads an answer that is no success; one without the API's shape comes from somebody in between.
+    pub(super) fn read(reply: &Reply) -> Result<Refusal, StoreError> {
+        let retry_after = reply.retry_after();
+        match serde_json::from_slice::<Body>(&reply.body) {
+            Ok(Body { error }) => Ok(Refusal { retry_after, ..Refusal::item(error, reply.status) }),
+            Err(_) => Err(StoreError::Unreachable(format!("something in between answered {}", reply.status))),
+        }
+    }
+
+    /// The refusal of one item.
+    pub(super) fn item(fields: Fields, status: StatusCode) -> Refusal {
+        let Fields { code, message, details } = fields;
+        Refusal { status, code, message, details, retry_after: None }
+    }
+
+    /// Whether it is about a job that is to be submitted.
+    pub(super) fn is_about_a_submission(&self) -> bool {
+        let is_own = matches!(self.code.as_str(), "payload_too_large" | "payload_differs" | "too_many_jobs");
+        is_own || self.code == "unique_key_taken" || self.details.contains_key("index")
+    }
+
+    /// Whether there is nothing of this name.
+    pub(super) fn is_not_found(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.details.get(name)?.as_str()
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        self.details.get(name).and_then(Value::as_u64).unwrap_or_default()
+    }
+
+    fn size(&self, name: &str) -> usize {
+        usize::try_from(self.number(name)).unwrap_or(usize::MAX)
+    }
+
+    fn job(&self) -> Option<JobId> {
+        self.text("job_id")?.parse().ok()
+    }
+
+    fn owned(&self, name: &str) -> String {
+        self.text(name).unwrap_or_default().to_owned()
+    }
+
+    /// The part of the message that says what, without what every error of its kind says.
+    fn said(&self, before: &str, after: &str) -> String {
+        let message = self.message.strip_prefix(before).unwrap_or(&self.message);
+        message.strip_suffix(after).unwrap_or(message).to_owned()
+    }
+
+    fn retry_after(&self) -> Duration {
+        self.retry_after.unwrap_or(limits::OVERLOADED_RETRY_AFTER)
+    }
+
+    fn store_error(&self) -> StoreError {
+        if let Some(denied) = self.denied() {
+            return StoreError::Denied(denied);
+        }
+        match self.code.as_str() {
+            "disk_full" => StoreError::Full,
+            "damaged" => StoreError::Damaged(
+                self.said("stored data is damaged: ", "; restore a backup, or ask `windlass verify`"),
+            ),
+            "database" => StoreError::Database(self.said("the database answered: ", "")),
+            _ if self.code == "overloaded" || self.status == StatusCode::TOO_MANY_REQUESTS => {
+                StoreError::Overloaded { waiting: self.size("waiting"), retry_after: self.retry_after() }
+            }
+            // Whoever asks again will get an answer once the server was started again.
+            _ if self.status.is_server_error() => StoreError::Unreachable(self.message.clone()),
+            code => StoreError::Database(format!("{code}: {}", self.message)),
+        }
+    }
+
+    /// Who may not do what, if that is it.
+    fn denied(&self) -> Option<Denied> {
+        if self.status == StatusCode::UNAUTHORIZED {
+            let actor = "a caller without a valid key".to_owned();
+            return Some(Denied { actor, role: "none", action: "use this server" });
+        }
+        if self.status != StatusCode::FORBIDDEN {
+            return None;
+        }
+        let role = Role::ALL.into_iter().map(Role::as_str).find(|word| self.text("role") == Some(word));
+        let actions = Permission::ALL.into_iter().map(Permission::as_str);
+        let action = actions.into_iter().find(|word| self.text("action") == Some(word));
+        Some(Denied {
+            actor: self.text("actor").unwrap_or("the caller").to_owned(),
+            role: role.unwrap_or("unknown"),
+            action: action.unwrap_or("do this"),
+        })
+    }
+
+    /// Which value is not allowed, if that is it.
+    pub(super) fn invalid(&self) -> Option<Invalid> {
+        let is_one = self.code == "invalid_value" || self.status == StatusCode::UNPROCESSABLE_ENTITY;
+        let field = self.text("field").filter(|_| is_one)?;
+        let prefix = format!("jobs.{}.", self.number("index"));
+        let local = field.strip_prefix(&prefix).unwrap_or(field);
+        Some(Invalid::new(local, self.problem(field, local)))
+    }
+
+    fn problem(&self, field: &str, local: &str) -> Problem {
+        let value = || self.owned("value");
+        match self.text("problem").unwrap_or_default() {
+            "missing" => Problem::Missing,
+            "too_long" => Problem::TooLong { length: self.size("length"), limit: self.size("limit") },
+            "not_a_name" => Problem::NotAName(value()),
+            "out_of_range" => {
+                Problem::OutOfRange { value: value(), min: self.owned("min"), max: self.owned("max") }
+            }
+            "no_such_job" => Problem::NoSuchJob(value()),
+            "name_twice" => Problem::NameTwice(value()),
+            "cycle" => Problem::Cycle(value()),
+            _ => {
+                let said = self.said(&format!("{field}: "), "");
+                Problem::Contradiction(said.strip_prefix(&format!("{local}: ")).unwrap_or(&said).to_owned())
+            }
+        }
+    }
+
+    fn refused(&self) -> Option<Refused> {
+        if self.code != "state_conflict" {
+            return None;
+        }
+        let action = Action::ALL.into_iter().find(|action| self.text("action") == Some(action.as_str()))?;
+        Some(Refused { state: self.text("state")?.parse::<State>().ok()?, action })
+    }
+}
+
+impl Trouble {
+    /// As a submission's error.
+    pub(super) fn into_submit(self) -> SubmitError {
+        let refusal = match self {
+            Trouble::Refused(refusal) => refusal,
+            Trouble::Store(error) => return error.into(),
+        };
+        let index = refusal.size("index");
+        if let Some(denied) = refusal.denied() {
+            return denied.into();
+        }
+        match (refusal.code.as_str(), refusal.job()) {
+            ("payload_too_large" | "body_too_large", _) => {
+                let (size, limit) = (refusal.size("size"), refusal.size("limit"));
+                SubmitError::PayloadTooLarge { index, size, limit }
+            }
+            ("unique_key_taken", Some(holder)) => {
+                SubmitError::UniqueKeyTaken { index, key: refusal.owned("key"), holder }
+            }
+            ("payload_differs", Some(existing)) => SubmitError::PayloadDiffers { index, existing },
+            ("too_many_jobs", _) => SubmitError::TooDeep {
+                scope: refusal.owned("scope"),
+                depth: refusal.number("depth"),
+                limit: refusal.number("limit"),
+                retry_after: refusal.retry_after(),
+            },
+            _ => match refusal.invalid() {
+                Some(invalid) => SubmitError::Invalid { index, invalid },
+                None => refusal.store_error().into(),
+            },
+        }
+    }
+
+    /// As the error of an action; `missing` is what it is if there is nothing of this name.
+    pub(super) fn into_act(self, missing: ActError) -> ActError {
+        let refusal = match self {
+            Trouble::Refused(refusal) => refusal,
+            Trouble::Store(error) => return error.into(),
+        };
+        if refusal.is_not_found() {
+            return missing;
+        }
+        if let Some(denied) = refusal.denied() {
+            return denied.into();
+        }
+        if let Some(refused) = refusal.refused() {
+            return refused.into();
+        }
+        match (refusal.code.as_str(), refusal.job(), missing) {
+            ("already_suspended", _, ActError::NotFound(id)) => ActError::AlreadySuspended(id),
+            ("not_suspended", _, ActError::NotFound(id)) => ActError::NotSuspended(id),
+            ("unique_key_taken", Some(holder), _) => {
+                ActError::UniqueKeyTaken { key: refusal.owned("key"), holder }
+            }
+            _ => match refusal.invalid() {
+                Some(invalid) => invalid.into(),
+                None => refusal.store_error().into(),
+            },
+        }
+    }
+
+    /// As the error of a call by a worker for itself.
+    pub(super) fn into_work(self, worker: WorkerId) -> WorkError {
+        self.into_work_or(WorkError::NoSuchWorker(worker))
+    }
+
+    /// As the error of a call by a worker for a job.
+    pub(super) fn into_work_for(self, job: JobId) -> WorkError {
+        match self {
+            Trouble::Refused(refusal) if refusal.code == "stale_fence" => WorkError::Stale(job),
+            other => other.into_work_or(WorkError::NoSuchJob(job)),
+        }
+    }
+
+    /// As the error of a call that names neither worker nor job.
+    pub(super) fn into_work_or(self, missing: WorkError) -> WorkError {
+        match self {
+            Trouble::Refused(refusal) if refusal.is_not_found() => missing,
+            Trouble::Refused(refusal) => match (refusal.denied(), refusal.invalid()) {
+                (Some(denied), _) => denied.into(),
+                (None, Some(invalid)) => invalid.into(),
+                (None, None) => refusal.store_error().into(),
+            },
+            Trouble::Store(error) => error.into(),
+        }
+    }
+}
+
+/// A value that is no JSON, which no server takes.
+pub(super) fn not_json(field: &str) -> Invalid {
+    Invalid::new(field, Problem::Contradiction("is not JSON".into()))
+}
