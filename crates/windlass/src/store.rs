@@ -30,11 +30,12 @@ pub mod settings;
 pub mod show;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
-mod task;
+pub(crate) mod task;
 pub mod unit;
 pub mod verify;
 pub mod view;
 pub mod wakeup;
+pub mod webhook;
 mod work;
 
 use std::sync::Arc;
@@ -175,7 +176,7 @@ impl Store {
         options: SubmitOptions,
     ) -> Result<Vec<Receipt>, SubmitError> {
         elsewhere!(self.submit(jobs, options));
-        submit::check(&jobs, self.env.options.payload_bytes_max)?;
+        submit::check(&jobs, self.env.options.payload_bytes_max, &self.env.options.targets)?;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }

@@ -65,7 +65,10 @@ fn is_sql(string: &str) -> bool {
 const ALONE: [(&str, &str); 17] = [
     ("address.rs", "a server has an address with options; a file has a path"),
     ("link.rs", "the connection to a server is driven, and can break"),
-    ("memory.rs", "what several machines may remember needs rules; processes on one file only compare a number"),
+    (
+        "memory.rs",
+        "what several machines may remember needs rules; processes on one file only compare a number",
+    ),
     ("parameter.rs", "sets of rows are sent as columns"),
     ("timer.rs", "a file keeps the timers in the index of its jobs"),
     ("transaction.rs", "several machines take turns by a lock and learn what the others did"),
