@@ -22,6 +22,8 @@ pub struct ShownReceipt {
     pub is_duplicate: bool,
     /// Whether that earlier job had another payload (M13).
     pub payload_differs: bool,
+    /// Whether it is an earlier job with the same debounce key.
+    pub is_debounced: bool,
 }
 
 /// A job after an action, and whether the action changed it.
@@ -52,15 +54,18 @@ impl Store {
         let caller = caller.clone();
         self.write("submit", Kind::Submission, move |unit| {
             let receipts = submit::submit(unit, &caller, &jobs, options, None)?;
-            let flags: Vec<(bool, bool)> =
-                receipts.iter().map(|receipt| (receipt.is_duplicate, receipt.payload_differs)).collect();
+            let flags: Vec<(bool, bool, bool)> = receipts
+                .iter()
+                .map(|receipt| (receipt.is_duplicate, receipt.payload_differs, receipt.is_debounced))
+                .collect();
             let jobs = receipts.into_iter().map(|receipt| receipt.job).collect();
             let shown = snapshots(unit, jobs)?.into_iter().zip(flags);
             Ok(shown
-                .map(|(snapshot, (is_duplicate, payload_differs))| ShownReceipt {
+                .map(|(snapshot, (is_duplicate, payload_differs, is_debounced))| ShownReceipt {
                     snapshot,
                     is_duplicate,
                     payload_differs,
+                    is_debounced,
                 })
                 .collect())
         })

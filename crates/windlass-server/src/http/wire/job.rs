@@ -245,6 +245,8 @@ pub(crate) struct SubmittedJob {
     pub(crate) duplicate: bool,
     /// Whether that earlier job had another payload.
     pub(crate) payload_differs: bool,
+    /// True for an earlier job with the same debounce key, which has this payload and delay now.
+    pub(crate) debounced: bool,
 }
 
 /// The jobs of a batch, in its order.

@@ -28,6 +28,10 @@ pub(super) fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 
 /// A job as it is shown, whatever it is shown for.
 #[derive(Deserialize)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own; together they are no state machine"
+)]
 pub(super) struct ShownJob {
     id: JobId,
     tenant: Tenant,
@@ -91,6 +95,9 @@ pub(super) struct ShownJob {
     /// Of a submission: whether that earlier job had another payload.
     #[serde(default)]
     pub(super) payload_differs: bool,
+    /// Of a submission: whether it is an earlier job with the same debounce key.
+    #[serde(default)]
+    pub(super) debounced: bool,
     /// Of an action: whether anything changed.
     #[serde(default)]
     pub(super) changed: bool,

@@ -40,6 +40,8 @@ pub(super) struct Submission<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     concurrency_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    debounce: Option<DebounceBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     retry: Option<RetryBody<'a>>,
     #[serde(skip_serializing_if = "Timeouts::is_empty")]
     timeouts: Timeouts,
@@ -59,6 +61,13 @@ pub(super) struct Submission<'a> {
     tenant: Option<&'a Tenant>,
     #[serde(skip_serializing_if = "Option::is_none")]
     traceparent: Option<&'a str>,
+}
+
+/// Which submissions belong together.
+#[derive(Serialize)]
+struct DebounceBody<'a> {
+    key: &'a str,
+    delay: Span,
 }
 
 /// A retry policy, whole.
@@ -140,6 +149,10 @@ impl<'a> From<&'a NewJob> for Submission<'a> {
             idempotency_window: new.idempotency_window.map(Span),
             unique_key: new.unique_key.as_deref(),
             concurrency_key: new.concurrency_key.as_deref(),
+            debounce: new
+                .debounce
+                .as_ref()
+                .map(|debounce| DebounceBody { key: &debounce.key, delay: Span(debounce.delay) }),
             retry: new.retry.as_ref().map(RetryBody::from),
             timeouts: Timeouts {
                 execution: new.execution_timeout.map(Span),
