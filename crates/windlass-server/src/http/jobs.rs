@@ -49,9 +49,9 @@ pub(crate) async fn submit(
     let receipts = app.store().submit_shown(&caller, vec![job], options).await;
     let receipt = receipts.map_err(|error| Problem::of_submission(error, false))?.pop();
     let receipt = receipt.expect("one submission has one receipt");
-    let is_known = receipt.is_duplicate || receipt.is_debounced;
+    let is_found = receipt.is_duplicate || receipt.is_debounced;
     let job = shown(&app, &caller, receipt).await?;
-    Ok(if is_known { MadeOrFound::Found(job) } else { MadeOrFound::Made(job) })
+    Ok(if is_found { MadeOrFound::Found(job) } else { MadeOrFound::Made(job) })
 }
 
 /// `POST /jobs/batch`

@@ -245,7 +245,7 @@ pub(crate) struct SubmittedJob {
     pub(crate) duplicate: bool,
     /// Whether that earlier job had another payload.
     pub(crate) payload_differs: bool,
-    /// True for an earlier job with the same debounce key, which has this payload and delay now.
+    /// True for a waiting job with the same debounce key, whose payload and delay were replaced.
     pub(crate) debounced: bool,
 }
 

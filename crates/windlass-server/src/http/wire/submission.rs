@@ -46,8 +46,8 @@ pub(crate) struct Submission {
     unique_key: Option<String>,
     /// Not to run beside others with this key.
     concurrency_key: Option<String>,
-    /// While a job with this key has not started, a later submission replaces its payload and delay.
-    debounce: Option<WireDebounce>,
+    /// Wait for the last of several submissions with the same key.
+    debounce: Option<Debouncing>,
     /// When and how often to try again.
     retry: Option<Retry>,
     /// How long things may take.
@@ -70,13 +70,13 @@ pub(crate) struct Submission {
     traceparent: Option<String>,
 }
 
-/// Which submissions belong together, and how long to wait for another one.
+/// Waiting for the last of several submissions: while the job has not started, a later one replaces payload and delay.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct WireDebounce {
-    /// The key, within one tenant and type.
+struct Debouncing {
+    /// Which submissions belong together, within one tenant and type.
     key: String,
-    /// How long to wait.
+    /// How long to wait for another one.
     delay: Span,
 }
 
@@ -95,7 +95,7 @@ impl Submission {
             idempotency_window: self.idempotency_window.map(|span| span.0),
             unique_key: self.unique_key,
             concurrency_key: self.concurrency_key,
-            debounce: self.debounce.map(|wire| Debounce { key: wire.key, delay: wire.delay.0 }),
+            debounce: self.debounce.map(|last| Debounce { key: last.key, delay: last.delay.0 }),
             retry: self.retry.map(Retry::into_policy).transpose()?,
             execution_timeout: timeouts.execution.map(|span| span.0),
             lease_timeout: timeouts.lease.map(|span| span.0),

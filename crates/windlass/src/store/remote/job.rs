@@ -28,10 +28,6 @@ pub(super) fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 
 /// A job as it is shown, whatever it is shown for.
 #[derive(Deserialize)]
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own; together they are no state machine"
-)]
 pub(super) struct ShownJob {
     id: JobId,
     tenant: Tenant,
@@ -95,7 +91,7 @@ pub(super) struct ShownJob {
     /// Of a submission: whether that earlier job had another payload.
     #[serde(default)]
     pub(super) payload_differs: bool,
-    /// Of a submission: whether it is an earlier job with the same debounce key.
+    /// Of a submission: whether it replaced what a waiting job with the same debounce key was to do.
     #[serde(default)]
     pub(super) debounced: bool,
     /// Of an action: whether anything changed.

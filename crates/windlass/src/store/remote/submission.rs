@@ -63,13 +63,6 @@ pub(super) struct Submission<'a> {
     traceparent: Option<&'a str>,
 }
 
-/// Which submissions belong together.
-#[derive(Serialize)]
-struct DebounceBody<'a> {
-    key: &'a str,
-    delay: Span,
-}
-
 /// A retry policy, whole.
 #[derive(Serialize)]
 pub(super) struct RetryBody<'a> {
@@ -132,6 +125,13 @@ fn names(dependencies: &[Dependency]) -> Vec<String> {
     dependencies.iter().map(name).collect()
 }
 
+/// Waiting for the last of several submissions.
+#[derive(Serialize)]
+struct DebounceBody<'a> {
+    key: &'a str,
+    delay: Span,
+}
+
 impl<'a> From<&'a NewJob> for Submission<'a> {
     fn from(new: &'a NewJob) -> Submission<'a> {
         let (json, payload_base64, content_type) = payload(&new.payload);
@@ -152,7 +152,7 @@ impl<'a> From<&'a NewJob> for Submission<'a> {
             debounce: new
                 .debounce
                 .as_ref()
-                .map(|debounce| DebounceBody { key: &debounce.key, delay: Span(debounce.delay) }),
+                .map(|last| DebounceBody { key: &last.key, delay: Span(last.delay) }),
             retry: new.retry.as_ref().map(RetryBody::from),
             timeouts: Timeouts {
                 execution: new.execution_timeout.map(Span),
