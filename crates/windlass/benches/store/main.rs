@@ -2,13 +2,14 @@
 //! same disk writes, or, with `-- --postgres`, on a PostgreSQL server of its own. Prints a table for `docs/performance.md`.
 //!
 //! `cargo bench -p windlass --bench store` runs all of it; `-- --quick` leaves out the million-job backlogs, `-- --drain`
-//! only drains and `-- --handlers` only handles, for a profiler.
+//! only drains and `-- --handlers` only handles, for a profiler; `-- --limits` only shows what blocked jobs cost others.
 
 #[path = "../../tests/it/fixture/cluster.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod cluster;
 mod floor;
 mod handlers;
+mod limits;
 mod place;
 mod report;
 mod workload;
@@ -27,6 +28,9 @@ fn main() {
     }
     if std::env::args().any(|argument| argument == "--handlers") {
         return handlers_only();
+    }
+    if std::env::args().any(|argument| argument == "--limits") {
+        return limits_only();
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let mut report = Report::default();
@@ -63,7 +67,15 @@ fn main() {
     });
     if !is_quick {
         runtime.block_on(workload::flatness(&mut report));
+        runtime.block_on(limits::measure(&mut report));
     }
+    report.print();
+}
+
+fn limits_only() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let mut report = Report::default();
+    runtime.block_on(limits::measure(&mut report));
     report.print();
 }
 

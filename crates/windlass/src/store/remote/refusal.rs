@@ -247,6 +247,12 @@ impl Trouble {
             ("unique_key_taken", Some(holder), _) => {
                 ActError::UniqueKeyTaken { key: refusal.owned("key"), holder }
             }
+            ("too_many_jobs", _, _) => ActError::TooDeep {
+                scope: refusal.owned("scope"),
+                depth: refusal.number("depth"),
+                limit: refusal.number("limit"),
+                retry_after: refusal.retry_after(),
+            },
             _ => match refusal.invalid() {
                 Some(invalid) => invalid.into(),
                 None => refusal.store_error().into(),
