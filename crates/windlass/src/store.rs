@@ -176,7 +176,7 @@ impl Store {
         options: SubmitOptions,
     ) -> Result<Vec<Receipt>, SubmitError> {
         elsewhere!(self.submit(jobs, options));
-        submit::check(&jobs, self.env.options.payload_bytes_max)?;
+        submit::check(&jobs, self.env.options.payload_bytes_max, &self.env.options.targets)?;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }

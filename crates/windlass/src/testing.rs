@@ -155,7 +155,7 @@ impl TestQueue {
                 let request = ClaimRequest {
                     worker: crew.id(),
                     queues: Some(vec![queue.clone()]),
-                    types: Some(crew.handlers.keys().cloned().collect()),
+                    types: crew.types(),
                     limit: (*slots).min(limits::CLAIM_JOBS_MAX),
                 };
                 let claimed = crew.queue.store().claim(crew.queue.caller(), &request, Duration::ZERO).await;

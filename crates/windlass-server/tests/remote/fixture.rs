@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use windlass::Store;
 use windlass_server::server::{Options, Server};
 
@@ -42,7 +43,8 @@ impl On {
 /// A server that answers for a store, until it is dropped.
 pub(crate) struct Serving {
     pub(crate) url: String,
-    _stop: oneshot::Sender<()>,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<()>,
 }
 
 impl Serving {
@@ -57,8 +59,14 @@ impl Serving {
         let server = at_once(Server::bind(store, Options { listen, ..Options::default() })).unwrap();
         let url = server.url();
         let (stop, stopped) = oneshot::channel::<()>();
-        tokio::spawn(server.run(async { drop(stopped.await) }));
-        Serving { url, _stop: stop }
+        let running = tokio::spawn(server.run(async { drop(stopped.await) }));
+        Serving { url, stop, running }
+    }
+
+    /// Stops, and returns when nobody listens any more.
+    pub(crate) async fn stop(self) {
+        drop(self.stop);
+        self.running.await.expect("the server ends well");
     }
 }
 

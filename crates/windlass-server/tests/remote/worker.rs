@@ -11,6 +11,7 @@ mod follow;
 mod handlers;
 #[path = "../../../windlass/tests/it/worker/kinds.rs"]
 mod kinds;
+mod network;
 #[path = "../../../windlass/tests/it/worker/operate.rs"]
 mod operate;
 #[path = "../../../windlass/tests/it/worker/order.rs"]

@@ -12,7 +12,7 @@ use super::caller::Caller;
 use super::engine::{DocumentKind, EngineResult, Part, Read};
 use super::schedules::Schedule;
 pub use super::settings::{
-    BudgetPeriod, FairBy, PartialTimeouts, QueueSettings, Rate, TenantSettings, TypeSettings,
+    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
 };
 use crate::audit::AuditLevel;
 use crate::clock::Timestamp;
@@ -161,6 +161,9 @@ pub struct Config {
     pub schedules: BTreeMap<(Tenant, ScheduleName), Arc<Schedule>>,
 }
 
+/// Push targets by queue and tenant; no tenant means everybody.
+pub type PushTargets = BTreeMap<(QueueName, Option<Tenant>), Push>;
+
 /// The key under which a queue's settings are kept.
 pub(crate) fn queue_key(queue: &QueueName, tenant: Option<&Tenant>) -> String {
     tenant.map_or_else(|| queue.to_string(), |tenant| format!("{queue} {tenant}"))
@@ -230,6 +233,16 @@ impl Config {
         tenant.and_then(|tenant| of(Some(tenant))).map_or(everybody.clone(), |own| own.or(&everybody))
     }
 
+    /// The push targets in force.
+    pub fn push_targets(&self) -> PushTargets {
+        let is_in_force = |(queue, tenant): &(QueueName, Option<Tenant>)| {
+            let everybodys = self.queues.get(&(queue.clone(), None));
+            tenant.is_none() || everybodys.is_none_or(|settings| settings.push.is_none())
+        };
+        let found = self.queues.iter().filter(|(key, _)| is_in_force(key));
+        found.filter_map(|(key, settings)| Some((key.clone(), settings.push.clone()?))).collect()
+    }
+
     /// The pauses that hold this lane now. Looked up one by one: a claim asks for every lane, and there may be as many
     /// pauses as tenants.
     pub fn holds_on<'a>(&'a self, lane: &'a Lane, now: Timestamp) -> impl Iterator<Item = &'a Hold> {
@@ -260,7 +273,14 @@ impl Config {
 
     /// How many jobs with one concurrency key may run at once in this lane's queue.
     pub fn running_per_key(&self, lane: &Lane) -> u64 {
-        self.queue_settings(lane).find_map(|settings| settings.max_running_per_key).unwrap_or(1)
+        let default = if lane.is_internal() { limits::CALLBACKS_PER_RECEIVER } else { 1 };
+        self.queue_settings(lane).find_map(|settings| settings.max_running_per_key).unwrap_or(default)
+    }
+
+    /// The highest of these numbers: nobody need count further.
+    pub fn running_per_key_max(&self) -> u64 {
+        let set = self.queues.values().filter_map(|settings| settings.max_running_per_key);
+        set.fold(limits::CALLBACKS_PER_RECEIVER, u64::max)
     }
 
     /// The tenant's settings as far as they count for a lane: for what the system does by itself, none do.

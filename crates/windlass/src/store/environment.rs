@@ -12,6 +12,7 @@ use crate::entropy::Entropy;
 use crate::job::{Policy, State};
 use crate::key::KeySecret;
 use crate::limits;
+use crate::target::TargetPolicy;
 use crate::ticket::{TicketKey, TicketPublicKey};
 
 /// How a store is to behave; every value has a default.
@@ -27,6 +28,8 @@ pub struct StoreOptions {
     pub retention: Duration,
     /// For how long dead letters are kept (M96).
     pub retention_dead_letter: Duration,
+    /// Which addresses callbacks may go to (M95).
+    pub targets: TargetPolicy,
     /// Signed tickets: issued at submission, verified before every run (M94). Off unless set; every node of a fleet must
     /// have the same key, or trust the others'.
     pub tickets: Option<TicketOptions>,
@@ -60,6 +63,7 @@ impl Default for StoreOptions {
             policy: Policy::default(),
             retention: Duration::from_secs(7 * 24 * 3600),
             retention_dead_letter: Duration::from_secs(30 * 24 * 3600),
+            targets: TargetPolicy::default(),
             tickets: None,
             key: None,
         }

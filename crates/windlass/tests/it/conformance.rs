@@ -10,6 +10,7 @@ mod children;
 mod claim;
 mod concurrency;
 mod damage;
+mod debounce;
 mod events;
 mod fairness;
 mod fence;

@@ -4,7 +4,7 @@
 use super::parameter::{Column, Parameter};
 use super::row::{Places, TupleId, state_code};
 use super::tables::Tables;
-use crate::job::{Job, Labels, Seq, Spec};
+use crate::job::{Job, Labels, Payload, Seq, Spec};
 use crate::store::durable::columns::{SpecColumns, SpecParts, damaged};
 use crate::store::durable::packed::{Head, pack};
 use crate::store::engine::EngineResult;
@@ -29,6 +29,7 @@ const ENTER_SLOTS: &str = "INSERT INTO @.slots (key, state, lane, rank, at, seq)
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])";
 const RELABEL: &str = "UPDATE @.jobs SET tags = $2, correlation_id = $3, callback_url = $4, \"check\" = $5 \
      WHERE seq = $1";
+const REWRITE: &str = "UPDATE @.jobs SET content_type = $2, payload = $3, \"check\" = $4 WHERE seq = $1";
 const DROP_TAGS: &str = "DELETE FROM @.tags t USING unnest($2::bytea[], $3::bytea[]) u(name, value) \
      WHERE t.name = u.name AND t.value = u.value AND t.seq = $1";
 
@@ -161,6 +162,23 @@ impl Tables {
         ];
         self.write(RELABEL, values, Some((1, "jobs")))?;
         self.insert_tags(std::iter::once((seq, &spec)))
+    }
+
+    pub(super) fn rewrite_payload(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {
+        let Some(spec) = self.load_specs(&[seq])?.pop().flatten() else {
+            return Err(damaged("jobs", seq.0, "is missing"));
+        };
+        let spec = Spec { payload: payload.clone(), ..spec };
+        let parts = SpecParts::of(&spec);
+        let columns = SpecColumns::of(&spec, &parts);
+        let bytes = |bytes: Option<&[u8]>| Parameter::Bytes(bytes.map(<[u8]>::to_vec));
+        let values = vec![
+            seq.0.into(),
+            bytes(columns.texts[1].map(str::as_bytes)),
+            bytes(Some(columns.payload)),
+            i64::from(columns.crc(seq)).into(),
+        ];
+        self.write(REWRITE, values, Some((1, "jobs")))
     }
 
     pub(super) fn delete_tags(&mut self, seq: Seq, labels: &Labels) -> EngineResult<()> {

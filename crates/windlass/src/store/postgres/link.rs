@@ -1,6 +1,7 @@
 //! One connection, driven from the thread that owns it. Writes do not wait for their answers one by one: they are sent as
 //! they come and answered together at the next read or at the commit. It knows no table.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -15,7 +16,7 @@ use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 use super::parameter::Parameter;
 use crate::error::StoreError;
 use crate::limits;
-use crate::store::durable::columns::damaged;
+use crate::store::durable::columns::number;
 use crate::store::engine::EngineResult;
 
 type Answer = Result<u64, tokio_postgres::Error>;
@@ -23,8 +24,8 @@ type Answer = Result<u64, tokio_postgres::Error>;
 /// A write that was sent and not answered yet.
 struct Sent {
     answer: Pin<Box<dyn Future<Output = Answer> + Send>>,
-    /// How many rows it must touch, and in which table.
-    expected: Option<(u64, &'static str)>,
+    /// The table of which it must touch all the rows it names.
+    whole: Option<&'static str>,
     is_done: Option<Answer>,
 }
 
@@ -83,7 +84,8 @@ impl Link {
         self.enqueue(async move { client.batch_execute(sql).await.map(|()| 0) }, None);
     }
 
-    /// Sends a write. If it must touch exactly so many rows of a table, anything else is damage.
+    /// Sends a write. If it must touch exactly so many rows of a table, anything else is damage, and an error in the
+    /// database itself: the commit may be on its way behind it already, and must fail.
     pub(super) fn send(
         &mut self,
         sql: &str,
@@ -91,17 +93,25 @@ impl Link {
         expected: Option<(u64, &'static str)>,
     ) -> EngineResult<()> {
         let client = self.client.clone();
+        let (mut values, mut sql, whole) = (values, Cow::Borrowed(sql), expected.map(|(_, table)| table));
+        if let Some((rows, _)) = expected {
+            values.push(number(rows).into());
+            let place = values.len();
+            sql = Cow::Owned(format!(
+                "WITH touched AS ({sql} RETURNING 1) SELECT 1 / (count(*) = ${place})::int FROM touched"
+            ));
+        }
         if self.keeps_statements {
-            let statement = self.statement(sql, &values)?;
-            self.enqueue(async move { client.execute_raw(&statement, values).await }, expected);
+            let statement = self.statement(&sql, &values)?;
+            self.enqueue(async move { client.execute_raw(&statement, values).await }, whole);
         } else {
-            let sql = self.named(sql);
+            let sql = self.named(&sql);
             let work = async move {
                 let typed: Vec<(&(dyn ToSql + Sync), Type)> =
                     values.iter().map(|value| (value as &(dyn ToSql + Sync), value.kind())).collect();
                 client.execute_typed(&sql, &typed).await
             };
-            self.enqueue(work, expected);
+            self.enqueue(work, whole);
         }
         Ok(())
     }
@@ -156,12 +166,8 @@ impl Link {
     }
 
     /// Asks at once, so that the order of calls is the order on the wire; the answer is waited for later.
-    fn enqueue(
-        &mut self,
-        work: impl Future<Output = Answer> + Send + 'static,
-        expected: Option<(u64, &'static str)>,
-    ) {
-        let mut sent = Sent { answer: Box::pin(work), expected, is_done: None };
+    fn enqueue(&mut self, work: impl Future<Output = Answer> + Send + 'static, whole: Option<&'static str>) {
+        let mut sent = Sent { answer: Box::pin(work), whole, is_done: None };
         sent.poll(&mut Context::from_waker(Waker::noop()));
         self.sent.push(sent);
     }
@@ -191,11 +197,11 @@ impl Link {
             self.give_up(&format!("no answer within {:?}", limits::CALL_MAX));
         }
         for sent in sent {
-            match (sent.is_done, sent.expected) {
-                (Some(Ok(rows)), Some((expected, table))) if rows != expected => {
-                    return Err(damaged(table, -1, &format!("is missing: {rows} of {expected} were there")));
-                }
+            match (sent.is_done, sent.whole) {
                 (Some(Ok(_)), _) => {}
+                (Some(Err(error)), Some(table)) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => {
+                    return Err(StoreError::Damaged(format!("a row of {table} is missing")));
+                }
                 (Some(Err(error)), _) => return Err(self.trouble(&error)),
                 (None, _) => return Err(self.silence()),
             }

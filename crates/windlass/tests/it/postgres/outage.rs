@@ -52,7 +52,7 @@ async fn a_standby_that_takes_over_has_everything_that_was_answered() {
     let primary = Cluster::start(&[]);
     let standby = primary.standby();
     primary.set("synchronous_standby_names", "*");
-    let hosts = format!("{},{}", primary.folder().display(), standby.folder().display());
+    let hosts = format!("{}&host={}", primary.folder().display(), standby.folder().display());
     let address = schema_at(&format!(
         "postgres:///postgres?user=windlass&host={hosts}&target_session_attrs=read-write"
     ));

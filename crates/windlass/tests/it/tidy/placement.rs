@@ -62,16 +62,20 @@ fn is_sql(string: &str) -> bool {
 
 /// What only one of the engines can have, and why. Anything else has the same name in both, so that whoever knows one finds
 /// the way in the other.
-const ALONE: [(&str, &str); 16] = [
+const ALONE: [(&str, &str); 17] = [
     ("address.rs", "a server has an address with options; a file has a path"),
     ("link.rs", "the connection to a server is driven, and can break"),
-    ("memory.rs", "what several machines may remember needs rules; processes on one file only compare a number"),
+    (
+        "memory.rs",
+        "what several machines may remember needs rules; processes on one file only compare a number",
+    ),
     ("parameter.rs", "sets of rows are sent as columns"),
     ("timer.rs", "a file keeps the timers in the index of its jobs"),
     ("transaction.rs", "several machines take turns by a lock and learn what the others did"),
     ("backup.rs", "a server is backed up with its own tools"),
     ("checkpoint.rs", "a server moves its log by itself"),
     ("file.rs", "only a file has a file system under it"),
+    ("lent.rs", "a caller's transaction on a server cannot hold the lock that all nodes take turns with"),
     ("lock.rs", "a server's locks wait by themselves"),
     ("marker.rs", "a server's commits are known to have been there by what it says when asked"),
     ("mount.rs", "only a file can be on a network file system"),

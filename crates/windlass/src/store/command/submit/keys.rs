@@ -11,10 +11,18 @@ use crate::job::{ConcurrencyKey, JobId, NewJob, Seq, Tenant};
 use crate::store::engine::{Key, KeyHolder, KeyKind};
 use crate::store::unit::Unit;
 
-/// An earlier job with the same idempotency key.
+/// An earlier job with the same idempotency or debounce key.
 pub(super) struct Duplicate {
     pub(super) target: Target,
     pub(super) payload_differs: bool,
+    /// Whether it is the debounce key; its payload and delay are then replaced.
+    pub(super) is_debounced: bool,
+}
+
+impl Duplicate {
+    fn idempotent(target: Target, payload_differs: bool) -> Duplicate {
+        Duplicate { target, payload_differs, is_debounced: false }
+    }
 }
 
 impl Batch<'_> {
@@ -35,11 +43,10 @@ impl Batch<'_> {
             let key = self.key(KeyKind::Idempotency, index, text);
             if let Some(&first) = first_with.get(&key) {
                 let differs = self.jobs[first].payload != job.payload;
-                duplicates
-                    .insert(index, Duplicate { target: Target::InBatch(first), payload_differs: differs });
+                duplicates.insert(index, Duplicate::idempotent(Target::InBatch(first), differs));
             } else if let Some(seq) = live_holder(unit, held.get(&key))? {
                 let differs = unit.spec(seq)?.is_some_and(|spec| spec.payload != job.payload);
-                duplicates.insert(index, Duplicate { target: Target::Stored(seq), payload_differs: differs });
+                duplicates.insert(index, Duplicate::idempotent(Target::Stored(seq), differs));
             } else {
                 first_with.insert(key, index);
                 continue;
