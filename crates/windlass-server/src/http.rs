@@ -2,7 +2,7 @@
 
 mod app;
 mod audit;
-mod auth;
+pub(crate) mod auth;
 mod describe;
 mod events;
 mod guard;
@@ -21,6 +21,7 @@ mod queues;
 mod rate;
 mod reply;
 mod route;
+mod schedules;
 mod trace;
 mod wire;
 mod work;
@@ -33,6 +34,7 @@ pub use self::app::App;
 use self::guard::stamp;
 use self::problem::Problem;
 use self::route::{Route, route};
+use crate::dashboard;
 use crate::limits::BODY_BYTES_LARGE as LARGE;
 
 const GET: Method = Method::GET;
@@ -43,8 +45,15 @@ const DELETE: Method = Method::DELETE;
 
 /// Every route there is: method, path, handler, and what it is for. What each takes and answers is in its signature. All but
 /// those at the root answer below `/api/v1` and `/api`.
-#[rustfmt::skip]
 fn routes(single: usize) -> Vec<Route> {
+    let mut all = job_routes(single);
+    all.extend(operation_routes(single));
+    all
+}
+
+/// What submitters and workers use; `single` is how large a body with one payload may be.
+#[rustfmt::skip]
+fn job_routes(single: usize) -> Vec<Route> {
     use jobs::{act, bulk, look};
     vec![
         route(POST,   "/jobs",                  jobs::submit,         "Submit a job").takes(single).conflicts(),
@@ -78,6 +87,13 @@ fn routes(single: usize) -> Vec<Route> {
         route(PUT,    "/jobs/{id}/checkpoints/{name}", work::checkpoint, "Save a step").takes(single).conflicts(),
         route(POST,   "/jobs/{id}/children",    work::children,       "Spawn children and wait for them").takes(LARGE).conflicts(),
 
+    ]
+}
+
+/// What operators and watchers use.
+#[rustfmt::skip]
+fn operation_routes(single: usize) -> Vec<Route> {
+    vec![
         route(GET,    "/queues",                queues::list,         "Every queue"),
         route(GET,    "/queues/{queue}",        queues::get,          "All about a queue"),
         route(PUT,    "/queues/{queue}",        queues::put,          "Change a queue's settings"),
@@ -91,6 +107,13 @@ fn routes(single: usize) -> Vec<Route> {
         route(POST,   "/gate/online",           operate::open,        "Start jobs again").conflicts(),
         route(PUT,    "/tenants/{tenant}",      operate::put_tenant,  "Change a tenant's settings"),
         route(PUT,    "/types/{type}",          operate::put_type,    "Change a type's settings"),
+        route(GET,    "/schedules",             schedules::list,      "Every schedule"),
+        route(GET,    "/schedules/{schedule}",  schedules::get,       "All about a schedule"),
+        route(PUT,    "/schedules/{schedule}",  schedules::put,       "Put a schedule in place").takes(single),
+        route(DELETE, "/schedules/{schedule}",  schedules::delete,    "Remove a schedule"),
+        route(POST,   "/schedules/{schedule}/pause",   schedules::pause,   "Leave out its runs").conflicts(),
+        route(POST,   "/schedules/{schedule}/resume",  schedules::resume,  "Run it again").conflicts(),
+        route(POST,   "/schedules/{schedule}/trigger", schedules::trigger, "Submit its job now").conflicts(),
         route(GET,    "/keys",                  keys::list,           "Every key"),
         route(POST,   "/keys",                  keys::create,         "Make a key"),
         route(DELETE, "/keys/{id}",             keys::revoke,         "Make a key worthless"),
@@ -106,8 +129,8 @@ fn routes(single: usize) -> Vec<Route> {
     ]
 }
 
-/// Everything that answers.
-pub(crate) fn router(app: App) -> Router {
+/// Everything that answers: the routes above, and the dashboard beside them. Browsers come over TLS if `is_secure`.
+pub(crate) fn router(app: App, is_secure: bool) -> Router {
     let routes = routes(single_bytes_max(&app));
     app.set_counters(routes.iter().map(Route::counter).collect());
     let description = openapi::describe(&routes);
@@ -115,10 +138,11 @@ pub(crate) fn router(app: App) -> Router {
     app.set_documents(description.to_string(), page);
     let mounted = routes.into_iter().fold(Router::new(), |router, route| route.mount(router, &app));
     mounted
+        .with_state(app.clone())
+        .merge(dashboard::router(app.clone(), is_secure))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
-        .layer(from_fn_with_state(app.clone(), stamp))
-        .with_state(app)
+        .layer(from_fn_with_state(app, stamp))
 }
 
 /// How large the body of a request with one payload may be: the payload in base64, and everything around it.

@@ -3,9 +3,12 @@
 //! runs the same code as a worker that runs by itself, only step by step.
 
 mod assert;
+mod tamper;
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
+
+pub use tamper::tamper;
 
 pub use crate::context::{CrashPoint, StepCall, StepRun};
 
@@ -152,7 +155,7 @@ impl TestQueue {
                 let request = ClaimRequest {
                     worker: crew.id(),
                     queues: Some(vec![queue.clone()]),
-                    types: Some(crew.handlers.keys().cloned().collect()),
+                    types: crew.types(),
                     limit: (*slots).min(limits::CLAIM_JOBS_MAX),
                 };
                 let claimed = crew.queue.store().claim(crew.queue.caller(), &request, Duration::ZERO).await;

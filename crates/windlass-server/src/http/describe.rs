@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use super::app::App;
 use super::auth::Who;
 use super::json::Body;
-use super::path::{JobPath, KeyPath, NamePath, QueuePath, TenantPath, TypePath, WorkerPath};
+use super::path::{JobPath, KeyPath, NamePath, QueuePath, SchedulePath, TenantPath, TypePath, WorkerPath};
 use super::problem::Problem;
 use super::query::Query;
 use super::trace::MaybeTrace;
@@ -97,6 +97,7 @@ parts! {
     QueuePath => NOT_FOUND, UNPROCESSABLE_ENTITY;
     TypePath => NOT_FOUND, UNPROCESSABLE_ENTITY;
     TenantPath => NOT_FOUND, UNPROCESSABLE_ENTITY;
+    SchedulePath => NOT_FOUND, UNPROCESSABLE_ENTITY;
 }
 
 impl<T> Part for Extension<T> {

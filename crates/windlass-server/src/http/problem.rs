@@ -8,7 +8,9 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use windlass::error::{ActError, Denied, Invalid, Refused, StoreError, SubmitError, WorkError};
+use windlass::error::{
+    ActError, Denied, Invalid, Refused, ScheduleError, StoreError, SubmitError, WorkError,
+};
 
 /// A refused request.
 #[derive(Debug, Clone)]
@@ -244,6 +246,20 @@ impl From<WorkError> for Problem {
             WorkError::Children(refused) => Problem::of_submission(*refused, true),
             WorkError::Denied(denied) => denied.into(),
             WorkError::Store(error) => error.into(),
+            other => Problem::internal(&other),
+        }
+    }
+}
+
+impl From<ScheduleError> for Problem {
+    fn from(error: ScheduleError) -> Problem {
+        let message = error.to_string();
+        match error {
+            ScheduleError::NotFound(_) => Problem::not_found(message),
+            ScheduleError::Invalid(invalid) => invalid.into(),
+            ScheduleError::Refused(refused) => Problem::of_submission(*refused, false).within("job"),
+            ScheduleError::Denied(denied) => denied.into(),
+            ScheduleError::Store(error) => error.into(),
             other => Problem::internal(&other),
         }
     }

@@ -30,7 +30,9 @@ const CONTRACT: &str = "
     PUT /jobs/{id}/checkpoints/{name}; GET POST /workers; DELETE /workers/{id}; POST /workers/{id}/pause;
     POST /workers/{id}/resume; POST /claims; POST /heartbeats; POST /outcomes; GET /queues; GET PUT /queues/{queue};
     POST /queues/{queue}/pause; POST /queues/{queue}/resume; GET /gate; POST /gate/offline; POST /gate/online;
-    PUT /tenants/{tenant}; PUT /types/{type}; GET /audit; GET /stats; GET /events; GET POST /keys; DELETE /keys/{id}";
+    PUT /tenants/{tenant}; PUT /types/{type}; GET /schedules; GET PUT DELETE /schedules/{schedule};
+    POST /schedules/{schedule}/pause; POST /schedules/{schedule}/resume; POST /schedules/{schedule}/trigger;
+    GET /audit; GET /stats; GET /events; GET POST /keys; DELETE /keys/{id}";
 
 #[tokio::test]
 async fn the_description_has_every_route_of_the_contract_and_no_other() {
@@ -62,7 +64,7 @@ async fn every_described_route_answers_with_a_described_status() {
             continue;
         }
         let path = path.replace("{id}", &job);
-        let path = ["{name}", "{queue}", "{tenant}", "{type}"]
+        let path = ["{name}", "{queue}", "{tenant}", "{type}", "{schedule}"]
             .iter()
             .fold(path, |path, part| path.replace(part, "some"));
         for body in ["", "{}", "[]", "{", "{\"unknown\":1}"] {

@@ -3,10 +3,13 @@
 
 mod access;
 mod client;
+mod dashboard;
 mod description;
 mod door;
 mod events;
 mod fixture;
 mod jobs;
 mod operate;
+mod program;
+mod schedules;
 mod work;

@@ -245,6 +245,8 @@ pub(crate) struct SubmittedJob {
     pub(crate) duplicate: bool,
     /// Whether that earlier job had another payload.
     pub(crate) payload_differs: bool,
+    /// True for a waiting job with the same debounce key, whose payload and delay were replaced.
+    pub(crate) debounced: bool,
 }
 
 /// The jobs of a batch, in its order.

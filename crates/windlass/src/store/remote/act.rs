@@ -43,7 +43,8 @@ struct Done {
 
 fn receipt(shown: ShownJob) -> Receipt {
     let (is_duplicate, payload_differs) = (shown.duplicate, shown.payload_differs);
-    Receipt { job: shown.into_job(), is_duplicate, payload_differs }
+    let is_debounced = shown.debounced;
+    Receipt { job: shown.into_job(), is_duplicate, payload_differs, is_debounced }
 }
 
 impl Remote {

@@ -91,6 +91,9 @@ pub(super) struct ShownJob {
     /// Of a submission: whether that earlier job had another payload.
     #[serde(default)]
     pub(super) payload_differs: bool,
+    /// Of a submission: whether it replaced what a waiting job with the same debounce key was to do.
+    #[serde(default)]
+    pub(super) debounced: bool,
     /// Of an action: whether anything changed.
     #[serde(default)]
     pub(super) changed: bool,

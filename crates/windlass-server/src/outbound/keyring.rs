@@ -1,0 +1,36 @@
+//! The secrets that calls are signed with, by tenant. They are asked for at every call, so that a secret that was replaced
+//! counts at once; the store keeps them at hand.
+
+use windlass::job::{Failure, Tenant};
+use windlass::store::Store;
+use windlass::store::caller::Caller;
+
+use super::signature::SigningKey;
+
+/// The secrets of all tenants; cheap to clone.
+#[derive(Clone)]
+pub struct Keyring(Store);
+
+impl Keyring {
+    /// Those that this store keeps.
+    pub fn new(store: Store) -> Keyring {
+        Keyring(store)
+    }
+
+    /// A tenant's keys, at least one.
+    ///
+    /// # Errors
+    /// A temporary failure if the store is in trouble or has no secret that can be read: nothing is sent unsigned.
+    pub async fn keys(&self, tenant: &Tenant) -> Result<Vec<SigningKey>, Failure> {
+        let unsigned = |why: String| {
+            Failure::temporary(format!("nothing is sent unsigned, and {why}")).with_code("unsigned")
+        };
+        let texts = self.0.signing_secrets(&Caller::system(), tenant).await;
+        let texts = texts.map_err(|error| unsigned(format!("there is no secret: {error}")))?;
+        let keys: Vec<SigningKey> = texts.iter().filter_map(|text| SigningKey::parse(text)).collect();
+        if keys.is_empty() {
+            return Err(unsigned(format!("the secret of tenant {tenant} is none: rotate it")));
+        }
+        Ok(keys)
+    }
+}
