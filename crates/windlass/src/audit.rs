@@ -77,6 +77,7 @@ events! {
     GateOpened = "gate.ops.opened", Info, Operator;
     KeyCreated = "key.ops.created", Info, Operator;
     KeyRevoked = "key.ops.revoked", Info, Operator;
+    SecretRotated = "key.ops.secret_rotated", Info, Operator;
     ScheduleCreated = "schedule.ops.created", Info, Operator;
     ScheduleUpdated = "schedule.ops.updated", Info, Operator;
     ScheduleDeleted = "schedule.ops.deleted", Info, Operator;

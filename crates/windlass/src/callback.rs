@@ -11,6 +11,7 @@ use crate::job::{
     Job, JobType, Labels, NewJob, Payload, QueueName, RetryPolicy, Spec, State, Strategy, Tenant,
 };
 use crate::limits;
+use crate::target::Target;
 
 /// The type of jobs that report an end.
 pub const TYPE: &str = "windlass.callback";
@@ -64,11 +65,13 @@ struct Data<'a> {
 /// The job that reports the end of another to its callback address; none if it has none.
 pub(crate) fn delivery(job: &Job, spec: &Spec, result: Option<&[u8]>) -> Option<NewJob> {
     let url = spec.labels.callback_url.clone()?;
-    let mut labels = Labels { callback_url: Some(url), ..Labels::default() };
+    let mut labels = Labels { callback_url: Some(url.clone()), ..Labels::default() };
     labels.tags.insert(TAG.to_owned(), job.id.to_string());
     labels.correlation_id.clone_from(&spec.labels.correlation_id);
     let body = serde_json::to_vec(&report(job, spec, result)).expect("plain data is always valid JSON");
     Some(NewJob {
+        // So that a receiver that never answers holds up its own reports only.
+        concurrency_key: Target::parse(&url).ok().map(|target| target.authority()),
         queue: QueueName::new(QUEUE).expect("it is a name"),
         retry: Some(RetryPolicy {
             // The worker knows the waits; where one is lost, waits that grow alike must do.

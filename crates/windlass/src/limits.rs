@@ -23,7 +23,7 @@ pub const CALLBACK_URL_CHARS_MAX: usize = 2048;
 /// Callbacks of one tenant that are under way to one receiver at once: a receiver that never answers holds up no others.
 pub const CALLBACKS_PER_RECEIVER: u64 = 8;
 /// For how long the signing secret before the last one signs beside it: receivers have a day to learn the new one.
-pub const SECRET_OVERLAP: Duration = Duration::from_secs(24 * 3600);
+pub const WEBHOOK_SECRET_OVERLAP: Duration = Duration::from_secs(24 * 3600);
 /// Ports that callbacks and pushes go to unless configured: those of web servers, so that a callback cannot be made to speak
 /// to a mail server or a database.
 pub const TARGET_PORTS: [u16; 4] = [443, 80, 8443, 8080];

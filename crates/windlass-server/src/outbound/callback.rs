@@ -5,8 +5,9 @@ use std::future::Future;
 
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
+use windlass::callback;
 use windlass::context::Cx;
-use windlass::job::{CALLBACK_QUEUE, Failure};
+use windlass::job::Failure;
 use windlass::queue::Queue;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
@@ -27,9 +28,11 @@ pub async fn run(store: Store, client: Client, shutdown: impl Future<Output = ()
         let worker = Worker::new(&queue)
             .name("callbacks")
             .version(env!("CARGO_PKG_VERSION"))
-            .queue(CALLBACK_QUEUE, limits::CALLBACKS_AT_ONCE)
+            .queue(callback::QUEUE, limits::CALLBACKS_AT_ONCE)
             .drain(limits::CALL_DRAIN_MAX)
             .grace(limits::CALL_GRACE)
+            // Without a wait it was the last attempt, and the delay does not matter.
+            .retry_delay(|cx, _| callback::retry_after(cx.failures() + 1).unwrap_or_default())
             .handle_any(move |cx| {
                 let carrier = carrier.clone();
                 async move { carrier.deliver(&cx).await }

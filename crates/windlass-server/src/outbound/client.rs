@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -17,8 +16,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use windlass::target::{Host, Scheme, Target, TargetError, TargetPolicy};
 
@@ -94,9 +92,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that calls what the policy allows, and believes the usual authorities.
+    /// A client that calls what the policy allows, and believes whom the machine believes.
     pub fn new(policy: TargetPolicy) -> Client {
-        Client::with(policy, Arc::new(SystemResolver), public_authorities())
+        Client::with(policy, Arc::new(SystemResolver), trusted_authorities())
     }
 
     /// The same with a resolver and authorities of the caller's.
@@ -227,26 +225,16 @@ fn broken(error: hyper::Error) -> CallError {
     CallError::Broken(format!("{error}{cause}"))
 }
 
-/// The authorities that browsers believe.
-pub fn public_authorities() -> RootCertStore {
-    RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() }
-}
-
-/// The same and those in a PEM file, for receivers with certificates of a house's own.
-///
-/// # Errors
-/// When the file cannot be read or holds no certificate.
-pub fn authorities_with(file: &std::path::Path) -> anyhow::Result<RootCertStore> {
-    let mut authorities = public_authorities();
-    let shown = file.display();
-    let found = CertificateDer::pem_file_iter(file).with_context(|| format!("cannot read {shown}"))?;
-    let before = authorities.len();
-    for certificate in found {
-        let certificate = certificate.with_context(|| format!("cannot read a certificate in {shown}"))?;
-        authorities
-            .add(certificate)
-            .with_context(|| format!("a certificate in {shown} is no authority's"))?;
+/// The authorities that the machine believes, or those that `SSL_CERT_FILE` and `SSL_CERT_DIR` name. Without any, only
+/// encrypted calls fail, and say so.
+pub fn trusted_authorities() -> RootCertStore {
+    let found = rustls_native_certs::load_native_certs();
+    let mut authorities = RootCertStore::empty();
+    let (taken, _unreadable) = authorities.add_parsable_certificates(found.certs);
+    if taken == 0 {
+        tracing::warn!(
+            "there is no certificate to trust, so https is not called: install some, or set SSL_CERT_FILE"
+        );
     }
-    anyhow::ensure!(authorities.len() > before, "there is no certificate in {shown}");
-    Ok(authorities)
+    authorities
 }

@@ -25,9 +25,10 @@ impl Keyring {
         let unsigned = |why: String| {
             Failure::temporary(format!("nothing is sent unsigned, and {why}")).with_code("unsigned")
         };
-        let texts = self.0.signing_secrets(&Caller::system(), tenant).await;
-        let texts = texts.map_err(|error| unsigned(format!("there is no secret: {error}")))?;
-        let keys: Vec<SigningKey> = texts.iter().filter_map(|text| SigningKey::parse(text)).collect();
+        let secrets = self.0.webhook_secrets(&Caller::system(), Some(tenant.clone())).await;
+        let secrets = secrets.map_err(|error| unsigned(format!("there is no secret: {error}")))?;
+        let keys: Vec<SigningKey> =
+            secrets.iter().filter_map(|secret| SigningKey::parse(secret.reveal())).collect();
         if keys.is_empty() {
             return Err(unsigned(format!("the secret of tenant {tenant} is none: rotate it")));
         }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
+use windlass::callback;
 use windlass::job::{Category, Job, JobId, Labels, NewJob, State, Tenant};
 use windlass::store::command::act::Act;
 use windlass::store::filter::Filter;
@@ -19,15 +20,21 @@ fn reporting_to(url: &str) -> NewJob {
 }
 
 impl Office {
-    /// Ends a job, and says which callback reports it.
-    pub(crate) async fn end(&self, new: NewJob) -> (JobId, Job) {
+    /// Ends a job.
+    pub(crate) async fn end(&self, new: NewJob) -> JobId {
         let id = self.submit(new).await;
         self.store.act(&self.me, id, Act::Cancel { reason: None }).await.unwrap();
+        id
+    }
+
+    /// Ends a job, and says which callback reports it.
+    pub(crate) async fn end_and_report(&self, new: NewJob) -> (JobId, Job) {
+        let id = self.end(new).await;
         (id, self.callback_of(id).await)
     }
 
     async fn callback_of(&self, id: JobId) -> Job {
-        let tag = Some(("job".to_owned(), id.to_string()));
+        let tag = Some((callback::TAG.to_owned(), id.to_string()));
         let request = ListRequest { filter: Filter { tag, ..Filter::default() }, ..ListRequest::default() };
         let mut found = self.store.list(&self.me, request).await.unwrap().jobs;
         assert_eq!(found.len(), 1, "one end, one report");
@@ -41,7 +48,7 @@ async fn an_end_is_reported_and_signed() {
     let mut receiver = Receiver::answering(answer("204 No Content", "")).await;
     let office = Office::open();
     let new = NewJob { tenant: Some(Tenant::new("acme").unwrap()), ..reporting_to(&receiver.url()) };
-    let (id, callback) = office.end(new).await;
+    let (id, callback) = office.end_and_report(new).await;
     let request = receiver.request().await;
     assert_eq!(request.line, "POST /hook?a=b HTTP/1.1");
     assert_eq!(request.header("content-type"), "application/json");
@@ -68,7 +75,7 @@ async fn a_report_that_was_not_taken_is_sent_again_under_the_same_id() {
     })
     .await;
     let office = Office::open();
-    let (_, callback) = office.end(reporting_to(&receiver.url())).await;
+    let (_, callback) = office.end_and_report(reporting_to(&receiver.url())).await;
     let (first, second) = (receiver.request().await, receiver.request().await);
     assert_eq!(first.header("webhook-id"), second.header("webhook-id"));
     assert_eq!(first.body, second.body);
@@ -82,7 +89,7 @@ async fn a_replaced_secret_counts_at_once_and_the_old_one_still() {
     let mut receiver = Receiver::answering(answer("200 OK", "")).await;
     let office = Office::open();
     let old = office.secret("default").await;
-    office.store.rotate_signing_secret(&office.me, &Tenant::default()).await.unwrap();
+    office.store.rotate_webhook_secret(&office.me, None).await.unwrap();
     let new = office.secret("default").await;
     assert_ne!(old, new);
     office.end(reporting_to(&receiver.url())).await;
@@ -98,7 +105,7 @@ async fn a_receiver_that_wants_no_more_is_not_called_again() {
         let mut receiver =
             Receiver::answering(format!("HTTP/1.1 {status} No\r\ncontent-length: 0\r\n\r\n")).await;
         let office = Office::open();
-        let (_, callback) = office.end(reporting_to(&receiver.url())).await;
+        let (_, callback) = office.end_and_report(reporting_to(&receiver.url())).await;
         receiver.request().await;
         let verdict = (State::Failed, Some((Category::Permanent, format!("http_{status}"))));
         assert_eq!(office.verdict(callback.id).await, verdict);
@@ -120,7 +127,7 @@ async fn a_private_receiver_is_refused_at_delivery_unless_allowed() {
         (TargetPolicy::default(), by_name.as_str()),
     ] {
         let office = Office::with(policy);
-        let (_, callback) = office.end(reporting_to(url)).await;
+        let (_, callback) = office.end_and_report(reporting_to(url)).await;
         let ended = office.ended(callback.id).await;
         let error = ended.job.details.error.clone().unwrap();
         assert_eq!(
@@ -139,7 +146,7 @@ async fn an_answer_is_not_echoed() {
     let body = "canary-7f3a: internal page";
     let receiver = Receiver::answering(answer("500 canary-7f3a", body)).await;
     let office = Office::open();
-    let (_, callback) = office.end(reporting_to(&receiver.url())).await;
+    let (_, callback) = office.end_and_report(reporting_to(&receiver.url())).await;
     let found = loop {
         let found = office.store.get(&office.me, callback.id).await.unwrap().unwrap();
         if found.job.failures > 0 {

@@ -11,13 +11,12 @@ use hyper::header::HeaderMap;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use windlass::target::{TargetError, TargetPolicy};
 use windlass_server::outbound::client::{Answer, Body, Call, CallError, Client};
-use windlass_server::outbound::client::{authorities_with, public_authorities};
 use windlass_server::outbound::guard::{Resolve, Resolved};
 
 use crate::receiver::{PATIENCE, Receiver, answer, read};
@@ -106,7 +105,7 @@ async fn every_address_of_a_name_is_checked() {
     ];
     for address in inside {
         let resolver = scripted(&[&[receiver.address, address]]);
-        let client = Client::with(policy.clone(), resolver, public_authorities());
+        let client = Client::with(policy.clone(), resolver, RootCertStore::empty());
         let refused = client.call(call("http://receiver.test/")).await;
         assert!(matches!(refused, Err(CallError::Refused(_))), "{address}: {refused:?}");
     }
@@ -121,7 +120,7 @@ async fn a_name_that_flips_after_the_check_is_called_where_it_was_checked() {
     let networks = vec!["127.0.0.1/32".parse().unwrap()];
     let policy = TargetPolicy { allows_http: true, ports: None, networks };
     let resolver = scripted(&[&[checked.address], &[canary.local_addr().unwrap()]]);
-    let client = Client::with(policy, resolver.clone(), public_authorities());
+    let client = Client::with(policy, resolver.clone(), RootCertStore::empty());
     assert!(client.call(call("http://receiver.test/")).await.is_ok());
     checked.request().await;
     assert_eq!(resolver.asked.load(Ordering::SeqCst), 1, "a name is resolved once per call");
@@ -137,7 +136,7 @@ async fn an_address_that_refuses_is_followed_by_the_next() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let resolver = scripted(&[&[closed.local_addr().unwrap(), receiver.address]]);
     drop(closed);
-    let client = Client::with(TargetPolicy::anywhere(), resolver, public_authorities());
+    let client = Client::with(TargetPolicy::anywhere(), resolver, RootCertStore::empty());
     assert!(client.call(call("http://receiver.test/")).await.is_ok());
 }
 
@@ -271,21 +270,15 @@ async fn encrypted_receiver() -> SocketAddr {
 async fn a_certificate_is_believed_if_its_authority_and_its_name_are_right() {
     let address = encrypted_receiver().await;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/outbound/certificates");
-    let authorities = authorities_with(&folder.join("authority.pem")).unwrap();
+    let mut authorities = RootCertStore::empty();
+    authorities.add(CertificateDer::from_pem_file(folder.join("authority.pem")).unwrap()).unwrap();
     let client = |authorities| Client::with(TargetPolicy::anywhere(), scripted(&[&[address]]), authorities);
     let url = format!("https://receiver.test:{}/", address.port());
     let answer = client(authorities.clone()).call(call(&url)).await.unwrap();
     let host = format!("\"receiver.test:{}\"", address.port());
     assert_eq!(answer.body, Body::Whole(Bytes::from(host)));
-    let stranger = client(public_authorities()).call(call(&url)).await;
+    let stranger = client(RootCertStore::empty()).call(call(&url)).await;
     assert!(matches!(stranger, Err(CallError::Untrusted(_))), "{stranger:?}");
     let other = client(authorities).call(call("https://other.test/")).await;
     assert!(matches!(other, Err(CallError::Untrusted(_))), "{other:?}");
-}
-
-#[tokio::test]
-async fn a_file_without_certificates_is_no_authority() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    assert!(authorities_with(&folder.join("no such file")).is_err());
-    assert!(authorities_with(&folder.join("Cargo.toml")).is_err());
 }

@@ -91,8 +91,8 @@ impl Office {
 
     /// The secret by which a tenant's calls are signed.
     pub(crate) async fn secret(&self, tenant: &str) -> String {
-        let tenant = Tenant::new(tenant).unwrap();
-        self.store.signing_secrets(&self.me, &tenant).await.unwrap()[0].clone()
+        let tenant = Some(Tenant::new(tenant).unwrap());
+        self.store.webhook_secrets(&self.me, tenant).await.unwrap()[0].reveal().to_owned()
     }
 
     /// Stops calling, as a server does that is told to stop.

@@ -273,7 +273,14 @@ impl Config {
 
     /// How many jobs with one concurrency key may run at once in this lane's queue.
     pub fn running_per_key(&self, lane: &Lane) -> u64 {
-        self.queue_settings(lane).find_map(|settings| settings.max_running_per_key).unwrap_or(1)
+        let default = if lane.is_internal() { limits::CALLBACKS_PER_RECEIVER } else { 1 };
+        self.queue_settings(lane).find_map(|settings| settings.max_running_per_key).unwrap_or(default)
+    }
+
+    /// The highest of these numbers: nobody need count further.
+    pub fn running_per_key_max(&self) -> u64 {
+        let set = self.queues.values().filter_map(|settings| settings.max_running_per_key);
+        set.fold(limits::CALLBACKS_PER_RECEIVER, u64::max)
     }
 
     /// The tenant's settings as far as they count for a lane: for what the system does by itself, none do.

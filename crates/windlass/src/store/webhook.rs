@@ -7,14 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use super::Store;
 use super::caller::{Caller, Permission};
-use super::command::callback::{secret_key, webhook_secret};
+use super::command::callback::{self, secret_key};
 use super::config::parse;
 use super::engine::DocumentKind;
 use super::task::Kind;
 use super::unit::Unit;
 use super::view::View;
-use crate::error::ActError;
+use crate::clock::Timestamp;
+use crate::error::{ActError, Denied};
 use crate::job::Tenant;
+use crate::limits;
 
 /// What every such secret begins with; the rest is base64.
 const PREFIX: &str = "whsec_";
@@ -42,27 +44,63 @@ impl fmt::Debug for WebhookSecret {
     }
 }
 
+/// A tenant's secrets, as kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WebhookSecrets {
+    pub(crate) current: WebhookSecret,
+    /// Since when it is.
+    pub(crate) since: Timestamp,
+    /// The one before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) previous: Option<WebhookSecret>,
+}
+
+impl WebhookSecrets {
+    /// Those that sign now, the newest first. The one before signs as well for a while: receivers need time to learn the
+    /// new one.
+    pub(crate) fn in_force(&self, now: Timestamp) -> Vec<WebhookSecret> {
+        let is_overlapping = now.since(self.since) < limits::WEBHOOK_SECRET_OVERLAP;
+        let previous = self.previous.clone().filter(|_| is_overlapping);
+        std::iter::once(self.current.clone()).chain(previous).collect()
+    }
+}
+
 impl Store {
-    /// The secret that a tenant's webhooks are signed with, made if there was none; for operators and admins. Unless they
-    /// name a tenant it is their own, or the default one.
-    pub async fn webhook_secret(
+    /// The secrets that a tenant's webhooks are signed with, the newest first, made if there was none; for operators and
+    /// admins. Unless they name a tenant they are their own, or the default one's.
+    pub async fn webhook_secrets(
         &self,
         caller: &Caller,
         tenant: Option<Tenant>,
-    ) -> Result<WebhookSecret, ActError> {
-        caller.must(Permission::Configure)?;
-        let tenant = tenant.or_else(|| caller.tenant.clone()).unwrap_or_default();
-        if !caller.sees(&tenant) {
-            caller.must(Permission::Administer)?;
-        }
-        let key = secret_key(&tenant);
+    ) -> Result<Vec<WebhookSecret>, ActError> {
+        let tenant = whose(caller, tenant)?;
+        let (key, now) = (secret_key(&tenant), self.env.clock.now());
         let known = self
-            .read("webhook_secret", move |view: &mut View<'_>| view.db.document(DocumentKind::Secret, &key))
+            .read("webhook_secrets", move |view: &mut View<'_>| view.db.document(DocumentKind::Secret, &key))
             .await?;
         if let Some(known) = known {
-            return Ok(parse(&known.body)?);
+            return Ok(parse::<WebhookSecrets>(&known.body)?.in_force(now));
         }
-        let work = move |unit: &mut Unit<'_>| webhook_secret(unit, &tenant);
-        Ok(self.write("webhook_secret", Kind::Ordinary, work).await?)
+        let work = move |unit: &mut Unit<'_>| callback::webhook_secrets(unit, &tenant);
+        Ok(self.write("webhook_secrets", Kind::Ordinary, work).await?)
     }
+
+    /// Makes a new secret for a tenant and answers as [`webhook_secrets`](Store::webhook_secrets) does: the one before signs
+    /// beside it for a day.
+    pub async fn rotate_webhook_secret(
+        &self,
+        caller: &Caller,
+        tenant: Option<Tenant>,
+    ) -> Result<Vec<WebhookSecret>, ActError> {
+        let (caller, tenant) = (caller.clone(), whose(caller, tenant)?);
+        let work = move |unit: &mut Unit<'_>| callback::rotate_webhook_secret(unit, &caller, &tenant);
+        Ok(self.write("rotate_webhook_secret", Kind::Ordinary, work).await?)
+    }
+}
+
+/// The tenant that is meant, if the caller may have its secrets.
+fn whose(caller: &Caller, tenant: Option<Tenant>) -> Result<Tenant, Denied> {
+    let tenant = tenant.or_else(|| caller.tenant.clone()).unwrap_or_default();
+    caller.must(if caller.sees(&tenant) { Permission::Configure } else { Permission::Administer })?;
+    Ok(tenant)
 }

@@ -3,8 +3,11 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use serde_json::json;
 
+use super::record::Cause;
 use super::submit::{self, SubmitOptions};
+use crate::audit::AuditEvent;
 use crate::callback;
 use crate::error::{StoreError, SubmitError};
 use crate::job::{Job, Tenant};
@@ -12,7 +15,7 @@ use crate::store::caller::Caller;
 use crate::store::config::{encode, parse};
 use crate::store::engine::{DocumentKind, FacetKind, FacetQuery};
 use crate::store::unit::Unit;
-use crate::store::webhook::WebhookSecret;
+use crate::store::webhook::{WebhookSecret, WebhookSecrets};
 
 impl Unit<'_> {
     /// Submits the report of a job's end.
@@ -36,17 +39,49 @@ impl Unit<'_> {
     }
 }
 
-/// The secret that a tenant's reports are signed with, made now if there is none.
-pub(crate) fn webhook_secret(unit: &mut Unit<'_>, tenant: &Tenant) -> Result<WebhookSecret, StoreError> {
-    let key = secret_key(tenant);
-    if let Some(known) = unit.document(DocumentKind::Secret, &key)? {
-        return parse(&known.body);
-    }
+/// The secrets that a tenant's webhooks are signed with, made now if there is none.
+pub(crate) fn webhook_secrets(
+    unit: &mut Unit<'_>,
+    tenant: &Tenant,
+) -> Result<Vec<WebhookSecret>, StoreError> {
+    let known = kept(unit, tenant)?;
+    let secrets = match known {
+        Some(known) => known,
+        None => put(unit, tenant, None)?,
+    };
+    Ok(secrets.in_force(unit.now))
+}
+
+/// Makes a new secret, beside which the one before signs for a while.
+pub(crate) fn rotate_webhook_secret(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    tenant: &Tenant,
+) -> Result<Vec<WebhookSecret>, StoreError> {
+    let previous = kept(unit, tenant)?.map(|kept| kept.current);
+    let secrets = put(unit, tenant, previous)?;
+    let context = json!({"actor_id": caller.id, "tenant": tenant});
+    let cause = Cause::caller(caller, None);
+    unit.record_operation(AuditEvent::SecretRotated, tenant.clone(), &cause, &context);
+    Ok(secrets.in_force(unit.now))
+}
+
+fn kept(unit: &mut Unit<'_>, tenant: &Tenant) -> Result<Option<WebhookSecrets>, StoreError> {
+    let known = unit.document(DocumentKind::Secret, &secret_key(tenant))?;
+    known.map(|known| parse(&known.body)).transpose()
+}
+
+fn put(
+    unit: &mut Unit<'_>,
+    tenant: &Tenant,
+    previous: Option<WebhookSecret>,
+) -> Result<WebhookSecrets, StoreError> {
     let bits = [unit.env.entropy.bits(), unit.env.entropy.bits()];
     let bytes: Vec<u8> = bits.iter().flat_map(|bits| bits.to_be_bytes()).collect();
-    let secret = WebhookSecret::new(&BASE64_STANDARD.encode(bytes));
-    unit.put_document(DocumentKind::Secret, &key, Some(&encode(&secret)), |_| {})?;
-    Ok(secret)
+    let current = WebhookSecret::new(&BASE64_STANDARD.encode(bytes));
+    let secrets = WebhookSecrets { current, since: unit.now, previous };
+    unit.put_document(DocumentKind::Secret, &secret_key(tenant), Some(&encode(&secrets)), |_| {})?;
+    Ok(secrets)
 }
 
 /// The key under which a tenant's secret is kept.

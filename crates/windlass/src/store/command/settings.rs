@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::record::Cause;
 use crate::audit::AuditEvent;
+use crate::callback;
 use crate::error::{ActError, Invalid, Problem};
 use crate::job::{JobType, QueueName, Tenant};
 use crate::limits;
@@ -143,6 +144,10 @@ fn configure_queue(
 
 /// Whether jobs may be sent there: by the address, and by how many such targets there are already.
 fn check_push(unit: &mut Unit<'_>, key: &(QueueName, Option<Tenant>), push: &Push) -> Result<(), ActError> {
+    if key.0.as_str() == callback::QUEUE {
+        let problem = Problem::Contradiction("the jobs of this queue are the system's own".into());
+        return Err(Invalid::new("push", problem).into());
+    }
     push.check_target(&unit.env.options.targets)?;
     let config = unit.config()?;
     let others = config.queues.iter().filter(|(other, settings)| *other != key && settings.push.is_some());

@@ -68,6 +68,10 @@ pub(crate) fn check(
         }
         let checked = job.check().and_then(|()| job.labels.check_callback(targets));
         checked.map_err(|invalid| SubmitError::Invalid { index, invalid })?;
+        if job.queue.as_str() == callback::QUEUE {
+            let problem = Problem::Contradiction("is the system's own: choose another".into());
+            return Err(invalid(index, "queue", problem));
+        }
         if job.job_type.as_str() == callback::TYPE {
             let problem = Problem::Contradiction("is the system's own; set `callback_url` instead".into());
             return Err(invalid(index, "type", problem));

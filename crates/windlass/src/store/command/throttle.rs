@@ -216,8 +216,7 @@ impl Unit<'_> {
     pub(crate) fn running_with(&mut self, key: ConcurrencyKey) -> Result<u64, StoreError> {
         let config = self.config()?;
         // Counted for all lanes at once: one lane's queue may allow more than another's.
-        let limits = config.queues.values().filter_map(|settings| settings.max_running_per_key);
-        let limit = usize::try_from(limits.fold(1, u64::max)).unwrap_or(usize::MAX);
+        let limit = usize::try_from(config.running_per_key_max()).unwrap_or(usize::MAX);
         let filter = Filter { concurrency: Some(key), states: vec![State::Running], ..Filter::default() };
         Ok(self.db()?.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?.len() as u64)
     }

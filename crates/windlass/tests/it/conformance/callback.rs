@@ -11,8 +11,10 @@ use windlass::store::caller::Role;
 use windlass::store::command::act::{Act, Patch};
 use windlass::store::command::finish::{Finish, Outcome};
 use windlass::store::command::redrive::Redrive;
+use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
-use windlass::store::config::{QueueSettings, TenantSettings};
+use windlass::store::config::{Push, QueueSettings, TenantSettings};
+use windlass::store::engine::RecordQuery;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
 use windlass::store::query::snapshot::Snapshot;
@@ -30,7 +32,10 @@ on_every_engine!(
     only_those_who_ask_by_name_are_given_reports,
     a_report_belongs_to_the_jobs_owner,
     nobody_submits_reports_by_hand,
+    nothing_else_is_put_among_reports,
+    a_slow_receiver_holds_up_its_own_reports_only,
     a_tenant_has_one_secret_to_sign_with,
+    a_replaced_secret_signs_for_another_day,
 );
 
 const URL: &str = "https://example.com/hook";
@@ -249,17 +254,75 @@ async fn nobody_submits_reports_by_hand(t: &Fixture) {
 /// M95
 async fn a_tenant_has_one_secret_to_sign_with(t: &Fixture) {
     let olga = caller("olga", Role::Operator, "blue");
-    let blue = t.store.webhook_secret(&olga, None).await.unwrap();
-    assert!(blue.reveal().starts_with("whsec_") && blue.reveal().len() == 50, "{}", blue.reveal());
-    assert_eq!(t.store.webhook_secret(&t.me, Some(tenant("blue"))).await.unwrap(), blue);
-    let own = t.store.webhook_secret(&t.me, None).await.unwrap();
+    let blue = t.store.webhook_secrets(&olga, None).await.unwrap();
+    let text = blue[0].reveal();
+    assert!(text.starts_with("whsec_") && text.len() == 50 && blue.len() == 1, "{text}");
+    assert_eq!(t.store.webhook_secrets(&t.me, Some(tenant("blue"))).await.unwrap(), blue);
+    let own = t.store.webhook_secrets(&t.me, None).await.unwrap();
     assert_ne!(own, blue);
-    assert_eq!(t.store.webhook_secret(&t.me, Some(tenant("default"))).await.unwrap(), own);
-    assert_eq!(format!("{own:?}"), "WebhookSecret");
-    let denied = t.store.webhook_secret(&olga, Some(tenant("green"))).await.unwrap_err();
+    assert_eq!(t.store.webhook_secrets(&t.me, Some(tenant("default"))).await.unwrap(), own);
+    assert_eq!(format!("{own:?}"), "[WebhookSecret]");
+    let denied = t.store.webhook_secrets(&olga, Some(tenant("green"))).await.unwrap_err();
     assert!(matches!(denied, ActError::Denied(_)), "{denied}");
     for role in [Role::Submitter, Role::Worker, Role::Viewer] {
-        let denied = t.store.webhook_secret(&caller("eve", role, "blue"), None).await.unwrap_err();
+        let denied = t.store.webhook_secrets(&caller("eve", role, "blue"), None).await.unwrap_err();
         assert!(matches!(denied, ActError::Denied(_)), "{denied}");
     }
+}
+
+/// M95: whoever delivers reports must not be sent anything else.
+async fn nothing_else_is_put_among_reports(t: &Fixture) {
+    let among = NewJob { queue: crate::fixture::queue(callback::QUEUE), ..new_job("email.send") };
+    let refused = t.refused(vec![among]).await;
+    assert!(
+        matches!(&refused, SubmitError::Invalid { invalid, .. } if invalid.field == "queue"),
+        "{refused}"
+    );
+    let settings = QueueSettings { push: Some(Push::to(URL)), ..QueueSettings::default() };
+    let settings = Settings::Queue(crate::fixture::queue(callback::QUEUE), settings);
+    let refused = t.store.configure(&t.me, settings).await.unwrap_err();
+    assert!(matches!(&refused, ActError::Invalid(invalid) if invalid.field == "push"), "{refused}");
+}
+
+/// M95 M110
+async fn a_slow_receiver_holds_up_its_own_reports_only(t: &Fixture) {
+    let end = async |url: &str| {
+        let mut job = new_job("email.send");
+        job.labels.callback_url = Some(url.into());
+        let id = t.submit(job).await.id;
+        t.cancel(id).await;
+    };
+    for _ in 0..30 {
+        end("https://Slow.example:8443/a?b").await;
+    }
+    end(URL).await;
+    let carrier = t.worker_for(&[callback::QUEUE], &[]).await;
+    let claimed = t.claim(carrier, 100).await;
+    let to = |receiver: &str| {
+        claimed.iter().filter(|job| job.spec.concurrency_key.as_deref() == Some(receiver)).count()
+    };
+    assert_eq!((to("slow.example:8443"), to("example.com")), (8, 1));
+    end("https://slow.example:8443/c").await;
+    assert!(t.claim(carrier, 100).await.is_empty(), "one that is new waits as well");
+    t.complete(carrier, &claimed[0]).await;
+    assert_eq!(t.claim(carrier, 100).await.len(), 1, "the next takes its place");
+}
+
+/// M95
+async fn a_replaced_secret_signs_for_another_day(t: &Fixture) {
+    let blue = || Some(tenant("blue"));
+    let first = t.store.webhook_secrets(&t.me, blue()).await.unwrap().remove(0);
+    let both = t.store.rotate_webhook_secret(&t.me, blue()).await.unwrap();
+    assert_eq!((both.len(), &both[1]), (2, &first));
+    assert_eq!(t.store.webhook_secrets(&t.me, blue()).await.unwrap(), both);
+    let told = format!("{:?}", t.records(RecordQuery::default()).await);
+    assert!(
+        told.contains("secret_rotated") && !told.contains(both[0].reveal()) && !told.contains(first.reveal())
+    );
+    t.advance(Duration::from_secs(24 * 3600));
+    assert_eq!(t.store.webhook_secrets(&t.me, blue()).await.unwrap(), both[..1]);
+    let fresh = t.store.rotate_webhook_secret(&t.me, None).await.unwrap();
+    assert_eq!(fresh.len(), 1, "there was none before");
+    let denied = t.store.rotate_webhook_secret(&caller("eve", Role::Submitter, "blue"), None).await;
+    assert!(matches!(denied, Err(ActError::Denied(_))));
 }
