@@ -6,4 +6,5 @@ mod dashboard;
 mod demo;
 pub mod http;
 pub mod limits;
+pub mod outbound;
 pub mod server;

@@ -51,6 +51,7 @@
 //!   [`Queue::pause_queue`] and its like. Actions say whether they [changed](Outcome) anything.
 //! - **Handle** with [extractors](handler), [layers](Worker::around) and [errors](Failure) that say what they mean.
 //! - **Go on** after a crash: [`Cx::step`], [`Cx::sleep`], [`Cx::wait_signal`], [`Cx::spawn_all`], [`Cx::checkpoint`].
+//! - **Go elsewhere**: with feature `remote`, `Queue::open("http://…")` is the same queue against a server.
 //! - **Test** all of it in virtual time, with workers that die where told to: [`testing`].
 //!
 //! Beneath is the [`Store`], the one door to durable state: every verb of the job model as a method, for programs that
@@ -58,6 +59,7 @@
 //! state); [`store::engine`] is the contract a database must meet.
 
 pub mod audit;
+pub mod callback;
 pub mod clock;
 pub mod context;
 #[cfg(doctest)]
@@ -72,7 +74,9 @@ pub mod maintenance;
 pub mod queue;
 pub mod schedule;
 pub mod store;
+pub mod target;
 pub mod testing;
+pub mod ticket;
 pub mod worker;
 
 pub use clock::Timestamp;
@@ -81,6 +85,7 @@ pub use handler::{Snooze, State};
 pub use job::{Failure, GroupStrategy, JobId, RetryPolicy};
 pub use queue::{Draft, Handle, Job, Outcome, Pause, Queue, Suspend};
 pub use store::Store;
+pub use store::config::PauseMode;
 pub use worker::{Worker, WorkerControl};
 
 /// The SQLite library this crate is built with, for transactions of your own on the same file.

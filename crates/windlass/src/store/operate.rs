@@ -13,7 +13,7 @@ use super::command::schedule::fire;
 use super::command::settings::{self, Configured};
 use super::command::step::LogLine;
 use super::command::tick::{self, Pruned, Sealed, Ticked};
-use super::config::Config;
+use super::config::{Config, PushTargets};
 use super::engine::{Place, RecordQuery};
 use super::events::EventFeed;
 use super::filter::Filter;
@@ -76,6 +76,13 @@ impl Store {
         elsewhere!(self.config());
         let caller = caller.clone();
         self.read("config", move |view: &mut View<'_>| view.config().map(|config| config.seen_by(&caller)))
+            .await
+    }
+
+    /// Where servers send jobs: by queue, and by tenant where a tenant has its own target and nobody set one for all.
+    /// Cheap enough to be asked every second.
+    pub async fn push_targets(&self) -> Result<PushTargets, StoreError> {
+        self.read("push_targets", |view: &mut View<'_>| view.config().map(|config| config.push_targets()))
             .await
     }
 
