@@ -2,7 +2,7 @@
 
 mod app;
 mod audit;
-mod auth;
+pub(crate) mod auth;
 mod describe;
 mod events;
 mod guard;
@@ -34,6 +34,7 @@ pub use self::app::App;
 use self::guard::stamp;
 use self::problem::Problem;
 use self::route::{Route, route};
+use crate::dashboard;
 use crate::limits::BODY_BYTES_LARGE as LARGE;
 
 const GET: Method = Method::GET;
@@ -128,8 +129,8 @@ fn operation_routes(single: usize) -> Vec<Route> {
     ]
 }
 
-/// Everything that answers.
-pub(crate) fn router(app: App) -> Router {
+/// Everything that answers: the routes above, and the dashboard beside them. Browsers come over TLS if `is_secure`.
+pub(crate) fn router(app: App, is_secure: bool) -> Router {
     let routes = routes(single_bytes_max(&app));
     app.set_counters(routes.iter().map(Route::counter).collect());
     let description = openapi::describe(&routes);
@@ -137,10 +138,11 @@ pub(crate) fn router(app: App) -> Router {
     app.set_documents(description.to_string(), page);
     let mounted = routes.into_iter().fold(Router::new(), |router, route| route.mount(router, &app));
     mounted
+        .with_state(app.clone())
+        .merge(dashboard::router(app.clone(), is_secure))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
-        .layer(from_fn_with_state(app.clone(), stamp))
-        .with_state(app)
+        .layer(from_fn_with_state(app, stamp))
 }
 
 /// How large the body of a request with one payload may be: the payload in base64, and everything around it.

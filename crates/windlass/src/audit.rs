@@ -60,6 +60,7 @@ events! {
     Patched = "job.ops.patched", Info, Operator;
     Deleted = "job.ops.deleted", Info, Operator;
     Signalled = "job.ops.signalled", Info, Operator;
+    Debounced = "job.ops.debounced", Info, Operator;
     Held = "job.ops.held", Info, Routine;
     Promoted = "job.ops.promoted", Info, Routine;
     Released = "job.ops.released", Info, Routine;
@@ -76,6 +77,7 @@ events! {
     GateOpened = "gate.ops.opened", Info, Operator;
     KeyCreated = "key.ops.created", Info, Operator;
     KeyRevoked = "key.ops.revoked", Info, Operator;
+    SecretRotated = "key.ops.secret_rotated", Info, Operator;
     ScheduleCreated = "schedule.ops.created", Info, Operator;
     ScheduleUpdated = "schedule.ops.updated", Info, Operator;
     ScheduleDeleted = "schedule.ops.deleted", Info, Operator;
@@ -83,6 +85,7 @@ events! {
     ScheduleResumed = "schedule.ops.resumed", Info, Operator;
     ScheduleTriggered = "schedule.ops.triggered", Info, Operator;
     ScheduleMissed = "schedule.ops.missed", Warning, Operator;
+    Refused = "job.ops.refused", Error, Operator;
 }
 
 impl fmt::Display for AuditEvent {

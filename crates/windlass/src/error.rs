@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::job::{Action, JobId, ScheduleName, State, WorkerId};
 use crate::key::KeyId;
+use crate::target::TargetError;
 
 /// A value that was refused: which field, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,6 +72,9 @@ pub enum Problem {
     /// Jobs that wait for each other.
     #[error("`{0}` would wait for itself")]
     Cycle(String),
+    /// An address that is not called.
+    #[error(transparent)]
+    Target(#[from] TargetError),
 }
 
 impl From<std::convert::Infallible> for Problem {
@@ -122,7 +126,9 @@ pub enum StoreError {
 #[non_exhaustive]
 pub enum OpenError {
     /// The address is none that this build understands.
-    #[error("cannot open `{0}`: give `sqlite:PATH`, `postgres://HOST/DATABASE`, `http://HOST:PORT` or `memory:`")]
+    #[error(
+        "cannot open `{0}`: give `sqlite:PATH`, `postgres://HOST/DATABASE`, `http://HOST:PORT` or `memory:`"
+    )]
     UnknownAddress(String),
     /// The address of a database server cannot be understood.
     #[error("cannot understand the address of the database: {0}")]

@@ -65,7 +65,7 @@ pub trait Extract: Sized + Send {
 
 impl Extract for Cx {
     fn extract(cx: &Cx) -> Result<Cx, Failure> {
-        Ok(cx.clone())
+        Ok(cx.for_argument())
     }
 }
 
@@ -160,6 +160,28 @@ where
 
     fn missing(&self, states: &States) -> Option<&'static str> {
         H::missing(states)
+    }
+}
+
+/// A handler for jobs of any type, which finds what it needs in the context.
+pub(crate) struct Untyped<F> {
+    pub(crate) handler: F,
+}
+
+impl<F, Fut, R, E> AnyHandler for Untyped<F>
+where
+    F: Fn(Cx) -> Fut + Send + Sync,
+    Fut: Future<Output = Result<R, E>> + Send + 'static,
+    R: serde::Serialize,
+    E: Into<anyhow::Error>,
+{
+    fn call(&self, _payload: &[u8], cx: Cx) -> HandlerFuture {
+        let running = (self.handler)(cx);
+        Box::pin(async move { encode(&running.await.map_err(Into::into)?) })
+    }
+
+    fn missing(&self, _states: &States) -> Option<&'static str> {
+        None
     }
 }
 

@@ -20,6 +20,21 @@ pub const TAG_VALUE_CHARS_MAX: usize = 256;
 pub const CORRELATION_CHARS_MAX: usize = 256;
 /// Characters in a callback address; what browsers and proxies pass on unharmed.
 pub const CALLBACK_URL_CHARS_MAX: usize = 2048;
+/// Callbacks of one tenant that are under way to one receiver at once: a receiver that never answers holds up no others.
+pub const CALLBACKS_PER_RECEIVER: u64 = 8;
+/// For how long the signing secret before the last one signs beside it: receivers have a day to learn the new one.
+pub const WEBHOOK_SECRET_OVERLAP: Duration = Duration::from_secs(24 * 3600);
+/// Ports that callbacks and pushes go to unless configured: those of web servers, so that a callback cannot be made to speak
+/// to a mail server or a database.
+pub const TARGET_PORTS: [u16; 4] = [443, 80, 8443, 8080];
+/// Jobs that one server process sends at once to a queue's push target, unless set.
+pub const PUSH_CONCURRENCY_DEFAULT: u32 = 10;
+/// Jobs that one server process may be told to send at once to a queue's push target: each is a connection.
+pub const PUSH_CONCURRENCY_MAX: u32 = 1_000;
+/// Queues that may have a push target, a tenant's own counted apart: every server runs a worker for each.
+pub const PUSH_TARGETS_MAX: usize = 1_000;
+/// How long a push target may take to answer, unless set: what proxies in front of web programs allow.
+pub const PUSH_TIME_DEFAULT: Duration = Duration::from_secs(60);
 /// Characters in the name of a content type.
 pub const CONTENT_TYPE_CHARS_MAX: usize = 255;
 /// Characters in a step's or signal's name.
@@ -99,6 +114,8 @@ pub const SCHEDULE_EVERY_MIN: Duration = Duration::from_secs(1);
 pub const SCHEDULE_LATE_MAX: Duration = Duration::from_secs(2);
 /// Missed runs that are made up for at most (M80): enough for a weekend of hours, too few to drown in.
 pub const SCHEDULE_MISSED_MAX: usize = 100;
+/// Largest result that goes into a callback; who wants a larger one asks for it.
+pub const CALLBACK_RESULT_BYTES_MAX: usize = 64 << 10;
 /// Schedules in one store: all of them are held in memory.
 pub const SCHEDULES_MAX: usize = 10_000;
 /// Largest payload of a schedule's job: it is held in memory; a larger one belongs where its handler can fetch it.
@@ -176,6 +193,8 @@ pub const CALL_MAX: Duration = Duration::from_secs(35);
 pub const TRANSACTION_IDLE_MAX: Duration = Duration::from_secs(5);
 /// How long callers wait for a database server that is away before they are told.
 pub const OUTAGE_MAX: Duration = Duration::from_secs(20);
+/// How often at most other nodes are told of commits: those in between share one notification.
+pub const NOTIFY_EVERY: Duration = Duration::from_millis(2);
 /// How soon a connection that broke is made anew, the first time.
 pub const RECONNECT_EVERY_MIN: Duration = Duration::from_millis(20);
 /// How often a database server that is away is tried.

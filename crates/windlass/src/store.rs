@@ -30,11 +30,12 @@ pub mod settings;
 pub mod show;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
-mod task;
+pub(crate) mod task;
 pub mod unit;
 pub mod verify;
 pub mod view;
 pub mod wakeup;
+pub mod webhook;
 mod work;
 
 use std::sync::Arc;
@@ -117,7 +118,7 @@ impl Store {
         }
         #[cfg(feature = "postgres")]
         if address.starts_with("postgres://") || address.starts_with("postgresql://") {
-            let engine = postgres::PostgresEngine::open(address, env.clone())?;
+            let engine = postgres::PostgresEngine::open(address, &env)?;
             return Ok(Store { room: Room::Here(Arc::new(engine)), env });
         }
         if address == "memory:" {
@@ -175,7 +176,7 @@ impl Store {
         options: SubmitOptions,
     ) -> Result<Vec<Receipt>, SubmitError> {
         elsewhere!(self.submit(jobs, options));
-        submit::check(&jobs, self.env.options.payload_bytes_max)?;
+        submit::check(&jobs, self.env.options.payload_bytes_max, &self.env.options.targets)?;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }

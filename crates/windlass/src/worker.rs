@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::sync::{Mutex, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +27,7 @@ pub use shutdown::Farewell;
 
 use crate::context::{Conduct, CrashPoint, Cx, Journal, StepMode};
 use crate::error::{Invalid, Problem, WorkError};
-use crate::handler::{AnyHandler, Blocking, Handler, HandlerFuture, States, Typed};
+use crate::handler::{AnyHandler, Blocking, Handler, HandlerFuture, States, Typed, Untyped};
 use crate::job::{Failure, JobType, QueueName, WorkerId};
 use crate::limits;
 use crate::queue::{Job, Queue};
@@ -47,6 +48,7 @@ pub struct Worker {
     states: States,
     lanes: Vec<(QueueName, usize)>,
     handlers: HashMap<JobType, Arc<dyn AnyHandler>>,
+    fallback: Option<Arc<dyn AnyHandler>>,
     layers: Vec<Layer>,
     settings: Settings,
     control: WorkerControl,
@@ -73,6 +75,7 @@ impl Worker {
             states: States::default(),
             lanes: Vec::new(),
             handlers: HashMap::new(),
+            fallback: None,
             layers: Vec::new(),
             settings: Settings {
                 heartbeat_every: limits::HEARTBEAT_EVERY,
@@ -130,6 +133,19 @@ impl Worker {
         handler: impl Fn(J, Cx) -> Result<J::Output, E> + Clone + Send + Sync + 'static,
     ) -> Worker {
         self.insert(J::TYPE, Arc::new(Blocking { handler, kind: PhantomData::<fn() -> J> }))
+    }
+
+    /// Runs jobs of every type that no other handler is for: their type and payload are in the context. The worker then
+    /// takes whatever its queues hold.
+    #[must_use]
+    pub fn handle_any<F, R, E>(mut self, handler: impl Fn(Cx) -> F + Send + Sync + 'static) -> Worker
+    where
+        F: Future<Output = Result<R, E>> + Send + 'static,
+        R: Serialize,
+        E: Into<anyhow::Error>,
+    {
+        self.fallback = Some(Arc::new(Untyped { handler }));
+        self
     }
 
     fn insert(mut self, name: &str, handler: Arc<dyn AnyHandler>) -> Worker {
@@ -271,7 +287,8 @@ impl Worker {
         let new = NewWorker {
             name: self.name,
             queues: self.lanes.iter().map(|(queue, _)| queue.clone()).collect(),
-            types: self.handlers.keys().cloned().collect(),
+            // None means any.
+            types: if self.fallback.is_some() { Vec::new() } else { self.handlers.keys().cloned().collect() },
             concurrency: u32::try_from(slots).unwrap_or(u32::MAX),
             version: self.version,
             heartbeats: true,
@@ -285,6 +302,7 @@ impl Worker {
             registering: Mutex::default(),
             states: self.states,
             handlers: self.handlers,
+            fallback: self.fallback,
             layers: self.layers,
             settings: self.settings,
             control: self.control,
@@ -319,7 +337,8 @@ pub(crate) struct Crew {
     new: NewWorker,
     registering: Mutex<()>,
     pub(crate) states: States,
-    pub(crate) handlers: HashMap<JobType, Arc<dyn AnyHandler>>,
+    handlers: HashMap<JobType, Arc<dyn AnyHandler>>,
+    fallback: Option<Arc<dyn AnyHandler>>,
     pub(crate) layers: Vec<Layer>,
     pub(crate) settings: Settings,
     pub(crate) control: WorkerControl,
@@ -333,6 +352,16 @@ impl Crew {
     /// Under which identity it is registered now.
     pub(crate) fn id(&self) -> WorkerId {
         self.control.id().expect("a crew registers before it works")
+    }
+
+    /// The types it claims; none for any.
+    pub(crate) fn types(&self) -> Option<Vec<JobType>> {
+        self.fallback.is_none().then(|| self.handlers.keys().cloned().collect())
+    }
+
+    /// What runs jobs of a type.
+    pub(crate) fn handler(&self, job_type: &JobType) -> Option<&dyn AnyHandler> {
+        self.handlers.get(job_type).or(self.fallback.as_ref()).map(AsRef::as_ref)
     }
 
     /// Sends a report on its way.

@@ -49,9 +49,9 @@ pub(crate) async fn submit(
     let receipts = app.store().submit_shown(&caller, vec![job], options).await;
     let receipt = receipts.map_err(|error| Problem::of_submission(error, false))?.pop();
     let receipt = receipt.expect("one submission has one receipt");
-    let is_duplicate = receipt.is_duplicate;
+    let is_found = receipt.is_duplicate || receipt.is_debounced;
     let job = shown(&app, &caller, receipt).await?;
-    Ok(if is_duplicate { MadeOrFound::Found(job) } else { MadeOrFound::Made(job) })
+    Ok(if is_found { MadeOrFound::Found(job) } else { MadeOrFound::Made(job) })
 }
 
 /// `POST /jobs/batch`
@@ -77,6 +77,7 @@ async fn shown(app: &App, caller: &Caller, receipt: ShownReceipt) -> Result<Subm
         job: whole(app, caller, receipt.snapshot).await?,
         duplicate: receipt.is_duplicate,
         payload_differs: receipt.payload_differs,
+        debounced: receipt.is_debounced,
     })
 }
 
@@ -133,9 +134,18 @@ pub(crate) async fn list(
     Who(caller): Who,
     Query(query): Query<ListQuery>,
 ) -> Result<Done<JobPage>, Problem> {
+    let with_payload = query.payload.unwrap_or(false);
     let page = app.store().list(&caller, query.into_request()?).await?;
+    let view = |snapshot: Snapshot| {
+        let shown = with_payload.then(|| payload::Shown::from(&snapshot.spec.payload));
+        let view = JobView::listed(snapshot);
+        match shown {
+            Some(payload) => view.with_payload(payload),
+            None => view,
+        }
+    };
     Ok(Done(JobPage {
-        jobs: page.jobs.into_iter().map(JobView::listed).collect(),
+        jobs: page.jobs.into_iter().map(view).collect(),
         next_cursor: page.next.map(|cursor| cursor.to_string()),
     }))
 }

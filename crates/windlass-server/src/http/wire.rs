@@ -10,6 +10,7 @@ pub(crate) mod outcome;
 pub(crate) mod pause;
 pub(crate) mod payload;
 pub(crate) mod priority;
+pub(crate) mod push;
 pub(crate) mod record;
 pub(crate) mod retry;
 pub(crate) mod schedule;

@@ -5,6 +5,8 @@ mod parcel;
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::http::HeaderValue;
+use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,6 +18,7 @@ use windlass::store::command::step::{Hand, Note};
 use self::parcel::Parcel;
 use super::app::App;
 use super::auth::Who;
+use super::describe::{Reply, Shape};
 use super::json::{Body, decode};
 use super::path::{JobPath, NamePath, WorkerPath};
 use super::problem::Problem;
@@ -46,9 +49,25 @@ pub(crate) async fn leave(
     State(app): State<App>,
     Who(caller): Who,
     WorkerPath(id): WorkerPath,
-) -> Result<Gone, Problem> {
-    app.store().deregister(&caller, id).await?;
-    Ok(Gone)
+) -> Result<Left, Problem> {
+    app.store().deregister(&caller, id).await.map(Left).map_err(Problem::from)
+}
+
+/// 204, and how many jobs went back as a header.
+pub(crate) struct Left(usize);
+
+impl IntoResponse for Left {
+    fn into_response(self) -> Response {
+        let mut response = Gone.into_response();
+        response.headers_mut().insert("windlass-released", HeaderValue::from(self.0));
+        response
+    }
+}
+
+impl Reply for Left {
+    fn describe(shape: &mut Shape) {
+        Gone::describe(shape);
+    }
 }
 
 /// `POST /claims`

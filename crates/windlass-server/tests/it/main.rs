@@ -3,6 +3,7 @@
 
 mod access;
 mod client;
+mod dashboard;
 mod description;
 mod door;
 mod events;

@@ -4,6 +4,7 @@
 pub mod act;
 pub(crate) mod advance;
 pub mod bulk;
+pub(crate) mod callback;
 pub mod children;
 pub mod claim;
 pub mod finish;
@@ -19,4 +20,5 @@ pub mod step;
 pub mod submit;
 pub(crate) mod throttle;
 pub mod tick;
+pub(crate) mod ticket;
 pub mod worker;

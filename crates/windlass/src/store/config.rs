@@ -12,7 +12,7 @@ use super::caller::Caller;
 use super::engine::{DocumentKind, EngineResult, Part, Read};
 use super::schedules::Schedule;
 pub use super::settings::{
-    BudgetPeriod, FairBy, PartialTimeouts, QueueSettings, Rate, TenantSettings, TypeSettings,
+    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
 };
 use crate::audit::AuditLevel;
 use crate::clock::Timestamp;
@@ -132,9 +132,11 @@ impl Worker {
         self.seen_at.plus(limits::WORKER_SILENCE_MAX)
     }
 
-    /// Whether it takes jobs of this lane.
+    /// Whether it takes jobs of this lane; the system's own only if it names their queue or type.
     pub fn takes(&self, lane: &Lane) -> bool {
-        self.tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant)
+        let is_named = self.queues.contains(&lane.queue) || self.types.contains(&lane.job_type);
+        (is_named || !lane.is_internal())
+            && self.tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant)
             && (self.queues.is_empty() || self.queues.contains(&lane.queue))
             && (self.types.is_empty() || self.types.contains(&lane.job_type))
     }
@@ -158,6 +160,9 @@ pub struct Config {
     /// Schedules.
     pub schedules: BTreeMap<(Tenant, ScheduleName), Arc<Schedule>>,
 }
+
+/// Push targets by queue and tenant; no tenant means everybody.
+pub type PushTargets = BTreeMap<(QueueName, Option<Tenant>), Push>;
 
 /// The key under which a queue's settings are kept.
 pub(crate) fn queue_key(queue: &QueueName, tenant: Option<&Tenant>) -> String {
@@ -228,6 +233,16 @@ impl Config {
         tenant.and_then(|tenant| of(Some(tenant))).map_or(everybody.clone(), |own| own.or(&everybody))
     }
 
+    /// The push targets in force.
+    pub fn push_targets(&self) -> PushTargets {
+        let is_in_force = |(queue, tenant): &(QueueName, Option<Tenant>)| {
+            let everybodys = self.queues.get(&(queue.clone(), None));
+            tenant.is_none() || everybodys.is_none_or(|settings| settings.push.is_none())
+        };
+        let found = self.queues.iter().filter(|(key, _)| is_in_force(key));
+        found.filter_map(|(key, settings)| Some((key.clone(), settings.push.clone()?))).collect()
+    }
+
     /// The pauses that hold this lane now. Looked up one by one: a claim asks for every lane, and there may be as many
     /// pauses as tenants.
     pub fn holds_on<'a>(&'a self, lane: &'a Lane, now: Timestamp) -> impl Iterator<Item = &'a Hold> {
@@ -258,7 +273,19 @@ impl Config {
 
     /// How many jobs with one concurrency key may run at once in this lane's queue.
     pub fn running_per_key(&self, lane: &Lane) -> u64 {
-        self.queue_settings(lane).find_map(|settings| settings.max_running_per_key).unwrap_or(1)
+        let default = if lane.is_internal() { limits::CALLBACKS_PER_RECEIVER } else { 1 };
+        self.queue_settings(lane).find_map(|settings| settings.max_running_per_key).unwrap_or(default)
+    }
+
+    /// The highest of these numbers: nobody need count further.
+    pub fn running_per_key_max(&self) -> u64 {
+        let set = self.queues.values().filter_map(|settings| settings.max_running_per_key);
+        set.fold(limits::CALLBACKS_PER_RECEIVER, u64::max)
+    }
+
+    /// The tenant's settings as far as they count for a lane: for what the system does by itself, none do.
+    pub fn tenant_settings(&self, lane: &Lane) -> Option<&TenantSettings> {
+        if lane.is_internal() { None } else { self.tenants.get(&lane.tenant) }
     }
 
     /// The limits on running jobs that count for a lane (M110).
@@ -266,7 +293,7 @@ impl Config {
         let mut found = self.queue_limits(lane, |settings| settings.max_running);
         let kind = self.types.get(&lane.job_type).and_then(|settings| settings.max_running);
         found.extend(kind.map(|limit| (Part::Type(lane.job_type.clone()), limit)));
-        let tenant = self.tenants.get(&lane.tenant).and_then(|settings| settings.max_running);
+        let tenant = self.tenant_settings(lane).and_then(|settings| settings.max_running);
         found.extend(tenant.map(|limit| (Part::Tenant(lane.tenant.clone()), limit)));
         found
     }
@@ -307,6 +334,10 @@ impl Config {
 
     /// The limits on jobs that are not final, as they count for a lane (M113).
     pub fn depth_limits(&self, lane: &Lane) -> Vec<(Part, u64)> {
+        // An end is reported whatever the limits: it must not be refused.
+        if lane.is_internal() {
+            return Vec::new();
+        }
         let mut found = self.queue_limits(lane, |settings| settings.max_depth);
         let tenant = self.tenants.get(&lane.tenant).and_then(|settings| settings.max_depth);
         found.extend(tenant.map(|limit| (Part::Tenant(lane.tenant.clone()), limit)));

@@ -19,14 +19,15 @@ pub enum Part {
 }
 
 impl Part {
-    /// The parts to which a lane belongs.
-    fn of(lane: &Lane) -> [Part; 4] {
-        [
+    /// The parts to which a lane belongs. What the system does by itself is not held against a tenant.
+    fn of(lane: &Lane) -> impl Iterator<Item = Part> {
+        let tenant = (!lane.is_internal()).then(|| Part::Tenant(lane.tenant.clone()));
+        let others = [
             Part::Queue(lane.queue.clone(), None),
             Part::Queue(lane.queue.clone(), Some(lane.tenant.clone())),
             Part::Type(lane.job_type.clone()),
-            Part::Tenant(lane.tenant.clone()),
-        ]
+        ];
+        others.into_iter().chain(tenant)
     }
 }
 

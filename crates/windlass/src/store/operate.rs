@@ -13,11 +13,12 @@ use super::command::schedule::fire;
 use super::command::settings::{self, Configured};
 use super::command::step::LogLine;
 use super::command::tick::{self, Pruned, Sealed, Ticked};
-use super::config::Config;
+use super::config::{Config, PushTargets};
 use super::engine::{Place, RecordQuery};
 use super::events::EventFeed;
 use super::filter::Filter;
 use super::query::explain::{self, Reason};
+use super::query::job_types::{self, TypeLook};
 use super::query::list::{self, ListRequest, Page};
 use super::query::queues::{self, QueueLook};
 use super::query::side::{self, Attempt, Group, JobResult, Neighbours};
@@ -78,6 +79,13 @@ impl Store {
             .await
     }
 
+    /// Where servers send jobs: by queue, and by tenant where a tenant has its own target and nobody set one for all.
+    /// Cheap enough to be asked every second.
+    pub async fn push_targets(&self) -> Result<PushTargets, StoreError> {
+        self.read("push_targets", |view: &mut View<'_>| view.config().map(|config| config.push_targets()))
+            .await
+    }
+
     /// All about a queue that this caller may see; a queue that nobody has used yet is empty.
     pub async fn queue(&self, caller: &Caller, queue: QueueName) -> Result<QueueLook, StoreError> {
         elsewhere!(self.queue(&queue));
@@ -90,6 +98,12 @@ impl Store {
         elsewhere!(self.queues());
         let caller = caller.clone();
         self.read("queues", move |view| queues::queues(view, &caller)).await
+    }
+
+    /// All about every type that has jobs, settings or a pause and that this caller may see, by name.
+    pub async fn job_types(&self, caller: &Caller) -> Result<Vec<TypeLook>, StoreError> {
+        let caller = caller.clone();
+        self.read("job_types", move |view| job_types::job_types(view, &caller)).await
     }
 
     /// Does something to all jobs that fit, in bounded commits.

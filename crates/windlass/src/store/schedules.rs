@@ -183,7 +183,7 @@ impl Store {
         name: ScheduleName,
         new: NewSchedule,
     ) -> Result<PutSchedule, ScheduleError> {
-        schedule::check(&new, self.env.options.payload_bytes_max)?;
+        schedule::check(&new, self.env.options.payload_bytes_max, &self.env.options.targets)?;
         let caller = caller.clone();
         let work = move |unit: &mut Unit<'_>| schedule::put(unit, &caller, &name, &new);
         self.write("put_schedule", Kind::Ordinary, work).await

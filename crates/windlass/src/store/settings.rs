@@ -14,6 +14,7 @@ use crate::error::{Invalid, Problem};
 pub use crate::job::Rate;
 use crate::job::{Priority, RetryPolicy, Timeouts, check_text};
 use crate::limits;
+use crate::target::TargetPolicy;
 
 /// Time limits of which only some are set (M34).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -93,6 +94,49 @@ impl BudgetPeriod {
     }
 }
 
+/// A web address that works on a queue's jobs: a server posts each one to it, and the answer is the outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Push {
+    /// Where jobs are sent.
+    pub url: String,
+    /// Jobs that one server process sends at once; `max_running` bounds all of them together.
+    #[serde(default = "push_concurrency")]
+    pub concurrency: u32,
+    /// How long one answer may take; [`limits::PUSH_TIME_DEFAULT`] unless set, and never longer than an attempt may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Duration>,
+}
+
+fn push_concurrency() -> u32 {
+    limits::PUSH_CONCURRENCY_DEFAULT
+}
+
+impl Push {
+    /// Jobs are sent to this address, everything else by default.
+    pub fn to(url: impl Into<String>) -> Push {
+        Push { url: url.into(), concurrency: push_concurrency(), timeout: None }
+    }
+
+    /// How long one answer may take.
+    pub fn time_max(&self) -> Duration {
+        self.timeout.unwrap_or(limits::PUSH_TIME_DEFAULT)
+    }
+
+    /// Whether every value is allowed; whether the address may be called is the store's policy.
+    fn check(&self) -> Result<(), Invalid> {
+        check_text("push.url", Some(&self.url), limits::CALLBACK_URL_CHARS_MAX)?;
+        within("push.concurrency", self.concurrency.into(), 1, limits::PUSH_CONCURRENCY_MAX.into())?;
+        self.timeout.map_or(Ok(()), |timeout| check_interval("push.timeout", timeout))
+    }
+
+    /// Whether the address may be called, as far as it tells by itself.
+    pub(crate) fn check_target(&self, targets: &TargetPolicy) -> Result<(), Invalid> {
+        let checked = targets.check(&self.url);
+        checked.map(drop).map_err(|error| Invalid::new("push.url", error.into()))
+    }
+}
+
 /// What can be set for a queue.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -123,6 +167,10 @@ pub struct QueueSettings {
     pub timeouts: PartialTimeouts,
     /// Priority of its jobs.
     pub priority: Option<Priority>,
+    /// Where a server sends its jobs, if that is how they are worked on. Everybody's setting counts before a tenant's own,
+    /// so that no tenant's slow target takes the places of the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub push: Option<Push>,
 }
 
 impl QueueSettings {
@@ -133,7 +181,8 @@ impl QueueSettings {
         self.max_running_per_key.map_or(Ok(()), |limit| within("max_running_per_key", limit, 1, u64::MAX))?;
         self.rate.map_or(Ok(()), |rate| check_rate("rate", rate))?;
         self.rate_per_key.map_or(Ok(()), |rate| check_rate("rate_per_key", rate))?;
-        self.aging.map_or(Ok(()), |aging| check_interval("aging", aging))
+        self.aging.map_or(Ok(()), |aging| check_interval("aging", aging))?;
+        self.push.as_ref().map_or(Ok(()), Push::check)
     }
 
     /// These settings, and `others` where these say nothing.
@@ -156,6 +205,7 @@ impl QueueSettings {
                 lifetime: own.lifetime.or(theirs.lifetime),
             },
             priority: self.priority.or(others.priority),
+            push: others.push.clone().or_else(|| self.push.clone()),
         }
     }
 }

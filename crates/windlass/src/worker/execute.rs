@@ -56,12 +56,13 @@ async fn run(crew: &Crew, cx: &Cx) -> Option<Outcome> {
     if cx.crashes_at(&CrashPoint::BeforeStart) {
         return None;
     }
-    let Some(handler) = crew.handlers.get(&cx.claimed().job.lane.job_type) else {
+    let Some(handler) = crew.handler(cx.job_type()) else {
         // Not claimed for, so not ours to judge: somebody who knows this type will run it (M104).
         return Some(Outcome::Released);
     };
-    let outcome = match catch_unwind(AssertUnwindSafe(|| call(crew, cx, &**handler))) {
+    let outcome = match catch_unwind(AssertUnwindSafe(|| call(crew, cx, handler))) {
         Ok(mut future) => {
+            cx.begins();
             let outcome = supervise(crew, cx, &mut future).await;
             drop_safely(cx, future);
             outcome

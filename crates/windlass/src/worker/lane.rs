@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Crew, execute, give_way, shutdown};
 use crate::error::{StoreError, WorkError};
-use crate::job::{JobType, QueueName};
+use crate::job::QueueName;
 use crate::limits;
 use crate::store::command::claim::{ClaimRequest, Claimed};
 
@@ -23,7 +23,7 @@ pub(super) async fn run(
     slots: Arc<Semaphore>,
     stop: CancellationToken,
 ) -> Result<(), WorkError> {
-    let types: Vec<JobType> = crew.handlers.keys().cloned().collect();
+    let types = crew.types();
     loop {
         let first = tokio::select! {
             () = stop.cancelled() => return Ok(()),
@@ -37,7 +37,7 @@ pub(super) async fn run(
         let request = ClaimRequest {
             worker: crew.id(),
             queues: Some(vec![queue.clone()]),
-            types: Some(types.clone()),
+            types: types.clone(),
             limit: permits.len(),
         };
         let gone = async {

@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use windlass::audit::AuditLevel;
 use windlass::store::settings::patch::{Field, QueuePatch, TenantPatch, TimeoutsPatch, TypePatch};
 use windlass::store::settings::{
-    BudgetPeriod, FairBy, PartialTimeouts, QueueSettings, Rate, TenantSettings, TypeSettings,
+    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
 };
 
 use super::priority::Urgency;
+use super::push::PushWire;
 use super::retry::{Retry, RetryInForce};
 use super::time::Span;
 use crate::http::problem::Problem;
@@ -47,6 +48,9 @@ pub(crate) struct QueueBody {
     timeouts: Field<TimeoutsBody>,
     #[schemars(with = "Option<Urgency>")]
     priority: Field<Urgency>,
+    /// Where a server sends its jobs, if that is how they are worked on.
+    #[schemars(with = "Option<PushWire>")]
+    push: Field<PushWire>,
 }
 
 /// Time limits to be changed.
@@ -143,6 +147,7 @@ impl QueueBody {
             retry: self.retry.try_map(Retry::into_policy)?,
             timeouts: self.timeouts.map(TimeoutsPatch::from),
             priority: self.priority.map(|priority| priority.0),
+            push: self.push.map(Push::from),
         })
     }
 }
@@ -161,6 +166,7 @@ pub(crate) struct QueueSettingsView {
     retry: Option<RetryInForce>,
     timeouts: TimeoutsView,
     priority: Option<u8>,
+    push: Option<PushWire>,
 }
 
 /// Time limits that are set; null is not set.
@@ -196,6 +202,7 @@ impl From<&QueueSettings> for QueueSettingsView {
             retry: settings.retry.as_ref().map(RetryInForce::from),
             timeouts: settings.timeouts.into(),
             priority: settings.priority.map(windlass::job::Priority::value),
+            push: settings.push.as_ref().map(PushWire::from),
         }
     }
 }

@@ -229,6 +229,9 @@ fn patch(unit: &mut Unit<'_>, caller: &Caller, job: &Job, patch: &Patch) -> Resu
         callback_url: patch.callback_url.clone().unwrap_or_else(|| spec.labels.callback_url.clone()),
     };
     labels.check()?;
+    if patch.callback_url.is_some() {
+        labels.check_callback(&unit.env.options.targets)?;
+    }
     let mut is_changed = false;
     if labels != spec.labels {
         let mut next = job.clone();

@@ -65,6 +65,9 @@ impl Unit<'_> {
             Err(refused) => return Ok(Err(refused)),
         };
         let mut after = change.job;
+        if *event == Event::Resume {
+            after = self.with_renewed_ticket(after)?;
+        }
         // Only a claimable job can be set aside.
         after.is_blocked &= after.state == State::Scheduled && before.state == State::Scheduled;
         // The attempt that completed a job follows from the job itself.
@@ -132,6 +135,9 @@ impl Unit<'_> {
         }
         if job.has.children && job.state == State::Cancelled {
             self.cancel_children(&job, None, "its parent was cancelled", todo)?;
+        }
+        if job.has.callback && !job.lane.is_internal() {
+            self.call_back(&job)?;
         }
         Ok(())
     }

@@ -21,12 +21,17 @@ use crate::store::schedules::{
     NewSchedule, PauseSchedule, PutSchedule, Schedule, SchedulePause, ScheduleRef,
 };
 use crate::store::unit::Unit;
+use crate::target::TargetPolicy;
 
 /// Checks everything about a schedule that can be seen without the store.
-pub(crate) fn check(new: &NewSchedule, payload_bytes_max: usize) -> Result<(), ScheduleError> {
+pub(crate) fn check(
+    new: &NewSchedule,
+    payload_bytes_max: usize,
+    targets: &TargetPolicy,
+) -> Result<(), ScheduleError> {
     new.timing.check()?;
     let bytes_max = payload_bytes_max.min(limits::SCHEDULE_PAYLOAD_BYTES_MAX);
-    submit::check(std::slice::from_ref(&new.job), bytes_max)?;
+    submit::check(std::slice::from_ref(&new.job), bytes_max, targets)?;
     let own = "is given by the schedule, anew for each run";
     let none = "a job of a schedule waits for its time alone";
     let NewJob { idempotency_key, run_at, after, after_any, name, .. } = &new.job;

@@ -6,13 +6,15 @@ use serde_json::json;
 
 use super::record::Cause;
 use crate::audit::AuditEvent;
-use crate::error::ActError;
+use crate::callback;
+use crate::error::{ActError, Invalid, Problem};
 use crate::job::{JobType, QueueName, Tenant};
+use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::{encode, queue_key};
 use crate::store::engine::DocumentKind;
-use crate::store::settings::patch::{QueuePatch, SettingsPatch, TenantPatch, TypePatch};
-use crate::store::settings::{QueueSettings, TenantSettings, TypeSettings};
+use crate::store::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch, TypePatch};
+use crate::store::settings::{Push, QueueSettings, TenantSettings, TypeSettings};
 use crate::store::unit::Unit;
 
 /// All settings of one queue, type or tenant.
@@ -121,6 +123,9 @@ fn configure_queue(
     let before = unit.config()?.queues.get(&key).cloned();
     let settings = patch.applied_to(before.clone().unwrap_or_default());
     settings.check()?;
+    if let Field::Set(push) = &patch.push {
+        check_push(unit, &key, push)?;
+    }
     if before.as_ref() == Some(&settings) {
         return Ok((settings, false));
     }
@@ -135,6 +140,23 @@ fn configure_queue(
     }
     unit.wake();
     Ok((settings, true))
+}
+
+/// Whether jobs may be sent there: by the address, and by how many such targets there are already.
+fn check_push(unit: &mut Unit<'_>, key: &(QueueName, Option<Tenant>), push: &Push) -> Result<(), ActError> {
+    if key.0.as_str() == callback::QUEUE {
+        let problem = Problem::Contradiction("the jobs of this queue are the system's own".into());
+        return Err(Invalid::new("push", problem).into());
+    }
+    push.check_target(&unit.env.options.targets)?;
+    let config = unit.config()?;
+    let others = config.queues.iter().filter(|(other, settings)| *other != key && settings.push.is_some());
+    let limit = limits::PUSH_TARGETS_MAX;
+    if others.count() >= limit {
+        let problem = Problem::Contradiction(format!("{limit} queues have a push target already"));
+        return Err(Invalid::new("push", problem).into());
+    }
+    Ok(())
 }
 
 /// Records what was set, for the tenant it is about: another's settings are nobody's business (M90).

@@ -2,6 +2,7 @@
 //! job is added.
 
 mod backlog;
+mod debounce;
 mod graph;
 mod insert;
 mod keys;
@@ -11,11 +12,13 @@ use std::sync::Arc;
 pub(crate) use backlog::{TooDeep, too_deep};
 pub(crate) use keys::unique_holder;
 
+use crate::callback;
 use crate::error::{Invalid, Problem, SubmitError};
 use crate::job::{Job, JobId, Lane, Need, NewJob, Seq};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::unit::Unit;
+use crate::target::TargetPolicy;
 
 /// What became of one job of a submission.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +29,8 @@ pub struct Receipt {
     pub is_duplicate: bool,
     /// Whether that earlier job had another payload (M13).
     pub payload_differs: bool,
+    /// Whether it is an earlier job with the same debounce key, which has this payload and delay from now on.
+    pub is_debounced: bool,
 }
 
 /// How a submission is made.
@@ -44,7 +49,11 @@ pub(crate) struct Spawning {
 }
 
 /// Checks everything about a submission that can be seen without the store.
-pub(crate) fn check(jobs: &[NewJob], payload_bytes_max: usize) -> Result<(), SubmitError> {
+pub(crate) fn check(
+    jobs: &[NewJob],
+    payload_bytes_max: usize,
+    targets: &TargetPolicy,
+) -> Result<(), SubmitError> {
     if jobs.len() > limits::BATCH_JOBS_MAX {
         let problem = Problem::TooLong { length: jobs.len(), limit: limits::BATCH_JOBS_MAX };
         return Err(SubmitError::Invalid {
@@ -57,7 +66,16 @@ pub(crate) fn check(jobs: &[NewJob], payload_bytes_max: usize) -> Result<(), Sub
         if size > payload_bytes_max {
             return Err(SubmitError::PayloadTooLarge { index, size, limit: payload_bytes_max });
         }
-        job.check().map_err(|invalid| SubmitError::Invalid { index, invalid })?;
+        let checked = job.check().and_then(|()| job.labels.check_callback(targets));
+        checked.map_err(|invalid| SubmitError::Invalid { index, invalid })?;
+        if job.queue.as_str() == callback::QUEUE {
+            let problem = Problem::Contradiction("is the system's own: choose another".into());
+            return Err(invalid(index, "queue", problem));
+        }
+        if job.job_type.as_str() == callback::TYPE {
+            let problem = Problem::Contradiction("is the system's own; set `callback_url` instead".into());
+            return Err(invalid(index, "type", problem));
+        }
     }
     Ok(())
 }
@@ -71,7 +89,8 @@ pub(crate) fn submit(
     spawning: Option<Spawning>,
 ) -> Result<Vec<Receipt>, SubmitError> {
     let mut batch = Batch::new(unit, caller, jobs, spawning)?;
-    let duplicates = batch.find_duplicates(unit, options)?;
+    let mut duplicates = batch.find_duplicates(unit, options)?;
+    batch.find_debounced(unit, &mut duplicates)?;
     batch.wait_for_originals(&duplicates)?;
     batch.check_unique_keys(unit, &duplicates)?;
     let depths = batch.depths(unit)?;

@@ -194,7 +194,8 @@ fn rate_reasons(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Vec<R
 /// Its tenant has spent its budget.
 fn budget_reason(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Option<Reason>, StoreError> {
     let tenant = &job.lane.tenant;
-    let Some(settings) = config.tenants.get(tenant).filter(|settings| settings.budget_cents.is_some()) else {
+    let own = config.tenant_settings(&job.lane);
+    let Some(settings) = own.filter(|settings| settings.budget_cents.is_some()) else {
         return Ok(None);
     };
     let spent: Option<Spent> = tally(view, &budget::spent_key(tenant))?;

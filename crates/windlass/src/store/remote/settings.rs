@@ -10,7 +10,7 @@ use crate::audit::AuditLevel;
 use crate::job::{Priority, RetryPolicy};
 use crate::store::settings::patch::{Field, QueuePatch, TenantPatch, TimeoutsPatch, TypePatch};
 use crate::store::settings::{
-    BudgetPeriod, FairBy, PartialTimeouts, QueueSettings, Rate, TenantSettings, TypeSettings,
+    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
 };
 
 /// A change on its way: what stays is not named, what is cleared is null.
@@ -63,7 +63,10 @@ pub(super) fn queue(patch: &QueuePatch) -> Value {
         .plain("audit", &patch.audit)
         .retry(&patch.retry)
         .timeouts(&patch.timeouts)
-        .plain("priority", &patch.priority);
+        .plain("priority", &patch.priority)
+        .field("push", &patch.push, |push| {
+            json!({"url": push.url, "concurrency": push.concurrency, "timeout": push.timeout.map(Span)})
+        });
     Value::Object(change.0)
 }
 
@@ -105,12 +108,27 @@ pub(super) struct ShownSettings {
     retry: Option<ShownRetry>,
     timeouts: ShownLimits,
     priority: Option<Priority>,
+    push: Option<ShownPush>,
     success_event: Option<String>,
     weight: Option<u32>,
     budget_cents: Option<u64>,
     budget_period: Option<BudgetPeriod>,
     /// Whether a change changed anything.
     pub(super) changed: bool,
+}
+
+#[derive(Deserialize)]
+struct ShownPush {
+    url: String,
+    concurrency: u32,
+    timeout: Option<Span>,
+}
+
+impl From<ShownPush> for Push {
+    fn from(shown: ShownPush) -> Push {
+        let ShownPush { url, concurrency, timeout } = shown;
+        Push { url, concurrency, timeout: timeout.map(|span| span.0) }
+    }
 }
 
 #[derive(Deserialize)]
@@ -157,6 +175,7 @@ impl From<ShownSettings> for QueueSettings {
             retry: shown.retry.map(RetryPolicy::from),
             timeouts: shown.timeouts.into(),
             priority: shown.priority,
+            push: shown.push.map(Push::from),
         }
     }
 }

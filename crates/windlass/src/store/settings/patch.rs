@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{BudgetPeriod, FairBy, PartialTimeouts, QueueSettings, Rate, TenantSettings, TypeSettings};
+use super::{BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings};
 use crate::audit::AuditLevel;
 use crate::job::{JobType, Priority, QueueName, RetryPolicy, Tenant};
 
@@ -116,6 +116,7 @@ pub struct QueuePatch {
     pub retry: Field<RetryPolicy>,
     pub timeouts: Field<TimeoutsPatch>,
     pub priority: Field<Priority>,
+    pub push: Field<Push>,
 }
 
 impl QueuePatch {
@@ -132,6 +133,7 @@ impl QueuePatch {
         self.retry.apply(&mut settings.retry);
         apply_timeouts(&self.timeouts, &mut settings.timeouts);
         self.priority.apply(&mut settings.priority);
+        self.push.apply(&mut settings.push);
         settings
     }
 }
@@ -151,6 +153,7 @@ impl From<QueueSettings> for QueuePatch {
             retry: all.retry.into(),
             timeouts: Field::Set(all.timeouts.into()),
             priority: all.priority.into(),
+            push: all.push.into(),
         }
     }
 }

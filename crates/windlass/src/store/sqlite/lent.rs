@@ -20,7 +20,7 @@ pub(crate) fn submit(
     jobs: &[NewJob],
     options: SubmitOptions,
 ) -> Result<Vec<Receipt>, SubmitError> {
-    submit::check(jobs, env.options.payload_bytes_max)?;
+    submit::check(jobs, env.options.payload_bytes_max, &env.options.targets)?;
     let connection: &Connection = transaction;
     run(connection, "SAVEPOINT windlass_submit")?;
     let submitted = submit_here(connection, env, caller, jobs, options);

@@ -8,6 +8,7 @@ use windlass::job::{Action, Failure, Labels, NewJob, Payload, State, SuspendMode
 use windlass::store::command::act::{Act, Patch, Suspend};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::environment::StoreOptions;
+use windlass::target::TargetPolicy;
 
 use crate::fixture::{Fixture, job_type, new_job, on_every_engine, queue, tenant};
 
@@ -21,6 +22,8 @@ on_every_engine!(
     labels_past_their_limits_are_refused,
     a_patch_changes_what_it_names_and_nothing_else,
     a_patch_past_the_limits_changes_nothing,
+    a_callback_to_a_literal_private_address_is_refused,
+    a_callback_to_an_allowed_network_is_taken,
     a_final_job_cannot_be_patched,
     facts_tell_the_life_of_a_job,
     a_redrive_is_told_by_both_jobs,
@@ -164,6 +167,36 @@ async fn a_patch_changes_what_it_names_and_nothing_else(t: &Fixture) {
     assert_eq!(acted.job.updated_at, t.now());
     assert_eq!(t.get(job.id).await.spec.labels, Labels { correlation_id: None, ..labels });
     assert_eq!(t.get(job.id).await.spec.payload, new_job("email.send").payload);
+}
+
+/// M95
+async fn a_callback_to_a_literal_private_address_is_refused(t: &Fixture) {
+    let job = t.submit(new_job("email.send")).await;
+    let before = t.everything().await;
+    for url in
+        ["http://127.0.0.1/", "https://[::ffff:10.0.0.1]/", "https://2852039166/", "ftp://a.b/", "hook"]
+    {
+        let labels = Labels { callback_url: Some(url.into()), ..Labels::default() };
+        let error = t.refused(vec![NewJob { labels, ..new_job("email.send") }]).await;
+        let SubmitError::Invalid { invalid, .. } = error else { panic!("{error}") };
+        assert_eq!(invalid.field, "callback_url", "{url}");
+        let patch = Patch { callback_url: Some(Some(url.into())), ..Patch::default() };
+        let error = t.store.act(&t.me, job.id, Act::Patch(patch)).await.unwrap_err();
+        assert!(matches!(&error, ActError::Invalid(invalid) if invalid.field == "callback_url"), "{error}");
+    }
+    assert_eq!(t.everything().await, before);
+    // Where a name leads is not known before it is resolved, at delivery.
+    let labels = Labels { callback_url: Some("https://localhost/".into()), ..Labels::default() };
+    t.submit(NewJob { labels, ..new_job("email.send") }).await;
+}
+
+/// M95
+async fn a_callback_to_an_allowed_network_is_taken(t: &Fixture) {
+    let targets = TargetPolicy { networks: vec!["127.0.0.0/8".parse().unwrap()], ..TargetPolicy::default() };
+    let t = t.another(StoreOptions { targets, ..StoreOptions::default() });
+    let to = |url: &str| Labels { callback_url: Some(url.into()), ..Labels::default() };
+    t.submit(NewJob { labels: to("http://127.0.0.1:1234/hook"), ..new_job("email.send") }).await;
+    t.refused(vec![NewJob { labels: to("http://10.0.0.1/"), ..new_job("email.send") }]).await;
 }
 
 /// M1 M16

@@ -7,7 +7,7 @@ use windlass::job::{NewJob, State};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::settings::{Configured, Settings};
-use windlass::store::config::{FairBy, QueueSettings, Rate, TenantSettings, TypeSettings};
+use windlass::store::config::{FairBy, Push, QueueSettings, Rate, TenantSettings, TypeSettings};
 use windlass::store::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch, TypePatch};
 
 use crate::fixture::{Fixture, job_type, new_job, on_every_engine, queue, tenant};
@@ -19,6 +19,8 @@ on_every_engine!(
     a_caller_sees_its_own_settings_and_those_of_all,
     a_queue_shows_depth_age_rates_pause_and_settings,
     every_queue_that_anybody_named_is_listed,
+    a_push_target_is_checked_when_it_is_set,
+    everybodys_push_target_counts_before_a_tenants_own,
 );
 
 fn mail(patch: QueuePatch) -> SettingsPatch {
@@ -122,4 +124,46 @@ async fn every_queue_that_anybody_named_is_listed(t: &Fixture) {
     for look in &looks {
         assert_eq!(*look, t.store.queue(&t.me, look.name.clone()).await.unwrap());
     }
+}
+
+fn push_to(push: Push) -> QueuePatch {
+    QueuePatch { push: Field::Set(push), ..QueuePatch::default() }
+}
+
+async fn a_push_target_is_checked_when_it_is_set(t: &Fixture) {
+    let good = Push::to("https://example.com/work");
+    let bad = [
+        ("push.url", Push::to("http://example.com/work")),
+        ("push.url", Push::to("https://example.com:25/")),
+        ("push.url", Push::to("https://169.254.169.254/")),
+        ("push.url", Push::to("example.com")),
+        ("push.concurrency", Push { concurrency: 0, ..good.clone() }),
+        ("push.concurrency", Push { concurrency: 1_001, ..good.clone() }),
+        ("push.timeout", Push { timeout: Some(Duration::ZERO), ..good.clone() }),
+    ];
+    for (field, push) in bad {
+        let refused = t.store.configure(&t.me, mail(push_to(push))).await;
+        let Err(ActError::Invalid(invalid)) = refused else { panic!("{refused:?}") };
+        assert_eq!(invalid.field, field);
+    }
+    t.store.configure(&t.me, mail(push_to(good.clone()))).await.unwrap();
+    let targets = t.store.push_targets().await.unwrap();
+    assert_eq!(targets.into_iter().collect::<Vec<_>>(), [((queue("mail"), None), good)]);
+    let cleared = QueuePatch { push: Field::Clear, ..QueuePatch::default() };
+    t.store.configure(&t.me, mail(cleared)).await.unwrap();
+    assert!(t.store.push_targets().await.unwrap().is_empty());
+}
+
+/// M90
+async fn everybodys_push_target_counts_before_a_tenants_own(t: &Fixture) {
+    let (own, everybodys) = (Push::to("https://acme.example/"), Push::to("https://example.com/"));
+    let acme = Caller::new("acme", Role::Operator, Some(tenant("acme")));
+    let viewer = Caller::new("eve", Role::Viewer, Some(tenant("acme")));
+    t.store.configure(&viewer, mail(push_to(own.clone()))).await.unwrap_err();
+    t.store.configure(&acme, mail(push_to(own.clone()))).await.unwrap();
+    let in_force = async || t.store.push_targets().await.unwrap().into_iter().collect::<Vec<_>>();
+    assert_eq!(in_force().await, [((queue("mail"), Some(tenant("acme"))), own.clone())]);
+    t.store.configure(&t.me, mail(push_to(everybodys.clone()))).await.unwrap();
+    assert_eq!(in_force().await, [((queue("mail"), None), everybodys.clone())]);
+    assert_eq!(t.store.queue(&acme, queue("mail")).await.unwrap().settings.push, Some(everybodys));
 }

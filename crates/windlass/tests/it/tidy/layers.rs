@@ -6,7 +6,10 @@ use super::tree::SourceFile;
 
 /// The modules of the library from the bottom up. `lib.rs` stands above them all.
 const LAYERS: [&[&str]; 3] = [
-    &["job", "key", "schedule", "ticket", "clock", "limits", "error", "audit", "entropy"],
+    &[
+        "job", "callback", "key", "schedule", "ticket", "clock", "limits", "error", "audit", "entropy",
+        "target",
+    ],
     &["store"],
     &["queue", "handler", "context", "worker", "maintenance", "testing", "doctests"],
 ];

@@ -11,7 +11,7 @@ use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
 use windlass::store::config::{
-    BudgetPeriod, FairBy, PartialTimeouts, PauseMode, QueueSettings, Rate, TenantSettings, TypeSettings,
+    BudgetPeriod, FairBy, PartialTimeouts, PauseMode, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
 };
 use windlass::store::filter::{Filter, Order};
 
@@ -98,6 +98,7 @@ pub(super) fn configure(dice: &mut Dice) -> Operation {
                 rate_per_key: rate(dice),
                 fair_by: dice.maybe(30, &[FairBy::Tenant]),
                 aging: dice.chance(20).then(|| dice.time(&[1_000, 60_000])),
+                push: dice.chance(5).then(|| Push::to("https://example.org/work")),
             },
         ),
     };

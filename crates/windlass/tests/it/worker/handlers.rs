@@ -28,6 +28,7 @@ step_by_step_on_every_engine!(
     a_result_too_large_fails_for_good_and_says_so,
     a_result_without_words_fails_for_good,
     a_type_that_nobody_knows_waits,
+    one_handler_may_be_for_every_type_that_has_none,
     a_job_knows_its_attempts,
     progress_logs_and_costs_are_kept,
 );
@@ -62,6 +63,24 @@ async fn handlers_ask_for_up_to_four_things(t: &TestQueue) {
     assert_eq!(first.result(Duration::ZERO).await.unwrap(), "hello world");
     assert_eq!(second.result(Duration::ZERO).await.unwrap(), 42);
     assert_eq!(third.result(Duration::ZERO).await.unwrap(), "plain");
+}
+
+/// M12: it is given the very bytes, and what they are of.
+async fn one_handler_may_be_for_every_type_that_has_none(t: &TestQueue) {
+    let known = t.queue().submit(greet("a")).await.unwrap();
+    let unknown = t.queue().submit(Add { numbers: vec![1, 2] }).await.unwrap();
+    let greeting = |job: Greet| async move { anyhow::Ok(job.name) };
+    let any = |cx: Cx| async move {
+        assert_eq!((cx.queue_name().as_str(), cx.tenant().as_str()), ("default", "default"));
+        let payload = String::from_utf8(cx.payload().bytes.to_vec())?;
+        anyhow::Ok(format!("{} {} {payload}", cx.job_type(), cx.payload().content_type))
+    };
+    t.run_due(Worker::new(t.queue()).handle(greeting).handle_any(any)).await;
+    assert_eq!(known.result(Duration::ZERO).await.unwrap(), "a");
+    let result = t.queue().store().result(t.queue().caller(), unknown.id()).await.unwrap();
+    let result = result.and_then(|result| result.0).expect("it has a result");
+    let said: String = serde_json::from_slice(&result).unwrap();
+    assert_eq!(said, r#"add application/json {"numbers":[1,2]}"#);
 }
 
 /// M104

@@ -95,7 +95,7 @@ impl Room {
         lane: &Lane,
     ) -> Result<Option<Timestamp>, StoreError> {
         let tenant = &lane.tenant;
-        let Some(settings) = config.tenants.get(tenant).filter(|settings| settings.budget_cents.is_some())
+        let Some(settings) = config.tenant_settings(lane).filter(|settings| settings.budget_cents.is_some())
         else {
             return Ok(None);
         };

@@ -1,0 +1,191 @@
+//! Push workers: a queue with a target has its jobs posted there, and the answer is the outcome. So a web program with one
+//! endpoint is a worker. Leases, limits, pauses and retries are those of any worker; nothing of them is decided here.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::future::Future;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use serde_json::value::RawValue;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use windlass::context::Cx;
+use windlass::handler::Snooze;
+use windlass::job::{Failure, QueueName, Tenant};
+use windlass::queue::Queue;
+use windlass::store::Store;
+use windlass::store::caller::{Caller, Role};
+use windlass::store::config::{Push, PushTargets};
+use windlass::worker::Worker;
+
+use super::client::{Body, Call, Client};
+use super::keyring::Keyring;
+use super::{signature, verdict};
+use crate::limits;
+
+/// Which queue of whom; no tenant means everybody.
+type Whose = (QueueName, Option<Tenant>);
+
+/// What all push workers of a server share.
+#[derive(Clone)]
+struct Desk {
+    store: Store,
+    client: Client,
+    keyring: Keyring,
+    targets: Arc<RwLock<PushTargets>>,
+}
+
+/// A worker that runs for a target.
+struct Runner {
+    concurrency: u32,
+    stop: CancellationToken,
+}
+
+/// Sends the jobs of all queues that have a target until `shutdown` is over; a target that is set, changed or cleared
+/// counts within a second.
+pub async fn run(store: Store, client: Client, shutdown: impl Future<Output = ()>) {
+    let keyring = Keyring::new(store.clone());
+    let desk = Desk { store, client, keyring, targets: Arc::default() };
+    let mut runners: BTreeMap<Whose, Runner> = BTreeMap::new();
+    let mut tasks = JoinSet::new();
+    let mut shutdown = std::pin::pin!(shutdown);
+    loop {
+        match desk.store.push_targets().await {
+            Ok(targets) => desk.follow(targets, &mut runners, &mut tasks),
+            Err(error) => tracing::warn!(%error, "cannot read push targets, will try again"),
+        }
+        while tasks.try_join_next().is_some() {}
+        tokio::select! {
+            () = &mut shutdown => break,
+            () = tokio::time::sleep(limits::PUSH_TARGETS_EVERY) => {}
+        }
+    }
+    runners.values().for_each(|runner| runner.stop.cancel());
+    while tasks.join_next().await.is_some() {}
+}
+
+impl Desk {
+    /// Starts and stops workers until they are those that the targets ask for.
+    fn follow(&self, targets: PushTargets, runners: &mut BTreeMap<Whose, Runner>, tasks: &mut JoinSet<()>) {
+        runners.retain(|whose, runner| {
+            // One that runs as it should goes on: another address or time limit counts from its next job.
+            let stays = targets.get(whose).is_some_and(|push| push.concurrency == runner.concurrency);
+            if !stays {
+                runner.stop.cancel();
+            }
+            stays
+        });
+        for (whose, push) in &targets {
+            if !runners.contains_key(whose) {
+                let runner = Runner { concurrency: push.concurrency, stop: CancellationToken::new() };
+                tasks.spawn(self.clone().work(whose.clone(), runner.concurrency, runner.stop.clone()));
+                runners.insert(whose.clone(), runner);
+            }
+        }
+        *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets;
+    }
+
+    /// Runs a worker for one target until it is told to stop.
+    async fn work(self, whose: Whose, concurrency: u32, stop: CancellationToken) {
+        let (name, tenant) = &whose;
+        let caller = Caller { kind: "system", ..Caller::new("windlass.push", Role::Worker, tenant.clone()) };
+        let queue = Queue::over_kept(self.store.clone()).as_caller(caller);
+        while !stop.is_cancelled() {
+            let (desk, of) = (self.clone(), whose.clone());
+            let worker = Worker::new(&queue)
+                .name(&format!("push {name}"))
+                .version(env!("CARGO_PKG_VERSION"))
+                .queue(name.as_str(), concurrency as usize)
+                .drain(limits::CALL_DRAIN_MAX)
+                .grace(limits::CALL_GRACE)
+                .handle_any(move |cx| {
+                    let (desk, of) = (desk.clone(), of.clone());
+                    async move { desk.push(&of, &cx).await }
+                });
+            if let Err(error) = worker.run_until(stop.cancelled()).await {
+                tracing::error!(%error, queue = %name, "push worker cannot go on, will start anew");
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = tokio::time::sleep(limits::CALL_TROUBLE_PAUSE) => {}
+                }
+            }
+        }
+    }
+
+    fn target(&self, whose: &Whose) -> Option<Push> {
+        self.targets.read().unwrap_or_else(PoisonError::into_inner).get(whose).cloned()
+    }
+
+    /// Sends one job; its result is the answer's body if that is JSON.
+    async fn push(&self, whose: &Whose, cx: &Cx) -> anyhow::Result<Option<Box<RawValue>>> {
+        // The target was cleared while the job was claimed: it is for others.
+        let Some(push) = self.target(whose) else { return Err(Snooze(limits::PUSH_TARGETS_EVERY).into()) };
+        let environment = self.store.environment();
+        let now = environment.clock.now();
+        let bytes = Bytes::from(cx.payload().bytes.to_vec());
+        // Signed for whoever owns the target: everybody's target must not need every tenant's secret.
+        let keys = self.keyring.keys(whose.1.as_ref().unwrap_or(&Tenant::default())).await?;
+        let mut headers = signature::sign(&cx.job_id().to_string(), now, &bytes, &keys);
+        headers.extend(facts(cx));
+        let call = Call {
+            url: &push.url,
+            headers,
+            body: bytes,
+            time_max: push.time_max(),
+            answer_bytes_max: Some(environment.options.payload_bytes_max),
+        };
+        let answer = tokio::select! {
+            answer = self.client.call(call) => answer.map_err(|error| verdict::of_error(&push.url, &error))?,
+            () = cx.cancelled() => return Err(Failure::temporary("stopped while the call was under way").into()),
+        };
+        verdict::of_answer(&push.url, &answer, environment.clock.now())?;
+        match answer.body {
+            Body::Unread => Ok(None),
+            Body::Whole(body) => Ok(serde_json::from_slice(&body).ok()),
+            Body::TooLong => {
+                let limit = environment.options.payload_bytes_max;
+                let told = format!("it was done, but its result has over {limit} bytes: answer with less");
+                Err(Failure::permanent("result_too_large", told).into())
+            }
+        }
+    }
+}
+
+/// What a receiver should know of a job beside its payload.
+fn facts(cx: &Cx) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let plain = HeaderValue::from_str(&cx.payload().content_type);
+    let unknown = HeaderValue::from_static("application/octet-stream");
+    headers.insert(CONTENT_TYPE, plain.unwrap_or(unknown));
+    let mut add = |name: &'static str, value: String| {
+        headers.insert(HeaderName::from_static(name), visible(&value));
+    };
+    add("windlass-job-id", cx.job_id().to_string());
+    add("windlass-job-type", cx.job_type().to_string());
+    add("windlass-queue", cx.queue_name().to_string());
+    add("windlass-tenant", cx.tenant().to_string());
+    add("windlass-attempt", cx.attempt().to_string());
+    add("windlass-fence", cx.fence().0.to_string());
+    if let Some(key) = cx.submitted_key() {
+        add("windlass-idempotency-key", key.to_owned());
+    }
+    if let Some(traceparent) = cx.traceparent() {
+        add("traceparent", traceparent.to_owned());
+    }
+    headers
+}
+
+/// Text as it may stand in a header line: what is not visible ASCII, and `%` itself, is percent-encoded.
+fn visible(text: &str) -> HeaderValue {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_graphic() && byte != b'%' {
+            encoded.push(char::from(byte));
+        } else {
+            write!(encoded, "%{byte:02X}").expect("text can always be written to");
+        }
+    }
+    HeaderValue::try_from(encoded).expect("visible ASCII may stand in a header line")
+}

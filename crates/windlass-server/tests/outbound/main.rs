@@ -1,0 +1,9 @@
+//! Calling out, seen from the receiver's side: where calls go and do not go, what they carry, and what becomes of jobs when
+//! receivers are slow, broken or hostile.
+
+mod callback;
+mod client;
+mod hostile;
+mod office;
+mod push;
+mod receiver;

@@ -1,0 +1,117 @@
+//! A receiver on this machine that behaves as a test wants it to, and tells what it was sent.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// Longer than anything takes that a test waits for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A request as it came in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// The first line.
+    pub(crate) line: String,
+    /// The others, names in lower case.
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Request {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+}
+
+/// A receiver; it stops listening when dropped.
+pub(crate) struct Receiver {
+    pub(crate) address: SocketAddr,
+    requests: mpsc::Receiver<Request>,
+    _tasks: JoinSet<()>,
+}
+
+impl Receiver {
+    /// Answers every request with these bytes.
+    pub(crate) async fn answering(answer: impl Into<String>) -> Receiver {
+        let answer = Arc::new(answer.into());
+        Receiver::start(move |_, mut stream| {
+            let answer = answer.clone();
+            async move { stream.write_all(answer.as_bytes()).await }
+        })
+        .await
+    }
+
+    /// Does this with every connection, once its request has been read.
+    pub(crate) async fn start<F>(behave: impl Fn(Request, TcpStream) -> F + Send + Sync + 'static) -> Receiver
+    where
+        F: Future<Output = io::Result<()>> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (told, requests) = mpsc::channel(10_000);
+        let behave = Arc::new(behave);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (told, behave) = (told.clone(), behave.clone());
+                connections.spawn(async move {
+                    let Ok(request) = read(&mut stream).await else { return };
+                    told.send(request.clone()).await.unwrap();
+                    // The caller may be gone already; that is the caller's business.
+                    let _ = behave(request, stream).await;
+                });
+            }
+        });
+        Receiver { address, requests, _tasks: tasks }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/hook?a=b", self.address)
+    }
+
+    /// The next request.
+    pub(crate) async fn request(&mut self) -> Request {
+        let next = tokio::time::timeout(PATIENCE, self.requests.recv()).await;
+        next.expect("a request comes").expect("the receiver lives")
+    }
+
+    /// Whether nothing has come but what was taken already.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.requests.is_empty()
+    }
+}
+
+/// An answer of this status with a body.
+pub(crate) fn answer(status: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// Reads one request.
+pub(crate) async fn read(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<Request> {
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).await?;
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header).await?;
+        let Some((name, value)) = header.trim_end().split_once(": ") else { break };
+        headers.insert(name.to_ascii_lowercase(), value.to_owned());
+    }
+    let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).await?;
+    if line.is_empty() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(Request { line: line.trim_end().to_owned(), headers, body })
+}

@@ -1,0 +1,137 @@
+//! What a callback says, and when it is tried again (M95). A report of an end is a job of its own, with the report as its
+//! payload and the address beside it; sending it over the network is not done here.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::job::{
+    Job, JobType, Labels, NewJob, Payload, QueueName, RetryPolicy, Spec, State, Strategy, Tenant,
+};
+use crate::limits;
+use crate::target::Target;
+
+/// The type of jobs that report an end.
+pub const TYPE: &str = "windlass.callback";
+/// The queue they wait in.
+pub const QUEUE: &str = "windlass.callbacks";
+/// The tag that names the job whose end they report.
+pub const TAG: &str = "callback_of";
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+/// How long to wait after each failure, in seconds: as Standard Webhooks advises, over three days in all.
+const WAITS: [u64; 9] =
+    [5, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR];
+/// Longest attempt to report: a receiver that takes longer is to answer first and work afterwards.
+const ATTEMPT_MAX: Duration = Duration::from_secs(60);
+/// How long a report is worth anything.
+const LIFETIME: Duration = Duration::from_secs(7 * 24 * HOUR);
+
+/// How long to wait after the `failures`-th failure before the next attempt; none when it was the last.
+pub fn retry_after(failures: u32) -> Option<Duration> {
+    let place = usize::try_from(failures).ok()?.checked_sub(1)?;
+    WAITS.get(place).map(|wait| Duration::from_secs(*wait))
+}
+
+/// A report, as its receiver reads it: the three fields of Standard Webhooks.
+#[derive(Serialize)]
+struct Report<'a> {
+    r#type: String,
+    timestamp: String,
+    data: Data<'a>,
+}
+
+#[derive(Serialize)]
+struct Data<'a> {
+    id: String,
+    tenant: &'a Tenant,
+    r#type: &'a JobType,
+    queue: &'a QueueName,
+    state: &'static str,
+    attempt: u32,
+    created_at: String,
+    completed_at: Option<String>,
+    correlation_id: Option<&'a str>,
+    tags: &'a std::collections::BTreeMap<String, String>,
+    error: Option<serde_json::Value>,
+    /// As the worker wrote it; left out when it is too large, or there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Box<RawValue>>,
+}
+
+/// The job that reports the end of another to its callback address; none if it has none.
+pub(crate) fn delivery(job: &Job, spec: &Spec, result: Option<&[u8]>) -> Option<NewJob> {
+    let url = spec.labels.callback_url.clone()?;
+    let mut labels = Labels { callback_url: Some(url.clone()), ..Labels::default() };
+    labels.tags.insert(TAG.to_owned(), job.id.to_string());
+    labels.correlation_id.clone_from(&spec.labels.correlation_id);
+    let body = serde_json::to_vec(&report(job, spec, result)).expect("plain data is always valid JSON");
+    Some(NewJob {
+        // So that a receiver that never answers holds up its own reports only.
+        concurrency_key: Target::parse(&url).ok().map(|target| target.authority()),
+        queue: QueueName::new(QUEUE).expect("it is a name"),
+        retry: Some(RetryPolicy {
+            // The worker knows the waits; where one is lost, waits that grow alike must do.
+            strategy: Strategy::Custom,
+            initial_delay: Duration::from_secs(WAITS[0]),
+            max_delay: Duration::from_secs(WAITS[WAITS.len() - 1]),
+            multiplier: 6.0,
+            max_attempts: u32::try_from(WAITS.len()).expect("there are few") + 1,
+            ..RetryPolicy::standard()
+        }),
+        execution_timeout: Some(ATTEMPT_MAX),
+        lifetime: Some(LIFETIME),
+        labels,
+        tenant: Some(job.lane.tenant.clone()),
+        traceparent: spec.traceparent.clone(),
+        ..NewJob::new(JobType::new(TYPE).expect("it is a name"), Payload::json(body))
+    })
+}
+
+fn report<'a>(job: &'a Job, spec: &'a Spec, result: Option<&[u8]>) -> Report<'a> {
+    let ended_at = job.completed_at.unwrap_or(job.updated_at);
+    let error = job.details.error.as_ref().map(
+        |error| json!({"category": error.category.as_str(), "code": error.code, "message": error.message}),
+    );
+    let result = result
+        .filter(|result| job.state == State::Completed && result.len() <= limits::CALLBACK_RESULT_BYTES_MAX)
+        .and_then(|result| String::from_utf8(result.to_vec()).ok())
+        .and_then(|result| RawValue::from_string(result).ok());
+    Report {
+        r#type: format!("job.{}", job.state),
+        timestamp: ended_at.to_string(),
+        data: Data {
+            id: job.id.to_string(),
+            tenant: &job.lane.tenant,
+            r#type: &job.lane.job_type,
+            queue: &job.lane.queue,
+            state: job.state.as_str(),
+            attempt: job.attempt,
+            created_at: job.created_at.to_string(),
+            completed_at: job.completed_at.map(|at| at.to_string()),
+            correlation_id: spec.labels.correlation_id.as_deref(),
+            tags: &spec.labels.tags,
+            error,
+            result,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// M95: over days.
+    #[test]
+    fn a_report_is_tried_ten_times_over_three_days() {
+        assert_eq!(retry_after(0), None, "nothing failed");
+        let waits: Vec<Duration> = (1..).map_while(retry_after).collect();
+        assert_eq!(waits.len(), 9);
+        assert!(waits.windows(2).all(|pair| pair[0] < pair[1]));
+        let all: Duration = waits.iter().sum();
+        assert!(all > Duration::from_secs(3 * 24 * HOUR) && all < LIFETIME);
+    }
+}

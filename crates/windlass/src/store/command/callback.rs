@@ -1,0 +1,90 @@
+//! Reporting an end to a callback address: the report is a job of its own, submitted in the commit that ends the job, so
+//! that neither is without the other (M95).
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::json;
+
+use super::record::Cause;
+use super::submit::{self, SubmitOptions};
+use crate::audit::AuditEvent;
+use crate::callback;
+use crate::error::{StoreError, SubmitError};
+use crate::job::{Job, Tenant};
+use crate::store::caller::Caller;
+use crate::store::config::{encode, parse};
+use crate::store::engine::{DocumentKind, FacetKind, FacetQuery};
+use crate::store::unit::Unit;
+use crate::store::webhook::{WebhookSecret, WebhookSecrets};
+
+impl Unit<'_> {
+    /// Submits the report of a job's end.
+    pub(super) fn call_back(&mut self, job: &Job) -> Result<(), StoreError> {
+        let Some(spec) = self.spec(job.seq)? else { return Ok(()) };
+        let result = if job.has.result { self.result_of(job)? } else { None };
+        let Some(delivery) = callback::delivery(job, &spec, result.as_deref()) else { return Ok(()) };
+        // It belongs to whoever owns the job, who may then cancel it or have it sent again.
+        let caller = Caller { id: spec.owner, ..Caller::system() };
+        match submit::submit(self, &caller, &[delivery], SubmitOptions::default(), None) {
+            Ok(_) => Ok(()),
+            Err(SubmitError::Store(error)) => Err(error),
+            // It has no key, no dependency and no limit by which it could be refused.
+            Err(refused) => Err(StoreError::Database(format!("the report of job {}: {refused}", job.id))),
+        }
+    }
+
+    fn result_of(&mut self, job: &Job) -> Result<Option<Vec<u8>>, StoreError> {
+        let query = FacetQuery { seq: job.seq, kind: FacetKind::Result, name: None, above: None, limit: 1 };
+        Ok(self.db()?.facets(query)?.pop().map(|facet| facet.body.to_vec()))
+    }
+}
+
+/// The secrets that a tenant's webhooks are signed with, made now if there is none.
+pub(crate) fn webhook_secrets(
+    unit: &mut Unit<'_>,
+    tenant: &Tenant,
+) -> Result<Vec<WebhookSecret>, StoreError> {
+    let known = kept(unit, tenant)?;
+    let secrets = match known {
+        Some(known) => known,
+        None => put(unit, tenant, None)?,
+    };
+    Ok(secrets.in_force(unit.now))
+}
+
+/// Makes a new secret, beside which the one before signs for a while.
+pub(crate) fn rotate_webhook_secret(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    tenant: &Tenant,
+) -> Result<Vec<WebhookSecret>, StoreError> {
+    let previous = kept(unit, tenant)?.map(|kept| kept.current);
+    let secrets = put(unit, tenant, previous)?;
+    let context = json!({"actor_id": caller.id, "tenant": tenant});
+    let cause = Cause::caller(caller, None);
+    unit.record_operation(AuditEvent::SecretRotated, tenant.clone(), &cause, &context);
+    Ok(secrets.in_force(unit.now))
+}
+
+fn kept(unit: &mut Unit<'_>, tenant: &Tenant) -> Result<Option<WebhookSecrets>, StoreError> {
+    let known = unit.document(DocumentKind::Secret, &secret_key(tenant))?;
+    known.map(|known| parse(&known.body)).transpose()
+}
+
+fn put(
+    unit: &mut Unit<'_>,
+    tenant: &Tenant,
+    previous: Option<WebhookSecret>,
+) -> Result<WebhookSecrets, StoreError> {
+    let bits = [unit.env.entropy.bits(), unit.env.entropy.bits()];
+    let bytes: Vec<u8> = bits.iter().flat_map(|bits| bits.to_be_bytes()).collect();
+    let current = WebhookSecret::new(&BASE64_STANDARD.encode(bytes));
+    let secrets = WebhookSecrets { current, since: unit.now, previous };
+    unit.put_document(DocumentKind::Secret, &secret_key(tenant), Some(&encode(&secrets)), |_| {})?;
+    Ok(secrets)
+}
+
+/// The key under which a tenant's secret is kept.
+pub(crate) fn secret_key(tenant: &Tenant) -> String {
+    format!("webhook {tenant}")
+}
