@@ -39,6 +39,7 @@ pub(crate) struct ErrorFields {
     message: String,
     /// What exactly: the field, the state, the job that is in the way.
     #[serde(skip_serializing_if = "Map::is_empty")]
+    #[schemars(default)]
     details: Map<String, Value>,
 }
 
