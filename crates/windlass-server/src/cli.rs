@@ -2,6 +2,7 @@
 
 mod audit;
 mod backup;
+mod demo;
 mod keys;
 mod serve;
 mod stats;
@@ -27,6 +28,8 @@ pub struct Cli {
 enum Command {
     /// Serve a store over HTTP and keep it going: promote due jobs, end lost leases and lifetimes, seal, prune.
     Serve(serve::ServeArgs),
+    /// Look around: a server with a store full of made-up work.
+    Demo(demo::DemoArgs),
     /// Check every invariant on what is stored; exits with 1 if one is broken.
     Verify(ReportArgs),
     /// Look after the audit trail.
@@ -99,6 +102,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     runtime.block_on(async {
         match cli.command {
             Command::Serve(args) => serve::serve(&args).await,
+            Command::Demo(args) => demo::demo(&args).await,
             Command::Verify(report) => verify::verify(&report).await,
             Command::Audit(AuditCommand::Verify(report)) => audit::verify(&report).await,
             Command::Keys(command) => keys::keys(&command).await,

@@ -2,6 +2,8 @@
 //! holds no rule of its own; what it adds is the door: decoding, authentication, limits, and answers in one shape.
 
 pub mod cli;
+mod dashboard;
+mod demo;
 pub mod http;
 pub mod limits;
 pub mod outbound;

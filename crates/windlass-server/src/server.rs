@@ -52,6 +52,8 @@ pub struct Server {
     app: App,
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
+    /// Whether browsers come over TLS, to this server or to a proxy in front of it.
+    is_secure: bool,
     address: SocketAddr,
 }
 
@@ -70,7 +72,8 @@ impl Server {
             .await
             .with_context(|| format!("cannot listen on {}", options.listen))?;
         let address = listener.local_addr()?;
-        Ok(Server { app: App::new(store, address.ip().is_loopback()), listener, tls, address })
+        let is_secure = tls.is_some() || options.behind_proxy;
+        Ok(Server { app: App::new(store, address.ip().is_loopback()), listener, tls, is_secure, address })
     }
 
     /// Where it listens.
@@ -91,8 +94,8 @@ impl Server {
 
     /// Answers until `shutdown` is over; then long polls and streams end, and what is being answered is finished.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Server { app, listener, tls, address: _ } = self;
-        let router = http::router(app.clone());
+        let Server { app, listener, tls, is_secure, address: _ } = self;
+        let router = http::router(app.clone(), is_secure);
         let slots = Arc::new(Semaphore::new(limits::CONNECTIONS_MAX));
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);

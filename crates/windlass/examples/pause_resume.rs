@@ -8,8 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use windlass::error::ActError;
-use windlass::store::config::PauseMode;
-use windlass::{Cx, Handle, Job, JobId, Pause, Queue, State, Suspend, Worker};
+use windlass::{Cx, Handle, Job, JobId, Pause, PauseMode, Queue, State, Suspend, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct Import {

@@ -60,6 +60,7 @@ events! {
     Patched = "job.ops.patched", Info, Operator;
     Deleted = "job.ops.deleted", Info, Operator;
     Signalled = "job.ops.signalled", Info, Operator;
+    Debounced = "job.ops.debounced", Info, Operator;
     Held = "job.ops.held", Info, Routine;
     Promoted = "job.ops.promoted", Info, Routine;
     Released = "job.ops.released", Info, Routine;
@@ -84,6 +85,7 @@ events! {
     ScheduleResumed = "schedule.ops.resumed", Info, Operator;
     ScheduleTriggered = "schedule.ops.triggered", Info, Operator;
     ScheduleMissed = "schedule.ops.missed", Warning, Operator;
+    Refused = "job.ops.refused", Error, Operator;
 }
 
 impl fmt::Display for AuditEvent {

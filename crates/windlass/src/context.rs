@@ -10,7 +10,7 @@ mod wait;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -26,7 +26,9 @@ use order::Order;
 
 use crate::error::{SubmitError, WorkError};
 use crate::handler::States;
-use crate::job::{AttemptId, Failure, Fence, JobId, JobType, Labels, Payload, Progress, QueueName, Tenant, WorkerId};
+use crate::job::{
+    AttemptId, Failure, Fence, JobId, JobType, Labels, Payload, Progress, QueueName, Tenant, WorkerId,
+};
 use crate::queue::Queue;
 use crate::store::command::claim::Claimed;
 use crate::store::command::finish::Park;
@@ -117,6 +119,8 @@ struct Shared {
     cancelled: CancellationToken,
     saved: Mutex<BTreeMap<String, Arc<[u8]>>>,
     order: Order,
+    /// Copies of the context that the worker and the handler's arguments hold.
+    holders: AtomicUsize,
     is_blocking: AtomicBool,
     cost_cents: AtomicI64,
     stop: Mutex<Option<Stop>>,
@@ -143,6 +147,7 @@ impl Cx {
             cancelled: CancellationToken::new(),
             saved: Mutex::new(saved),
             order,
+            holders: AtomicUsize::new(0),
             is_blocking: AtomicBool::new(false),
             cost_cents: AtomicI64::new(0),
             stop: Mutex::new(None),
@@ -332,7 +337,20 @@ impl Cx {
         context: &mut Context<'_>,
         poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        self.0.order.poll(context, poll)
+        // Whoever calls steps holds a context; a task that the handler has started holds one that is not its own.
+        let has_tasks = || Arc::strong_count(&self.0) > self.0.holders.load(Ordering::Relaxed);
+        self.0.order.poll(context, poll, has_tasks)
+    }
+
+    /// The handler is about to begin: all copies that there are now are the worker's.
+    pub(crate) fn begins(&self) {
+        self.0.holders.store(Arc::strong_count(&self.0), Ordering::Relaxed);
+    }
+
+    /// A copy for one of the handler's arguments.
+    pub(crate) fn for_argument(&self) -> Cx {
+        self.0.holders.fetch_add(1, Ordering::Relaxed);
+        self.clone()
     }
 
     /// See [`Order::hurry`].

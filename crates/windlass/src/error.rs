@@ -126,7 +126,9 @@ pub enum StoreError {
 #[non_exhaustive]
 pub enum OpenError {
     /// The address is none that this build understands.
-    #[error("cannot open `{0}`: give `sqlite:PATH`, `postgres://HOST/DATABASE`, `http://HOST:PORT` or `memory:`")]
+    #[error(
+        "cannot open `{0}`: give `sqlite:PATH`, `postgres://HOST/DATABASE`, `http://HOST:PORT` or `memory:`"
+    )]
     UnknownAddress(String),
     /// The address of a database server cannot be understood.
     #[error("cannot understand the address of the database: {0}")]

@@ -65,7 +65,7 @@ pub trait Extract: Sized + Send {
 
 impl Extract for Cx {
     fn extract(cx: &Cx) -> Result<Cx, Failure> {
-        Ok(cx.clone())
+        Ok(cx.for_argument())
     }
 }
 

@@ -35,7 +35,7 @@ pub use priority::Priority;
 pub use rate::{Bucket, Rate};
 pub use retry::{RetryPolicy, Strategy};
 pub(crate) use spec::check_text;
-pub use spec::{Dependency, Labels, NewJob, Payload, Spec};
+pub use spec::{Debounce, Dependency, Labels, NewJob, Payload, Spec};
 pub use state::State;
 pub use timer::{acts_at, timer};
 pub use transition::{Change, LIFECYCLE, Transition, transition};

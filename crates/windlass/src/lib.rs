@@ -75,6 +75,7 @@ pub mod schedule;
 pub mod store;
 pub mod target;
 pub mod testing;
+pub mod ticket;
 pub mod worker;
 
 pub use clock::Timestamp;
@@ -83,6 +84,7 @@ pub use handler::{Snooze, State};
 pub use job::{Failure, GroupStrategy, JobId, RetryPolicy};
 pub use queue::{Draft, Handle, Job, Outcome, Pause, Queue, Suspend};
 pub use store::Store;
+pub use store::config::PauseMode;
 pub use worker::{Worker, WorkerControl};
 
 /// The SQLite library this crate is built with, for transactions of your own on the same file.

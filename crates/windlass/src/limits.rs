@@ -193,6 +193,8 @@ pub const CALL_MAX: Duration = Duration::from_secs(35);
 pub const TRANSACTION_IDLE_MAX: Duration = Duration::from_secs(5);
 /// How long callers wait for a database server that is away before they are told.
 pub const OUTAGE_MAX: Duration = Duration::from_secs(20);
+/// How often at most other nodes are told of commits: those in between share one notification.
+pub const NOTIFY_EVERY: Duration = Duration::from_millis(2);
 /// How soon a connection that broke is made anew, the first time.
 pub const RECONNECT_EVERY_MIN: Duration = Duration::from_millis(20);
 /// How often a database server that is away is tried.

@@ -30,7 +30,7 @@ pub mod settings;
 pub mod show;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
-mod task;
+pub(crate) mod task;
 pub mod unit;
 pub mod verify;
 pub mod view;
@@ -118,7 +118,7 @@ impl Store {
         }
         #[cfg(feature = "postgres")]
         if address.starts_with("postgres://") || address.starts_with("postgresql://") {
-            let engine = postgres::PostgresEngine::open(address, env.clone())?;
+            let engine = postgres::PostgresEngine::open(address, &env)?;
             return Ok(Store { room: Room::Here(Arc::new(engine)), env });
         }
         if address == "memory:" {

@@ -3,9 +3,12 @@
 //! runs the same code as a worker that runs by itself, only step by step.
 
 mod assert;
+mod tamper;
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
+
+pub use tamper::tamper;
 
 pub use crate::context::{CrashPoint, StepCall, StepRun};
 
@@ -16,6 +19,7 @@ use crate::job::{JobId, State, WorkerId};
 use crate::limits;
 use crate::queue::Queue;
 use crate::store::Store;
+use crate::store::caller::Caller;
 use crate::store::command::claim::ClaimRequest;
 use crate::store::command::tick::Ticked;
 use crate::store::environment::{Environment, StoreOptions};
@@ -31,6 +35,8 @@ const START: i64 = 1_800_000_000_000;
 /// A queue to be tested with.
 pub struct TestQueue {
     queue: Queue,
+    /// The store itself, on which time is made to act.
+    store: Store,
     clock: Arc<ManualClock>,
     journal: Arc<Journal>,
 }
@@ -55,7 +61,23 @@ impl TestQueue {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
         let env = Environment::new(clock.clone(), Entropy::seeded(1), StoreOptions::default());
         let store = Store::open_in(address, env).expect("the store of a test opens");
-        TestQueue { queue: Queue::over_kept(store), clock, journal: Arc::default() }
+        TestQueue { queue: Queue::over_kept(store.clone()), store, clock, journal: Arc::default() }
+    }
+
+    /// The same store and the same clock, but the program under test reaches them through a server at this address.
+    ///
+    /// # Panics
+    /// When it is no address.
+    #[must_use]
+    pub fn through(self, address: &str) -> TestQueue {
+        let env = Environment::new(self.clock.clone(), Entropy::seeded(2), StoreOptions::default());
+        let queue = Queue::over_kept(Store::open_in(address, env).expect("the address is one"));
+        TestQueue { queue, ..self }
+    }
+
+    /// The store itself.
+    pub fn store(&self) -> &Store {
+        &self.store
     }
 
     /// The queue, as the program under test uses it.
@@ -88,7 +110,7 @@ impl TestQueue {
 
     async fn tick(&self) -> Ticked {
         loop {
-            let ticked = self.queue.store().tick().await.expect("time acts");
+            let ticked = self.store.tick().await.expect("time acts");
             if !ticked.has_more {
                 return ticked;
             }
@@ -158,7 +180,7 @@ impl TestQueue {
 
     /// Takes a worker out of the registry that holds nothing any more.
     async fn leave(&self, worker: WorkerId) {
-        let (store, caller) = (self.queue.store(), self.queue.caller());
+        let (store, caller) = (&self.store, &Caller::local());
         let filter = Filter { worker: Some(worker), states: vec![State::Running], ..Filter::default() };
         let held = store.list(caller, ListRequest { filter, limit: 1, ..ListRequest::default() }).await;
         if held.expect("the store answers").jobs.is_empty() {

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use tokio::sync::{Semaphore, watch};
 use windlass::Store;
 use windlass::clock::Timestamp;
@@ -18,7 +17,7 @@ pub struct App(Arc<Inner>);
 struct Inner {
     store: Store,
     counters: OnceLock<Vec<Arc<RouteCounter>>>,
-    documents: OnceLock<(Bytes, Bytes)>,
+    documents: OnceLock<(String, String)>,
     draining: watch::Sender<bool>,
     streams: Arc<Semaphore>,
     rates: RequestRates,
@@ -56,13 +55,13 @@ impl App {
     }
 
     /// Makes the description of all routes known, as JSON and as a page.
-    pub(crate) fn set_documents(&self, json: Bytes, page: Bytes) {
+    pub(crate) fn set_documents(&self, json: String, page: String) {
         let _ = self.0.documents.set((json, page));
     }
 
     /// The description of all routes, as JSON and as a page.
-    pub(crate) fn documents(&self) -> (Bytes, Bytes) {
-        self.0.documents.get().cloned().unwrap_or_default()
+    pub(crate) fn documents(&self) -> &(String, String) {
+        self.0.documents.get().expect("they are made with the router")
     }
 
     /// Places for live event streams.

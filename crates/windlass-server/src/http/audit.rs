@@ -10,9 +10,9 @@ use windlass::store::engine::RecordQuery;
 
 use super::app::App;
 use super::auth::Who;
-use super::json::Answer;
 use super::problem::Problem;
 use super::query::Query;
+use super::reply::Done;
 use super::wire::filter::page_limit;
 use super::wire::name::Text;
 use super::wire::record::{RecordPage, RecordView};
@@ -45,7 +45,7 @@ pub(crate) async fn records(
     State(app): State<App>,
     Who(caller): Who,
     Query(query): Query<AuditQuery>,
-) -> Result<Answer<RecordPage>, Problem> {
+) -> Result<Done<RecordPage>, Problem> {
     let limit = page_limit(query.limit, PAGE_RECORDS_MAX)?;
     let wanted = RecordQuery {
         after: cursor_of(query.cursor.as_deref())?,
@@ -59,7 +59,7 @@ pub(crate) async fn records(
     };
     let records = app.store().audit(&caller, wanted).await?;
     let next_cursor = records.last().filter(|_| records.len() == limit).map(|last| last.seq.to_string());
-    Ok(Answer::ok(RecordPage { records: records.into_iter().map(RecordView::from).collect(), next_cursor }))
+    Ok(Done(RecordPage { records: records.into_iter().map(RecordView::from).collect(), next_cursor }))
 }
 
 /// The event with this name.

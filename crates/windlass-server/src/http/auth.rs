@@ -72,7 +72,7 @@ fn unauthorized() -> Problem {
 }
 
 /// Whether the request was made to this machine by its own name.
-fn names_this_machine(headers: &HeaderMap) -> bool {
+pub(crate) fn names_this_machine(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(header::HOST) else { return true };
     let host = host.to_str().unwrap_or_default();
     let name = match host.strip_prefix('[') {

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use axum::body::Body as HttpBody;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use schemars::JsonSchema;
@@ -24,6 +24,7 @@ use windlass::store::events::EventFeed;
 use super::app::App;
 use super::audit::event_of;
 use super::auth::{Pass, Who};
+use super::describe::{Reply, Shape};
 use super::problem::Problem;
 use super::query::Query;
 use super::wire::name::Text;
@@ -80,7 +81,7 @@ pub(crate) async fn stream(
     Extension(pass): Extension<Pass>,
     headers: HeaderMap,
     Query(query): Query<StreamQuery>,
-) -> Result<Response, Problem> {
+) -> Result<EventStream, Problem> {
     let place = app.streams().clone().try_acquire_owned().map_err(|_| {
         let message = format!("{} streams are open already", limits::STREAMS_MAX);
         Problem::too_much("too_many_streams", message, limits::STREAM_ALIVE_EVERY)
@@ -95,13 +96,25 @@ pub(crate) async fn stream(
     let end = Arc::new(OnceLock::new());
     let reader = Reader { app, pass, feed, wanted, events, end: end.clone(), _place: place };
     tokio::spawn(reader.run());
-    let mut response = Response::new(HttpBody::new(Stream { arriving, end, has_ended: false }));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Proxies that gather answers before they pass them on would hold events back.
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    Ok(EventStream { arriving, end, has_ended: false })
+}
+
+impl IntoResponse for EventStream {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(HttpBody::new(self));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        // Proxies that gather answers before they pass them on would hold events back.
+        headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+        response
+    }
+}
+
+impl Reply for EventStream {
+    fn describe(shape: &mut Shape) {
+        shape.gives_text("text/event-stream");
+    }
 }
 
 /// The number a browser that lost its connection saw last.
@@ -183,13 +196,13 @@ fn as_event(record: Record) -> Bytes {
 }
 
 /// The body of a stream: what arrives, and at the end the reason for it.
-struct Stream {
+pub(crate) struct EventStream {
     arriving: mpsc::Receiver<Bytes>,
     end: Arc<OnceLock<&'static str>>,
     has_ended: bool,
 }
 
-impl Body for Stream {
+impl Body for EventStream {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 

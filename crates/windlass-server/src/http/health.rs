@@ -2,20 +2,23 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use windlass::store::caller::Caller;
 
 use super::app::App;
 use super::problem::Problem;
+use super::reply::Plain;
 
 /// `GET /healthz`
-pub(crate) async fn alive() -> &'static str {
-    "ok\n"
+pub(crate) async fn alive() -> Result<Plain, Problem> {
+    Ok(Plain("ok\n".to_owned()))
 }
 
 /// `GET /readyz`
-pub(crate) async fn ready(State(app): State<App>) -> Result<&'static str, Problem> {
+pub(crate) async fn ready(State(app): State<App>) -> Result<Plain, Problem> {
     if app.is_draining() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "the server is about to stop"));
     }
-    app.store().has_keys().await?;
-    Ok("ok\n")
+    // Asked, not remembered.
+    app.store().config(&Caller::system()).await?;
+    Ok(Plain("ok\n".to_owned()))
 }

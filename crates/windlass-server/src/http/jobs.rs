@@ -5,7 +5,6 @@ pub(crate) mod bulk;
 pub(crate) mod look;
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass::store::caller::Caller;
@@ -15,10 +14,11 @@ use windlass::store::show::ShownReceipt;
 
 use super::app::App;
 use super::auth::Who;
-use super::json::{Answer, Body};
+use super::json::Body;
 use super::path::JobPath;
 use super::problem::Problem;
 use super::query::Query;
+use super::reply::{Done, Gone, Made, MadeOrFound};
 use super::trace::MaybeTrace;
 use super::wire::Json;
 use super::wire::filter::ListQuery;
@@ -43,14 +43,15 @@ pub(crate) async fn submit(
     MaybeTrace(trace): MaybeTrace,
     Query(query): Query<Strictness>,
     Body(submission): Body<Submission>,
-) -> Result<Answer<SubmittedJob>, Problem> {
+) -> Result<MadeOrFound<SubmittedJob>, Problem> {
     let job = submission.into_job(trace.as_ref())?;
     let options = SubmitOptions { strict: query.strict };
     let receipts = app.store().submit_shown(&caller, vec![job], options).await;
     let receipt = receipts.map_err(|error| Problem::of_submission(error, false))?.pop();
     let receipt = receipt.expect("one submission has one receipt");
-    let status = if receipt.is_duplicate { StatusCode::OK } else { StatusCode::CREATED };
-    Ok(Answer::new(status, shown(&app, &caller, receipt).await?))
+    let is_found = receipt.is_duplicate || receipt.is_debounced;
+    let job = shown(&app, &caller, receipt).await?;
+    Ok(if is_found { MadeOrFound::Found(job) } else { MadeOrFound::Made(job) })
 }
 
 /// `POST /jobs/batch`
@@ -60,7 +61,7 @@ pub(crate) async fn submit_batch(
     MaybeTrace(trace): MaybeTrace,
     Query(query): Query<Strictness>,
     Body(batch): Body<Batch>,
-) -> Result<Answer<SubmittedJobs>, Problem> {
+) -> Result<Made<SubmittedJobs>, Problem> {
     let jobs = into_jobs(batch.jobs, trace.as_ref())?;
     let options = SubmitOptions { strict: query.strict };
     let receipts = app.store().submit_shown(&caller, jobs, options).await;
@@ -68,7 +69,7 @@ pub(crate) async fn submit_batch(
     for receipt in receipts.map_err(|error| Problem::of_submission(error, true))? {
         jobs.push(shown(&app, &caller, receipt).await?);
     }
-    Ok(Answer::created(SubmittedJobs { jobs }))
+    Ok(Made(SubmittedJobs { jobs }))
 }
 
 async fn shown(app: &App, caller: &Caller, receipt: ShownReceipt) -> Result<SubmittedJob, Problem> {
@@ -76,6 +77,7 @@ async fn shown(app: &App, caller: &Caller, receipt: ShownReceipt) -> Result<Subm
         job: whole(app, caller, receipt.snapshot).await?,
         duplicate: receipt.is_duplicate,
         payload_differs: receipt.payload_differs,
+        debounced: receipt.is_debounced,
     })
 }
 
@@ -104,7 +106,7 @@ pub(crate) async fn get(
     Who(caller): Who,
     JobPath(id): JobPath,
     Query(query): Query<LookQuery>,
-) -> Result<Answer<JobView>, Problem> {
+) -> Result<Done<JobView>, Problem> {
     let wait = query.wait.map_or(std::time::Duration::ZERO, |wait| wait.0);
     if wait > limits::JOB_WAIT_MAX {
         return Err(Problem::invalid("wait", "is longer than 5m"));
@@ -120,7 +122,7 @@ pub(crate) async fn get(
     let snapshot = found.ok_or_else(|| Problem::not_found(format!("no job {id}")))?;
     let shown = query.payload.unwrap_or(false).then(|| payload::Shown::from(&snapshot.spec.payload));
     let view = whole(&app, &caller, snapshot).await?;
-    Ok(Answer::ok(match shown {
+    Ok(Done(match shown {
         Some(payload) => view.with_payload(payload),
         None => view,
     }))
@@ -131,10 +133,19 @@ pub(crate) async fn list(
     State(app): State<App>,
     Who(caller): Who,
     Query(query): Query<ListQuery>,
-) -> Result<Answer<JobPage>, Problem> {
+) -> Result<Done<JobPage>, Problem> {
+    let with_payload = query.payload.unwrap_or(false);
     let page = app.store().list(&caller, query.into_request()?).await?;
-    Ok(Answer::ok(JobPage {
-        jobs: page.jobs.into_iter().map(JobView::listed).collect(),
+    let view = |snapshot: Snapshot| {
+        let shown = with_payload.then(|| payload::Shown::from(&snapshot.spec.payload));
+        let view = JobView::listed(snapshot);
+        match shown {
+            Some(payload) => view.with_payload(payload),
+            None => view,
+        }
+    };
+    Ok(Done(JobPage {
+        jobs: page.jobs.into_iter().map(view).collect(),
         next_cursor: page.next.map(|cursor| cursor.to_string()),
     }))
 }
@@ -144,7 +155,7 @@ pub(crate) async fn delete(
     State(app): State<App>,
     Who(caller): Who,
     JobPath(id): JobPath,
-) -> Result<StatusCode, Problem> {
+) -> Result<Gone, Problem> {
     app.store().delete(&caller, id).await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(Gone)
 }

@@ -1,15 +1,13 @@
-//! JSON in and out. A body is bounded before it is read, and whatever is wrong with it names the field: what is no JSON is
+//! JSON coming in. A body is bounded before it is read, and whatever is wrong with it names the field: what is no JSON is
 //! 400, what does not fit is 422.
 
 use std::time::Duration;
 
 use axum::body::Body as HttpBody;
 use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{StatusCode, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::app::App;
@@ -145,40 +143,6 @@ fn depth(bytes: &[u8]) -> usize {
         }
     }
     deepest
-}
-
-/// An answer in JSON.
-pub(crate) struct Answer<T> {
-    status: StatusCode,
-    value: T,
-}
-
-impl<T: Serialize> Answer<T> {
-    /// With this status.
-    pub(crate) fn new(status: StatusCode, value: T) -> Answer<T> {
-        Answer { status, value }
-    }
-
-    /// 200.
-    pub(crate) fn ok(value: T) -> Answer<T> {
-        Answer::new(StatusCode::OK, value)
-    }
-
-    /// 201.
-    pub(crate) fn created(value: T) -> Answer<T> {
-        Answer::new(StatusCode::CREATED, value)
-    }
-}
-
-impl<T: Serialize> IntoResponse for Answer<T> {
-    fn into_response(self) -> Response {
-        let bytes = serde_json::to_vec(&self.value).expect("what is answered is plain data");
-        let json = HeaderValue::from_static("application/json");
-        let mut response = Response::new(HttpBody::from(bytes));
-        *response.status_mut() = self.status;
-        response.headers_mut().insert(header::CONTENT_TYPE, json);
-        response
-    }
 }
 
 #[cfg(test)]

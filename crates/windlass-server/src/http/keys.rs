@@ -1,7 +1,6 @@
 //! API keys: list, make, revoke; for admins.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::job::Tenant;
@@ -12,9 +11,10 @@ use windlass::store::command::key::NewKey;
 
 use super::app::App;
 use super::auth::Who;
-use super::json::{Answer, Body};
+use super::json::Body;
 use super::path::KeyPath;
 use super::problem::Problem;
+use super::reply::{Done, Gone, Made};
 use super::wire::name::Text;
 use super::wire::time::{Moment, Span};
 
@@ -55,9 +55,9 @@ pub(crate) struct Keys {
 }
 
 /// `GET /keys`
-pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Answer<Keys>, Problem> {
+pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Done<Keys>, Problem> {
     let keys = app.store().keys(&caller).await?;
-    Ok(Answer::ok(Keys { keys: keys.iter().map(KeyView::from).collect() }))
+    Ok(Done(Keys { keys: keys.iter().map(KeyView::from).collect() }))
 }
 
 /// A key to be made.
@@ -88,7 +88,7 @@ pub(crate) async fn create(
     State(app): State<App>,
     Who(caller): Who,
     Body(body): Body<KeyBody>,
-) -> Result<Answer<CreatedKey>, Problem> {
+) -> Result<Made<CreatedKey>, Problem> {
     let new = NewKey {
         name: body.name,
         role: body.role.0,
@@ -97,7 +97,7 @@ pub(crate) async fn create(
     };
     let created = app.store().create_key(&caller, new).await?;
     let secret = created.secret.reveal().to_owned();
-    Ok(Answer::created(CreatedKey { key: (&created.key).into(), secret }))
+    Ok(Made(CreatedKey { key: (&created.key).into(), secret }))
 }
 
 /// `DELETE /keys/{id}`
@@ -105,7 +105,7 @@ pub(crate) async fn revoke(
     State(app): State<App>,
     Who(caller): Who,
     KeyPath(id): KeyPath,
-) -> Result<StatusCode, Problem> {
+) -> Result<Gone, Problem> {
     app.store().revoke_key(&caller, id).await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(Gone)
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 
 /// Upper edges of the buckets of time, in milliseconds.
 const EDGES_MS: [u64; 10] = [1, 2, 5, 10, 25, 50, 100, 500, 1_000, 10_000];
@@ -15,7 +15,7 @@ const STATUSES: [u16; 17] =
 
 /// The requests of one route.
 pub(crate) struct RouteCounter {
-    method: &'static str,
+    method: Method,
     path: &'static str,
     statuses: [AtomicU64; STATUSES.len()],
     buckets: [AtomicU64; EDGES_MS.len() + 1],
@@ -24,7 +24,7 @@ pub(crate) struct RouteCounter {
 
 impl RouteCounter {
     /// Nothing was counted yet.
-    pub(crate) fn new(method: &'static str, path: &'static str) -> RouteCounter {
+    pub(crate) fn new(method: Method, path: &'static str) -> RouteCounter {
         RouteCounter {
             method,
             path,

@@ -5,19 +5,20 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use axum::extract::State;
-use axum::http::header;
-use axum::response::IntoResponse;
+use axum::http::StatusCode;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::app::App;
-use super::problem::ErrorBody;
+use super::describe::{Content, SchemaOf};
+use super::problem::{ErrorBody, Problem};
+use super::reply::{Page, Written};
 use super::route::Route;
 
 /// Why a status is answered, in a few words.
-fn meaning(status: u16) -> &'static str {
-    match status {
+fn meaning(status: StatusCode) -> &'static str {
+    match status.as_u16() {
         200 => "done",
         201 => "made",
         202 => "taken",
@@ -67,24 +68,27 @@ pub(crate) fn describe(routes: &[Route]) -> Value {
 }
 
 fn operation(route: &Route, generator: &mut SchemaGenerator, error: &Value) -> Value {
+    let shape = &route.shape;
     let mut parameters: Vec<Value> = path_parameters(route.path).collect();
-    if let Some(query) = route.query {
+    if let Some(query) = shape.query {
         parameters.extend(query_parameters(generator, query));
     }
     let mut responses = Map::new();
-    for (status, schema) in &route.answers {
+    for (status, content) in &shape.answers {
         let mut answer = json!({"description": meaning(*status)});
-        match schema {
-            Some(schema) => answer["content"] = json!({"application/json": {"schema": schema(generator)}}),
-            None if *status != 204 => answer["content"] = json!({route.content_type: {}}),
-            None => {}
+        match content {
+            Content::Json(schema) => {
+                answer["content"] = json!({"application/json": {"schema": schema(generator)}});
+            }
+            Content::Text(content_type) => answer["content"] = json!({*content_type: {}}),
+            Content::Nothing => {}
         }
-        responses.insert(status.to_string(), answer);
+        responses.insert(status.as_str().to_owned(), answer);
     }
-    for status in route.all_refusals() {
+    for status in route.refusals() {
         let refusal =
             json!({"description": meaning(status), "content": {"application/json": {"schema": error}}});
-        responses.entry(status.to_string()).or_insert(refusal);
+        responses.insert(status.as_str().to_owned(), refusal);
     }
     let mut described = json!({
         "summary": route.summary,
@@ -93,7 +97,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator, error: &Value) -> V
         "parameters": parameters,
         "responses": responses,
     });
-    if let Some(body) = route.body {
+    if let Some(body) = shape.body {
         described["requestBody"] = json!({"content": {"application/json": {"schema": body(generator)}}});
     }
     if !route.is_open {
@@ -118,7 +122,7 @@ fn path_parameters(path: &str) -> impl Iterator<Item = Value> {
 }
 
 /// The fields of a query, one parameter each.
-fn query_parameters(generator: &mut SchemaGenerator, query: super::route::SchemaOf) -> Vec<Value> {
+fn query_parameters(generator: &mut SchemaGenerator, query: SchemaOf) -> Vec<Value> {
     let schema = query(generator);
     let name = schema.as_value()["$ref"].as_str().and_then(|path| path.rsplit('/').next());
     let definition = match name {
@@ -143,16 +147,13 @@ fn query_parameters(generator: &mut SchemaGenerator, query: super::route::Schema
 }
 
 /// `GET /openapi.json`
-pub(crate) async fn document(State(app): State<App>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], app.documents().0.clone())
+pub(crate) async fn document(State(app): State<App>) -> Result<Written, Problem> {
+    Ok(Written(app.documents().0.clone()))
 }
 
 /// `GET /docs`
-pub(crate) async fn reference(State(app): State<App>) -> impl IntoResponse {
-    let policy = "default-src 'none'; style-src 'unsafe-inline'";
-    let headers =
-        [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, policy)];
-    (headers, app.documents().1.clone())
+pub(crate) async fn reference(State(app): State<App>) -> Result<Page, Problem> {
+    Ok(Page(app.documents().1.clone()))
 }
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;\

@@ -15,10 +15,11 @@ use super::app::App;
 use super::auth::Who;
 use super::jobs::Strictness;
 use super::jobs::act::ReasonBody;
-use super::json::{Answer, Body};
+use super::json::Body;
 use super::path::{TenantPath, TypePath, WorkerPath};
 use super::problem::Problem;
 use super::query::Query;
+use super::reply::Done;
 use super::wire::name::Text;
 use super::wire::numbers::StatsView;
 use super::wire::pause::{PauseBody, PauseView};
@@ -26,8 +27,8 @@ use super::wire::settings::{TenantBody, TenantSettingsView, TypeBody, TypeSettin
 use super::wire::time::{Moment, Span};
 
 /// `GET /stats`
-pub(crate) async fn stats(State(app): State<App>, Who(caller): Who) -> Result<Answer<StatsView>, Problem> {
-    Ok(Answer::ok(StatsView::from(&app.store().stats(&caller).await?)))
+pub(crate) async fn stats(State(app): State<App>, Who(caller): Who) -> Result<Done<StatsView>, Problem> {
+    Ok(Done(StatsView::from(&app.store().stats(&caller).await?)))
 }
 
 /// A worker as registered.
@@ -86,10 +87,10 @@ pub(crate) struct ActedWorker {
 }
 
 /// `GET /workers`
-pub(crate) async fn workers(State(app): State<App>, Who(caller): Who) -> Result<Answer<Workers>, Problem> {
+pub(crate) async fn workers(State(app): State<App>, Who(caller): Who) -> Result<Done<Workers>, Problem> {
     let (config, now) = (app.store().config(&caller).await?, app.now());
     let workers = config.workers.values().map(|worker| WorkerView::of(worker, &config, now)).collect();
-    Ok(Answer::ok(Workers { workers }))
+    Ok(Done(Workers { workers }))
 }
 
 async fn acted_worker(
@@ -110,12 +111,12 @@ pub(crate) async fn pause_worker(
     WorkerPath(id): WorkerPath,
     Query(query): Query<Strictness>,
     Body(body): Body<PauseBody>,
-) -> Result<Answer<ActedWorker>, Problem> {
+) -> Result<Done<ActedWorker>, Problem> {
     let changed = app.store().pause(&caller, Target::Worker(id), body.into()).await?;
     if query.strict && !changed {
         return Err(Problem::conflict("already_paused", format!("worker {id} is already paused")));
     }
-    acted_worker(&app, &caller, id, changed).await.map(Answer::ok)
+    acted_worker(&app, &caller, id, changed).await.map(Done)
 }
 
 /// `POST /workers/{id}/resume`
@@ -125,12 +126,12 @@ pub(crate) async fn resume_worker(
     WorkerPath(id): WorkerPath,
     Query(query): Query<Strictness>,
     Body(body): Body<ReasonBody>,
-) -> Result<Answer<ActedWorker>, Problem> {
+) -> Result<Done<ActedWorker>, Problem> {
     let changed = app.store().resume(&caller, Target::Worker(id), body.reason).await?;
     if query.strict && !changed {
         return Err(Problem::conflict("not_paused", format!("worker {id} is not paused")));
     }
-    acted_worker(&app, &caller, id, changed).await.map(Answer::ok)
+    acted_worker(&app, &caller, id, changed).await.map(Done)
 }
 
 /// Whether anything starts.
@@ -193,8 +194,8 @@ async fn gate_view(app: &App, caller: &Caller) -> Result<GateView, Problem> {
 }
 
 /// `GET /gate`
-pub(crate) async fn gate(State(app): State<App>, Who(caller): Who) -> Result<Answer<GateView>, Problem> {
-    gate_view(&app, &caller).await.map(Answer::ok)
+pub(crate) async fn gate(State(app): State<App>, Who(caller): Who) -> Result<Done<GateView>, Problem> {
+    gate_view(&app, &caller).await.map(Done)
 }
 
 /// What is to be closed.
@@ -245,14 +246,14 @@ pub(crate) async fn close(
     Who(caller): Who,
     Query(query): Query<Strictness>,
     Body(body): Body<OfflineBody>,
-) -> Result<Answer<ActedGate>, Problem> {
+) -> Result<Done<ActedGate>, Problem> {
     let target = target(body.tenant, body.r#type)?;
     let pause = Pause { reason: body.reason, expires: body.expires.map(|span| span.0), ..Pause::default() };
     let changed = app.store().pause(&caller, target, pause).await?;
     if query.strict && !changed {
         return Err(Problem::conflict("already_paused", "the gate is already closed"));
     }
-    Ok(Answer::ok(ActedGate { gate: gate_view(&app, &caller).await?, changed }))
+    Ok(Done(ActedGate { gate: gate_view(&app, &caller).await?, changed }))
 }
 
 /// `POST /gate/online`
@@ -261,13 +262,13 @@ pub(crate) async fn open(
     Who(caller): Who,
     Query(query): Query<Strictness>,
     Body(body): Body<OnlineBody>,
-) -> Result<Answer<ActedGate>, Problem> {
+) -> Result<Done<ActedGate>, Problem> {
     let target = target(body.tenant, body.r#type)?;
     let changed = app.store().resume(&caller, target, body.reason).await?;
     if query.strict && !changed {
         return Err(Problem::conflict("not_paused", "the gate is open"));
     }
-    Ok(Answer::ok(ActedGate { gate: gate_view(&app, &caller).await?, changed }))
+    Ok(Done(ActedGate { gate: gate_view(&app, &caller).await?, changed }))
 }
 
 /// A type with its settings.
@@ -286,13 +287,13 @@ pub(crate) async fn put_type(
     Who(caller): Who,
     TypePath(job_type): TypePath,
     Body(body): Body<TypeBody>,
-) -> Result<Answer<TypeView>, Problem> {
+) -> Result<Done<TypeView>, Problem> {
     let patch = SettingsPatch::Type(job_type.clone(), body.into_patch()?);
     let done = app.store().configure(&caller, patch).await?;
     let Settings::Type(_, settings) = &done.settings else {
         unreachable!("a type's settings are answered with a type's settings")
     };
-    Ok(Answer::ok(TypeView { r#type: Text(job_type), settings: settings.into(), changed: done.is_changed }))
+    Ok(Done(TypeView { r#type: Text(job_type), settings: settings.into(), changed: done.is_changed }))
 }
 
 /// A tenant with its settings.
@@ -311,11 +312,11 @@ pub(crate) async fn put_tenant(
     Who(caller): Who,
     TenantPath(tenant): TenantPath,
     Body(body): Body<TenantBody>,
-) -> Result<Answer<TenantView>, Problem> {
+) -> Result<Done<TenantView>, Problem> {
     let patch = SettingsPatch::Tenant(tenant.clone(), body.into());
     let done = app.store().configure(&caller, patch).await?;
     let Settings::Tenant(_, settings) = &done.settings else {
         unreachable!("a tenant's settings are answered with a tenant's settings")
     };
-    Ok(Answer::ok(TenantView { tenant: Text(tenant), settings: settings.into(), changed: done.is_changed }))
+    Ok(Done(TenantView { tenant: Text(tenant), settings: settings.into(), changed: done.is_changed }))
 }

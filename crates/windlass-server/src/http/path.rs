@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use windlass::job::{JobId, JobType, QueueName, Tenant, WorkerId};
+use windlass::job::{JobId, JobType, QueueName, ScheduleName, Tenant, WorkerId};
 use windlass::key::KeyId;
 
 use super::app::App;
@@ -91,6 +91,7 @@ macro_rules! checked_name {
 checked_name!(QueuePath, QueueName, "queue");
 checked_name!(TypePath, JobType, "type");
 checked_name!(TenantPath, Tenant, "tenant");
+checked_name!(SchedulePath, ScheduleName, "schedule");
 
 /// As much of a text as is shown again.
 pub(crate) fn shown(text: &str) -> String {

@@ -8,7 +8,9 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use windlass::error::{ActError, Denied, Invalid, Refused, StoreError, SubmitError, WorkError};
+use windlass::error::{
+    ActError, Denied, Invalid, Refused, ScheduleError, StoreError, SubmitError, WorkError,
+};
 
 /// A refused request.
 #[derive(Debug, Clone)]
@@ -249,9 +251,23 @@ impl From<WorkError> for Problem {
     }
 }
 
+impl From<ScheduleError> for Problem {
+    fn from(error: ScheduleError) -> Problem {
+        let message = error.to_string();
+        match error {
+            ScheduleError::NotFound(_) => Problem::not_found(message),
+            ScheduleError::Invalid(invalid) => invalid.into(),
+            ScheduleError::Refused(refused) => Problem::of_submission(*refused, false).within("job"),
+            ScheduleError::Denied(denied) => denied.into(),
+            ScheduleError::Store(error) => error.into(),
+            other => Problem::internal(&other),
+        }
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = super::json::Answer::new(self.status, self.body()).into_response();
+        let mut response = super::reply::json(self.status, &self.body());
         if let Some(retry_after) = self.retry_after {
             // Whole seconds, and never too early.
             let seconds = retry_after.as_millis().div_ceil(1000).max(1);

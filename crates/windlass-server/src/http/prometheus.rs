@@ -1,8 +1,6 @@
 //! `GET /metrics`: jobs and requests as Prometheus reads them. A caller sees the jobs of its own tenant.
 
 use axum::extract::State;
-use axum::http::header;
-use axum::response::IntoResponse;
 use windlass::clock::Timestamp;
 use windlass::store::query::queues::QueueLook;
 use windlass::store::rates::{Minute, minute_of};
@@ -11,9 +9,10 @@ use super::app::App;
 use super::auth::Who;
 use super::metrics::{heading, line, write_requests};
 use super::problem::Problem;
+use super::reply::Plain;
 
 /// `GET /metrics`
-pub(crate) async fn metrics(State(app): State<App>, Who(caller): Who) -> Result<impl IntoResponse, Problem> {
+pub(crate) async fn metrics(State(app): State<App>, Who(caller): Who) -> Result<Plain, Problem> {
     let (queues, config, now) =
         (app.store().queues(&caller).await?, app.store().config(&caller).await?, app.now());
     let mut text = String::new();
@@ -29,7 +28,7 @@ pub(crate) async fn metrics(State(app): State<App>, Who(caller): Who) -> Result<
     let open = crate::limits::STREAMS_MAX - app.streams().available_permits();
     line(&mut text, "windlass_event_streams", "", open);
     write_requests(&mut text, app.counters().iter().map(AsRef::as_ref));
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text))
+    Ok(Plain(text))
 }
 
 /// How one number is read off a minute.

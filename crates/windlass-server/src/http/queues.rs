@@ -15,10 +15,11 @@ use super::app::App;
 use super::auth::Who;
 use super::jobs::Strictness;
 use super::jobs::act::ReasonBody;
-use super::json::{Answer, Body};
+use super::json::Body;
 use super::path::QueuePath;
 use super::problem::Problem;
 use super::query::Query;
+use super::reply::Done;
 use super::wire::name::Text;
 use super::wire::numbers::{Counts, QueueRates, counts};
 use super::wire::pause::{PauseBody, PauseView};
@@ -70,10 +71,10 @@ pub(crate) struct ActedQueue {
 }
 
 /// `GET /queues`
-pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Answer<Queues>, Problem> {
+pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Done<Queues>, Problem> {
     let looks = app.store().queues(&caller).await?;
     let now = app.now();
-    Ok(Answer::ok(Queues { queues: looks.iter().map(|look| QueueView::of(look, now)).collect() }))
+    Ok(Done(Queues { queues: looks.iter().map(|look| QueueView::of(look, now)).collect() }))
 }
 
 async fn view(app: &App, caller: &Caller, queue: QueueName) -> Result<QueueView, Problem> {
@@ -86,8 +87,8 @@ pub(crate) async fn get(
     State(app): State<App>,
     Who(caller): Who,
     QueuePath(queue): QueuePath,
-) -> Result<Answer<QueueView>, Problem> {
-    view(&app, &caller, queue).await.map(Answer::ok)
+) -> Result<Done<QueueView>, Problem> {
+    view(&app, &caller, queue).await.map(Done)
 }
 
 /// `PUT /queues/{queue}`
@@ -96,10 +97,10 @@ pub(crate) async fn put(
     Who(caller): Who,
     QueuePath(queue): QueuePath,
     Body(body): Body<QueueBody>,
-) -> Result<Answer<ActedQueue>, Problem> {
+) -> Result<Done<ActedQueue>, Problem> {
     let patch = SettingsPatch::Queue(queue.clone(), body.into_patch()?);
     let changed = app.store().configure(&caller, patch).await?.is_changed;
-    Ok(Answer::ok(ActedQueue { queue: view(&app, &caller, queue).await?, changed }))
+    Ok(Done(ActedQueue { queue: view(&app, &caller, queue).await?, changed }))
 }
 
 /// `POST /queues/{queue}/pause`
@@ -109,12 +110,12 @@ pub(crate) async fn pause(
     QueuePath(queue): QueuePath,
     Query(query): Query<Strictness>,
     Body(body): Body<PauseBody>,
-) -> Result<Answer<ActedQueue>, Problem> {
+) -> Result<Done<ActedQueue>, Problem> {
     let changed = app.store().pause(&caller, Target::Queue(queue.clone()), body.into()).await?;
     if query.strict && !changed {
         return Err(Problem::conflict("already_paused", format!("queue {queue} is already paused")));
     }
-    Ok(Answer::ok(ActedQueue { queue: view(&app, &caller, queue).await?, changed }))
+    Ok(Done(ActedQueue { queue: view(&app, &caller, queue).await?, changed }))
 }
 
 /// `POST /queues/{queue}/resume`
@@ -124,10 +125,10 @@ pub(crate) async fn resume(
     QueuePath(queue): QueuePath,
     Query(query): Query<Strictness>,
     Body(body): Body<ReasonBody>,
-) -> Result<Answer<ActedQueue>, Problem> {
+) -> Result<Done<ActedQueue>, Problem> {
     let changed = app.store().resume(&caller, Target::Queue(queue.clone()), body.reason).await?;
     if query.strict && !changed {
         return Err(Problem::conflict("not_paused", format!("queue {queue} is not paused")));
     }
-    Ok(Answer::ok(ActedQueue { queue: view(&app, &caller, queue).await?, changed }))
+    Ok(Done(ActedQueue { queue: view(&app, &caller, queue).await?, changed }))
 }

@@ -4,20 +4,17 @@
 use std::sync::Arc;
 
 use axum::handler::Handler;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Router};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::app::App;
+use super::describe::{Described, Shape};
 use super::guard::{Gate, guard};
 use super::json::BytesMax;
 use super::metrics::RouteCounter;
 use crate::limits;
-
-/// How the schema of a type is made.
-pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// One route.
 pub(crate) struct Route {
@@ -25,95 +22,58 @@ pub(crate) struct Route {
     /// Below the prefix; `{id}` and its like are parameters.
     pub(crate) path: &'static str,
     pub(crate) summary: &'static str,
-    pub(crate) query: Option<SchemaOf>,
-    pub(crate) body: Option<SchemaOf>,
-    /// What it answers when all is well: status, and the shape if it has one.
-    pub(crate) answers: Vec<(u16, Option<SchemaOf>)>,
-    /// Refusals of its own, beside those that any route has.
-    pub(crate) refusals: Vec<u16>,
+    /// What it takes and answers.
+    pub(crate) shape: Shape,
     /// Whether it is at the root and not below `/api`.
     pub(crate) is_at_root: bool,
     /// Whether it answers without a key.
     pub(crate) is_open: bool,
-    /// What its answer is, unless it is JSON.
-    pub(crate) content_type: &'static str,
     bytes_max: usize,
     handler: MethodRouter<App>,
     counter: Arc<RouteCounter>,
 }
 
 /// A route for this method.
-pub(crate) fn route<H, T>(method: Method, path: &'static str, handler: H, summary: &'static str) -> Route
+pub(crate) fn route<H, M, A>(method: Method, path: &'static str, handler: H, summary: &'static str) -> Route
 where
-    H: Handler<T, App>,
-    T: 'static,
+    H: Handler<M, App> + Described<A>,
+    M: 'static,
 {
     let filter = MethodFilter::try_from(method.clone()).expect("only plain methods are routed");
-    let word = match method {
-        Method::GET => "GET",
-        Method::PUT => "PUT",
-        Method::POST => "POST",
-        Method::PATCH => "PATCH",
-        _ => "DELETE",
-    };
     Route {
+        counter: Arc::new(RouteCounter::new(method.clone(), path)),
         method,
         path,
         summary,
-        query: None,
-        body: None,
-        answers: Vec::new(),
-        refusals: Vec::new(),
+        shape: H::shape(),
         is_at_root: false,
         is_open: false,
-        content_type: "application/json",
         bytes_max: limits::BODY_BYTES_SMALL,
         handler: on(filter, handler),
-        counter: Arc::new(RouteCounter::new(word, path)),
     }
-}
-
-fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<T>()
 }
 
 impl Route {
-    /// Its parameters behind the question mark.
-    pub(crate) fn query<T: JsonSchema>(self) -> Route {
-        Route { query: Some(schema_of::<T>), ..self }
-    }
-
-    /// Its body.
-    pub(crate) fn takes<T: JsonSchema>(self) -> Route {
-        Route { body: Some(schema_of::<T>), ..self }
-    }
-
-    /// What it answers.
-    pub(crate) fn gives<T: JsonSchema>(mut self, status: u16) -> Route {
-        self.answers.push((status, Some(schema_of::<T>)));
+    /// It may also refuse because of what is.
+    pub(crate) fn conflicts(mut self) -> Route {
+        self.shape.refusals.push(StatusCode::CONFLICT);
         self
     }
 
-    /// It answers with a status alone.
-    pub(crate) fn gives_nothing(mut self, status: u16) -> Route {
-        self.answers.push((status, None));
+    /// What its body names may not be there.
+    pub(crate) fn names(mut self) -> Route {
+        self.shape.refusals.push(StatusCode::NOT_FOUND);
         self
     }
 
-    /// It answers with something that is not JSON.
-    pub(crate) fn gives_text(mut self, content_type: &'static str) -> Route {
-        self.answers.push((200, None));
-        Route { content_type, ..self }
-    }
-
-    /// Refusals of its own.
-    pub(crate) fn refuses(mut self, statuses: &[u16]) -> Route {
-        self.refusals.extend_from_slice(statuses);
+    /// It may not be able to answer well.
+    pub(crate) fn unready(mut self) -> Route {
+        self.shape.refusals.push(StatusCode::SERVICE_UNAVAILABLE);
         self
     }
 
-    /// Its body carries a payload.
-    pub(crate) fn large(self, bytes_max: usize) -> Route {
+    /// How large its body may be.
+    pub(crate) fn takes(self, bytes_max: usize) -> Route {
         Route { bytes_max, ..self }
     }
 
@@ -122,27 +82,16 @@ impl Route {
         Route { is_at_root: true, ..self }
     }
 
-    /// It answers without a key.
+    /// It is at the root and answers without a key.
     pub(crate) fn open(self) -> Route {
-        Route { is_open: true, ..self }
+        Route { is_open: true, is_at_root: true, ..self }
     }
 
-    /// Every refusal it may answer with.
-    pub(crate) fn all_refusals(&self) -> Vec<u16> {
-        let mut all = vec![403];
-        if !self.is_open {
-            all.extend([401, 429, 503]);
-        }
-        if self.body.is_some() {
-            all.extend([400, 408, 413, 422]);
-        }
-        if self.query.is_some() || self.path.contains("{queue}") || self.path.contains("{name}") {
-            all.push(422);
-        }
-        if self.path.contains("{id}") || self.path.contains("{name}") {
-            all.push(404);
-        }
-        all.extend(&self.refusals);
+    /// Every refusal it may answer with, each once.
+    pub(crate) fn refusals(&self) -> Vec<StatusCode> {
+        let mut all = self.shape.refusals.clone();
+        // A page of another site is refused everywhere.
+        all.push(StatusCode::FORBIDDEN);
         all.sort_unstable();
         all.dedup();
         all

@@ -13,6 +13,7 @@ pub(crate) mod priority;
 pub(crate) mod push;
 pub(crate) mod record;
 pub(crate) mod retry;
+pub(crate) mod schedule;
 pub(crate) mod settings;
 pub(crate) mod side;
 pub(crate) mod submission;
@@ -21,15 +22,8 @@ pub(crate) mod time;
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
-
-/// A field that was given, perhaps as null; together with `#[serde(default)]` it tells absent from null.
-pub(crate) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<T>>, D::Error> {
-    Option::<T>::deserialize(deserializer).map(Some)
-}
 
 /// Any JSON value, kept as the text it is.
 #[derive(Debug, Clone, serde::Serialize, Deserialize)]
@@ -40,6 +34,11 @@ impl Json {
     /// JSON that was stored; what is no JSON, as an embedding program may have stored, is none.
     pub(crate) fn stored(bytes: &[u8]) -> Option<Json> {
         serde_json::from_slice(bytes).ok().map(Json)
+    }
+
+    /// Nothing.
+    pub(crate) fn null() -> Json {
+        Json(RawValue::NULL.to_owned())
     }
 
     /// The text, as bytes.

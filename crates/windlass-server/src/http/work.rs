@@ -5,8 +5,8 @@ mod parcel;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::http::HeaderValue;
+use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,9 +18,11 @@ use windlass::store::command::step::{Hand, Note};
 use self::parcel::Parcel;
 use super::app::App;
 use super::auth::Who;
-use super::json::{Answer, Body, decode};
+use super::describe::{Reply, Shape};
+use super::json::{Body, decode};
 use super::path::{JobPath, NamePath, WorkerPath};
 use super::problem::Problem;
+use super::reply::{Done, Gone, Made};
 use super::trace::MaybeTrace;
 use super::wire::Json;
 use super::wire::claim::{
@@ -36,10 +38,10 @@ pub(crate) async fn register(
     State(app): State<App>,
     Who(caller): Who,
     Body(body): Body<WorkerBody>,
-) -> Result<Answer<Registered>, Problem> {
+) -> Result<Made<Registered>, Problem> {
     let worker = app.store().register(&caller, body.into_worker()?).await?;
     let heartbeat_every = limits::HEARTBEAT_EVERY.into();
-    Ok(Answer::created(Registered { worker_id: Text(worker.id), heartbeat_every }))
+    Ok(Made(Registered { worker_id: Text(worker.id), heartbeat_every }))
 }
 
 /// `DELETE /workers/{id}`
@@ -47,9 +49,25 @@ pub(crate) async fn leave(
     State(app): State<App>,
     Who(caller): Who,
     WorkerPath(id): WorkerPath,
-) -> Result<StatusCode, Problem> {
-    app.store().deregister(&caller, id).await?;
-    Ok(StatusCode::NO_CONTENT)
+) -> Result<Left, Problem> {
+    app.store().deregister(&caller, id).await.map(Left).map_err(Problem::from)
+}
+
+/// 204, and how many jobs went back as a header.
+pub(crate) struct Left(usize);
+
+impl IntoResponse for Left {
+    fn into_response(self) -> Response {
+        let mut response = Gone.into_response();
+        response.headers_mut().insert("windlass-released", HeaderValue::from(self.0));
+        response
+    }
+}
+
+impl Reply for Left {
+    fn describe(shape: &mut Shape) {
+        Gone::describe(shape);
+    }
 }
 
 /// `POST /claims`
@@ -57,10 +75,10 @@ pub(crate) async fn claim(
     State(app): State<App>,
     Who(caller): Who,
     Body(body): Body<ClaimBody>,
-) -> Result<Response, Problem> {
+) -> Result<Parcel, Problem> {
     let wait = body.wait.map_or(Duration::ZERO, |span| span.0);
     let request = body.into_request()?;
-    Ok(Parcel::claim(app, caller, request, wait).await?.into_response())
+    Ok(Parcel::claim(app, caller, request, wait).await?)
 }
 
 /// `POST /heartbeats`
@@ -68,7 +86,7 @@ pub(crate) async fn heartbeat(
     State(app): State<App>,
     Who(caller): Who,
     Body(body): Body<HeartbeatBody>,
-) -> Result<Answer<HeartbeatView>, Problem> {
+) -> Result<Done<HeartbeatView>, Problem> {
     let worker = worker_id(&body.worker_id)?;
     let given: Vec<_> = body.jobs.into_iter().map(super::wire::claim::BeatBody::into_beat).collect();
     let beats = given.iter().filter_map(|(_, beat)| beat.clone()).collect();
@@ -90,7 +108,7 @@ pub(crate) async fn heartbeat(
             beat.and_then(|_| directives.next()).map_or("lost", |(_, directive)| directive.as_str());
         DirectiveView { id, directive }
     });
-    Ok(Answer::ok(HeartbeatView { jobs: jobs.collect(), worker: (&pulse).into() }))
+    Ok(Done(HeartbeatView { jobs: jobs.collect(), worker: (&pulse).into() }))
 }
 
 /// `POST /outcomes`
@@ -98,7 +116,7 @@ pub(crate) async fn outcomes(
     State(app): State<App>,
     Who(caller): Who,
     Body(body): Body<OutcomesBody>,
-) -> Result<Answer<OutcomesView>, Problem> {
+) -> Result<Done<OutcomesView>, Problem> {
     let worker = worker_id(&body.worker_id)?;
     if body.outcomes.len() > limits::OUTCOMES_PER_CALL_MAX {
         let message =
@@ -116,7 +134,7 @@ pub(crate) async fn outcomes(
         Ok(report) => OutcomeView::of(report.job, answers.next().expect("every report has its answer")),
         Err((item, problem)) => OutcomeView::rejected(id_of(item), &problem),
     });
-    Ok(Answer::ok(OutcomesView { outcomes: outcomes.collect() }))
+    Ok(Done(OutcomesView { outcomes: outcomes.collect() }))
 }
 
 /// The id of an item that could not be read, as far as it has one.
@@ -144,11 +162,11 @@ pub(crate) async fn checkpoint(
     JobPath(job): JobPath,
     NamePath(step): NamePath,
     Body(body): Body<CheckpointBody>,
-) -> Result<StatusCode, Problem> {
+) -> Result<Gone, Problem> {
     let hand = Hand { job, fence: Fence(body.fence), worker: None };
     let note = Note::Checkpoint { step, value: body.value.bytes().to_vec() };
     app.store().note(&caller, hand, vec![note]).await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(Gone)
 }
 
 /// A group of children that was spawned.
@@ -177,7 +195,7 @@ pub(crate) async fn children(
     MaybeTrace(trace): MaybeTrace,
     JobPath(job): JobPath,
     Body(body): Body<ChildrenBody>,
-) -> Result<Answer<Spawned>, Problem> {
+) -> Result<Made<Spawned>, Problem> {
     let hand = Hand { job, fence: Fence(body.fence), worker: None };
     let group = NewGroup {
         name: body.name.unwrap_or_else(|| "children".to_owned()),
@@ -185,7 +203,7 @@ pub(crate) async fn children(
         jobs: into_jobs(body.jobs, trace.as_ref())?,
     };
     let spawned = app.store().spawn(&caller, hand, group).await?;
-    Ok(Answer::created(Spawned {
+    Ok(Made(Spawned {
         group: spawned.group,
         known: spawned.is_known,
         children: spawned.children.iter().map(|child| ChildView::of(child, None)).collect(),

@@ -27,11 +27,6 @@ impl Answer {
             .find(|(known, _)| known.eq_ignore_ascii_case(name))
             .map(|(_, value)| value.as_str())
     }
-
-    /// The code of a refusal.
-    pub(crate) fn code(&self) -> String {
-        self.json()["error"]["code"].as_str().unwrap_or_default().to_owned()
-    }
 }
 
 /// A request that is being put together.
@@ -67,11 +62,12 @@ impl Request {
     /// Sends it and stays connected.
     pub(crate) async fn start(&self) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        let mut head = format!("{} {} HTTP/1.1\r\nConnection: close\r\n", self.method, self.path);
-        for (name, value) in &self.headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
-        head.push_str(&format!("Content-Length: {}\r\n\r\n", self.body.len()));
+        let headers: Vec<String> =
+            self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let (method, path, headers, length) = (&self.method, &self.path, headers.concat(), self.body.len());
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n"
+        );
         stream.write_all(head.as_bytes()).await.unwrap();
         stream.write_all(&self.body).await.unwrap();
         stream

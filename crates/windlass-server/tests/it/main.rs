@@ -1,7 +1,15 @@
 //! The server from outside: every route over a real connection, on a store of its own.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod access;
 mod client;
+mod dashboard;
+mod description;
 mod door;
+mod events;
 mod fixture;
 mod jobs;
+mod operate;
+mod program;
+mod schedules;
 mod work;

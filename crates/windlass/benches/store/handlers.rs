@@ -44,8 +44,7 @@ fn now() -> Instant {
 
 /// Drains through handlers, then picks up single jobs on the idle worker, then sits idle.
 pub(crate) async fn measure(report: &mut Report, concurrency: usize) {
-    let files = tempfile::tempdir_in(".").expect("a directory on the disk to be measured");
-    let address = format!("sqlite:{}", files.path().join("jobs.db").display());
+    let (_files, address) = crate::place::new();
     let queue = Queue::open(&address).await.expect("a new queue opens");
     let job = Nothing { data: "x".repeat(90) };
     let jobs = 200_000;

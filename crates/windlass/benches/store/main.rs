@@ -4,8 +4,12 @@
 //! `cargo bench -p windlass --bench store` runs all of it; `-- --quick` leaves out the million-job backlogs, `-- --drain`
 //! only drains and `-- --handlers` only handles, for a profiler.
 
+#[path = "../../tests/it/fixture/cluster.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod cluster;
 mod floor;
 mod handlers;
+mod place;
 mod report;
 mod workload;
 

@@ -23,7 +23,7 @@ pub(crate) struct Bench {
     me: Caller,
     job: NewJob,
     worker: WorkerId,
-    _files: TempDir,
+    _files: Option<TempDir>,
 }
 
 fn rate(jobs: usize, since: Instant) -> f64 {
@@ -40,8 +40,7 @@ fn now() -> Instant {
 impl Bench {
     /// A new store whose jobs have a payload of this size.
     pub(crate) async fn open(payload: usize) -> Bench {
-        let files = tempfile::tempdir_in(".").expect("a directory on the disk to be measured");
-        let address = format!("sqlite:{}", files.path().join("jobs.db").display());
+        let (files, address) = crate::place::new();
         let store = Store::open(&address, StoreOptions::default()).expect("a new store opens");
         let me = Caller::local();
         let worker = store.register(&me, NewWorker::default()).await.expect("anybody may register").id;

@@ -118,11 +118,13 @@ impl Order {
         std::mem::take(&mut state.waiting).into_values().for_each(Waker::wake);
     }
 
-    /// Polls a handler, and decides about steps that wait for their turn once nothing else in it can go on.
+    /// Polls a handler, and decides about steps that wait for their turn once nothing else in it can go on. Whether tasks
+    /// of its own might is for `has_tasks` to say.
     pub(super) fn poll<T>(
         &self,
         context: &mut Context<'_>,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+        has_tasks: impl Fn() -> bool,
     ) -> Poll<T> {
         let polled = poll(context);
         if polled.is_ready() || !self.is_waited_for() {
@@ -138,7 +140,7 @@ impl Order {
         let own = self.lock().waiting.values().filter(|waiting| waiting.will_wake(&waker)).count();
         // One is the witness here, one its waker.
         let others = Arc::strong_count(&witness).saturating_sub(2 + own);
-        if others > 0 || witness.has_woken.load(Ordering::SeqCst) {
+        if others > 0 || witness.has_woken.load(Ordering::SeqCst) || has_tasks() {
             return Poll::Pending;
         }
         self.decide(Verdict::Changed);

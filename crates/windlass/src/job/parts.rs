@@ -8,6 +8,7 @@ use super::{ErrorRecord, JobId, JobType, QueueName, RetryPolicy, Seq, Tenant, Wo
 use crate::clock::Timestamp;
 use crate::error::{Invalid, Problem};
 use crate::limits;
+use crate::ticket::Ticket;
 
 /// Tenant, queue and type together. Every pause and every fleet-wide limit but the concurrency key is decided by
 /// these three, so a claim opens or skips a lane as a whole, however many jobs are in it.
@@ -279,6 +280,9 @@ pub struct Details {
     /// The latest error; cleared on success (M45).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorRecord>,
+    /// Proof that it is the job that was submitted, where that is asked for (M94).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<Box<Ticket>>,
     /// How far it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,

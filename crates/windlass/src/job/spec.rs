@@ -123,6 +123,16 @@ pub enum Dependency {
     Named(String),
 }
 
+/// Waiting for the last of several submissions: while a job with this key has not started, a later submission with the
+/// same key does not add a job but replaces its payload and its delay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Debounce {
+    /// Which submissions belong together, within one tenant and type.
+    pub key: String,
+    /// How long to wait for another one.
+    pub delay: Duration,
+}
+
 /// A job to be submitted. Whatever is not set follows type, queue and store, in this order (M34).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NewJob {
@@ -148,6 +158,8 @@ pub struct NewJob {
     pub unique_key: Option<String>,
     /// Not to run beside others with this key (M110).
     pub concurrency_key: Option<String>,
+    /// Whether later submissions replace this one as long as it has not started.
+    pub debounce: Option<Debounce>,
     /// When and how often to try again.
     pub retry: Option<RetryPolicy>,
     /// Longest attempt.
@@ -185,6 +197,7 @@ impl NewJob {
             idempotency_window: None,
             unique_key: None,
             concurrency_key: None,
+            debounce: None,
             retry: None,
             execution_timeout: None,
             lease_timeout: None,
@@ -212,6 +225,17 @@ impl NewJob {
             let problem = Problem::Contradiction("give `delay` or `run_at`, not both".into());
             return Err(Invalid::new("run_at", problem));
         }
+        if let Some(debounce) = &self.debounce {
+            if debounce.key.is_empty() {
+                return Err(Invalid::new("debounce.key", Problem::Missing));
+            }
+            check_text("debounce.key", Some(&debounce.key), limits::KEY_CHARS_MAX)?;
+            check_duration("debounce.delay", Some(debounce.delay))?;
+            if self.delay.is_some() || self.run_at.is_some() {
+                let problem = Problem::Contradiction("give `debounce`, or `delay` or `run_at`".into());
+                return Err(Invalid::new("debounce", problem));
+            }
+        }
         let dependencies = self.after.len() + self.after_any.len();
         if dependencies > limits::DEPENDENCIES_MAX {
             let problem = Problem::TooLong { length: dependencies, limit: limits::DEPENDENCIES_MAX };
@@ -222,6 +246,12 @@ impl NewJob {
         }
         self.timeouts_over(Timeouts::default()).check()?;
         self.labels.check()
+    }
+
+    /// When it is to run at the earliest, if it is submitted now.
+    pub fn runs_at(&self, now: Timestamp) -> Timestamp {
+        let delay = self.delay.or(self.debounce.as_ref().map(|debounce| debounce.delay));
+        self.run_at.unwrap_or_else(|| delay.map_or(now, |delay| now.plus(delay)))
     }
 
     /// `base` with this job's own time limits over it.

@@ -9,7 +9,9 @@ use std::time::Duration;
 use super::{AnyJob, Handle, Job, Queue};
 use crate::clock::Timestamp;
 use crate::error::{Invalid, Problem, SubmitError};
-use crate::job::{Dependency, JobId, JobType, NewJob, Payload, Priority, QueueName, RetryPolicy, Tenant};
+use crate::job::{
+    Debounce, Dependency, JobId, JobType, NewJob, Payload, Priority, QueueName, RetryPolicy, Tenant,
+};
 use crate::store::command::submit::SubmitOptions;
 
 /// Something a job can wait for: a handle, a node of the same batch, or an id.
@@ -136,6 +138,11 @@ options! {
     /// Not to run beside others with this key (M110).
     fn concurrency_key(self, key: &str) => |draft, key| {
         draft.with(|new| new.concurrency_key = Some(key.to_owned()))
+    };
+    /// Wait for the last of several submissions: while a job with this key has not started, a later one replaces its
+    /// payload and its delay instead of adding a job.
+    fn debounce(self, key: &str, delay: Duration) => |draft, key, delay| {
+        draft.with(|new| new.debounce = Some(Debounce { key: key.to_owned(), delay }))
     };
     /// A word to find it by.
     fn tag(self, name: &str, value: &str) => |draft, name, value| {

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Store, elsewhere};
 use super::caller::{Caller, Permission, Role};
 use super::command::key::{self, NewKey};
 use super::config::Config;
 use super::task::{Command, Kind};
 use super::unit::Unit;
 use super::view::View;
+use super::{Store, elsewhere};
 use crate::clock::{Patience, Timestamp};
 use crate::error::{ActError, StoreError};
 use crate::job::Tenant;

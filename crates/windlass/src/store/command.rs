@@ -20,4 +20,5 @@ pub mod step;
 pub mod submit;
 pub(crate) mod throttle;
 pub mod tick;
+pub(crate) mod ticket;
 pub mod worker;

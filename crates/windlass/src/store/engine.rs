@@ -11,7 +11,9 @@ use super::unit::Unit;
 use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{ConcurrencyKey, Job, JobId, JobType, Labels, Lane, Need, Priority, Seq, Spec, Tenant};
+use crate::job::{
+    ConcurrencyKey, Job, JobId, JobType, Labels, Lane, Need, Payload, Priority, Seq, Spec, Tenant,
+};
 use crate::store::view::View;
 
 /// A job's place among the claimable ones of its lane: most urgent first, then longest eligible, then first submitted.
@@ -338,6 +340,8 @@ pub trait Write: Read {
     fn update(&mut self, jobs: &[Job]) -> EngineResult<()>;
     /// Replaces what clients may change.
     fn relabel(&mut self, labels: &[(Seq, Labels)]) -> EngineResult<()>;
+    /// Replaces the payload of a job.
+    fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()>;
     /// Removes jobs with everything that hangs on them; their audit records stay.
     fn remove(&mut self, seqs: &[Seq]) -> EngineResult<()>;
     /// Adds edges.

@@ -13,6 +13,7 @@ use crate::job::{Policy, State};
 use crate::key::KeySecret;
 use crate::limits;
 use crate::target::TargetPolicy;
+use crate::ticket::{TicketKey, TicketPublicKey};
 
 /// How a store is to behave; every value has a default.
 #[derive(Debug, Clone)]
@@ -29,8 +30,29 @@ pub struct StoreOptions {
     pub retention_dead_letter: Duration,
     /// Which addresses callbacks may go to (M95).
     pub targets: TargetPolicy,
+    /// Signed tickets: issued at submission, verified before every run (M94). Off unless set; every node of a fleet must
+    /// have the same key, or trust the others'.
+    pub tickets: Option<TicketOptions>,
     /// The key to a server; used instead of one in its address or in `WINDLASS_KEY`, and by no other store.
     pub key: Option<KeySecret>,
+}
+
+/// How tickets are signed and which are good.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TicketOptions {
+    /// Signs, and verifies.
+    pub key: TicketKey,
+    /// Other keys whose tickets are good, such as the one before.
+    pub trusted: Vec<TicketPublicKey>,
+    /// How long a ticket is good at most; as long as its job lives unless set.
+    pub lifetime: Option<Duration>,
+}
+
+impl TicketOptions {
+    /// Tickets signed with this key, good as long as their jobs live.
+    pub fn new(key: TicketKey) -> TicketOptions {
+        TicketOptions { key, trusted: Vec::new(), lifetime: None }
+    }
 }
 
 impl Default for StoreOptions {
@@ -42,6 +64,7 @@ impl Default for StoreOptions {
             retention: Duration::from_secs(7 * 24 * 3600),
             retention_dead_letter: Duration::from_secs(30 * 24 * 3600),
             targets: TargetPolicy::default(),
+            tickets: None,
             key: None,
         }
     }

@@ -18,6 +18,7 @@ use super::engine::{Place, RecordQuery};
 use super::events::EventFeed;
 use super::filter::Filter;
 use super::query::explain::{self, Reason};
+use super::query::job_types::{self, TypeLook};
 use super::query::list::{self, ListRequest, Page};
 use super::query::queues::{self, QueueLook};
 use super::query::side::{self, Attempt, Group, JobResult, Neighbours};
@@ -97,6 +98,12 @@ impl Store {
         elsewhere!(self.queues());
         let caller = caller.clone();
         self.read("queues", move |view| queues::queues(view, &caller)).await
+    }
+
+    /// All about every type that has jobs, settings or a pause and that this caller may see, by name.
+    pub async fn job_types(&self, caller: &Caller) -> Result<Vec<TypeLook>, StoreError> {
+        let caller = caller.clone();
+        self.read("job_types", move |view| job_types::job_types(view, &caller)).await
     }
 
     /// Does something to all jobs that fit, in bounded commits.

@@ -52,10 +52,10 @@ pub struct PostgresEngine {
 
 impl PostgresEngine {
     /// Opens the store at an address such as `postgres://user@host/database?schema=windlass`, or makes it there.
-    pub fn open(address: &str, env: Arc<Environment>) -> Result<PostgresEngine, OpenError> {
+    pub fn open(address: &str, env: &Arc<Environment>) -> Result<PostgresEngine, OpenError> {
         let address = Address::parse(address)?;
         // On a thread of its own: whoever opens a store may be inside a runtime, which must not be blocked by another.
-        let opened = std::thread::scope(|scope| scope.spawn(|| open_tables(&address, &env)).join());
+        let opened = std::thread::scope(|scope| scope.spawn(|| open_tables(&address, env)).join());
         let tables = opened.map_err(|payload| panicked(payload.as_ref()))??;
         let engine = PostgresEngine {
             writes: Arc::new(Inbox::new(limits::WRITES_WAITING_MAX)),
@@ -63,20 +63,21 @@ impl PostgresEngine {
             news: Arc::default(),
             threads: Mutex::default(),
         };
-        engine.start(tables, &address, &env)?;
+        engine.start(tables, &address, env)?;
         Ok(engine)
     }
 
     fn start(&self, tables: Tables, address: &Address, env: &Arc<Environment>) -> EngineResult<()> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let writer = Writer::new(tables, address.clone(), env.clone(), self.news.clone());
+        let node = writer.node();
         let inboxes = (self.writes.clone(), self.reads.clone());
         threads.push(spawn("windlass-writer", move || writer.serve(&inboxes.0, &inboxes.1))?);
         for _ in 0..limits::READERS {
             let (reader, inbox) = (Reader::new(address.clone(), env.clone()), self.reads.clone());
             threads.push(spawn("windlass-reader", move || reader.serve(&inbox))?);
         }
-        let watch = Watch::new(address.clone(), env.clone(), self.news.clone());
+        let watch = Watch::new(address.clone(), env.clone(), self.news.clone(), node);
         threads.push(spawn("windlass-lookout", move || watch.serve())?);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Questions to the store, each written once over a [`View`](super::view::View). None of them changes anything.
 
 pub mod explain;
+pub mod job_types;
 pub mod list;
 pub mod queues;
 pub(crate) mod schedules;

@@ -22,6 +22,8 @@ pub struct ShownReceipt {
     pub is_duplicate: bool,
     /// Whether that earlier job had another payload (M13).
     pub payload_differs: bool,
+    /// Whether it is a waiting job with the same debounce key, whose payload and delay were replaced.
+    pub is_debounced: bool,
 }
 
 /// A job after an action, and whether the action changed it.
@@ -41,22 +43,25 @@ impl Store {
         jobs: Vec<NewJob>,
         options: SubmitOptions,
     ) -> Result<Vec<ShownReceipt>, SubmitError> {
-        submit::check(&jobs, self.environment().options.payload_bytes_max, &self.environment().options.targets)?;
+        submit::check(
+            &jobs,
+            self.environment().options.payload_bytes_max,
+            &self.environment().options.targets,
+        )?;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
         let caller = caller.clone();
         self.write("submit", Kind::Submission, move |unit| {
             let receipts = submit::submit(unit, &caller, &jobs, options, None)?;
-            let flags: Vec<(bool, bool)> =
-                receipts.iter().map(|receipt| (receipt.is_duplicate, receipt.payload_differs)).collect();
-            let jobs = receipts.into_iter().map(|receipt| receipt.job).collect();
-            let shown = snapshots(unit, jobs)?.into_iter().zip(flags);
+            let jobs = receipts.iter().map(|receipt| receipt.job.clone()).collect();
+            let shown = snapshots(unit, jobs)?.into_iter().zip(receipts);
             Ok(shown
-                .map(|(snapshot, (is_duplicate, payload_differs))| ShownReceipt {
+                .map(|(snapshot, receipt)| ShownReceipt {
                     snapshot,
-                    is_duplicate,
-                    payload_differs,
+                    is_duplicate: receipt.is_duplicate,
+                    payload_differs: receipt.payload_differs,
+                    is_debounced: receipt.is_debounced,
                 })
                 .collect())
         })

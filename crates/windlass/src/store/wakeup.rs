@@ -55,6 +55,11 @@ impl Wakeups {
         self.work_arrived();
         self.jobs_ended();
         self.jobs_interrupted();
+        self.recorded_elsewhere();
+    }
+
+    /// Says that another process added to the trail.
+    pub fn recorded_elsewhere(&self) {
         self.elsewhere.send_modify(|count| *count += 1);
     }
 

@@ -62,6 +62,7 @@ async fn run(crew: &Crew, cx: &Cx) -> Option<Outcome> {
     };
     let outcome = match catch_unwind(AssertUnwindSafe(|| call(crew, cx, handler))) {
         Ok(mut future) => {
+            cx.begins();
             let outcome = supervise(crew, cx, &mut future).await;
             drop_safely(cx, future);
             outcome

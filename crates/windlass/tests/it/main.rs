@@ -6,6 +6,7 @@ mod conformance;
 mod crash;
 mod examples;
 mod fixture;
+mod postgres;
 mod tidy;
 mod walk;
 mod worker;

@@ -31,6 +31,8 @@ use crate::fixture::On;
 
 /// Walks by default, and steps in each.
 const SEEDS: u64 = 20;
+/// The same on PostgreSQL, where every step is several round trips.
+const SEEDS_ON_POSTGRES: u64 = 6;
 const STEPS: usize = 400;
 /// Steps between two looks at everything.
 const LOOK_EVERY: usize = 25;
@@ -54,7 +56,11 @@ fn any_walk_looks_the_same_on_postgres_as_in_memory() {
 
 fn any_walk(on: On) {
     let (steps, first) = (setting("WINDLASS_WALK_STEPS").unwrap_or(STEPS), setting("WINDLASS_WALK_SEED"));
-    let count = setting("WINDLASS_WALK_SEEDS").unwrap_or(if first.is_some() { 1 } else { SEEDS });
+    let count = setting("WINDLASS_WALK_SEEDS").unwrap_or(match on {
+        _ if first.is_some() => 1,
+        On::Postgres => SEEDS_ON_POSTGRES,
+        On::Memory | On::Sqlite => SEEDS,
+    });
     let first = first.unwrap_or(1);
     let seeds: Vec<u64> = (first..first + count).collect();
     let lanes = std::thread::available_parallelism().map_or(1, usize::from);

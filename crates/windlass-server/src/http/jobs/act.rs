@@ -3,26 +3,27 @@
 use std::collections::BTreeMap;
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::job::{JobId, SuspendMode};
 use windlass::store::caller::Caller;
 use windlass::store::command::act::{Act, Patch, Suspend};
 use windlass::store::command::redrive::Redrive;
+use windlass::store::settings::patch::Field;
 
 use super::{Strictness, whole};
 use crate::http::app::App;
 use crate::http::auth::Who;
-use crate::http::json::{Answer, Body};
+use crate::http::json::Body;
 use crate::http::path::{JobPath, NamePath};
 use crate::http::problem::Problem;
 use crate::http::query::Query;
+use crate::http::reply::{Done, Made, Taken};
+use crate::http::wire::Json;
 use crate::http::wire::job::{ActedJob, JobView};
 use crate::http::wire::name::Text;
 use crate::http::wire::priority::Urgency;
 use crate::http::wire::time::Span;
-use crate::http::wire::{Json, given};
 
 async fn act(app: &App, caller: &Caller, id: JobId, act: Act, strict: bool) -> Result<ActedJob, Problem> {
     let acted = app.store().act_shown(caller, id, act, strict).await?;
@@ -40,8 +41,8 @@ pub(crate) async fn submit(
     Who(caller): Who,
     JobPath(id): JobPath,
     Body(Nothing {}): Body<Nothing>,
-) -> Result<Answer<ActedJob>, Problem> {
-    act(&app, &caller, id, Act::Submit, false).await.map(Answer::ok)
+) -> Result<Done<ActedJob>, Problem> {
+    act(&app, &caller, id, Act::Submit, false).await.map(Done)
 }
 
 /// How to suspend.
@@ -81,13 +82,13 @@ pub(crate) async fn suspend(
     JobPath(id): JobPath,
     Query(query): Query<Strictness>,
     Body(body): Body<SuspendBody>,
-) -> Result<Answer<ActedJob>, Problem> {
+) -> Result<Done<ActedJob>, Problem> {
     let suspend = Suspend {
         mode: body.mode.map_or(SuspendMode::IdleOnly, SuspendMode::from),
         reason: body.reason,
         expires: body.expires.map(|span| span.0),
     };
-    act(&app, &caller, id, Act::Suspend(suspend), query.strict).await.map(Answer::ok)
+    act(&app, &caller, id, Act::Suspend(suspend), query.strict).await.map(Done)
 }
 
 /// Why.
@@ -104,8 +105,8 @@ pub(crate) async fn resume(
     JobPath(id): JobPath,
     Query(query): Query<Strictness>,
     Body(body): Body<ReasonBody>,
-) -> Result<Answer<ActedJob>, Problem> {
-    act(&app, &caller, id, Act::Resume { reason: body.reason }, query.strict).await.map(Answer::ok)
+) -> Result<Done<ActedJob>, Problem> {
+    act(&app, &caller, id, Act::Resume { reason: body.reason }, query.strict).await.map(Done)
 }
 
 /// `POST /jobs/{id}/cancel`
@@ -114,8 +115,8 @@ pub(crate) async fn cancel(
     Who(caller): Who,
     JobPath(id): JobPath,
     Body(body): Body<ReasonBody>,
-) -> Result<Answer<ActedJob>, Problem> {
-    act(&app, &caller, id, Act::Cancel { reason: body.reason }, false).await.map(Answer::ok)
+) -> Result<Done<ActedJob>, Problem> {
+    act(&app, &caller, id, Act::Cancel { reason: body.reason }, false).await.map(Done)
 }
 
 /// How urgent a job is to be.
@@ -131,8 +132,8 @@ pub(crate) async fn priority(
     Who(caller): Who,
     JobPath(id): JobPath,
     Body(body): Body<PriorityBody>,
-) -> Result<Answer<ActedJob>, Problem> {
-    act(&app, &caller, id, Act::Priority(body.value.0), false).await.map(Answer::ok)
+) -> Result<Done<ActedJob>, Problem> {
+    act(&app, &caller, id, Act::Priority(body.value.0), false).await.map(Done)
 }
 
 /// What is to be changed; what is not named stays, and null clears.
@@ -141,15 +142,22 @@ pub(crate) async fn priority(
 pub(crate) struct PatchBody {
     priority: Option<Urgency>,
     /// All tags.
-    #[serde(deserialize_with = "given")]
     #[schemars(with = "Option<BTreeMap<String, String>>")]
-    tags: Option<Option<BTreeMap<String, String>>>,
-    #[serde(deserialize_with = "given")]
+    tags: Field<BTreeMap<String, String>>,
     #[schemars(with = "Option<String>")]
-    correlation_id: Option<Option<String>>,
-    #[serde(deserialize_with = "given")]
+    correlation_id: Field<String>,
     #[schemars(with = "Option<String>")]
-    callback_url: Option<Option<String>>,
+    callback_url: Field<String>,
+}
+
+/// What was given for a field: nothing, null, or a value.
+#[allow(clippy::option_option, reason = "the library tells the three apart this way")]
+fn given<T>(field: Field<T>) -> Option<Option<T>> {
+    match field {
+        Field::Keep => None,
+        Field::Clear => Some(None),
+        Field::Set(value) => Some(Some(value)),
+    }
 }
 
 /// `PATCH /jobs/{id}`
@@ -158,14 +166,14 @@ pub(crate) async fn patch(
     Who(caller): Who,
     JobPath(id): JobPath,
     Body(body): Body<PatchBody>,
-) -> Result<Answer<ActedJob>, Problem> {
+) -> Result<Done<ActedJob>, Problem> {
     let patch = Patch {
         priority: body.priority.map(|priority| priority.0),
-        tags: body.tags.map(Option::unwrap_or_default),
-        correlation_id: body.correlation_id,
-        callback_url: body.callback_url,
+        tags: given(body.tags).map(Option::unwrap_or_default),
+        correlation_id: given(body.correlation_id),
+        callback_url: given(body.callback_url),
     };
-    act(&app, &caller, id, Act::Patch(patch), false).await.map(Answer::ok)
+    act(&app, &caller, id, Act::Patch(patch), false).await.map(Done)
 }
 
 /// How to submit a final job again.
@@ -182,10 +190,10 @@ pub(crate) async fn redrive(
     Who(caller): Who,
     JobPath(id): JobPath,
     Body(body): Body<RedriveBody>,
-) -> Result<Answer<JobView>, Problem> {
+) -> Result<Made<JobView>, Problem> {
     let how = Redrive { reset_checkpoints: body.reset_checkpoints };
     let snapshot = app.store().redrive_shown(&caller, id, how).await?;
-    Ok(Answer::created(JobView::whole(snapshot, None)))
+    Ok(Made(JobView::whole(snapshot, None)))
 }
 
 /// A signal's value.
@@ -210,8 +218,8 @@ pub(crate) async fn signal(
     JobPath(id): JobPath,
     NamePath(signal): NamePath,
     Body(body): Body<SignalBody>,
-) -> Result<Answer<SignalTaken>, Problem> {
+) -> Result<Taken<SignalTaken>, Problem> {
     let value = body.value.as_ref().map_or(&b"null"[..], Json::bytes).to_vec();
     app.store().signal(&caller, id, &signal, value).await?;
-    Ok(Answer::new(StatusCode::ACCEPTED, SignalTaken { id: Text(id), signal }))
+    Ok(Taken(SignalTaken { id: Text(id), signal }))
 }

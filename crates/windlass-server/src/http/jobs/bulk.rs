@@ -12,8 +12,9 @@ use windlass::store::command::redrive::Redrive;
 use super::act::SuspendWord;
 use crate::http::app::App;
 use crate::http::auth::Who;
-use crate::http::json::{Answer, Body};
+use crate::http::json::Body;
 use crate::http::problem::Problem;
+use crate::http::reply::Done;
 use crate::http::wire::filter::JobFilter;
 use crate::http::wire::priority::Urgency;
 
@@ -93,16 +94,16 @@ pub(crate) async fn bulk(
     State(app): State<App>,
     Who(caller): Who,
     Body(body): Body<BulkBody>,
-) -> Result<Answer<BulkAnswer>, Problem> {
+) -> Result<Done<BulkAnswer>, Problem> {
     let act = body.act()?;
     let filter = body.filter.into_filter().map_err(|problem| problem.within("filter"))?;
     if body.dry_run {
         let matched = app.store().bulk_dry_run(&caller, &filter).await?;
-        return Ok(Answer::ok(BulkAnswer { matched, changed: 0 }));
+        return Ok(Done(BulkAnswer { matched, changed: 0 }));
     }
     // In a task of its own: a caller that hangs up half-way must not leave half of it undone.
     let store = app.store().clone();
     let done = tokio::spawn(async move { store.bulk(&caller, &filter, act).await }).await;
     let done = done.expect("a bulk action does not panic")?;
-    Ok(Answer::ok(BulkAnswer { matched: done.matched, changed: done.changed }))
+    Ok(Done(BulkAnswer { matched: done.matched, changed: done.changed }))
 }

@@ -14,10 +14,10 @@ use windlass::store::query::snapshot::Snapshot;
 use crate::http::app::App;
 use crate::http::audit::cursor_of;
 use crate::http::auth::Who;
-use crate::http::json::Answer;
 use crate::http::path::JobPath;
 use crate::http::problem::Problem;
 use crate::http::query::Query;
+use crate::http::reply::Done;
 use crate::http::wire::Json;
 use crate::http::wire::filter::page_limit;
 use crate::http::wire::job::ErrorView;
@@ -42,11 +42,11 @@ pub(crate) async fn attempts(
     State(app): State<App>,
     Who(caller): Who,
     JobPath(id): JobPath,
-) -> Result<Answer<Attempts>, Problem> {
+) -> Result<Done<Attempts>, Problem> {
     let job = snapshot(&app, &caller, id).await?.job;
     let found = app.store().attempts(&caller, id).await?.ok_or_else(|| missing(id))?;
     let attempts = found.iter().map(|attempt| AttemptView::of(attempt, &job)).collect();
-    Ok(Answer::ok(Attempts { attempts }))
+    Ok(Done(Attempts { attempts }))
 }
 
 /// `GET /jobs/{id}/checkpoints`
@@ -54,9 +54,9 @@ pub(crate) async fn checkpoints(
     State(app): State<App>,
     Who(caller): Who,
     JobPath(id): JobPath,
-) -> Result<Answer<Checkpoints>, Problem> {
+) -> Result<Done<Checkpoints>, Problem> {
     let found = app.store().checkpoints(&caller, id).await?.ok_or_else(|| missing(id))?;
-    Ok(Answer::ok(Checkpoints { checkpoints: found.into_iter().map(CheckpointView::from).collect() }))
+    Ok(Done(Checkpoints { checkpoints: found.into_iter().map(CheckpointView::from).collect() }))
 }
 
 /// Which events of a job.
@@ -75,14 +75,14 @@ pub(crate) async fn events(
     Who(caller): Who,
     JobPath(id): JobPath,
     Query(query): Query<EventsQuery>,
-) -> Result<Answer<JobEvents>, Problem> {
+) -> Result<Done<JobEvents>, Problem> {
     snapshot(&app, &caller, id).await?;
     let limit = page_limit(query.limit.or(Some(PAGE_RECORDS_MAX)), PAGE_RECORDS_MAX)?;
     let after = cursor_of(query.cursor.as_deref())?;
     let query = RecordQuery { job: Some(id), after, limit, ..RecordQuery::default() };
     let records = app.store().audit(&caller, query).await?;
     let next_cursor = records.last().filter(|_| records.len() == limit).map(|last| last.seq.to_string());
-    Ok(Answer::ok(JobEvents { events: records.into_iter().map(RecordView::from).collect(), next_cursor }))
+    Ok(Done(JobEvents { events: records.into_iter().map(RecordView::from).collect(), next_cursor }))
 }
 
 /// `GET /jobs/{id}/children`
@@ -90,11 +90,11 @@ pub(crate) async fn children(
     State(app): State<App>,
     Who(caller): Who,
     JobPath(id): JobPath,
-) -> Result<Answer<Children>, Problem> {
+) -> Result<Done<Children>, Problem> {
     let groups = app.store().groups(&caller, id).await?.ok_or_else(|| missing(id))?;
     let children = groups.iter().flat_map(|group| &group.children);
     let children = children.map(|(child, result)| ChildView::of(child, result.as_deref())).collect();
-    Ok(Answer::ok(Children { children, groups: groups.iter().map(GroupView::from).collect() }))
+    Ok(Done(Children { children, groups: groups.iter().map(GroupView::from).collect() }))
 }
 
 /// Which lines of a log.
@@ -110,10 +110,10 @@ pub(crate) async fn logs(
     Who(caller): Who,
     JobPath(id): JobPath,
     Query(query): Query<LogsQuery>,
-) -> Result<Answer<Logs>, Problem> {
+) -> Result<Done<Logs>, Problem> {
     let found = app.store().logs(&caller, id, query.after.unwrap_or(0)).await?;
     let lines = found.ok_or_else(|| missing(id))?;
-    Ok(Answer::ok(Logs { logs: lines.into_iter().map(LogView::from).collect() }))
+    Ok(Done(Logs { logs: lines.into_iter().map(LogView::from).collect() }))
 }
 
 /// `GET /jobs/{id}/result`
@@ -121,10 +121,10 @@ pub(crate) async fn result(
     State(app): State<App>,
     Who(caller): Who,
     JobPath(id): JobPath,
-) -> Result<Answer<ResultView>, Problem> {
+) -> Result<Done<ResultView>, Problem> {
     let job = snapshot(&app, &caller, id).await?.job;
     let found = app.store().result(&caller, id).await?.ok_or_else(|| missing(id))?;
-    Ok(Answer::ok(ResultView {
+    Ok(Done(ResultView {
         state: Text(job.state),
         result: found.0.as_deref().and_then(Json::stored),
         error: job.details.error.as_ref().map(ErrorView::from),
@@ -136,9 +136,9 @@ pub(crate) async fn explain(
     State(app): State<App>,
     Who(caller): Who,
     JobPath(id): JobPath,
-) -> Result<Answer<Reasons>, Problem> {
+) -> Result<Done<Reasons>, Problem> {
     let reasons = app.store().explain(&caller, id).await?.ok_or_else(|| missing(id))?;
-    Ok(Answer::ok(Reasons { reasons: reasons.into_iter().map(ReasonView::from).collect() }))
+    Ok(Done(Reasons { reasons: reasons.into_iter().map(ReasonView::from).collect() }))
 }
 
 /// `GET /jobs/{id}/graph`
@@ -146,7 +146,7 @@ pub(crate) async fn graph(
     State(app): State<App>,
     Who(caller): Who,
     JobPath(id): JobPath,
-) -> Result<Answer<Graph>, Problem> {
+) -> Result<Done<Graph>, Problem> {
     let mut nodes: BTreeMap<JobId, Job> = BTreeMap::new();
     let mut edges = BTreeSet::new();
     nodes.insert(id, snapshot(&app, &caller, id).await?.job);
@@ -168,5 +168,5 @@ pub(crate) async fn graph(
         }
     }
     let nodes = nodes.values().map(NodeView::from).collect();
-    Ok(Answer::ok(Graph { nodes, edges: edges.into_iter().collect(), truncated }))
+    Ok(Done(Graph { nodes, edges: edges.into_iter().collect(), truncated }))
 }

@@ -97,6 +97,8 @@ pub(crate) struct ListQuery {
     limit: Option<usize>,
     /// Where to go on, as given by the page before.
     cursor: Option<String>,
+    /// Whether to show the payloads too.
+    pub(crate) payload: Option<bool>,
 }
 
 /// In which order.

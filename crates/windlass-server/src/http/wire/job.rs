@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Map, Value};
 use windlass::job::{ErrorRecord, Job, JobId, JobType, Progress, QueueName, State, Tenant, WorkerId};
 use windlass::store::query::explain::Reason;
 use windlass::store::query::snapshot::Snapshot;
@@ -68,6 +69,8 @@ pub(crate) struct JobView {
     idempotency_key: Option<String>,
     unique_key: Option<String>,
     concurrency_key: Option<String>,
+    /// The trace it belongs to.
+    traceparent: Option<String>,
     tags: BTreeMap<String, String>,
     correlation_id: Option<String>,
     callback_url: Option<String>,
@@ -76,7 +79,7 @@ pub(crate) struct JobView {
     cost_cents: i64,
     /// What it came to; not part of lists.
     #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<Option<Json>>,
+    result: Option<Json>,
     /// The payload, if it was asked for.
     #[serde(flatten)]
     payload: Option<payload::Shown>,
@@ -89,6 +92,9 @@ pub(crate) struct Why {
     code: String,
     /// A sentence for people.
     message: String,
+    /// Everything known about it.
+    #[serde(flatten)]
+    details: Map<String, Value>,
 }
 
 /// Who runs a job, and until when.
@@ -146,7 +152,11 @@ impl From<&Progress> for ProgressView {
 
 impl From<Reason> for Why {
     fn from(reason: Reason) -> Why {
-        Why { code: reason.code.to_owned(), message: reason.message }
+        let details = match reason.details {
+            Value::Object(details) => details,
+            _ => Map::new(),
+        };
+        Why { code: reason.code.to_owned(), message: reason.message, details }
     }
 }
 
@@ -202,6 +212,7 @@ impl JobView {
             idempotency_key: spec.idempotency_key,
             unique_key: spec.unique_key,
             concurrency_key: spec.concurrency_key,
+            traceparent: spec.traceparent,
             tags: labels.tags,
             correlation_id: labels.correlation_id,
             callback_url: labels.callback_url,
@@ -215,7 +226,7 @@ impl JobView {
 
     /// The job with its result.
     pub(crate) fn whole(snapshot: Snapshot, result: Option<Json>) -> JobView {
-        JobView { result: Some(result), ..JobView::listed(snapshot) }
+        JobView { result: Some(result.unwrap_or_else(Json::null)), ..JobView::listed(snapshot) }
     }
 
     /// The same with its payload.
@@ -234,6 +245,8 @@ pub(crate) struct SubmittedJob {
     pub(crate) duplicate: bool,
     /// Whether that earlier job had another payload.
     pub(crate) payload_differs: bool,
+    /// True for a waiting job with the same debounce key, whose payload and delay were replaced.
+    pub(crate) debounced: bool,
 }
 
 /// The jobs of a batch, in its order.

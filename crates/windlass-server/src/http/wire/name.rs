@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize, Serializer};
-use windlass::job::{JobId, JobType, QueueName, State, Tenant, WorkerId};
+use windlass::job::{JobId, JobType, QueueName, ScheduleName, State, Tenant, WorkerId};
 use windlass::key::KeyId;
 use windlass::store::caller::Role;
 
@@ -62,7 +62,7 @@ macro_rules! name_from_text {
     )*};
 }
 
-name_from_text!(JobType, QueueName, Tenant);
+name_from_text!(JobType, QueueName, ScheduleName, Tenant);
 
 macro_rules! id_from_text {
     ($($name:ident),*) => {$(

@@ -87,7 +87,9 @@ impl QueueRates {
     /// The rates in these minutes, by their numbers since 1970, at the minute `now`.
     pub(crate) fn of(minutes: &BTreeMap<i64, Minute>, now: i64) -> QueueRates {
         let mut hour = Minute::default();
-        minutes.values().for_each(|minute| hour.merge(minute));
+        for minute in minutes.values() {
+            hour.merge(minute);
+        }
         let last = minutes.get(&(now - 1)).cloned().unwrap_or_default();
         QueueRates { last_minute: (&last).into(), last_hour: (&hour).into() }
     }

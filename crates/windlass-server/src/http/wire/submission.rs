@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass::job::{Dependency, JobType, Labels, NewJob, QueueName, Tenant};
+use windlass::job::{Debounce, Dependency, JobType, Labels, NewJob, QueueName, Tenant};
 
 use super::Json;
 use super::name::Text;
@@ -46,6 +46,8 @@ pub(crate) struct Submission {
     unique_key: Option<String>,
     /// Not to run beside others with this key.
     concurrency_key: Option<String>,
+    /// Wait for the last of several submissions with the same key.
+    debounce: Option<Debouncing>,
     /// When and how often to try again.
     retry: Option<Retry>,
     /// How long things may take.
@@ -68,6 +70,16 @@ pub(crate) struct Submission {
     traceparent: Option<String>,
 }
 
+/// Waiting for the last of several submissions: while the job has not started, a later one replaces payload and delay.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Debouncing {
+    /// Which submissions belong together, within one tenant and type.
+    key: String,
+    /// How long to wait for another one.
+    delay: Span,
+}
+
 impl Submission {
     /// The job, as the library takes it.
     pub(crate) fn into_job(self, trace: Option<&Trace>) -> Result<NewJob, Problem> {
@@ -83,6 +95,7 @@ impl Submission {
             idempotency_window: self.idempotency_window.map(|span| span.0),
             unique_key: self.unique_key,
             concurrency_key: self.concurrency_key,
+            debounce: self.debounce.map(|last| Debounce { key: last.key, delay: last.delay.0 }),
             retry: self.retry.map(Retry::into_policy).transpose()?,
             execution_timeout: timeouts.execution.map(|span| span.0),
             lease_timeout: timeouts.lease.map(|span| span.0),

@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body as HttpBody;
-use axum::http::{HeaderValue, header};
-use axum::response::Response;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::oneshot;
@@ -19,10 +19,11 @@ use windlass::store::command::claim::{ClaimAnswer, ClaimRequest};
 use windlass::store::command::finish::{Outcome, Report};
 
 use crate::http::app::App;
+use crate::http::describe::{Reply, Shape};
 use crate::http::wire::claim::{ClaimView, ClaimedView};
 
 /// Claimed jobs that were not handed over yet; dropping it gives them back.
-pub(super) struct Parcel {
+pub(crate) struct Parcel {
     store: Store,
     caller: Caller,
     worker: WorkerId,
@@ -62,15 +63,23 @@ impl Parcel {
         });
         arrival.await.expect("a claim does not panic")
     }
+}
 
-    /// The answer; the jobs count as handed over once it is on its way to the client.
-    pub(super) fn into_response(mut self) -> Response {
+/// The jobs count as handed over once they are on their way to the client.
+impl IntoResponse for Parcel {
+    fn into_response(mut self) -> Response {
         let ClaimAnswer { jobs, is_paused, throttled_for: _ } = std::mem::take(&mut self.answer);
         let view = ClaimView { jobs: jobs.into_iter().map(ClaimedView::from).collect(), paused: is_paused };
         let bytes = serde_json::to_vec(&view).expect("what is answered is plain data").into();
         let mut response = Response::new(HttpBody::new(Delivery { parcel: self, bytes: Some(bytes) }));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response
+    }
+}
+
+impl Reply for Parcel {
+    fn describe(shape: &mut Shape) {
+        shape.gives::<ClaimView>(StatusCode::OK);
     }
 }
 

@@ -65,6 +65,9 @@ impl Unit<'_> {
             Err(refused) => return Ok(Err(refused)),
         };
         let mut after = change.job;
+        if *event == Event::Resume {
+            after = self.with_renewed_ticket(after)?;
+        }
         // Only a claimable job can be set aside.
         after.is_blocked &= after.state == State::Scheduled && before.state == State::Scheduled;
         // The attempt that completed a job follows from the job itself.

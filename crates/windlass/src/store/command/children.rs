@@ -50,7 +50,8 @@ pub(crate) fn spawn(
         SubmitError::Store(error) => WorkError::Store(error),
         other => WorkError::Children(Box::new(other)),
     };
-    submit::check(&group.jobs, unit.env.options.payload_bytes_max, &unit.env.options.targets).map_err(refused)?;
+    submit::check(&group.jobs, unit.env.options.payload_bytes_max, &unit.env.options.targets)
+        .map_err(refused)?;
     let parent = unit.in_hand(caller, hand)?;
     check_tenant(&parent, &group.jobs)?;
     check_parent(&parent, &group.jobs)?;

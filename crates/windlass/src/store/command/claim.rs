@@ -17,6 +17,7 @@ use crate::store::caller::{Caller, Permission};
 use crate::store::engine::{FacetKind, FacetQuery};
 use crate::store::query::side::all_there;
 use crate::store::unit::Unit;
+use crate::ticket::Ticket;
 use search::Search;
 
 /// What a worker asks for.
@@ -64,6 +65,14 @@ pub struct Claimed {
     pub checkpoints: Vec<Checkpoint>,
 }
 
+impl Claimed {
+    /// Its ticket, where tickets are on: verified by the store already, and offered to workers that verify it themselves
+    /// (M94).
+    pub fn ticket(&self) -> Option<&Ticket> {
+        self.job.details.ticket.as_deref()
+    }
+}
+
 /// What a claim answers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ClaimAnswer {
@@ -106,7 +115,7 @@ pub(crate) fn claim(
     while taken.len() < limit {
         let Some(seq) = search.next(unit, limit - taken.len())? else { break };
         let event = Event::Claim { worker: worker.id };
-        if unit.apply(seq, &event, &cause)?.is_ok() {
+        if unit.admits(seq)? && unit.apply(seq, &event, &cause)?.is_ok() {
             taken.push(seq);
         }
     }

@@ -41,7 +41,8 @@ pub(crate) fn redrive(
         return Err(ActError::TooDeep { scope, depth, limit, retry_after });
     }
     let seq = unit.allocate(1)?;
-    let mut held = renewed(unit, &old, seq);
+    let held = renewed(unit, &old, seq);
+    let mut held = unit.with_ticket_in_place_of(&old, held, &spec);
     if !how.reset_checkpoints && old.has.checkpoints {
         copy_checkpoints(unit, &old, &mut held)?;
     }

@@ -2,6 +2,7 @@
 //! job is added.
 
 mod backlog;
+mod debounce;
 mod graph;
 mod insert;
 mod keys;
@@ -28,6 +29,8 @@ pub struct Receipt {
     pub is_duplicate: bool,
     /// Whether that earlier job had another payload (M13).
     pub payload_differs: bool,
+    /// Whether it is an earlier job with the same debounce key, which has this payload and delay from now on.
+    pub is_debounced: bool,
 }
 
 /// How a submission is made.
@@ -86,7 +89,8 @@ pub(crate) fn submit(
     spawning: Option<Spawning>,
 ) -> Result<Vec<Receipt>, SubmitError> {
     let mut batch = Batch::new(unit, caller, jobs, spawning)?;
-    let duplicates = batch.find_duplicates(unit, options)?;
+    let mut duplicates = batch.find_duplicates(unit, options)?;
+    batch.find_debounced(unit, &mut duplicates)?;
     batch.wait_for_originals(&duplicates)?;
     batch.check_unique_keys(unit, &duplicates)?;
     let depths = batch.depths(unit)?;

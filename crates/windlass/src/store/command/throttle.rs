@@ -1,5 +1,6 @@
 //! Rates per concurrency key (M111). Jobs whose key has no token are set aside, as those whose key is held; a timer gives them
-//! their chance when the next token is due. A bucket that is full again is forgotten, so old keys leave nothing behind.
+//! their chance when the next token is due. A bucket that is full again is forgotten, so old keys leave nothing behind. The
+//! same timers forget debounce keys.
 
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,8 @@ enum Timer {
     Key(QueueName, ConcurrencyKey),
     /// What was set aside in a queue is to have its chance.
     Queue(QueueName),
+    /// The job that has a debounce key may have started; the document is the key's.
+    Debounce(String),
 }
 
 /// After every timer, before every bucket.
@@ -50,12 +53,17 @@ impl Timer {
         match self {
             Timer::Key(queue, key) => format!("{:015} {queue} {:016x}", at.as_millis(), key.0),
             Timer::Queue(queue) => format!("{:015} {queue} *", at.as_millis()),
+            Timer::Debounce(document) => format!("{:015} ~ {document}", at.as_millis()),
         }
     }
 
     fn parse(document: &str) -> Option<(Timestamp, Timer)> {
-        let mut words = document.split(' ');
-        let at = Timestamp::from_millis(words.next()?.parse().ok()?);
+        let (at, rest) = document.split_once(' ')?;
+        let at = Timestamp::from_millis(at.parse().ok()?);
+        if let Some(document) = rest.strip_prefix("~ ") {
+            return Some((at, Timer::Debounce(document.to_owned())));
+        }
+        let mut words = rest.split(' ');
         let queue = QueueName::new(words.next()?).ok()?;
         let timer = match words.next()? {
             "*" => Timer::Queue(queue),
@@ -67,6 +75,9 @@ impl Timer {
 
 /// How long a full bucket is kept while jobs that were given their chance have not taken it.
 const IDLE: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether a job that is due and has a debounce key has started.
+const DEBOUNCED_EVERY: Duration = Duration::from_secs(60);
 
 /// Candidates of one key and lane that are given their chance at once; more follow when these are gone.
 const CHANCES_MAX: u64 = 16;
@@ -133,8 +144,7 @@ impl Unit<'_> {
 
     /// Gives those their chance whose key has a token again; says how many timers were due.
     pub(crate) fn wake_throttled(&mut self, max: usize) -> Result<usize, StoreError> {
-        // Only settings of queues throttle keys.
-        if self.config()?.queues.is_empty() || self.no_timer_before().is_some_and(|at| at > self.now) {
+        if self.no_timer_before().is_some_and(|at| at > self.now) {
             return Ok(0);
         }
         let end = format!("{:015}", self.now.as_millis() + 1);
@@ -150,12 +160,23 @@ impl Unit<'_> {
                     let body = next.map(|next| encode(&parts(next)));
                     self.put_document(DocumentKind::Bucket, &document.key, body.as_deref(), |_| {})?;
                 }
+                Some((_, Timer::Debounce(key))) => {
+                    self.put_document(DocumentKind::Bucket, &document.key, None, |_| {})?;
+                    if let Some(run_at) = self.forget_debounced(&key)? {
+                        self.watch_debounced(key, run_at.max(self.now.plus(DEBOUNCED_EVERY)))?;
+                    }
+                }
                 None => return Err(StoreError::Damaged(format!("timer {} cannot be read", document.key))),
             }
         }
         let first = self.first_timer()?;
         self.remember_no_timer_before(Some(first.unwrap_or(Timestamp::MAX)));
         Ok(due.len())
+    }
+
+    /// Sees to it that a debounce key is forgotten some time after its job has started.
+    pub(crate) fn watch_debounced(&mut self, document: String, at: Timestamp) -> Result<(), StoreError> {
+        self.put_timer(&Timer::Debounce(document), at, b"null")
     }
 
     /// When the first timer is due.

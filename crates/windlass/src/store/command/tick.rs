@@ -100,7 +100,7 @@ impl Unit<'_> {
         let silent = workers.map(Worker::silent_at).min();
         let lifted = config.holds.values().filter_map(|hold| hold.expires_at).min();
         let due = self.db()?.next_due()?;
-        let throttled = if config.queues.is_empty() { None } else { self.first_timer()? };
+        let throttled = self.first_timer()?;
         let scheduled = next_run(&config, self.now);
         Ok([silent, lifted, due, throttled, scheduled].into_iter().flatten().min())
     }

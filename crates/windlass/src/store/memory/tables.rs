@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::audit::Record;
 use crate::clock::Timestamp;
-use crate::job::{Job, JobId, Labels, Lane, Need, Seq, Spec, State, acts_at};
+use crate::job::{Job, JobId, Labels, Lane, Need, Payload, Seq, Spec, State, acts_at};
 use crate::store::engine::{CountChange, Counts, DocumentKind, Edge, FacetKind, Key, KeyHolder, Place};
 
 /// A job, what was submitted for it, and the keys it took.
@@ -47,6 +47,7 @@ enum Undo {
     Row(Seq, Option<Box<Row>>),
     Job(Box<Job>),
     Labels(Seq, Labels),
+    Payload(Seq, Payload),
     Key(Key, Option<KeyHolder>),
     Edge(Edge, bool),
     Facet(FacetKey, Option<Arc<[u8]>>),
@@ -69,6 +70,7 @@ impl Tables {
                 // Both are there again: whatever removed them later has been taken back by now.
                 Undo::Job(job) => assert!(self.set_job(&job)),
                 Undo::Labels(seq, labels) => assert!(self.set_labels(seq, labels)),
+                Undo::Payload(seq, payload) => assert!(self.set_payload(seq, payload)),
                 Undo::Key(key, holder) => self.set_key(key, holder),
                 Undo::Edge(edge, is_there) => self.set_edge(edge, is_there),
                 Undo::Facet(key, body) => self.set_facet(key, body),
@@ -109,6 +111,14 @@ impl Tables {
         let Some(row) = self.rows.get_mut(&seq) else { return false };
         let previous = std::mem::replace(&mut row.spec.labels, labels);
         self.undo.push(Undo::Labels(seq, previous));
+        true
+    }
+
+    /// Replaces the payload, if the job is there.
+    pub(super) fn set_payload(&mut self, seq: Seq, payload: Payload) -> bool {
+        let Some(row) = self.rows.get_mut(&seq) else { return false };
+        let previous = std::mem::replace(&mut row.spec.payload, payload);
+        self.undo.push(Undo::Payload(seq, previous));
         true
     }
 

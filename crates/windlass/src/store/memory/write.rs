@@ -4,7 +4,7 @@
 use super::tables::{Row, Tables};
 use crate::audit::Record;
 use crate::error::StoreError;
-use crate::job::{Job, Labels, Seq};
+use crate::job::{Job, Labels, Payload, Seq};
 use crate::store::engine::{
     CountChange, DocumentKind, Edge, EngineResult, FacetKind, FacetWrite, Key, KeyHolder, NewRow, Read, Side,
     Write,
@@ -60,6 +60,10 @@ impl Write for Tables {
 
     fn relabel(&mut self, labels: &[(Seq, Labels)]) -> EngineResult<()> {
         labels.iter().try_for_each(|(seq, labels)| there_is(self.set_labels(*seq, labels.clone()), *seq))
+    }
+
+    fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {
+        there_is(self.set_payload(seq, payload.clone()), seq)
     }
 
     fn remove(&mut self, seqs: &[Seq]) -> EngineResult<()> {

@@ -40,7 +40,7 @@ impl Address {
         for (name, value) in own {
             match (name.as_str(), value.as_str()) {
                 ("schema", name) if is_plain_name(name) => name.clone_into(&mut parsed.schema),
-                ("notify", "on") | ("statement_cache", "on") => {}
+                ("notify" | "statement_cache", "on") => {}
                 ("notify", "off") => parsed.is_notifying = false,
                 ("statement_cache", "off") => parsed.keeps_statements = false,
                 ("listen", address) => parsed.listen = parse_config(address)?,
@@ -78,7 +78,8 @@ fn is_plain_name(name: &str) -> bool {
 fn parse_config(address: &str) -> Result<Config, OpenError> {
     let mut config: Config = address.parse().map_err(|error| OpenError::BadAddress(format!("{error}")))?;
     if config.get_ssl_mode() == SslMode::Require {
-        let message = "this build does not speak TLS to PostgreSQL: use a local socket, a private network or a tunnel";
+        let message =
+            "this build does not speak TLS to PostgreSQL: use a local socket, a private network or a tunnel";
         return Err(OpenError::BadAddress(message.to_owned()));
     }
     if config.get_connect_timeout().is_none() {
@@ -115,16 +116,9 @@ fn decode(value: &str) -> String {
     let (mut plain, mut at) = (Vec::with_capacity(bytes.len()), 0);
     while at < bytes.len() {
         let escaped = value.get(at + 1..at + 3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match escaped.filter(|_| bytes[at] == b'%') {
-            Some(byte) => {
-                plain.push(byte);
-                at += 3;
-            }
-            None => {
-                plain.push(bytes[at]);
-                at += 1;
-            }
-        }
+        let escaped = escaped.filter(|_| bytes[at] == b'%');
+        plain.push(escaped.unwrap_or(bytes[at]));
+        at += if escaped.is_some() { 3 } else { 1 };
     }
     String::from_utf8_lossy(&plain).into_owned()
 }

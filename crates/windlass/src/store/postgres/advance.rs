@@ -2,9 +2,9 @@
 //! and where else a job stands is written only when it stands elsewhere.
 
 use super::parameter::{Column, Parameter};
-use super::row::{Places, state_code};
+use super::row::{Places, TupleId, state_code};
 use super::tables::Tables;
-use crate::job::{Job, Labels, Seq, Spec};
+use crate::job::{Job, Labels, Payload, Seq, Spec};
 use crate::store::durable::columns::{SpecColumns, SpecParts, damaged};
 use crate::store::durable::packed::{Head, pack};
 use crate::store::engine::EngineResult;
@@ -14,6 +14,7 @@ const UPDATE: &str = "UPDATE @.hot h SET state = u.state, record = u.record \
 const LEAVE_READY: &str = "DELETE FROM @.ready r \
      USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) u(lane, rank, at, seq) \
      WHERE r.lane = u.lane AND r.rank = u.rank::smallint AND r.at = u.at AND r.seq = u.seq";
+const LEAVE_READY_ROWS: &str = "DELETE FROM @.ready WHERE ctid = ANY($1)";
 const ENTER_READY: &str = "INSERT INTO @.ready (lane, rank, at, seq) \
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])";
 const LEAVE_STATES: &str = "DELETE FROM @.states s USING unnest($1::bigint[], $2::bigint[]) u(state, seq) \
@@ -28,6 +29,7 @@ const ENTER_SLOTS: &str = "INSERT INTO @.slots (key, state, lane, rank, at, seq)
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])";
 const RELABEL: &str = "UPDATE @.jobs SET tags = $2, correlation_id = $3, callback_url = $4, \"check\" = $5 \
      WHERE seq = $1";
+const REWRITE: &str = "UPDATE @.jobs SET content_type = $2, payload = $3, \"check\" = $4 WHERE seq = $1";
 const DROP_TAGS: &str = "DELETE FROM @.tags t USING unnest($2::bytea[], $3::bytea[]) u(name, value) \
      WHERE t.name = u.name AND t.value = u.value AND t.seq = $1";
 
@@ -87,21 +89,30 @@ impl Tables {
     /// Moves jobs from where they stood to where they stand.
     pub(super) fn place_jobs(&mut self, moves: &[Move]) -> EngineResult<()> {
         let (mut leave_ready, mut enter_ready) = (Rows::<4>::new(), Rows::<4>::new());
+        let mut leave_rows = Column::rows_themselves();
         let (mut leave_states, mut enter_states) = (Rows::<2>::new(), Rows::<2>::new());
         let (mut leave_slots, mut enter_slots) = (Rows::<6>::new(), Rows::<6>::new());
         for (Seq(seq), lane, old, new) in moves {
             let (old_ready, old_listed, old_slot) =
                 old.map_or((None, None, None), |old| (old.ready, old.listed, old.slot));
             if old_ready != new.ready {
-                old_ready.into_iter().for_each(|(rank, at)| leave_ready.push([*lane, rank, at, *seq]));
+                match (old_ready, old.and_then(|old| old.ready_row)) {
+                    (Some(_), Some(TupleId(row))) => leave_rows.push(&row),
+                    (Some((rank, at)), None) => leave_ready.push([*lane, rank, at, *seq]),
+                    (None, _) => {}
+                }
                 if let Some((rank, at)) = new.ready {
                     self.floors.added(*lane, (rank, at, *seq));
                     enter_ready.push([*lane, rank, at, *seq]);
                 }
             }
             if old_listed != new.listed {
-                old_listed.into_iter().for_each(|state| leave_states.push([state, *seq]));
-                new.listed.into_iter().for_each(|state| enter_states.push([state, *seq]));
+                if let Some(state) = old_listed {
+                    leave_states.push([state, *seq]);
+                }
+                if let Some(state) = new.listed {
+                    enter_states.push([state, *seq]);
+                }
             }
             if old_slot != new.slot {
                 if let Some((key, state, rank, at)) = old_slot {
@@ -111,7 +122,11 @@ impl Tables {
                     enter_slots.push([key, state, *lane, rank, at, *seq]);
                 }
             }
-            self.met.insert(Seq(*seq), *new);
+            self.met.insert(Seq(*seq), Places { ready_row: None, ..*new });
+        }
+        if !leave_rows.is_empty() {
+            let expected = (leave_rows.rows(), "ready");
+            self.write(LEAVE_READY_ROWS, vec![leave_rows.into()], Some(expected))?;
         }
         leave_ready.write(self, LEAVE_READY, Some("ready"))?;
         enter_ready.write(self, ENTER_READY, None)?;
@@ -147,6 +162,23 @@ impl Tables {
         ];
         self.write(RELABEL, values, Some((1, "jobs")))?;
         self.insert_tags(std::iter::once((seq, &spec)))
+    }
+
+    pub(super) fn rewrite_payload(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {
+        let Some(spec) = self.load_specs(&[seq])?.pop().flatten() else {
+            return Err(damaged("jobs", seq.0, "is missing"));
+        };
+        let spec = Spec { payload: payload.clone(), ..spec };
+        let parts = SpecParts::of(&spec);
+        let columns = SpecColumns::of(&spec, &parts);
+        let bytes = |bytes: Option<&[u8]>| Parameter::Bytes(bytes.map(<[u8]>::to_vec));
+        let values = vec![
+            seq.0.into(),
+            bytes(columns.texts[1].map(str::as_bytes)),
+            bytes(Some(columns.payload)),
+            i64::from(columns.crc(seq)).into(),
+        ];
+        self.write(REWRITE, values, Some((1, "jobs")))
     }
 
     pub(super) fn delete_tags(&mut self, seq: Seq, labels: &Labels) -> EngineResult<()> {

@@ -11,9 +11,9 @@ use crate::job::{ConcurrencyKey, Job, State};
 use crate::store::durable::columns::{damaged, limit};
 use crate::store::engine::{CountChange, Counts, EngineResult, LaneCursor, Place};
 
-const READY: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, c.place FROM \
+const READY: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, c.place, r.row FROM \
      unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY c(lane, rank, at, seq, place) \
-     CROSS JOIN LATERAL (SELECT r.rank, r.at, r.seq FROM @.ready r WHERE r.lane = c.lane \
+     CROSS JOIN LATERAL (SELECT r.rank, r.at, r.seq, r.ctid AS row FROM @.ready r WHERE r.lane = c.lane \
      AND (r.rank, r.at, r.seq) > (c.rank, c.at, c.seq) ORDER BY r.rank, r.at, r.seq LIMIT $5) r \
      JOIN @.hot h ON h.seq = r.seq ORDER BY c.place, r.rank, r.at, r.seq";
 const NEXT_ASIDE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record FROM \
@@ -32,9 +32,9 @@ impl Tables {
         for cursor in cursors {
             // A lane that nobody has used has no number; zero is none.
             let lane = self.find_lane(&cursor.lane)?.unwrap_or(0);
-            let after = cursor.after.map_or(FRONT, |place| {
-                (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0)
-            });
+            let after = cursor
+                .after
+                .map_or(FRONT, |place| (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0));
             let (rank, at, seq) = after.max(self.floors.before(lane));
             for (column, number) in columns.iter_mut().zip([lane, rank, at, seq]) {
                 column.number(number);
@@ -43,10 +43,13 @@ impl Tables {
         }
         let [lane_column, ranks, ats, seqs] = columns.map(Into::into);
         let rows = self.link.fetch(READY, vec![lane_column, ranks, ats, seqs, limit(max).into()])?;
-        let places = rows.iter().map(|row| get::<i64>(row, 5)).collect::<EngineResult<Vec<i64>>>()?;
         let mut found: Vec<Vec<Job>> = cursors.iter().map(|_| Vec::new()).collect();
-        for (job, place) in self.read_jobs(&rows)?.into_iter().zip(places) {
-            if let Some(jobs) = usize::try_from(place - 1).ok().and_then(|place| found.get_mut(place)) {
+        for (job, row) in self.read_jobs(&rows)?.into_iter().zip(&rows) {
+            if let Some(places) = self.met.get_mut(&job.seq) {
+                places.ready_row = Some(get(row, 6)?);
+            }
+            let place = usize::try_from(get::<i64>(row, 5)? - 1).unwrap_or(usize::MAX);
+            if let Some(jobs) = found.get_mut(place) {
                 jobs.push(job);
             }
         }

@@ -53,7 +53,8 @@ impl Tables {
 
     pub(super) fn write_all_facets(&mut self, writes: &[FacetWrite]) -> EngineResult<()> {
         // The last word on each counts, and no statement may name a row twice.
-        let mut last: std::collections::BTreeMap<FacetKey<'_>, Option<&Facet>> = std::collections::BTreeMap::new();
+        let mut last: std::collections::BTreeMap<FacetKey<'_>, Option<&Facet>> =
+            std::collections::BTreeMap::new();
         for write in writes {
             match write {
                 FacetWrite::Put(facet) => {

@@ -16,7 +16,8 @@ const JOBS: &str = "INSERT INTO @.jobs (seq, owner, content_type, idempotency_ke
 const HOT: &str = "INSERT INTO @.hot (seq, id, lane, policy, created_at, parent, state, record) \
      SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::uuid[], \
      $7::bigint[], $8::bytea[])";
-const TAGS: &str = "INSERT INTO @.tags (name, value, seq) SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[])";
+const TAGS: &str =
+    "INSERT INTO @.tags (name, value, seq) SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[])";
 const KEYS: &str = "INSERT INTO @.keys (kind, tenant, type, key, seq, expires_at, \"check\") \
      SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[]) \
      ON CONFLICT (kind, tenant, type, key) DO UPDATE \
@@ -79,8 +80,7 @@ impl Tables {
             records.push(&record);
         }
         let [seqs, lanes, policies, created, states] = numbers.map(Parameter::from);
-        let values =
-            vec![seqs, ids.into(), lanes, policies, created, parents.into(), states, records.into()];
+        let values = vec![seqs, ids.into(), lanes, policies, created, parents.into(), states, records.into()];
         self.write(HOT, values, None)
     }
 

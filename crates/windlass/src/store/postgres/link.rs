@@ -1,6 +1,7 @@
 //! One connection, driven from the thread that owns it. Writes do not wait for their answers one by one: they are sent as
 //! they come and answered together at the next read or at the commit. It knows no table.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -8,7 +9,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, NoTls, Row, Statement};
@@ -16,7 +16,7 @@ use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 use super::parameter::Parameter;
 use crate::error::StoreError;
 use crate::limits;
-use crate::store::durable::columns::damaged;
+use crate::store::durable::columns::number;
 use crate::store::engine::EngineResult;
 
 type Answer = Result<u64, tokio_postgres::Error>;
@@ -24,8 +24,8 @@ type Answer = Result<u64, tokio_postgres::Error>;
 /// A write that was sent and not answered yet.
 struct Sent {
     answer: Pin<Box<dyn Future<Output = Answer> + Send>>,
-    /// How many rows it must touch, and in which table.
-    expected: Option<(u64, &'static str)>,
+    /// The table of which it must touch all the rows it names.
+    whole: Option<&'static str>,
     is_done: Option<Answer>,
 }
 
@@ -33,7 +33,6 @@ struct Sent {
 pub(super) struct Link {
     runtime: Runtime,
     client: Arc<Client>,
-    driver: JoinHandle<()>,
     statements: HashMap<String, Statement>,
     keeps_statements: bool,
     prefix: String,
@@ -49,32 +48,28 @@ impl Link {
             .enable_all()
             .build()
             .map_err(|error| StoreError::Database(format!("cannot start a runtime: {error}")))?;
-        let connected = runtime.block_on(async {
-            tokio::time::timeout(limits::CONNECT_MAX, config.connect(NoTls)).await
-        });
+        let connected = runtime
+            .block_on(async { tokio::time::timeout(limits::CONNECT_MAX, config.connect(NoTls)).await });
         let (client, connection) = match connected {
             Ok(Ok(connected)) => connected,
             Ok(Err(error)) => return Err(away(&error)),
-            Err(_) => return Err(StoreError::Away(format!("no connection within {:?}", limits::CONNECT_MAX))),
+            Err(_) => {
+                return Err(StoreError::Away(format!("no connection within {:?}", limits::CONNECT_MAX)));
+            }
         };
-        let driver = runtime.spawn(async move {
+        runtime.spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to the database ended");
             }
         });
         let (statements, sent) = (HashMap::new(), Vec::new());
         let client = Arc::new(client);
-        Ok(Link { runtime, client, driver, statements, keeps_statements, prefix, sent, lost: None })
+        Ok(Link { runtime, client, statements, keeps_statements, prefix, sent, lost: None })
     }
 
     /// Why the connection cannot be used any more, if so.
     pub(super) fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
-    }
-
-    /// Whether the other side has hung up; seen only while somebody waits for an answer.
-    pub(super) fn is_closed(&self) -> bool {
-        self.lost.is_some() || self.client.is_closed() || self.driver.is_finished()
     }
 
     /// Runs statements without values, several at once, and waits for them.
@@ -89,7 +84,8 @@ impl Link {
         self.enqueue(async move { client.batch_execute(sql).await.map(|()| 0) }, None);
     }
 
-    /// Sends a write. If it must touch exactly so many rows of a table, anything else is damage.
+    /// Sends a write. If it must touch exactly so many rows of a table, anything else is damage, and an error in the
+    /// database itself: the commit may be on its way behind it already, and must fail.
     pub(super) fn send(
         &mut self,
         sql: &str,
@@ -97,17 +93,25 @@ impl Link {
         expected: Option<(u64, &'static str)>,
     ) -> EngineResult<()> {
         let client = self.client.clone();
+        let (mut values, mut sql, whole) = (values, Cow::Borrowed(sql), expected.map(|(_, table)| table));
+        if let Some((rows, _)) = expected {
+            values.push(number(rows).into());
+            let place = values.len();
+            sql = Cow::Owned(format!(
+                "WITH touched AS ({sql} RETURNING 1) SELECT 1 / (count(*) = ${place})::int FROM touched"
+            ));
+        }
         if self.keeps_statements {
-            let statement = self.statement(sql, &values)?;
-            self.enqueue(async move { client.execute_raw(&statement, values).await }, expected);
+            let statement = self.statement(&sql, &values)?;
+            self.enqueue(async move { client.execute_raw(&statement, values).await }, whole);
         } else {
-            let sql = self.named(sql);
+            let sql = self.named(&sql);
             let work = async move {
                 let typed: Vec<(&(dyn ToSql + Sync), Type)> =
                     values.iter().map(|value| (value as &(dyn ToSql + Sync), value.kind())).collect();
                 client.execute_typed(&sql, &typed).await
             };
-            self.enqueue(work, expected);
+            self.enqueue(work, whole);
         }
         Ok(())
     }
@@ -162,21 +166,14 @@ impl Link {
     }
 
     /// Asks at once, so that the order of calls is the order on the wire; the answer is waited for later.
-    fn enqueue(
-        &mut self,
-        work: impl Future<Output = Answer> + Send + 'static,
-        expected: Option<(u64, &'static str)>,
-    ) {
-        let mut sent = Sent { answer: Box::pin(work), expected, is_done: None };
+    fn enqueue(&mut self, work: impl Future<Output = Answer> + Send + 'static, whole: Option<&'static str>) {
+        let mut sent = Sent { answer: Box::pin(work), whole, is_done: None };
         sent.poll(&mut Context::from_waker(Waker::noop()));
         self.sent.push(sent);
     }
 
     /// Waits for everything sent, and for `work`, which is asked last.
-    fn wait<T>(
-        &mut self,
-        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
-    ) -> EngineResult<T> {
+    fn wait<T>(&mut self, work: impl Future<Output = Result<T, tokio_postgres::Error>>) -> EngineResult<T> {
         if let Some(why) = &self.lost {
             return Err(StoreError::Away(why.clone()));
         }
@@ -189,7 +186,9 @@ impl Link {
             {
                 answer = Some(ready);
             }
-            let is_settled = sent.iter_mut().fold(true, |all, sent| sent.poll(context) && all);
+            // Each is polled, whatever the others say.
+            let waiting = sent.iter_mut().filter_map(|sent| (!sent.poll(context)).then_some(())).count();
+            let is_settled = waiting == 0;
             if is_settled && answer.is_some() { Poll::Ready(()) } else { Poll::Pending }
         });
         let in_time =
@@ -198,11 +197,11 @@ impl Link {
             self.give_up(&format!("no answer within {:?}", limits::CALL_MAX));
         }
         for sent in sent {
-            match (sent.is_done, sent.expected) {
-                (Some(Ok(rows)), Some((expected, table))) if rows != expected => {
-                    return Err(damaged(table, -1, &format!("is missing: {rows} of {expected} were there")));
-                }
+            match (sent.is_done, sent.whole) {
                 (Some(Ok(_)), _) => {}
+                (Some(Err(error)), Some(table)) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => {
+                    return Err(StoreError::Damaged(format!("a row of {table} is missing")));
+                }
                 (Some(Err(error)), _) => return Err(self.trouble(&error)),
                 (None, _) => return Err(self.silence()),
             }

@@ -117,7 +117,8 @@ impl Floors {
     /// Takes in what another's commit added.
     pub(super) fn learn(&mut self, lowered: Option<&[u8]>) {
         let Some(bytes) = lowered else { return };
-        let numbers: Vec<i64> = bytes.as_chunks().0.iter().map(|number| i64::from_be_bytes(*number)).collect();
+        let numbers: Vec<i64> =
+            bytes.as_chunks().0.iter().map(|number| i64::from_be_bytes(*number)).collect();
         if numbers.is_empty() {
             return self.clear();
         }

@@ -11,7 +11,10 @@ const STEPS: [&str; 1] = [include_str!("migrations/0001_foundation.sql")];
 #[allow(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]
 const SCHEMA: u32 = STEPS.len() as u32;
 
-const IS_THERE: &str = "SELECT to_regclass($1) IS NOT NULL, pg_is_in_recovery()";
+/// From the catalogue's rows: what `to_regclass` remembers may be older than the lock.
+const IS_THERE: &str = "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c \
+     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'migrations'), \
+     pg_is_in_recovery()";
 const VERSION: &str = "SELECT max(version) FROM @.migrations";
 const BEGIN: &str = "CREATE SCHEMA IF NOT EXISTS \"SCHEMA\"; \
      CREATE TABLE IF NOT EXISTS @.migrations (version bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT now());";
@@ -46,8 +49,7 @@ fn migrate_locked(link: &mut Link, address: &Address) -> Result<(), OpenError> {
 
 /// The schema's version, 0 if there is none; an error if this build does not know it, or the server cannot be written to.
 fn version(link: &mut Link, address: &Address) -> Result<u32, OpenError> {
-    let table = format!("{}migrations", address.prefix());
-    let rows = link.fetch(IS_THERE, vec![table.as_str().into()])?;
+    let rows = link.fetch(IS_THERE, vec![address.schema.as_str().into()])?;
     let Some(row) = rows.first() else { return Ok(0) };
     if get(row, 1)? {
         return Err(OpenError::Standby);

@@ -41,10 +41,17 @@ impl Column {
         Column::new(Type::UUID, Type::UUID_ARRAY)
     }
 
+    /// An empty column of places of rows in their table.
+    pub(super) fn rows_themselves() -> Column {
+        Column::new(Type::TID, Type::TID_ARRAY)
+    }
+
     /// These numbers.
     pub(super) fn of(numbers: impl IntoIterator<Item = i64>) -> Column {
         let mut column = Column::numbers();
-        numbers.into_iter().for_each(|number| column.number(number));
+        for number in numbers {
+            column.number(number);
+        }
         column
     }
 
@@ -153,7 +160,10 @@ impl ToSql for Parameter {
                 out.put_slice(&column.body);
             }
             // A column of nothing but nothing is no column: `unnest` fills it up, and it costs nothing.
-            Parameter::Column(_) | Parameter::Number(None) | Parameter::Bytes(None) | Parameter::Text(None) => {
+            Parameter::Column(_)
+            | Parameter::Number(None)
+            | Parameter::Bytes(None)
+            | Parameter::Text(None) => {
                 return Ok(IsNull::Yes);
             }
         }

@@ -38,7 +38,8 @@ impl Tables {
         for row in &traces {
             let seq = Seq(get(row, 0)?);
             let Some(lane) = lanes.get(&seq) else { continue };
-            let tags: BTreeMap<String, String> = get::<Option<&[u8]>>(row, 4)?.map(parse).transpose()?.unwrap_or_default();
+            let tags: BTreeMap<String, String> =
+                get::<Option<&[u8]>>(row, 4)?.map(parse).transpose()?.unwrap_or_default();
             for (name, value) in &tags {
                 names.push(name.as_bytes());
                 values.push(value.as_bytes());

@@ -29,8 +29,7 @@ const KEYS: &str = "SELECT u.place, k.seq, k.expires_at, k.\"check\" \
 const DROP_KEYS: &str = "DELETE FROM @.keys k \
      USING unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) u(kind, tenant, type, key) \
      WHERE k.kind = u.kind::smallint AND k.tenant = u.tenant AND k.type = u.type AND k.key = u.key";
-const DEPENDENTS: &str =
-    "SELECT dependency, dependent, need::bigint FROM @.edges WHERE dependency = ANY($1)";
+const DEPENDENTS: &str = "SELECT dependency, dependent, need::bigint FROM @.edges WHERE dependency = ANY($1)";
 const DEPENDENCIES: &str =
     "SELECT dependency, dependent, need::bigint FROM @.edges WHERE dependent = ANY($1)";
 
@@ -63,7 +62,9 @@ impl Tables {
 
     pub(super) fn find_jobs(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>> {
         let mut column = Column::ids();
-        ids.iter().for_each(|id| column.push(id.as_bytes()));
+        for id in ids {
+            column.push(id.as_bytes());
+        }
         let rows = self.link.fetch(BY_ID, vec![column.into()])?;
         let found: HashMap<JobId, Job> =
             self.read_jobs(&rows)?.into_iter().map(|job| (job.id, job)).collect();

@@ -55,7 +55,9 @@ impl Reader {
             self.tables = None;
             self.memo.forget();
             if patience.is_over() {
-                return Err(outcome.err().unwrap_or_else(|| StoreError::Away("the connection broke".to_owned())));
+                return Err(outcome
+                    .err()
+                    .unwrap_or_else(|| StoreError::Away("the connection broke".to_owned())));
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(limits::RECONNECT_EVERY_MAX);

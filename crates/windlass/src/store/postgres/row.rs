@@ -1,7 +1,10 @@
 //! Jobs as rows: what stands in `hot`, and where else a job is to be found because of the state it is in. The packing of
 //! a record is the same in every database and has its own module.
 
+use std::error::Error;
+
 use tokio_postgres::Row;
+use tokio_postgres::types::{FromSql, Type};
 use uuid::Uuid;
 
 use super::link::get;
@@ -17,9 +20,11 @@ use crate::store::engine::{EngineResult, Place};
 pub(super) struct Places {
     /// In `ready`: rank and time.
     pub(super) ready: Option<(i64, i64)>,
+    /// The row in `ready` itself, if it was just read: it can be taken away without a search.
+    pub(super) ready_row: Option<TupleId>,
     /// In `slots`: key, state, rank and time.
     pub(super) slot: Option<(i64, i64, i64, i64)>,
-    /// In `states`: the state.
+    /// In `states`: the state. Completed jobs are not listed: most are, and walking all jobs finds them as soon.
     pub(super) listed: Option<i64>,
     /// In `timers`: not after this.
     pub(super) acts_at: i64,
@@ -41,11 +46,26 @@ impl Places {
         });
         Places {
             ready: (is_scheduled && !job.is_blocked).then_some((rank, at)),
+            ready_row: None,
             slot,
-            listed: (!is_scheduled && !is_running).then(|| code(job.state)),
+            listed: (!is_scheduled && !is_running && job.state != State::Completed).then(|| code(job.state)),
             acts_at: acts_at(job).map_or(NEVER, Timestamp::as_millis),
             is_running,
         }
+    }
+}
+
+/// Where a row is in its table: good until the transaction that read it ends, as long as nobody else writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TupleId(pub(super) [u8; 6]);
+
+impl<'r> FromSql<'r> for TupleId {
+    fn from_sql(_: &Type, raw: &'r [u8]) -> Result<TupleId, Box<dyn Error + Sync + Send>> {
+        Ok(TupleId(raw.try_into()?))
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        *kind == Type::TID
     }
 }
 
@@ -81,13 +101,11 @@ impl<'r> Parts<'r> {
             return Err(damaged("hot", seq, "does not match its checksum"));
         }
         let lane = interned.known_lane(head.lane).ok_or_else(|| damaged("lanes", head.lane, "is missing"))?;
-        let policy =
-            interned.known_policy(head.policy).ok_or_else(|| damaged("policies", head.policy, "is missing"))?;
-        let shared = Shared {
-            lane: lane.clone(),
-            policy: policy.clone(),
-            no_details: interned.no_details.clone(),
-        };
+        let policy = interned
+            .known_policy(head.policy)
+            .ok_or_else(|| damaged("policies", head.policy, "is missing"))?;
+        let shared =
+            Shared { lane: lane.clone(), policy: policy.clone(), no_details: interned.no_details.clone() };
         unpack(record, &head, shared).ok_or_else(|| damaged("hot", seq, "cannot be unpacked"))
     }
 }

@@ -15,7 +15,7 @@ use super::timer::Timers;
 use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{ConcurrencyKey, Job, JobId, Labels, Lane, Seq, Spec, State};
+use crate::job::{ConcurrencyKey, Job, JobId, Labels, Lane, Payload, Seq, Spec, State};
 use crate::store::durable::columns::{limit, number};
 use crate::store::durable::interned::Interned;
 use crate::store::engine::{
@@ -177,6 +177,9 @@ impl Write for Tables {
     }
     fn relabel(&mut self, labels: &[(Seq, Labels)]) -> EngineResult<()> {
         labels.iter().try_for_each(|(seq, labels)| self.relabel_job(*seq, labels))
+    }
+    fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {
+        self.rewrite_payload(seq, payload)
     }
     fn remove(&mut self, seqs: &[Seq]) -> EngineResult<()> {
         self.remove_jobs(seqs)

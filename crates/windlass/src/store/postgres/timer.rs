@@ -225,7 +225,9 @@ impl Tables {
             let is_last = limit_reached(&entries);
             for entry in entries {
                 // Whatever is in it comes after what was found.
-                if entry.key.0 > now || nth(&mut due, max).is_some_and(|last| last < (entry.key.0, entry.key.1)) {
+                if entry.key.0 > now
+                    || nth(&mut due, max).is_some_and(|last| last < (entry.key.0, entry.key.1))
+                {
                     self.timers.low = Some(entry.key.0);
                     break 'all;
                 }
@@ -297,8 +299,10 @@ impl Tables {
                 }
                 after = entry.key;
                 let jobs = self.open_jobs(&entry.seqs)?;
-                let moments: Vec<i64> =
-                    jobs.iter().map(|job| acts_at(job).map_or(NEVER, crate::clock::Timestamp::as_millis)).collect();
+                let moments: Vec<i64> = jobs
+                    .iter()
+                    .map(|job| acts_at(job).map_or(NEVER, crate::clock::Timestamp::as_millis))
+                    .collect();
                 let first = moments.iter().copied().min().filter(|at| *at != NEVER);
                 best = best.into_iter().chain(first).min();
                 if first != Some(entry.key.0) {

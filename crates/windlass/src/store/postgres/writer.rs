@@ -9,8 +9,8 @@ use super::link::Link;
 use super::migrate;
 use super::tables::Tables;
 use super::watch::News;
-use crate::clock::Timestamp;
 use crate::clock::Patience;
+use crate::clock::Timestamp;
 use crate::entropy::Entropy;
 use crate::error::StoreError;
 use crate::limits;
@@ -35,6 +35,8 @@ pub(super) struct Writer {
     /// Names commits, so that one can be recognised that nobody answered for. Not the store's own: what that gives out
     /// must not depend on the engine.
     nonces: Entropy,
+    /// This node among the others; the upper half of its nonces.
+    node: i32,
     lock: i64,
 }
 
@@ -54,7 +56,14 @@ impl Writer {
     /// A writer on its own connection.
     pub(super) fn new(tables: Tables, address: Address, env: Arc<Environment>, news: Arc<News>) -> Writer {
         let lock = address.lock_key("write");
-        Writer { tables, address, env, memo: Memo::default(), news, nonces: Entropy::from_system(), lock }
+        let nonces = Entropy::from_system();
+        let node = low_half(nonces.bits());
+        Writer { tables, address, env, memo: Memo::default(), news, nonces, node, lock }
+    }
+
+    /// This node among the others.
+    pub(super) fn node(&self) -> i32 {
+        self.node
     }
 
     /// Writes for others until nothing waits and nothing will, or until the store must stop.
@@ -169,10 +178,7 @@ impl Writer {
         self.tables.now = now.as_millis();
         let effects = group::run(&mut self.tables, &mut self.memo, &self.env, now, tasks)?;
         // Whatever is wrong with the writes is told before the commit is asked for, or by it.
-        let nonce = self.nonces.bits().to_be_bytes();
-        let nonce = i64::from_be_bytes([
-            nonce[0], nonce[1], nonce[2], nonce[3], nonce[4], nonce[5], nonce[6], nonce[7],
-        ]);
+        let nonce = (i64::from(self.node) << 32) | i64::from(low_half(self.nonces.bits()).cast_unsigned());
         match self.tables.commit(nonce, now.as_millis()) {
             Ok(()) => Ok(Attempt::Committed(effects)),
             Err(_) if self.tables.link.lost().is_some() => {
@@ -210,6 +216,12 @@ pub(super) fn connect(address: &Address) -> EngineResult<Link> {
     let mut link = Link::connect(&address.config, address.prefix(), address.keeps_statements)?;
     migrate::refuse_standby(&mut link)?;
     Ok(link)
+}
+
+/// Some 32 of random bits.
+fn low_half(bits: u128) -> i32 {
+    let [.., a, b, c, d] = bits.to_be_bytes();
+    i32::from_be_bytes([a, b, c, d])
 }
 
 fn group_refuse(tasks: Group, error: &StoreError) {

@@ -16,6 +16,7 @@ use crate::job::{Job, JobId, NewJob};
 use crate::store::command::act::{Act, Acted, Patch, Suspend};
 use crate::store::command::bulk::{Bulk, BulkAct};
 use crate::store::command::redrive::Redrive;
+use crate::store::command::step::check_step;
 use crate::store::command::submit::{Receipt, SubmitOptions};
 use crate::store::filter::Filter;
 
@@ -42,7 +43,8 @@ struct Done {
 
 fn receipt(shown: ShownJob) -> Receipt {
     let (is_duplicate, payload_differs) = (shown.duplicate, shown.payload_differs);
-    Receipt { job: shown.into_job(), is_duplicate, payload_differs }
+    let is_debounced = shown.debounced;
+    Receipt { job: shown.into_job(), is_duplicate, payload_differs, is_debounced }
 }
 
 impl Remote {
@@ -102,9 +104,7 @@ impl Remote {
 
     /// Sends a signal; the job is then read, since the server does not show it.
     pub(crate) async fn signal(&self, id: JobId, name: &str, value: Vec<u8>) -> Result<Job, ActError> {
-        if name.is_empty() {
-            return Err(Invalid::new("name", Problem::Missing).into());
-        }
+        check_step("name", name)?;
         let value: &RawValue = serde_json::from_slice(&value).map_err(|_| not_json("value"))?;
         let call = Call::post(format!("/jobs/{id}/signals/{}", encoded(name))).json(&SignalBody { value });
         self.client.done(call).await.map_err(|trouble| trouble.into_act(ActError::NotFound(id)))?;

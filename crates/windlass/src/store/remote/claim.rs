@@ -4,13 +4,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::header::HeaderName;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::Remote;
 use super::client::Call;
-use super::job::payload;
+use super::job::{given, payload};
 use super::text::{Moment, Span};
 use crate::clock::{Patience, Timestamp};
 use crate::error::{StoreError, WorkError};
@@ -23,15 +24,12 @@ use crate::store::command::claim::{Checkpoint, ClaimAnswer, ClaimRequest, Claime
 use crate::store::command::worker::NewWorker;
 use crate::store::config::Worker;
 
+/// Says how many jobs a worker that leaves has given back.
+static RELEASED: HeaderName = HeaderName::from_static("windlass-released");
+
 #[derive(Deserialize)]
 struct Registered {
     worker_id: WorkerId,
-}
-
-/// What a worker left behind, if the server says.
-#[derive(Deserialize)]
-struct Left {
-    released: usize,
 }
 
 #[derive(Serialize)]
@@ -60,6 +58,7 @@ struct ClaimedView {
     queue: QueueName,
     #[serde(default)]
     tenant: Tenant,
+    #[serde(default, deserialize_with = "given")]
     payload: Option<Box<RawValue>>,
     payload_base64: Option<String>,
     content_type: Option<String>,
@@ -145,11 +144,14 @@ impl Remote {
     pub(crate) async fn deregister(&self, worker: WorkerId) -> Result<usize, WorkError> {
         let left = self.client.done(Call::delete(format!("/workers/{worker}"))).await;
         let reply = left.map_err(|trouble| trouble.into_work(worker))?;
-        Ok(serde_json::from_slice::<Left>(&reply.body).map_or(0, |left| left.released))
+        let released = reply.headers.get(&RELEASED).and_then(|count| count.to_str().ok()?.parse().ok());
+        Ok(released.unwrap_or_default())
     }
 
-    /// Claims; the server waits for up to `wait`, and gives the jobs back if the connection is closed before they were
-    /// handed over.
+    /// Claims; if there is nothing, the server waits for something for up to `wait`.
+    ///
+    /// Only the waiting is cut short: a claim that may be in the middle of its commit is heard out. If jobs come in the very
+    /// moment in which the connection is closed, the server gives them back.
     pub(crate) async fn claim_unless(
         &self,
         request: &ClaimRequest,
@@ -157,20 +159,22 @@ impl Remote {
         gone: impl Future<Output = ()>,
     ) -> Result<ClaimAnswer, WorkError> {
         let patience = Patience::lasting(wait);
-        let claiming = async {
-            let mut rest = wait;
+        let first = self.claim_once(request, Duration::ZERO).await?;
+        if !first.jobs.is_empty() || wait.is_zero() {
+            return Ok(first);
+        }
+        let waiting = async {
             loop {
-                let answer = self.claim_once(request, rest.min(limits::SERVER_WAIT_MAX)).await?;
-                rest = rest.saturating_sub(limits::SERVER_WAIT_MAX);
-                if !answer.jobs.is_empty() || rest.is_zero() || patience.is_over() {
+                let answer = self.claim_once(request, patience.left().min(limits::SERVER_WAIT_MAX)).await?;
+                if !answer.jobs.is_empty() || patience.is_over() {
                     return Ok(answer);
                 }
             }
         };
         tokio::select! {
             biased;
-            answer = claiming => answer,
-            () = gone => Ok(ClaimAnswer::default()),
+            answer = waiting => answer,
+            () = gone => Ok(first),
         }
     }
 

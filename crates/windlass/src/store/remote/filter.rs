@@ -46,6 +46,6 @@ pub(super) fn list(request: &ListRequest) -> Result<Call, Invalid> {
         Order::Claim => "claim",
     };
     let limit = request.limit.clamp(1, crate::limits::PAGE_JOBS_MAX);
-    let call = call.query("order", order).query("limit", limit.to_string());
+    let call = call.query("payload", "true").query("order", order).query("limit", limit.to_string());
     Ok(call.query_if("cursor", request.cursor.map(|cursor| cursor.to_string())))
 }

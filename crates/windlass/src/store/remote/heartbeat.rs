@@ -12,7 +12,7 @@ use super::text::{Span, encoded};
 use crate::error::WorkError;
 use crate::job::{Fence, JobId, Progress, WorkerId};
 use crate::store::command::heartbeat::{Beat, Directive, Pulse};
-use crate::store::command::step::{Hand, Note};
+use crate::store::command::step::{Hand, Note, check_step};
 use crate::store::config::PauseMode;
 
 #[derive(Serialize)]
@@ -123,6 +123,7 @@ impl Remote {
     }
 
     async fn save(&self, hand: Hand, step: &str, value: &[u8]) -> Result<(), WorkError> {
+        check_step("step", step)?;
         let value: &RawValue = serde_json::from_slice(value).map_err(|_| not_json("value"))?;
         let path = format!("/jobs/{}/checkpoints/{}", hand.job, encoded(step));
         let call = Call::put(path).json(&CheckpointBody { fence: hand.fence, value }).repeatable(true);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -20,6 +20,11 @@ use crate::job::{
 use crate::limits;
 use crate::store::query::explain::Reason;
 use crate::store::query::snapshot::Snapshot;
+
+/// A value that is there, null or not; with `#[serde(default)]` one that is not there is none.
+pub(super) fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(deserializer).map(Some)
+}
 
 /// A job as it is shown, whatever it is shown for.
 #[derive(Deserialize)]
@@ -76,6 +81,7 @@ pub(super) struct ShownJob {
     #[serde(default)]
     cost_cents: i64,
     result: Option<Box<RawValue>>,
+    #[serde(default, deserialize_with = "given")]
     payload: Option<Box<RawValue>>,
     payload_base64: Option<String>,
     content_type: Option<String>,
@@ -85,6 +91,9 @@ pub(super) struct ShownJob {
     /// Of a submission: whether that earlier job had another payload.
     #[serde(default)]
     pub(super) payload_differs: bool,
+    /// Of a submission: whether it replaced what a waiting job with the same debounce key was to do.
+    #[serde(default)]
+    pub(super) debounced: bool,
     /// Of an action: whether anything changed.
     #[serde(default)]
     pub(super) changed: bool,

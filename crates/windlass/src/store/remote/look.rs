@@ -194,7 +194,6 @@ impl Remote {
         }
     }
 
-    /// A page of jobs; the payloads of jobs in lists are not sent, and so are empty.
     pub(crate) async fn list(&self, request: &ListRequest) -> Result<Page, StoreError> {
         let call = filter::list(request).map_err(|invalid| StoreError::Database(invalid.to_string()))?;
         let page: ShownPage = self.client.ask(call).await?;

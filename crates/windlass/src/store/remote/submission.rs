@@ -40,6 +40,8 @@ pub(super) struct Submission<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     concurrency_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    debounce: Option<DebounceBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     retry: Option<RetryBody<'a>>,
     #[serde(skip_serializing_if = "Timeouts::is_empty")]
     timeouts: Timeouts,
@@ -123,6 +125,13 @@ fn names(dependencies: &[Dependency]) -> Vec<String> {
     dependencies.iter().map(name).collect()
 }
 
+/// Waiting for the last of several submissions.
+#[derive(Serialize)]
+struct DebounceBody<'a> {
+    key: &'a str,
+    delay: Span,
+}
+
 impl<'a> From<&'a NewJob> for Submission<'a> {
     fn from(new: &'a NewJob) -> Submission<'a> {
         let (json, payload_base64, content_type) = payload(&new.payload);
@@ -140,6 +149,10 @@ impl<'a> From<&'a NewJob> for Submission<'a> {
             idempotency_window: new.idempotency_window.map(Span),
             unique_key: new.unique_key.as_deref(),
             concurrency_key: new.concurrency_key.as_deref(),
+            debounce: new
+                .debounce
+                .as_ref()
+                .map(|last| DebounceBody { key: &last.key, delay: Span(last.delay) }),
             retry: new.retry.as_ref().map(RetryBody::from),
             timeouts: Timeouts {
                 execution: new.execution_timeout.map(Span),

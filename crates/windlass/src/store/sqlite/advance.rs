@@ -4,7 +4,7 @@ use rusqlite::params;
 
 use super::row::IndexKeys;
 use super::tables::{Holds, Tables, prepare, store_error};
-use crate::job::{Job, Labels, Seq, Spec};
+use crate::job::{Job, Labels, Payload, Seq, Spec};
 use crate::store::durable::columns::{SpecColumns, SpecParts, damaged};
 use crate::store::durable::packed::{Head, pack};
 use crate::store::engine::EngineResult;
@@ -52,6 +52,20 @@ impl<C: Holds> Tables<C> {
             .execute(params![seq.0, parts.tags, labels.correlation_id, labels.callback_url, check])
             .map_err(store_error)?;
         self.insert_tags(seq, &spec)
+    }
+
+    pub(super) fn rewrite_payload(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {
+        let Some(spec) = self.load_specs(&[seq])?.pop().flatten() else {
+            return Err(damaged("jobs", seq.0, "is missing"));
+        };
+        let spec = Spec { payload: payload.clone(), ..spec };
+        let parts = SpecParts::of(&spec);
+        let sql = "UPDATE jobs SET content_type = ?2, payload = ?3, \"check\" = ?4 WHERE seq = ?1";
+        let columns = SpecColumns::of(&spec, &parts);
+        prepare(self.connection.get(), sql)?
+            .execute(params![seq.0, columns.texts[1], columns.payload, columns.crc(seq)])
+            .map_err(store_error)?;
+        Ok(())
     }
 
     pub(super) fn delete_tags(&mut self, seq: Seq, labels: &Labels) -> EngineResult<()> {

@@ -13,7 +13,7 @@ pub(super) use self::intern::Interned;
 use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{ConcurrencyKey, Job, JobId, Labels, Seq, Spec};
+use crate::job::{ConcurrencyKey, Job, JobId, Labels, Payload, Seq, Spec};
 use crate::store::durable::columns::{limit, number};
 use crate::store::engine::{
     CountChange, Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, FacetWrite, Key,
@@ -273,6 +273,9 @@ impl<C: Holds> Write for Tables<C> {
     }
     fn relabel(&mut self, labels: &[(Seq, Labels)]) -> EngineResult<()> {
         labels.iter().try_for_each(|(seq, labels)| self.relabel_job(*seq, labels))
+    }
+    fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {
+        self.rewrite_payload(seq, payload)
     }
     fn remove(&mut self, seqs: &[Seq]) -> EngineResult<()> {
         seqs.iter().try_for_each(|seq| self.remove_job(*seq))

@@ -21,6 +21,7 @@ use crate::job::{
 };
 use crate::store::engine::{FacetKind, KeyKind, Place};
 use crate::store::filter::{Filter, Order};
+use crate::ticket::{Subject, Ticket, TicketKey};
 
 fn open(path: &Path) -> Tables {
     let mut connection = Connection::open(path).unwrap();
@@ -117,6 +118,17 @@ fn has_where(bit: impl Fn(u32) -> bool) -> Has {
 }
 
 /// A job in which every field differs from every other, and from what it is by default.
+fn ticket() -> Ticket {
+    let subject = Subject {
+        id: id(46),
+        job_type: &JobType::new("send").unwrap(),
+        tenant: &Tenant::default(),
+        actor: "a\"b",
+        payload: b"{}",
+    };
+    Ticket::issue(&TicketKey::new([47, 48]), subject, 49, at(50), at(51))
+}
+
 fn full_job() -> Job {
     let mut policy = Policy { crashes_max: 9, ..Policy::default() };
     policy.retry.jitter = 0.123_456_789;
@@ -140,6 +152,7 @@ fn full_job() -> Job {
             retry_after: Some(Duration::from_millis(36)),
             retryable: true,
         }),
+        ticket: Some(Box::new(ticket())),
         progress: Some(Progress { percent: 12.345, message: Some("half".into()) }),
         retry_of: Some(id(37)),
         superseded_by: Some(id(38)),

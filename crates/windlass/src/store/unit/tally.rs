@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::Unit;
 use crate::clock::Timestamp;
-use crate::job::Seq;
+use crate::job::{Payload, Seq};
 use crate::store::config::{encode, parse};
 use crate::store::engine::{DocumentKind, EngineResult};
 
@@ -40,6 +40,13 @@ impl Unit<'_> {
             documents.clear();
         }
         Ok(())
+    }
+
+    /// Replaces the payload of a job at once. Like a tally, it is not undone with its command alone.
+    pub(crate) fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {
+        self.flush()?;
+        self.is_beyond_undoing = true;
+        self.raw(|db| db.rewrite(seq, payload))
     }
 
     /// Up to `max` jobs that time changes by now; not asked for while it is known that there are none.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use windlass::job::{Category, Dependency, Labels, NewJob, Payload, Priority, RetryPolicy, Strategy};
+use windlass::job::{
+    Category, Debounce, Dependency, Labels, NewJob, Payload, Priority, RetryPolicy, Strategy,
+};
 use windlass::store::caller::Role;
 use windlass::store::command::submit::SubmitOptions;
 
@@ -67,6 +69,10 @@ fn new_job(dice: &mut Dice, world: &World) -> NewJob {
         0..=2 => job.delay = Some(dice.time(&[0, 1, 500, 5 * SECOND, 2 * MINUTE, 3 * HOUR])),
         3 => job.run_at = Some(world.now.plus(dice.time(&[0, 300, MINUTE]))),
         4 => job.run_at = Some(world.now.minus(dice.time(&[1, MINUTE]))),
+        5 => {
+            let key = dice.pick(&["red", "ärea"]).to_owned();
+            job.debounce = Some(Debounce { key, delay: dice.time(&[0, 500, 5 * SECOND, 2 * MINUTE]) });
+        }
         _ => {}
     }
     job.hold = dice.chance(7);

@@ -15,6 +15,7 @@ step_by_step_on_every_engine!(
     a_branch_that_takes_its_time_is_waited_for,
     branches_of_several_steps_replay_from_any_point,
     tasks_of_their_own_may_call_steps_in_any_order,
+    a_task_that_nobody_awaits_yet_is_waited_for,
     a_step_that_failed_before_another_was_saved_runs_again,
     a_step_tried_again_within_a_handler_is_the_same_step,
     a_step_given_up_half_way_is_the_same_step_when_it_comes_again,
@@ -144,6 +145,28 @@ async fn tasks_of_their_own_may_call_steps_in_any_order(t: &TestQueue) {
     };
     run(t, other_way_round).await;
     t.assert_completed(&job, "AB").await;
+}
+
+/// M71
+async fn a_task_that_nobody_awaits_yet_is_waited_for(t: &TestQueue) {
+    let early = |_: Greet, cx: Cx| async move {
+        step(&cx, "a").await?;
+        Err::<String, _>(anyhow::anyhow!("again"))
+    };
+    let late = |_: Greet, cx: Cx| async move {
+        let own = cx.clone();
+        let task = tokio::spawn(async move {
+            turns(9).await;
+            step(&own, "a").await
+        });
+        let b = step(&cx, "b").await?;
+        anyhow::Ok(format!("{}{b}", task.await??))
+    };
+    let job = submit(t.queue()).await;
+    t.run_due(Worker::new(t.queue()).handle(early)).await;
+    run(t, late).await;
+    t.assert_completed(&job, "AB").await;
+    t.assert_ran(job.id(), "a", 1);
 }
 
 /// M70, M71

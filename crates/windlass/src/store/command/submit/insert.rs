@@ -49,12 +49,14 @@ impl Batch<'_> {
         for &index in self.order.iter().filter(|index| !duplicates.contains_key(index)) {
             self.insert_one(unit, &config, index, &seqs, depths[index], &mut policies)?;
         }
+        self.debounce(unit, duplicates, &seqs)?;
         let mut receipts = Vec::with_capacity(self.jobs.len());
         for (index, seq) in seqs.iter().enumerate() {
             let duplicate = duplicates.get(&index);
             receipts.push(Receipt {
                 job: unit.job(*seq)?.expect("a job that was just added is there").clone(),
-                is_duplicate: duplicate.is_some(),
+                is_duplicate: duplicate.is_some_and(|duplicate| !duplicate.is_debounced),
+                is_debounced: duplicate.is_some_and(|duplicate| duplicate.is_debounced),
                 payload_differs: duplicate.is_some_and(|duplicate| duplicate.payload_differs),
             });
         }
@@ -78,7 +80,7 @@ impl Batch<'_> {
         let job = Job {
             priority,
             inherited: needs.iter().map(|need| need.priority).max().unwrap_or(Priority::BULK),
-            run_at: new.run_at.unwrap_or_else(|| new.delay.map_or(now, |delay| now.plus(delay))),
+            run_at: new.runs_at(now),
             after_unmet: u32::try_from(needs.iter().filter(|need| need.is_open(Need::After)).count())
                 .expect("the number of dependencies is limited"),
             any_unmet: !any_met && needs.iter().any(|need| need.edge.need == Need::AfterAny),
@@ -93,8 +95,9 @@ impl Batch<'_> {
             details: policies.details(new.hold),
             ..Job::new(seqs[index], id, lane.clone(), policy, now)
         };
-        let seq = job.seq;
-        self.add(unit, &job, self.spec(new, &needs), index)?;
+        let (seq, spec) = (job.seq, self.spec(new, &needs));
+        let job = unit.with_ticket(job, &spec);
+        self.add(unit, &job, spec, index)?;
         for need in needs {
             mark_dependency(unit, &need)?;
             // One that had ended badly before takes this job with it at once (M61).

@@ -7,14 +7,22 @@ use sha2::{Digest, Sha256};
 
 use super::{Batch, SubmitOptions, Target, invalid};
 use crate::error::{Problem, StoreError, SubmitError};
-use crate::job::{ConcurrencyKey, JobId, Seq, Tenant};
-use crate::store::engine::{Key, KeyKind};
+use crate::job::{ConcurrencyKey, JobId, NewJob, Seq, Tenant};
+use crate::store::engine::{Key, KeyHolder, KeyKind};
 use crate::store::unit::Unit;
 
-/// An earlier job with the same idempotency key.
+/// An earlier job with the same idempotency or debounce key.
 pub(super) struct Duplicate {
     pub(super) target: Target,
     pub(super) payload_differs: bool,
+    /// Whether it is the debounce key; its payload and delay are then replaced.
+    pub(super) is_debounced: bool,
+}
+
+impl Duplicate {
+    fn idempotent(target: Target, payload_differs: bool) -> Duplicate {
+        Duplicate { target, payload_differs, is_debounced: false }
+    }
 }
 
 impl Batch<'_> {
@@ -29,16 +37,16 @@ impl Batch<'_> {
             return Ok(duplicates);
         }
         let mut first_with: HashMap<Key, usize> = HashMap::new();
+        let held = self.held_keys(unit, KeyKind::Idempotency)?;
         for (index, job) in self.jobs.iter().enumerate() {
             let Some(text) = &job.idempotency_key else { continue };
             let key = self.key(KeyKind::Idempotency, index, text);
             if let Some(&first) = first_with.get(&key) {
                 let differs = self.jobs[first].payload != job.payload;
-                duplicates
-                    .insert(index, Duplicate { target: Target::InBatch(first), payload_differs: differs });
-            } else if let Some(seq) = live_holder(unit, &key)? {
+                duplicates.insert(index, Duplicate::idempotent(Target::InBatch(first), differs));
+            } else if let Some(seq) = live_holder(unit, held.get(&key))? {
                 let differs = unit.spec(seq)?.is_some_and(|spec| spec.payload != job.payload);
-                duplicates.insert(index, Duplicate { target: Target::Stored(seq), payload_differs: differs });
+                duplicates.insert(index, Duplicate::idempotent(Target::Stored(seq), differs));
             } else {
                 first_with.insert(key, index);
                 continue;
@@ -57,6 +65,7 @@ impl Batch<'_> {
         duplicates: &HashMap<usize, Duplicate>,
     ) -> Result<(), SubmitError> {
         let mut seen: HashMap<Key, usize> = HashMap::new();
+        let held = self.held_keys(unit, KeyKind::Unique)?;
         for (index, job) in self.jobs.iter().enumerate() {
             let Some(text) = job.unique_key.as_ref().filter(|_| !duplicates.contains_key(&index)) else {
                 continue;
@@ -66,11 +75,28 @@ impl Batch<'_> {
                 let twice = format!("is held by job {first} of the same batch");
                 return Err(invalid(index, "unique_key", Problem::Contradiction(twice)));
             }
-            if let Some(holder) = unique_holder(unit, &key)? {
+            if held.contains_key(&key)
+                && let Some(holder) = unique_holder(unit, &key)?
+            {
                 return Err(SubmitError::UniqueKeyTaken { index, key: text.clone(), holder });
             }
         }
         Ok(())
+    }
+
+    /// Who has the keys of this batch, asked once for all of them.
+    fn held_keys(&self, unit: &mut Unit<'_>, kind: KeyKind) -> Result<HashMap<Key, KeyHolder>, SubmitError> {
+        let text = |job: &NewJob| match kind {
+            KeyKind::Idempotency => job.idempotency_key.clone(),
+            KeyKind::Unique => job.unique_key.clone(),
+        };
+        let texts = self.jobs.iter().enumerate().filter_map(|(index, job)| Some((index, text(job)?)));
+        let keys: Vec<Key> = texts.map(|(index, text)| self.key(kind, index, &text)).collect();
+        if keys.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let holders = unit.db()?.keyed(&keys)?;
+        Ok(keys.into_iter().zip(holders).filter_map(|(key, holder)| Some((key, holder?))).collect())
     }
 
     pub(super) fn key(&self, kind: KeyKind, index: usize, text: &str) -> Key {
@@ -94,9 +120,8 @@ fn differs(unit: &mut Unit<'_>, index: usize, target: Target) -> Result<SubmitEr
 }
 
 /// The job that holds an idempotency key, if its window is not over.
-fn live_holder(unit: &mut Unit<'_>, key: &Key) -> Result<Option<Seq>, SubmitError> {
+fn live_holder(unit: &mut Unit<'_>, holder: Option<&KeyHolder>) -> Result<Option<Seq>, SubmitError> {
     let now = unit.now;
-    let holder = unit.db()?.keyed(std::slice::from_ref(key))?.pop().flatten();
     let Some(holder) = holder.filter(|holder| holder.expires_at > now) else { return Ok(None) };
     Ok(unit.job(holder.seq)?.map(|job| job.seq))
 }

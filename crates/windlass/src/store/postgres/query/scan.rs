@@ -110,7 +110,12 @@ impl Tables {
     }
 
     /// Reads a source bit by bit until the page is full or nothing is left.
-    fn read_source(&mut self, source: Source, lanes: Option<&[i64]>, page: &mut Page<'_>) -> EngineResult<()> {
+    fn read_source(
+        &mut self,
+        source: Source,
+        lanes: Option<&[i64]>,
+        page: &mut Page<'_>,
+    ) -> EngineResult<()> {
         let is_ordered = match source.order {
             Sequence::Submission(_) => page.scan.order != Order::Claim,
             Sequence::Claim => page.scan.order == Order::Claim,
@@ -123,7 +128,8 @@ impl Tables {
         let mut parameters = Some(parameters);
         loop {
             // The last round needs no copy; a source that is read in one go holds all its numbers.
-            let own = if is_ordered { copies(parameters.as_ref()) } else { parameters.take().unwrap_or_default() };
+            let own =
+                if is_ordered { copies(parameters.as_ref()) } else { parameters.take().unwrap_or_default() };
             let query = assemble(page.scan, start, own, lanes, after, is_ordered.then_some(at_once));
             let rows = self.link.fetch(&query.sql, query.parameters)?;
             let jobs = self.read_jobs(&rows)?;
@@ -177,6 +183,10 @@ impl Tables {
         let mut to_sort = 0;
         for state in codes(filter) {
             let counted = state_of(state);
+            if counted == State::Completed && counts.sum(counted, |_| true) > 0 {
+                // They have no list of their own.
+                return Ok(None);
+            }
             if counts.sum(counted, |lane| fits_lane(filter, lane)) == 0 {
                 continue;
             }
@@ -315,7 +325,7 @@ fn assemble(
         _ => query.sql.push_str(" ORDER BY d.rank, d.at, d.seq"),
     }
     query.parameters.push(limit(at_once).into());
-    query.sql.push_str(&format!(" LIMIT ${}", query.parameters.len()));
+    query.sql.extend([" LIMIT $", &query.parameters.len().to_string()]);
     query
 }
 
@@ -339,8 +349,9 @@ fn narrow(query: &mut Query, filter: &Filter, lanes: Option<&[i64]>) {
     if let Some((name, value)) = &filter.tag {
         query.parameters.push(name.as_bytes().into());
         let place = query.parameters.len();
-        let condition =
-            format!("EXISTS (SELECT 1 FROM @.tags t WHERE t.name = ${place} AND t.value = ? AND t.seq = h.seq)");
+        let condition = format!(
+            "EXISTS (SELECT 1 FROM @.tags t WHERE t.name = ${place} AND t.value = ? AND t.seq = h.seq)"
+        );
         query.and(&condition, value.as_bytes());
     }
     if let Some(id) = &filter.correlation_id {

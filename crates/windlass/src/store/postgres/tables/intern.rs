@@ -12,8 +12,7 @@ use crate::store::durable::checksum::checksum_of_texts;
 use crate::store::durable::interned::{lane_names, read_lane, read_policy};
 use crate::store::engine::EngineResult;
 
-const LANES: &str =
-    "SELECT id, tenant, queue, type, \"check\" FROM @.lanes WHERE id = ANY($1) ORDER BY id";
+const LANES: &str = "SELECT id, tenant, queue, type, \"check\" FROM @.lanes WHERE id = ANY($1) ORDER BY id";
 const POLICIES: &str = "SELECT id, body, \"check\" FROM @.policies WHERE id = ANY($1) ORDER BY id";
 const FIND_LANE: &str = "SELECT id FROM @.lanes WHERE tenant = $1 AND queue = $2 AND type = $3";
 const ADD_LANE: &str =
@@ -89,12 +88,11 @@ impl Tables {
         };
         let text = String::from_utf8_lossy(&body).into_owned();
         let found = self.link.fetch(FIND_POLICY, vec![text.as_str().into()])?;
-        let id = match found.first() {
-            Some(row) => get(row, 0)?,
-            None => {
-                let check = i64::from(checksum_of_texts(&[&text]));
-                self.added(ADD_POLICY, vec![text.as_str().into(), check.into()])?
-            }
+        let id = if let Some(row) = found.first() {
+            get(row, 0)?
+        } else {
+            let check = i64::from(checksum_of_texts(&[&text]));
+            self.added(ADD_POLICY, vec![text.as_str().into(), check.into()])?
         };
         self.interned.remember_policy(policy, body, id);
         Ok(id)
@@ -103,16 +101,19 @@ impl Tables {
     fn added(&mut self, sql: &str, values: Vec<super::super::parameter::Parameter>) -> EngineResult<i64> {
         self.has_written = true;
         let rows = self.link.fetch(sql, values)?;
-        rows.first()
-            .map_or_else(|| Err(StoreError::Database("a row was added without a number".into())), |row| get(row, 0))
+        rows.first().map_or_else(
+            || Err(StoreError::Database("a row was added without a number".into())),
+            |row| get(row, 0),
+        )
     }
 
     /// Reads all lanes and policies, which compares them with their checksums.
     pub(in super::super) fn check_interned(&mut self) -> EngineResult<()> {
         self.interned.clear();
-        for (table, sql) in
-            [("lanes", "SELECT id FROM @.lanes ORDER BY id"), ("policies", "SELECT id FROM @.policies ORDER BY id")]
-        {
+        for (table, sql) in [
+            ("lanes", "SELECT id FROM @.lanes ORDER BY id"),
+            ("policies", "SELECT id FROM @.policies ORDER BY id"),
+        ] {
             let rows = self.link.fetch(sql, Vec::new())?;
             let ids = rows.iter().map(|row| get(row, 0)).collect::<EngineResult<Vec<i64>>>()?;
             for some in ids.chunks(1_000) {

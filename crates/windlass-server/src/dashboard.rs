@@ -1,0 +1,133 @@
+//! The dashboard: pages for people, rendered here and refreshed as things happen. Everything is asked of the store as the
+//! visitor who is signed in, so a page can show and do no more than the same person's key. It holds no rule of its own,
+//! counts nothing by looking at jobs, and needs no script to be read.
+
+mod assets;
+mod audit;
+mod bulk;
+mod chart;
+mod dead;
+mod facts;
+mod failure;
+mod family;
+mod filter;
+mod form;
+mod format;
+mod gate;
+mod graph;
+mod guard;
+mod job;
+mod job_types;
+mod jobs;
+mod keys;
+mod limits;
+mod live;
+mod mark;
+mod operate;
+mod overview;
+mod page;
+mod queues;
+mod row;
+mod schedules;
+mod session;
+mod settings;
+mod sign_in;
+mod tail;
+mod tenants;
+mod text;
+mod timeline;
+mod workers;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
+use windlass::Store;
+use windlass::clock::Timestamp;
+
+use crate::http::App;
+
+/// What every page is given; cheap to clone.
+#[derive(Clone)]
+struct Dashboard(Arc<Inner>);
+
+struct Inner {
+    app: App,
+    /// Whether browsers come over TLS, from here or from a proxy in front: cookies are then bound to it.
+    is_secure: bool,
+    sessions: session::Sessions,
+    /// What forms must carry while there are no keys, and so no sessions.
+    local_token: String,
+    live: live::Live,
+    /// The end of the audit trail as last seen.
+    tail: tail::Tail,
+}
+
+impl Dashboard {
+    fn store(&self) -> &Store {
+        self.0.app.store()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.0.app.now()
+    }
+}
+
+/// All pages, their actions, their style and script, and the stream that tells them to refresh.
+pub(crate) fn router(app: App, is_secure: bool) -> Router {
+    let local_token = session::token(&app.store().environment().entropy);
+    let board = Dashboard(Arc::new(Inner {
+        app,
+        is_secure,
+        sessions: session::Sessions::default(),
+        local_token,
+        live: live::Live::default(),
+        tail: tail::Tail::default(),
+    }));
+    Router::new()
+        .merge(pages())
+        .merge(actions())
+        .layer(from_fn_with_state(board.clone(), guard::guard))
+        .with_state(board)
+}
+
+fn pages() -> Router<Dashboard> {
+    Router::new()
+        .route("/", get(overview::page))
+        .route("/jobs", get(jobs::page))
+        .route("/jobs/{id}", get(job::page))
+        .route("/jobs/{id}/payload", get(job::download_payload))
+        .route("/jobs/{id}/result", get(job::download_result))
+        .route("/queues", get(queues::page))
+        .route("/queues/{name}", get(queues::one))
+        .route("/types", get(job_types::page))
+        .route("/types/{name}", get(job_types::one))
+        .route("/workers", get(workers::page))
+        .route("/schedules", get(schedules::page))
+        .route("/dead", get(dead::page))
+        .route("/audit", get(audit::page))
+        .route("/tenants", get(tenants::page))
+        .route("/settings", get(settings::page))
+        .route("/live", get(live::stream))
+        .route("/sign-in", get(sign_in::page).post(sign_in::sign_in))
+        .route("/assets/{version}/{name}", get(assets::serve))
+}
+
+fn actions() -> Router<Dashboard> {
+    Router::new()
+        .route("/sign-out", post(sign_in::sign_out))
+        .route("/jobs/act", post(bulk::act))
+        .route("/jobs/{id}/act", post(operate::act))
+        .route("/queues/{name}/act", post(queues::act))
+        .route("/queues/{name}/settings", post(queues::configure))
+        .route("/types/{name}/act", post(job_types::act))
+        .route("/workers/{id}/act", post(workers::act))
+        .route("/schedules/{tenant}/{name}/act", post(schedules::act))
+        .route("/dead/redrive", post(dead::redrive))
+        .route("/tenants/{name}/act", post(tenants::act))
+        .route("/tenants/{name}/settings", post(tenants::configure))
+        .route("/gate", post(gate::act))
+        .route("/keys", post(keys::create))
+        .route("/keys/{id}/revoke", post(keys::revoke))
+}

@@ -1,0 +1,44 @@
+//! Style, script and icon, compiled in. Their address holds a digest of what they are, so browsers may keep them for ever.
+
+use std::sync::LazyLock;
+
+use axum::extract::Path;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use sha2::{Digest, Sha256};
+
+use super::page::Trouble;
+
+const STYLE: &str = concat!(
+    include_str!("../../assets/color.css"),
+    include_str!("../../assets/frame.css"),
+    include_str!("../../assets/part.css"),
+    include_str!("../../assets/page.css"),
+);
+const SCRIPT: &str = concat!(include_str!("../../assets/live.js"), include_str!("../../assets/keys.js"));
+const ICON: &str = include_str!("../../assets/icon.svg");
+
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let digest = Sha256::digest([STYLE, SCRIPT, ICON].concat().as_bytes());
+    digest.iter().take(6).fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+});
+
+/// A short digest of everything here.
+pub(super) fn version() -> &'static str {
+    &VERSION
+}
+
+/// `GET /assets/{version}/{name}`
+pub(super) async fn serve(Path((_version, name)): Path<(String, String)>) -> Result<Response, Trouble> {
+    let (content_type, text) = match name.as_str() {
+        "windlass.css" => ("text/css; charset=utf-8", STYLE),
+        "windlass.js" => ("text/javascript; charset=utf-8", SCRIPT),
+        "icon.svg" => ("image/svg+xml", ICON),
+        _ => return Err(Trouble::not_found("there is no such file")),
+    };
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
+        (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
+    ];
+    Ok((headers, text).into_response())
+}

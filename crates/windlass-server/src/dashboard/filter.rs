@@ -1,0 +1,232 @@
+//! Which jobs the list shows, as it stands in the address: read from it, written to it, and as chips to take away one by
+//! one. The address is all there is, so a list can be shared.
+
+use windlass::clock::Timestamp;
+use windlass::error::Problem;
+use windlass::job::{JobId, JobType, QueueName, State, Tenant, WorkerId};
+use windlass::store::filter::{Filter, Order};
+
+use super::form::{Fields, address};
+use super::page::Trouble;
+
+/// A filter as people wrote it: name and value of each part.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Asked {
+    pairs: Vec<(&'static str, String)>,
+}
+
+/// One part of a filter, and the address without it.
+pub(super) struct Chip {
+    pub(super) name: &'static str,
+    pub(super) value: String,
+    pub(super) without: String,
+}
+
+/// What can be asked for, in the order shown.
+const NAMES: [&str; 12] = [
+    "state", "type", "queue", "tenant", "tag", "owner", "correlation_id", "parent", "worker", "created_after",
+    "created_before", "id",
+];
+
+impl Asked {
+    /// What an address or form asks for.
+    pub(super) fn read(fields: &Fields) -> Asked {
+        let mut pairs = Vec::new();
+        for name in NAMES {
+            for value in fields.all(name).flat_map(|value| split(name, value)) {
+                if !value.is_empty() && !pairs.contains(&(name, value.to_owned())) {
+                    pairs.push((name, value.to_owned()));
+                }
+            }
+        }
+        Asked { pairs }
+    }
+
+    /// The value of a part that stands alone.
+    pub(super) fn get(&self, name: &str) -> &str {
+        self.pairs.iter().find(|(found, _)| *found == name).map_or("", |(_, value)| value)
+    }
+
+    pub(super) fn has(&self, name: &str, value: &str) -> bool {
+        self.pairs.iter().any(|(found, asked)| *found == name && asked == value)
+    }
+
+    /// The states asked for, as one text.
+    pub(super) fn states(&self) -> String {
+        let states = self.pairs.iter().filter(|(name, _)| *name == "state").map(|(_, value)| value.as_str());
+        states.collect::<Vec<_>>().join(",")
+    }
+
+    /// Name and value of each part.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.pairs.iter().cloned()
+    }
+
+    /// The address of this list.
+    pub(super) fn address(&self) -> String {
+        address("/jobs", self.pairs())
+    }
+
+    /// The address with these states instead.
+    pub(super) fn with_state(&self, state: Option<State>) -> String {
+        let others = self.pairs().filter(|(name, _)| *name != "state");
+        let state = state.map(|state| ("state", state.as_str().to_owned()));
+        address("/jobs", state.into_iter().chain(others))
+    }
+
+    pub(super) fn chips(&self) -> Vec<Chip> {
+        let mut chips = Vec::new();
+        for (place, (name, value)) in self.pairs.iter().enumerate() {
+            let others = self.pairs().enumerate().filter(|(at, _)| *at != place).map(|(_, pair)| pair);
+            chips.push(Chip { name, value: value.clone(), without: address("/jobs", others) });
+        }
+        chips
+    }
+
+    /// The beginning of an id, in lower case and without what separates its parts.
+    pub(super) fn id_prefix(&self) -> Option<String> {
+        let text = self.get("id").to_ascii_lowercase().replace('-', "");
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// What the store understands by it.
+    pub(super) fn filter(&self) -> Result<Filter, Trouble> {
+        let mut filter = Filter::default();
+        for (name, value) in &self.pairs {
+            let wrong = |problem: Problem| Trouble::invalid(format!("{name}: {problem}"));
+            match *name {
+                "state" => filter.states.push(value.parse().map_err(wrong)?),
+                "type" => filter.job_type = Some(JobType::new(value).map_err(wrong)?),
+                "queue" => filter.queue = Some(QueueName::new(value).map_err(wrong)?),
+                "tenant" => filter.tenant = Some(Tenant::new(value).map_err(wrong)?),
+                "tag" => filter.tag = Some(tag(value)?),
+                "owner" => filter.owner = Some(value.clone()),
+                "correlation_id" => filter.correlation_id = Some(value.clone()),
+                "parent" => filter.parent = Some(parse_id(name, value)?),
+                "worker" => filter.worker = Some(parse_worker(value)?),
+                "created_after" => filter.created_after = Some(moment(name, value)?),
+                "created_before" => filter.created_before = Some(moment(name, value)?),
+                _ => {}
+            }
+        }
+        self.narrow_to_id(&mut filter)?;
+        Ok(filter)
+    }
+
+    /// An id begins with the moment of its submission, so its first digits say when that was.
+    fn narrow_to_id(&self, filter: &mut Filter) -> Result<(), Trouble> {
+        let Some(prefix) = self.id_prefix() else { return Ok(()) };
+        let wrong = || Trouble::invalid("id: give at least six of its first digits");
+        if prefix.len() < ID_DIGITS_MIN || !prefix.chars().all(|c| c.is_ascii_hexdigit()) {
+            return Err(wrong());
+        }
+        let digits = &prefix[..prefix.len().min(MOMENT_DIGITS)];
+        let padded = |pad: &str| {
+            let text = format!("{digits}{}", pad.repeat(MOMENT_DIGITS - digits.len()));
+            i64::from_str_radix(&text, 16).map(Timestamp::from_millis).map_err(|_| wrong())
+        };
+        let (first, last) = (padded("0")?, padded("f")?.plus(std::time::Duration::from_millis(1)));
+        filter.created_after = Some(filter.created_after.map_or(first, |at| at.max(first)));
+        filter.created_before = Some(filter.created_before.map_or(last, |at| at.min(last)));
+        Ok(())
+    }
+}
+
+/// Digits of an id that are the millisecond of submission.
+const MOMENT_DIGITS: usize = 12;
+/// Fewer digits than this stand for days of jobs.
+const ID_DIGITS_MIN: usize = 6;
+
+/// States may be given together, as in the API.
+fn split<'a>(name: &str, value: &'a str) -> Vec<&'a str> {
+    if name == "state" { value.split(',').map(str::trim).collect() } else { vec![value] }
+}
+
+fn tag(text: &str) -> Result<(String, String), Trouble> {
+    let (name, value) = text.split_once(':').ok_or_else(|| Trouble::invalid("tag: write it as name:value"))?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn parse_id(name: &str, text: &str) -> Result<JobId, Trouble> {
+    text.parse().map_err(|_| Trouble::invalid(format!("{name}: `{text}` is not the id of a job")))
+}
+
+fn parse_worker(text: &str) -> Result<WorkerId, Trouble> {
+    text.parse().map_err(|_| Trouble::invalid(format!("worker: `{text}` is not the id of a worker")))
+}
+
+/// A moment as a browser's calendar writes it, or in full; always UTC.
+fn moment(name: &str, text: &str) -> Result<Timestamp, Trouble> {
+    let whole = match text.len() {
+        10 => format!("{text}T00:00:00Z"),
+        16 => format!("{text}:00Z"),
+        19 => format!("{text}Z"),
+        _ => text.to_owned(),
+    };
+    whole.parse().map_err(|problem: Problem| Trouble::invalid(format!("{name}: {problem}")))
+}
+
+/// In which order the list is.
+pub(super) fn order(fields: &Fields) -> Order {
+    match fields.get("order") {
+        Some("oldest") => Order::Oldest,
+        Some("claim") => Order::Claim,
+        _ => Order::Newest,
+    }
+}
+
+/// The word for an order.
+pub(super) fn order_word(order: Order) -> &'static str {
+    match order {
+        Order::Newest => "newest",
+        Order::Oldest => "oldest",
+        Order::Claim => "claim",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(query: &str) -> Asked {
+        Asked::read(&Fields::parse(query.as_bytes()))
+    }
+
+    #[test]
+    fn an_address_and_its_filter_are_the_same_thing() {
+        let asked = asked("state=failed,dead_letter&type=email.send&tag=k%3Av&unknown=x&owner=");
+        assert_eq!(asked.address(), "/jobs?state=failed&state=dead_letter&type=email.send&tag=k%3Av");
+        let filter = asked.filter().unwrap();
+        assert_eq!(filter.states, [State::Failed, State::DeadLetter]);
+        assert_eq!(filter.tag, Some(("k".into(), "v".into())));
+        let chips = asked.chips();
+        assert_eq!(chips.len(), 4);
+        assert_eq!(chips[0].without, "/jobs?state=dead_letter&type=email.send&tag=k%3Av");
+    }
+
+    #[test]
+    fn the_first_digits_of_an_id_say_when_it_was_submitted() {
+        let filter = asked("id=019a8f3c").filter().unwrap();
+        let (after, before) = (filter.created_after.unwrap(), filter.created_before.unwrap());
+        assert_eq!(after.as_millis(), 0x019a_8f3c_0000);
+        assert_eq!(before.as_millis(), 0x019a_8f3d_0000);
+        assert!(asked("id=019a").filter().is_err(), "too few");
+        assert!(asked("id=nothex").filter().is_err());
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_by_name() {
+        for (query, field) in [("state=gone", "state"), ("type=1x", "type"), ("tag=novalue", "tag"),
+            ("parent=x", "parent"), ("created_after=soon", "created_after")] {
+            let refused = format!("{:?}", asked(query).filter().unwrap_err());
+            assert!(refused.contains(field), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_calendar_s_moments_are_understood() {
+        for text in ["2026-11-15", "2026-11-15T06:30", "2026-11-15T06%3A30%3A00", "2026-11-15T06:30:00Z"] {
+            assert!(asked(&format!("created_after={text}")).filter().is_ok(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Numbers, times and sizes as people read them. Nothing here knows what they mean.
+
+use std::time::Duration;
+
+use windlass::clock::Timestamp;
+
+/// A moment beside the present one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Moment {
+    /// For machines, and for those who want it exactly.
+    pub(super) iso: String,
+    /// For people: `3m ago`, `in 2h`.
+    pub(super) text: String,
+}
+
+impl Moment {
+    pub(super) fn new(at: Timestamp, now: Timestamp) -> Moment {
+        let text = if at > now {
+            format!("in {}", span(at.since(now)))
+        } else if now.since(at) < Duration::from_secs(1) {
+            "just now".to_owned()
+        } else {
+            format!("{} ago", span(now.since(at)))
+        };
+        Moment { iso: at.to_string(), text }
+    }
+}
+
+/// A duration in its two largest units at most.
+pub(super) fn span(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{millis} ms"),
+        1..10 => format!("{}.{} s", seconds, millis % 1000 / 100),
+        10..60 => format!("{seconds} s"),
+        60..3600 => two(seconds / 60, "m", seconds % 60, "s"),
+        3600..86_400 => two(seconds / 3600, "h", seconds % 3600 / 60, "m"),
+        _ => two(seconds / 86_400, "d", seconds % 86_400 / 3600, "h"),
+    }
+}
+
+fn two(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
+    if small == 0 { format!("{large}{large_unit}") } else { format!("{large}{large_unit} {small}{small_unit}") }
+}
+
+/// A number with its thousands apart.
+pub(super) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number in at most four characters and a unit.
+pub(super) fn compact(number: u64) -> String {
+    let scaled = |unit: u64, name: &str| {
+        let tenths = number / (unit / 10);
+        if tenths >= 1000 { format!("{}{name}", tenths / 10) } else { format!("{}.{}{name}", tenths / 10, tenths % 10) }
+    };
+    match number {
+        0..10_000 => count(number),
+        10_000..1_000_000 => scaled(1_000, "k"),
+        1_000_000..1_000_000_000 => scaled(1_000_000, "M"),
+        _ => scaled(1_000_000_000, "G"),
+    }
+}
+
+/// A size in bytes.
+pub(super) fn bytes(size: usize) -> String {
+    match size {
+        0..1024 => format!("{size} B"),
+        1024..1_048_576 => format!("{:.1} KiB", real(size as u64) / 1024.0),
+        _ => format!("{:.1} MiB", real(size as u64) / 1_048_576.0),
+    }
+}
+
+/// Cents as an amount.
+pub(super) fn cents(amount: i64) -> String {
+    let sign = if amount < 0 { "−" } else { "" };
+    format!("{sign}{}.{:02}", count(amount.unsigned_abs() / 100), amount.unsigned_abs() % 100)
+}
+
+/// A share of a whole, in percent; an empty whole has none.
+pub(super) fn percent(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| real(part) * 100.0 / real(whole))
+}
+
+/// A number for drawing; beyond 2^53 nobody sees the difference.
+#[allow(clippy::cast_precision_loss, reason = "drawings need no more than that")]
+pub(super) fn real(number: u64) -> f64 {
+    number as f64
+}
+
+/// The beginning of an id: enough to tell jobs apart on a page.
+pub(super) fn short(id: &str) -> String {
+    // The first twelve digits are the moment of submission; those after them tell apart what came together.
+    match (id.get(..8), id.get(24..28)) {
+        (Some(head), Some(tail)) => format!("{head}…{tail}"),
+        _ => id.to_owned(),
+    }
+}
+
+/// The first line of a text, cut to a length.
+pub(super) fn line(text: &str, chars_max: usize) -> String {
+    let first = text.lines().next().unwrap_or_default();
+    let mut cut: String = first.chars().take(chars_max).collect();
+    if cut.len() < text.trim_end().len() {
+        cut.push('…');
+    }
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_told_in_their_two_largest_units() {
+        let told = |millis| span(Duration::from_millis(millis));
+        assert_eq!(told(7), "7 ms");
+        assert_eq!(told(1_250), "1.2 s");
+        assert_eq!(told(59_999), "59 s");
+        assert_eq!(told(60_000), "1m");
+        assert_eq!(told(3_725_000), "1h 2m");
+        assert_eq!(told(90_000_000), "1d 1h");
+    }
+
+    #[test]
+    fn numbers_have_their_thousands_apart_and_shrink_when_space_is_short() {
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(count(999), "999");
+        assert_eq!(compact(9_999), "9,999");
+        assert_eq!(compact(12_345), "12.3k");
+        assert_eq!(compact(123_456), "123k");
+        assert_eq!(compact(7_654_321), "7.6M");
+        assert_eq!(cents(-123_456), "−1,234.56");
+        assert_eq!(cents(5), "0.05");
+    }
+
+    #[test]
+    fn a_moment_knows_past_from_future() {
+        let now = Timestamp::from_millis(10_000_000);
+        let told = |at| Moment::new(Timestamp::from_millis(at), now).text;
+        assert_eq!(told(10_000_000), "just now");
+        assert_eq!(told(9_400_000), "10m ago");
+        assert_eq!(told(10_300_000), "in 5m");
+    }
+
+    #[test]
+    fn a_line_ends_where_the_text_goes_on() {
+        assert_eq!(line("one\ntwo", 80), "one…");
+        assert_eq!(line("abcdef", 3), "abc…");
+        assert_eq!(line("abc", 3), "abc");
+    }
+}

@@ -1,0 +1,178 @@
+//! What every request to the dashboard passes: no page of another site acts through it, nobody without a key gets in once
+//! there are keys, and no answer can be framed, sniffed, cached or made to run a foreign script.
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+use windlass::error::StoreError;
+use windlass::store::caller::{Caller, Permission, Role};
+
+use super::page::{self, Trouble};
+use super::{Dashboard, session};
+use crate::http::auth::names_this_machine;
+
+/// No script, style or frame but our own, and none of them inline (RELIABILITY S12).
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'";
+
+/// Who looks at a page.
+#[derive(Debug, Clone)]
+pub(super) struct Visitor {
+    /// In whose name the store is asked.
+    pub(super) caller: Caller,
+    /// What a form must carry to be believed.
+    pub(super) form_token: String,
+    /// Whether anybody on this machine is let in, because there are no keys.
+    pub(super) is_local: bool,
+    /// `light`, `dark`, or empty for what the system says.
+    pub(super) theme: &'static str,
+}
+
+impl Visitor {
+    /// Whether the role allows it at all.
+    pub(super) fn may(&self, permission: Permission) -> bool {
+        self.caller.must(permission).is_ok()
+    }
+
+    /// Whether payloads, results and checkpoints may be seen: they can hold anything, so looking on is not enough.
+    pub(super) fn may_read_payload(&self, owner: &str) -> bool {
+        match self.caller.role {
+            Role::Admin | Role::Operator => true,
+            Role::Submitter => owner == self.caller.id,
+            Role::Worker | Role::Viewer => false,
+        }
+    }
+}
+
+impl FromRequestParts<Dashboard> for Visitor {
+    type Rejection = Trouble;
+
+    async fn from_request_parts(parts: &mut Parts, _board: &Dashboard) -> Result<Visitor, Trouble> {
+        Ok(parts.extensions.get::<Visitor>().cloned().expect("the guard lets nobody else through"))
+    }
+}
+
+/// Lets a request through, or answers it.
+pub(super) async fn guard(State(board): State<Dashboard>, mut request: Request, next: Next) -> Response {
+    let theme = theme(request.headers());
+    let mut response = match admit(&board, request.method(), request.headers()).await {
+        Ok(Some(visitor)) => {
+            request.extensions_mut().insert(visitor.clone());
+            let mut response = next.run(request).await;
+            match response.extensions_mut().remove::<Trouble>() {
+                Some(trouble) => page::trouble(&trouble, &visitor),
+                None => response,
+            }
+        }
+        Ok(None) if is_open(request.uri().path()) => {
+            request.extensions_mut().insert(nobody(theme));
+            let mut response = next.run(request).await;
+            match response.extensions_mut().remove::<Trouble>() {
+                Some(trouble) => page::trouble(&trouble, &nobody(theme)),
+                None => response,
+            }
+        }
+        Ok(None) => turn_away(&request),
+        Err(trouble) => page::trouble(&trouble, &nobody(theme)),
+    };
+    harden(response.headers_mut());
+    response
+}
+
+/// What can be had without being signed in: the way in, and what it looks like.
+fn is_open(path: &str) -> bool {
+    path == "/sign-in" || path.starts_with("/assets/")
+}
+
+fn nobody(theme: &'static str) -> Visitor {
+    let caller = Caller::new("", Role::Viewer, None);
+    Visitor { caller, form_token: String::new(), is_local: false, theme }
+}
+
+/// A page's reader is sent to sign in; a script is told.
+fn turn_away(request: &Request) -> Response {
+    let is_page = request.method() == Method::GET && request.uri().path() != "/live";
+    if !is_page {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    let asked = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", asked).finish();
+    Redirect::to(&format!("/sign-in?{query}")).into_response()
+}
+
+async fn admit(board: &Dashboard, method: &Method, headers: &HeaderMap) -> Result<Option<Visitor>, Trouble> {
+    refuse_other_sites(method, headers)?;
+    let visitor = identify(board, headers).await?;
+    if visitor.as_ref().is_some_and(|visitor| visitor.is_local) {
+        refuse_foreign_hosts(headers)?;
+    }
+    Ok(visitor)
+}
+
+/// Who a request comes from; nobody if not signed in.
+pub(super) async fn identify(board: &Dashboard, headers: &HeaderMap) -> Result<Option<Visitor>, StoreError> {
+    let theme = theme(headers);
+    if !board.store().has_keys().await? {
+        if !board.0.app.is_loopback() {
+            return Ok(None);
+        }
+        let form_token = board.0.local_token.clone();
+        return Ok(Some(Visitor { caller: Caller::local(), form_token, is_local: true, theme }));
+    }
+    let name = session::cookie_name(board.0.is_secure);
+    let token = session::read_cookie(headers, name);
+    let Some(session) = token.and_then(|token| board.0.sessions.find(token, board.now())) else {
+        return Ok(None);
+    };
+    let caller = board.store().authenticate(&session.secret).await?;
+    Ok(caller.map(|caller| Visitor { caller, form_token: session.form_token, is_local: false, theme }))
+}
+
+fn theme(headers: &HeaderMap) -> &'static str {
+    match session::read_cookie(headers, "windlass-theme") {
+        Some("light") => "light",
+        Some("dark") => "dark",
+        _ => "",
+    }
+}
+
+/// A page of another site must not act through its reader's browser (RELIABILITY S11). Following a link here is fine.
+fn refuse_other_sites(method: &Method, headers: &HeaderMap) -> Result<(), Trouble> {
+    if [Method::GET, Method::HEAD].contains(method) {
+        return Ok(());
+    }
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let host = text("host").unwrap_or_default();
+    let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, from)| from == host);
+    let is_ours = match text("sec-fetch-site") {
+        Some(site) => site == "same-origin",
+        None => text("origin").is_some_and(is_own),
+    };
+    if is_ours { Ok(()) } else { Err(Trouble::forbidden("this request came from another site")) }
+}
+
+/// Without keys, being on this machine is the only proof there is: a name that an attacker points at it is none.
+fn refuse_foreign_hosts(headers: &HeaderMap) -> Result<(), Trouble> {
+    if names_this_machine(headers) {
+        return Ok(());
+    }
+    Err(Trouble::forbidden("without keys the dashboard is for its own machine: open it as localhost"))
+}
+
+fn harden(headers: &mut HeaderMap) {
+    let fixed: [(HeaderName, &'static str); 5] = [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in fixed {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    if !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+}

@@ -1,0 +1,176 @@
+//! Types: how fast, how long, how often and why they fail.
+
+use askama::Template;
+use axum::extract::{Path, State as AxumState};
+use axum::response::{IntoResponse, Redirect, Response};
+use windlass::clock::Timestamp;
+use windlass::job::{JobType, State};
+use windlass::store::caller::Permission;
+use windlass::store::command::hold::Target;
+use windlass::store::filter::{Filter, Order};
+use windlass::store::query::job_types::TypeLook;
+use windlass::store::query::list::ListRequest;
+
+use super::chart::{self, Bars, Line};
+use super::failure::{self, Group};
+use super::form::{Form, Query, segment};
+use super::format::{compact, percent, real, span};
+use super::guard::Visitor;
+use super::page::{HoldView, Shell, Trouble, show};
+use super::queues::{Depth, depths, pause_or_resume};
+use super::row::Row;
+use super::{Dashboard, limits};
+
+/// A type as a line.
+struct TypeLine {
+    name: String,
+    link: String,
+    spark: String,
+    rate: String,
+    running: String,
+    open: String,
+    failure_share: String,
+    is_failing: bool,
+    half: String,
+    most: String,
+    longest: String,
+    dead: String,
+    paused: Option<HoldView>,
+}
+
+#[derive(Template)]
+#[template(path = "types.html")]
+struct Types {
+    shell: Shell,
+    lines: Vec<TypeLine>,
+}
+
+fn time(time: Option<std::time::Duration>) -> String {
+    time.map_or("–".to_owned(), span)
+}
+
+fn line(look: &TypeLook, now: Timestamp) -> TypeLine {
+    let hour = chart::hour(&look.minutes, now);
+    let sum = chart::total(&hour);
+    let recent = chart::total(hour.iter().rev().skip(1).take(5));
+    let of = |state: State| look.depth.get(&state).copied().unwrap_or(0);
+    let open: u64 = look.depth.iter().filter(|(state, _)| !state.is_final()).map(|(_, number)| *number).sum();
+    let share = percent(chart::bad(&sum), chart::ended(&sum));
+    TypeLine {
+        name: look.name.to_string(),
+        link: format!("/types/{}", segment(look.name.as_str())),
+        spark: chart::spark(&hour),
+        rate: format!("{:.0}", real(chart::ended(&recent)) / 5.0),
+        running: compact(of(State::Running)),
+        open: compact(open),
+        failure_share: share.map_or("–".to_owned(), |share| format!("{share:.1}%")),
+        is_failing: share.is_some_and(|share| share >= 10.0),
+        half: time(sum.ran.percentile(0.5)),
+        most: time(sum.ran.percentile(0.95)),
+        longest: time(sum.ran.percentile(0.99)),
+        dead: compact(of(State::DeadLetter)),
+        paused: look.paused.as_ref().map(|hold| HoldView::of(hold, now)),
+    }
+}
+
+/// `GET /types`
+pub(super) async fn page(
+    AxumState(board): AxumState<Dashboard>,
+    visitor: Visitor,
+    Query(query): Query,
+) -> Result<Response, Trouble> {
+    let looks = board.store().job_types(&visitor.caller).await?;
+    let config = board.store().config(&visitor.caller).await?;
+    let now = board.now();
+    let page = Types {
+        shell: Shell::of(&board, &visitor, &config, "types", "Types").saying(&query),
+        lines: looks.iter().map(|look| line(look, now)).collect(),
+    };
+    show(&page)
+}
+
+#[derive(Template)]
+#[template(path = "type.html")]
+struct TypePage {
+    shell: Shell,
+    name: String,
+    link: String,
+    line: TypeLine,
+    depths: Vec<Depth>,
+    throughput: Bars,
+    failures: Line,
+    waited: String,
+    groups: Vec<Group>,
+    recent: Vec<Row>,
+    settings: Vec<(&'static str, String)>,
+    can_pause: bool,
+}
+
+/// `GET /types/{name}`
+pub(super) async fn one(
+    AxumState(board): AxumState<Dashboard>,
+    visitor: Visitor,
+    Path(name): Path<String>,
+    Query(query): Query,
+) -> Result<Response, Trouble> {
+    let (store, caller, now) = (board.store(), &visitor.caller, board.now());
+    let job_type = name_of(&name)?;
+    let looks = store.job_types(caller).await?;
+    let look = looks.into_iter().find(|look| look.name == job_type);
+    let look = look.ok_or_else(|| Trouble::not_found(format!("no job of type {name} was ever seen here")))?;
+    let config = store.config(caller).await?;
+    let hour = chart::hour(&look.minutes, now);
+    let jobs = async |states: Vec<State>, limit: usize| {
+        let filter = Filter { job_type: Some(job_type.clone()), states, ..Filter::default() };
+        let request = ListRequest { filter, order: Order::Newest, cursor: None, limit };
+        store.list(caller, request).await.map(|page| page.jobs)
+    };
+    let bad = vec![State::Failed, State::DeadLetter, State::Retrying];
+    let failed = jobs(bad, limits::FAILURES_SAMPLED).await?;
+    let recent = jobs(Vec::new(), limits::GROUPS_SHOWN).await?;
+    let page = TypePage {
+        shell: Shell::of(&board, &visitor, &config, "types", format!("Type {name}")).saying(&query),
+        link: format!("/types/{}", segment(&name)),
+        line: line(&look, now),
+        depths: depths(&look.depth, "type", &name),
+        throughput: chart::throughput(&hour),
+        failures: chart::failure_rate(&hour),
+        waited: time(chart::total(&hour).waited.percentile(0.95)),
+        groups: failure::group(failed.iter().map(|snapshot| &snapshot.job), now),
+        recent: recent.iter().map(|snapshot| Row::of(snapshot, now)).collect(),
+        settings: settings(&look),
+        can_pause: visitor.may(Permission::Pause),
+        name,
+    };
+    show(&page)
+}
+
+/// What is set for it.
+fn settings(look: &TypeLook) -> Vec<(&'static str, String)> {
+    let settings = &look.settings;
+    let mut found = Vec::new();
+    found.extend(settings.max_running.map(|limit| ("Runs at once", limit.to_string())));
+    found.extend(settings.rate.map(|rate| ("Starts", format!("{} in {}", rate.count, span(rate.per)))));
+    found.extend(settings.retry.as_ref().map(|retry| ("Attempts", retry.max_attempts.to_string())));
+    found.extend(settings.priority.map(|priority| ("Priority", priority.to_string())));
+    found.extend(settings.timeouts.execution.map(|limit| ("Runs at most", span(limit))));
+    found.extend(settings.timeouts.lease.map(|limit| ("Lease", span(limit))));
+    found.extend(settings.timeouts.lifetime.map(|limit| ("Lives at most", span(limit))));
+    found.extend(settings.success_event.clone().map(|name| ("Success is called", name)));
+    found
+}
+
+fn name_of(text: &str) -> Result<JobType, Trouble> {
+    JobType::new(text).map_err(|problem| Trouble::not_found(format!("type: {problem}")))
+}
+
+/// `POST /types/{name}/act`
+pub(super) async fn act(
+    AxumState(board): AxumState<Dashboard>,
+    visitor: Visitor,
+    Path(name): Path<String>,
+    Form(form): Form,
+) -> Result<Response, Trouble> {
+    let done = pause_or_resume(&board, &visitor, Target::Type(name_of(&name)?), &form).await?;
+    Ok(Redirect::to(&format!("/types/{}?done={done}", segment(&name))).into_response())
+}

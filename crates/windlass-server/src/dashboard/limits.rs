@@ -1,0 +1,58 @@
+//! Every bound of the dashboard, each with its reason.
+
+use std::time::Duration;
+
+/// Jobs on one page of the list: what a person can look over.
+pub(super) const JOBS_PER_PAGE: usize = 50;
+/// Records on one page of the audit trail.
+pub(super) const RECORDS_PER_PAGE: usize = 100;
+/// Windows of records looked through for one page of the audit trail; a filter that fits nothing ends there.
+pub(super) const RECORD_WINDOWS_MAX: usize = 20;
+/// Failed jobs that are looked at to group them by their errors.
+pub(super) const FAILURES_SAMPLED: usize = 500;
+/// Dead letters that are looked at to group them: with 500 a page, some tens of milliseconds.
+pub(super) const DEAD_LETTERS_SAMPLED: usize = 2_000;
+/// Dead letters that one click redrives at most; a second click takes the next.
+pub(super) const GROUP_REDRIVEN_MAX: usize = 10_000;
+/// Groups of failures shown.
+pub(super) const GROUPS_SHOWN: usize = 8;
+/// Running jobs that are shown with their workers.
+pub(super) const RUNNING_SHOWN: usize = 500;
+/// Running jobs named per worker.
+pub(super) const RUNNING_PER_WORKER: usize = 6;
+/// Jobs drawn in a dependency graph; more would not be read.
+pub(super) const GRAPH_JOBS_MAX: usize = 60;
+/// Children shown one by one.
+pub(super) const CHILDREN_SHOWN: usize = 200;
+/// Days in the calendar of schedules.
+pub(super) const CALENDAR_DAYS: i64 = 7;
+/// Runs of one schedule that are worked out for one day: every ten minutes; beyond that the number says little.
+pub(super) const CALENDAR_RUNS_MAX: usize = 144;
+/// Schedules named on one day.
+pub(super) const CALENDAR_LINES: usize = 8;
+/// Bytes of a payload or result that are shown; the rest can be downloaded.
+pub(super) const SHOWN_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a checkpoint that are shown.
+pub(super) const CHECKPOINT_BYTES_MAX: usize = 4 << 10;
+/// Checkpoints shown.
+pub(super) const CHECKPOINTS_SHOWN: usize = 200;
+/// Log lines shown, the latest.
+pub(super) const LOG_LINES_SHOWN: u64 = 500;
+/// Attempts shown, the latest.
+pub(super) const ATTEMPTS_SHOWN: usize = 100;
+/// Jobs that can be selected one by one for an action: a page of them, and some.
+pub(super) const SELECTED_MAX: usize = 500;
+/// Bytes of a form: a page of ids and a reason.
+pub(super) const FORM_BYTES_MAX: usize = 128 << 10;
+/// Sessions at once; the one that was idle longest makes room.
+pub(super) const SESSIONS_MAX: usize = 10_000;
+/// How long a session lasts without a request.
+pub(super) const SESSION_IDLE_MAX: Duration = Duration::from_secs(12 * 3600);
+/// How long a session lasts in all: a week, as long as most shifts.
+pub(super) const SESSION_LIFE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Live streams at once.
+pub(super) const STREAMS_MAX: usize = 1_000;
+/// How often an open page is told of changes at most: more often is flicker, and work for the store.
+pub(super) const LIVE_EVERY: Duration = Duration::from_secs(1);
+/// How often an open page is refreshed when nothing happens, so that ages and charts move on.
+pub(super) const LIVE_IDLE_EVERY: Duration = Duration::from_secs(15);

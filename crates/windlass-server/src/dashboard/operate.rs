@@ -1,0 +1,116 @@
+//! What a person does to one job. Whether it is allowed is the store's decision; a page shows only what the state machine
+//! would not refuse.
+
+use axum::extract::{Path, State as AxumState};
+use axum::response::{IntoResponse, Redirect, Response};
+use windlass::clock::Timestamp;
+use windlass::job::{Event, Job, JobId, Priority, State, SuspendMode, Suspension, transition};
+use windlass::store::command::act::{Act, Suspend};
+use windlass::store::command::redrive::Redrive;
+
+use super::Dashboard;
+use super::form::{Fields, Form, address};
+use super::guard::Visitor;
+use super::page::Trouble;
+
+/// What may be done to a job in its state.
+#[allow(clippy::struct_excessive_bools, reason = "each is a button of its own")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Allowed {
+    pub(super) submit: bool,
+    pub(super) suspend: bool,
+    /// Whether suspending means to decide about a running attempt.
+    pub(super) is_running: bool,
+    pub(super) resume: bool,
+    pub(super) cancel: bool,
+    pub(super) prioritise: bool,
+    pub(super) signal: bool,
+    pub(super) redrive: bool,
+    pub(super) delete: bool,
+}
+
+impl Allowed {
+    /// What the state machine would not refuse now.
+    pub(super) fn in_state_of(job: &Job, now: Timestamp) -> Allowed {
+        let is_allowed = |event: &Event| transition(job, event, now).is_ok();
+        let is_final = job.state.is_final();
+        let suspension = Suspension { by: String::new(), reason: None, expires_at: None };
+        let suspend = Event::Suspend { mode: SuspendMode::Graceful, suspension };
+        Allowed {
+            submit: is_allowed(&Event::Submit),
+            suspend: !is_final && job.state != State::Suspended && is_allowed(&suspend),
+            is_running: job.state == State::Running,
+            resume: job.state == State::Suspended,
+            cancel: !is_final && is_allowed(&Event::Cancel { message: String::new() }),
+            prioritise: !is_final,
+            signal: !is_final,
+            redrive: is_final,
+            delete: is_final,
+        }
+    }
+
+    pub(super) fn is_nothing(self) -> bool {
+        self == Allowed { is_running: self.is_running, ..Allowed::default() }
+    }
+}
+
+/// The mode of suspension that a word means.
+pub(super) fn mode(word: &str) -> Result<SuspendMode, Trouble> {
+    match word {
+        "idle_only" => Ok(SuspendMode::IdleOnly),
+        "graceful" => Ok(SuspendMode::Graceful),
+        "aggressive" => Ok(SuspendMode::Aggressive),
+        _ => Err(Trouble::invalid("mode: choose idle_only, graceful or aggressive")),
+    }
+}
+
+/// The priority a form asks for.
+pub(super) fn priority(form: &Fields) -> Result<Priority, Trouble> {
+    form.need("value")?.parse().map_err(|problem| Trouble::invalid(format!("priority: {problem}")))
+}
+
+/// `POST /jobs/{id}/act`
+pub(super) async fn act(
+    AxumState(board): AxumState<Dashboard>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Form(form): Form,
+) -> Result<Response, Trouble> {
+    let id: JobId = id.parse().map_err(|_| Trouble::not_found(format!("no job {id}")))?;
+    let (store, caller, reason) = (board.store(), &visitor.caller, form.text("reason"));
+    let (act, done) = match form.need("action")? {
+        "submit" => (Act::Submit, "submitted"),
+        "suspend" => {
+            let mode = form.get("mode").map_or(Ok(SuspendMode::IdleOnly), mode)?;
+            (Act::Suspend(Suspend { mode, reason, expires: form.duration("expires")? }), "suspended")
+        }
+        "resume" => (Act::Resume { reason }, "resumed"),
+        "cancel" => (Act::Cancel { reason }, "cancelled"),
+        "priority" => (Act::Priority(priority(&form)?), "priority"),
+        "signal" => return signal(&board, &visitor, id, &form).await,
+        "redrive" => {
+            let how = Redrive { reset_checkpoints: form.get("reset_checkpoints").is_some() };
+            let new = store.redrive(caller, id, how).await?;
+            return Ok(back(new.id, "redriven"));
+        }
+        "delete" => {
+            store.delete(caller, id).await?;
+            return Ok(Redirect::to("/jobs?done=deleted").into_response());
+        }
+        _ => return Err(Trouble::invalid("there is no such action")),
+    };
+    let acted = store.act(caller, id, act).await?;
+    Ok(back(id, if acted.is_changed { done } else { "unchanged" }))
+}
+
+async fn signal(board: &Dashboard, visitor: &Visitor, id: JobId, form: &Fields) -> Result<Response, Trouble> {
+    let value = form.get("value").unwrap_or("null");
+    let parsed: Result<serde_json::Value, _> = serde_json::from_str(value);
+    parsed.map_err(|error| Trouble::invalid(format!("value: is no JSON: {error}")))?;
+    board.store().signal(&visitor.caller, id, form.need("name")?, value.as_bytes().to_vec()).await?;
+    Ok(back(id, "signalled"))
+}
+
+fn back(id: JobId, done: &str) -> Response {
+    Redirect::to(&address(&format!("/jobs/{id}"), [("done", done.to_owned())])).into_response()
+}

@@ -1,0 +1,241 @@
+//! The frame around every page, and how one is sent. What stands in it is each page's own business.
+
+use askama::Template;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use windlass::clock::Timestamp;
+use windlass::error::{ActError, Denied, ScheduleError, StoreError};
+use windlass::store::config::{Config, Hold, Scope};
+
+use super::format::Moment;
+use super::form::Fields;
+use super::guard::Visitor;
+use super::{Dashboard, assets};
+
+/// The frame: who is looking, at what, and what they should know whatever they look at.
+pub(super) struct Shell {
+    pub(super) title: String,
+    /// Which entry of the menu this is.
+    pub(super) section: &'static str,
+    pub(super) theme: &'static str,
+    pub(super) who: String,
+    pub(super) role: &'static str,
+    pub(super) tenant: Option<String>,
+    pub(super) is_local: bool,
+    pub(super) token: String,
+    pub(super) version: &'static str,
+    /// Where the page hears of changes; empty for one that stands still.
+    pub(super) live: String,
+    /// The closed gate, if it is.
+    pub(super) gate: Option<HoldView>,
+    /// What was just done.
+    pub(super) done: Option<String>,
+}
+
+/// A pause as shown.
+#[derive(Debug, Clone)]
+pub(super) struct HoldView {
+    pub(super) what: String,
+    pub(super) by: String,
+    pub(super) reason: Option<String>,
+    pub(super) since: Moment,
+    pub(super) until: Option<Moment>,
+}
+
+impl HoldView {
+    pub(super) fn of(hold: &Hold, now: Timestamp) -> HoldView {
+        let whose = |tenant: &Option<_>| tenant.as_ref().map_or(String::new(), |tenant| format!(" of tenant {tenant}"));
+        let what = match &hold.scope {
+            Scope::Gate => "the gate".to_owned(),
+            Scope::Tenant(tenant) => format!("tenant {tenant}"),
+            Scope::Type { job_type, tenant } => format!("type {job_type}{}", whose(tenant)),
+            Scope::Queue { queue, tenant } => format!("queue {queue}{}", whose(tenant)),
+            Scope::Worker(worker) => format!("worker {worker}"),
+        };
+        HoldView {
+            what,
+            by: hold.by.clone(),
+            reason: hold.reason.clone(),
+            since: Moment::new(hold.since, now),
+            until: hold.expires_at.map(|at| Moment::new(at, now)),
+        }
+    }
+}
+
+impl Shell {
+    /// A frame without anything from the store.
+    pub(super) fn bare(visitor: &Visitor, section: &'static str, title: impl Into<String>) -> Shell {
+        Shell {
+            title: title.into(),
+            section,
+            theme: visitor.theme,
+            who: visitor.caller.id.clone(),
+            role: visitor.caller.role.as_str(),
+            tenant: visitor.caller.tenant.as_ref().map(ToString::to_string),
+            is_local: visitor.is_local,
+            token: visitor.form_token.clone(),
+            version: assets::version(),
+            live: String::new(),
+            gate: None,
+            done: None,
+        }
+    }
+
+    /// What a page of this section needs around it.
+    pub(super) fn of(
+        board: &Dashboard,
+        visitor: &Visitor,
+        config: &Config,
+        section: &'static str,
+        title: impl Into<String>,
+    ) -> Shell {
+        let now = board.now();
+        let gate = config.holds.get(&Scope::Gate).filter(|hold| hold.is_active(now));
+        Shell {
+            live: "/live".to_owned(),
+            gate: gate.map(|hold| HoldView::of(hold, now)),
+            ..Shell::bare(visitor, section, title)
+        }
+    }
+
+    /// The same, saying what the last action came to.
+    pub(super) fn saying(mut self, query: &Fields) -> Shell {
+        self.done = query.get("done").and_then(|word| said(word, query.get("n")));
+        self
+    }
+}
+
+/// What an address may make a page say: fixed sentences, so that a link cannot put words into our mouth.
+fn said(word: &str, number: Option<&str>) -> Option<String> {
+    let number: Option<u64> = number.and_then(|number| number.parse().ok());
+    let jobs = |what: &str| match number {
+        Some(1) => format!("1 job {what}."),
+        Some(number) => format!("{} jobs {what}.", super::format::count(number)),
+        None => format!("Job {what}."),
+    };
+    Some(match word {
+        "submitted" => jobs("submitted"),
+        "suspended" => jobs("suspended"),
+        "resumed" => jobs("resumed"),
+        "cancelled" => jobs("cancelled"),
+        "priority" => jobs("given a new priority"),
+        "redriven" => jobs("submitted again"),
+        "deleted" => jobs("deleted"),
+        "signalled" => "Signal sent.".to_owned(),
+        "unchanged" => "It was so already: nothing changed.".to_owned(),
+        "paused" => "Paused.".to_owned(),
+        "lifted" => "Resumed.".to_owned(),
+        "closed" => "The gate is closed.".to_owned(),
+        "opened" => "The gate is open.".to_owned(),
+        "saved" => "Saved.".to_owned(),
+        "revoked" => "The key opens nothing any more.".to_owned(),
+        "triggered" => "Triggered.".to_owned(),
+        "removed" => "Removed.".to_owned(),
+        _ => return None,
+    })
+}
+
+/// A page that was rendered, or the trouble that kept it from being.
+pub(super) fn show(template: &impl Template) -> Result<Response, Trouble> {
+    answer(StatusCode::OK, template)
+}
+
+fn answer(status: StatusCode, template: &impl Template) -> Result<Response, Trouble> {
+    let html = template.render().map_err(|error| Trouble {
+        status: StatusCode::INTERNAL_SERVER_ERROR,
+        title: "The page could not be drawn",
+        message: error.to_string(),
+    })?;
+    let content_type = HeaderValue::from_static("text/html; charset=utf-8");
+    Ok((status, [(header::CONTENT_TYPE, content_type)], html).into_response())
+}
+
+/// Why a page or an action was refused.
+#[derive(Debug, Clone)]
+pub(super) struct Trouble {
+    status: StatusCode,
+    title: &'static str,
+    message: String,
+}
+
+impl Trouble {
+    pub(super) fn not_found(what: impl Into<String>) -> Trouble {
+        Trouble { status: StatusCode::NOT_FOUND, title: "Not found", message: what.into() }
+    }
+
+    pub(super) fn invalid(message: impl Into<String>) -> Trouble {
+        Trouble { status: StatusCode::UNPROCESSABLE_ENTITY, title: "That cannot be done", message: message.into() }
+    }
+
+    pub(super) fn forbidden(message: impl Into<String>) -> Trouble {
+        Trouble { status: StatusCode::FORBIDDEN, title: "Not allowed", message: message.into() }
+    }
+
+    /// A form from a page of another session, or of none of ours.
+    pub(super) fn stale_form() -> Trouble {
+        Trouble::forbidden("this form is from an earlier session: go back, reload the page and try again")
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Trouble {
+        tracing::warn!(%error, "a page could not be shown");
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Trouble { status, title: "The store cannot answer", message: error.to_string() }
+    }
+}
+
+impl From<Denied> for Trouble {
+    fn from(denied: Denied) -> Trouble {
+        Trouble::forbidden(denied.to_string())
+    }
+}
+
+impl From<ActError> for Trouble {
+    fn from(error: ActError) -> Trouble {
+        match error {
+            ActError::Store(error) => error.into(),
+            ActError::Denied(denied) => denied.into(),
+            ActError::NotFound(_) | ActError::NoSuchWorker(_) | ActError::NoSuchKey(_) => {
+                Trouble::not_found(error.to_string())
+            }
+            ActError::Invalid(_) => Trouble::invalid(error.to_string()),
+            _ => Trouble { status: StatusCode::CONFLICT, title: "That cannot be done", message: error.to_string() },
+        }
+    }
+}
+
+impl From<ScheduleError> for Trouble {
+    fn from(error: ScheduleError) -> Trouble {
+        match error {
+            ScheduleError::Store(error) => error.into(),
+            ScheduleError::Denied(denied) => denied.into(),
+            ScheduleError::NotFound(_) => Trouble::not_found(error.to_string()),
+            _ => Trouble::invalid(error.to_string()),
+        }
+    }
+}
+
+/// The guard puts a page around it; it knows who is looking.
+impl IntoResponse for Trouble {
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+#[derive(Template)]
+#[template(path = "trouble.html")]
+struct TroublePage<'a> {
+    shell: Shell,
+    title: &'a str,
+    message: &'a str,
+}
+
+/// The page that says what went wrong.
+pub(super) fn trouble(trouble: &Trouble, visitor: &Visitor) -> Response {
+    let shell = Shell::bare(visitor, "", trouble.title);
+    let page = TroublePage { shell, title: trouble.title, message: &trouble.message };
+    answer(trouble.status, &page).unwrap_or_else(|_| trouble.status.into_response())
+}

@@ -1,0 +1,152 @@
+//! Tenants: how many jobs each has, what they cost, and what each may use.
+
+use std::collections::BTreeSet;
+
+use askama::Template;
+use axum::extract::{Path, State as AxumState};
+use axum::response::{IntoResponse, Redirect, Response};
+use windlass::job::{State, Tenant};
+use windlass::store::caller::Permission;
+use windlass::store::command::hold::Target;
+use windlass::store::config::Scope;
+use windlass::store::query::stats::Stats;
+use windlass::store::settings::TenantSettings;
+use windlass::store::settings::patch::{Field, SettingsPatch, TenantPatch};
+
+use super::Dashboard;
+use super::form::{Form, Query, segment};
+use super::format::{cents, compact, percent, real};
+use super::guard::Visitor;
+use super::page::{HoldView, Shell, Trouble, show};
+use super::queues::{number, pause_or_resume};
+
+/// A tenant as shown.
+struct TenantView {
+    name: String,
+    link: String,
+    jobs_link: String,
+    open: String,
+    running: String,
+    completed: String,
+    dead: String,
+    cost: String,
+    /// Costs by type, the dearest first, each with its width in percent.
+    costs: Vec<(String, String, String)>,
+    max_running: String,
+    max_depth: String,
+    weight: String,
+    budget: String,
+    budget_text: Option<String>,
+    /// How much of the budget is spent, in percent.
+    spent: Option<String>,
+    paused: Option<HoldView>,
+}
+
+#[derive(Template)]
+#[template(path = "tenants.html")]
+struct Tenants {
+    shell: Shell,
+    tenants: Vec<TenantView>,
+    total_cost: String,
+    can_configure: bool,
+}
+
+/// `GET /tenants`
+pub(super) async fn page(
+    AxumState(board): AxumState<Dashboard>,
+    visitor: Visitor,
+    Query(query): Query,
+) -> Result<Response, Trouble> {
+    let (store, caller, now) = (board.store(), &visitor.caller, board.now());
+    let config = store.config(caller).await?;
+    let stats = store.stats(caller).await?;
+    let mut names: BTreeSet<Tenant> = stats.tenants.keys().chain(config.tenants.keys()).cloned().collect();
+    names.extend(stats.costs.keys().map(|(tenant, _)| tenant.clone()));
+    let view = |name: &Tenant| {
+        let hold = config.holds.get(&Scope::Tenant(name.clone())).filter(|hold| hold.is_active(now));
+        let settings = config.tenants.get(name).cloned().unwrap_or_default();
+        TenantView { paused: hold.map(|hold| HoldView::of(hold, now)), ..view(name, &stats, &settings) }
+    };
+    let page = Tenants {
+        shell: Shell::of(&board, &visitor, &config, "tenants", "Tenants and cost").saying(&query),
+        tenants: names.iter().map(view).collect(),
+        total_cost: cents(stats.costs.values().sum()),
+        can_configure: visitor.may(Permission::Administer),
+    };
+    show(&page)
+}
+
+fn view(name: &Tenant, stats: &Stats, settings: &TenantSettings) -> TenantView {
+    let counts = stats.tenants.get(name);
+    let of = |state: State| counts.and_then(|counts| counts.get(&state)).copied().unwrap_or(0);
+    let open: u64 = State::ALL.into_iter().filter(|state| !state.is_final()).map(of).sum();
+    let own = stats.costs.iter().filter(|((tenant, _), _)| tenant == name);
+    let mut costs: Vec<(String, i64)> = own.map(|((_, job_type), cost)| (job_type.to_string(), *cost)).collect();
+    costs.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    let cost: i64 = costs.iter().map(|(_, cost)| cost).sum();
+    let dearest = costs.first().map_or(1, |(_, cost)| (*cost).max(1)).unsigned_abs();
+    let bars = costs.into_iter().take(8).map(|(job_type, cost)| {
+        let width = real(cost.max(0).unsigned_abs()) * 100.0 / real(dearest);
+        (job_type, cents(cost), format!("{width:.1}"))
+    });
+    let number = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
+    let period = settings.budget_period.unwrap_or_default().as_str();
+    let amount = |budget: u64| cents(i64::try_from(budget).unwrap_or(i64::MAX));
+    TenantView {
+        name: name.to_string(),
+        link: format!("/tenants/{}", segment(name.as_str())),
+        jobs_link: format!("/jobs?tenant={}", segment(name.as_str())),
+        open: compact(open),
+        running: compact(of(State::Running)),
+        completed: compact(of(State::Completed)),
+        dead: compact(of(State::DeadLetter)),
+        cost: cents(cost),
+        costs: bars.collect(),
+        max_running: number(settings.max_running),
+        max_depth: number(settings.max_depth),
+        weight: number(settings.weight.map(u64::from)),
+        budget: number(settings.budget_cents),
+        budget_text: settings.budget_cents.map(|budget| format!("{} a {period}", amount(budget))),
+        spent: settings.budget_cents.and_then(|budget| {
+            let share = percent(cost.max(0).unsigned_abs(), budget)?;
+            Some(format!("{:.0}", share.min(100.0)))
+        }),
+        paused: None,
+    }
+}
+
+fn name_of(text: &str) -> Result<Tenant, Trouble> {
+    Tenant::new(text).map_err(|problem| Trouble::not_found(format!("tenant: {problem}")))
+}
+
+/// `POST /tenants/{name}/act`
+pub(super) async fn act(
+    AxumState(board): AxumState<Dashboard>,
+    visitor: Visitor,
+    Path(name): Path<String>,
+    Form(form): Form,
+) -> Result<Response, Trouble> {
+    let done = pause_or_resume(&board, &visitor, Target::Tenant(name_of(&name)?), &form).await?;
+    Ok(Redirect::to(&format!("/tenants?done={done}")).into_response())
+}
+
+/// `POST /tenants/{name}/settings`
+pub(super) async fn configure(
+    AxumState(board): AxumState<Dashboard>,
+    visitor: Visitor,
+    Path(name): Path<String>,
+    Form(form): Form,
+) -> Result<Response, Trouble> {
+    let weight = number(&form, "weight")?
+        .try_map(|weight| u32::try_from(weight).map_err(|_| Trouble::invalid("weight: is too large")))?;
+    let patch = TenantPatch {
+        max_running: number(&form, "max_running")?,
+        max_depth: number(&form, "max_depth")?,
+        weight,
+        budget_cents: number(&form, "budget_cents")?,
+        budget_period: Field::Keep,
+    };
+    let done = board.store().configure(&visitor.caller, SettingsPatch::Tenant(name_of(&name)?, patch)).await?;
+    let done = if done.is_changed { "saved" } else { "unchanged" };
+    Ok(Redirect::to(&format!("/tenants?done={done}")).into_response())
+}

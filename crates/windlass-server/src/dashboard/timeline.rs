@@ -1,0 +1,152 @@
+//! A job's life as a drawing 1000 wide: one lane for all of it, and one for each attempt. Positions only; the page says what
+//! they are.
+
+use std::time::Duration;
+
+use windlass::clock::Timestamp;
+use windlass::job::{AttemptOutcome, Job};
+use windlass::store::query::side::Attempt;
+
+use super::format::{Moment, real, span};
+use super::limits;
+
+/// A stretch of time.
+pub(super) struct Stretch {
+    pub(super) class: &'static str,
+    pub(super) x: String,
+    pub(super) width: String,
+    pub(super) title: String,
+}
+
+/// One attempt.
+pub(super) struct AttemptRow {
+    pub(super) number: u32,
+    pub(super) worker: Option<String>,
+    pub(super) worker_short: String,
+    pub(super) outcome: &'static str,
+    pub(super) started: Moment,
+    pub(super) took: String,
+    pub(super) error: Option<String>,
+    pub(super) code: Option<String>,
+    pub(super) category: Option<&'static str>,
+    pub(super) bar: Stretch,
+}
+
+/// All of it.
+pub(super) struct Timeline {
+    pub(super) life: Vec<Stretch>,
+    pub(super) attempts: Vec<AttemptRow>,
+    /// Attempts that are not shown.
+    pub(super) hidden: usize,
+    pub(super) began: Moment,
+    pub(super) ended: Option<Moment>,
+    pub(super) took: String,
+    pub(super) label: String,
+}
+
+const WIDTH: f64 = 1000.0;
+/// So wide that it can be seen, however short.
+const WIDTH_MIN: f64 = 4.0;
+
+struct Scale {
+    from: Timestamp,
+    total: Duration,
+}
+
+impl Scale {
+    fn stretch(&self, class: &'static str, from: Timestamp, to: Timestamp, title: String) -> Stretch {
+        let at = |moment: Timestamp| {
+            let since = u64::try_from(moment.since(self.from).as_millis()).unwrap_or(u64::MAX);
+            let total = u64::try_from(self.total.as_millis()).unwrap_or(u64::MAX).max(1);
+            real(since) * WIDTH / real(total)
+        };
+        let (x, end) = (at(from).min(WIDTH), at(to).min(WIDTH));
+        let width = (end - x).max(WIDTH_MIN);
+        let x = x.min(WIDTH - width);
+        Stretch { class, x: format!("{x:.1}"), width: format!("{width:.1}"), title }
+    }
+}
+
+pub(super) fn outcome_word(outcome: AttemptOutcome) -> &'static str {
+    match outcome {
+        AttemptOutcome::Completed => "completed",
+        AttemptOutcome::Failed => "failed",
+        AttemptOutcome::TimedOut => "timed out",
+        AttemptOutcome::Lost => "lost",
+        AttemptOutcome::Released => "released",
+        AttemptOutcome::Parked => "parked",
+        AttemptOutcome::Suspended => "suspended",
+        AttemptOutcome::Cancelled => "cancelled",
+        AttemptOutcome::Expired => "expired",
+    }
+}
+
+fn outcome_class(outcome: AttemptOutcome) -> &'static str {
+    match outcome {
+        AttemptOutcome::Completed => "t-completed",
+        AttemptOutcome::Failed | AttemptOutcome::TimedOut | AttemptOutcome::Lost | AttemptOutcome::Expired => "t-failed",
+        AttemptOutcome::Released | AttemptOutcome::Parked | AttemptOutcome::Suspended | AttemptOutcome::Cancelled => {
+            "t-parked"
+        }
+    }
+}
+
+/// A job's life so far.
+pub(super) fn timeline(job: &Job, attempts: &[Attempt], now: Timestamp) -> Timeline {
+    let end = job.completed_at.unwrap_or(now).max(job.created_at);
+    let scale = Scale { from: job.created_at, total: end.since(job.created_at) };
+    let hidden = attempts.len().saturating_sub(limits::ATTEMPTS_SHOWN);
+    let rows: Vec<AttemptRow> =
+        attempts[hidden..].iter().map(|attempt| row(attempt, job, &scale, now)).collect();
+    let mut life = vec![];
+    let whole = format!("waiting, {} in all", span(end.since(job.created_at)));
+    life.push(scale.stretch("t-waiting", job.created_at, end, whole));
+    for attempt in &attempts[hidden..] {
+        let (from, to, class) = bounds(attempt, job, now);
+        let title = format!("attempt {}: {}", attempt.id.number, span(to.since(from)));
+        life.push(scale.stretch(class, from, to, title));
+    }
+    let took = span(end.since(job.created_at));
+    let label = format!("{} attempts over {took}", attempts.len());
+    Timeline {
+        life,
+        attempts: rows,
+        hidden,
+        began: Moment::new(job.created_at, now),
+        ended: job.completed_at.map(|at| Moment::new(at, now)),
+        took,
+        label,
+    }
+}
+
+fn bounds(attempt: &Attempt, job: &Job, now: Timestamp) -> (Timestamp, Timestamp, &'static str) {
+    match &attempt.record {
+        Some(record) => (record.started_at, record.ended_at, outcome_class(record.outcome)),
+        None => (job.started_at.unwrap_or(now), now, "t-running"),
+    }
+}
+
+fn row(attempt: &Attempt, job: &Job, scale: &Scale, now: Timestamp) -> AttemptRow {
+    let (from, to, class) = bounds(attempt, job, now);
+    let record = attempt.record.as_ref();
+    let worker = match record {
+        Some(record) => record.worker,
+        None => job.lease.map(|lease| lease.worker),
+    };
+    let error = record.and_then(|record| record.error.as_ref());
+    let outcome = record.map_or("running", |record| outcome_word(record.outcome));
+    let took = span(to.since(from));
+    let worker = worker.map(|worker| worker.to_string());
+    AttemptRow {
+        number: attempt.id.number,
+        worker_short: worker.as_deref().and_then(|id| id.get(24..32)).unwrap_or("–").to_owned(),
+        worker,
+        outcome,
+        started: Moment::new(from, now),
+        bar: scale.stretch(class, from, to, format!("{outcome}, {took}")),
+        took,
+        error: error.map(|error| error.message.clone()),
+        code: error.and_then(|error| error.code.clone()),
+        category: error.map(|error| error.category.as_str()),
+    }
+}

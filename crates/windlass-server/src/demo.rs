@@ -1,0 +1,144 @@
+//! A lively store to look at: several kinds of work, failures and retries, a fan-out, a graph, a pause, logs and progress.
+//! First an hour of the past, played in virtual time; then workers that go on from there. Nothing but the demo uses it.
+
+mod history;
+mod kinds;
+
+use std::future::Future;
+use std::time::Duration;
+
+use windlass::Store;
+use windlass::job::{JobType, NewJob, Payload, QueueName, ScheduleName, Tenant};
+use windlass::queue::{Draft, Queue};
+use windlass::schedule::Timing;
+use windlass::store::caller::{Caller, Role};
+use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::settings::Settings;
+use windlass::store::schedules::{NewSchedule, PauseSchedule};
+use windlass::store::settings::{FairBy, QueueSettings, TenantSettings};
+use windlass::worker::Worker;
+
+pub(crate) use history::play_history;
+use kinds::{Album, Approval, Charge, Crm, Delivery, Export, Extract, Load, Mail, Report, Thumbnail, Transform};
+
+/// Settings and a pause, as somebody would have left them.
+///
+/// # Errors
+/// When the store refuses, as it does not.
+pub(crate) async fn arrange(store: &Store) -> anyhow::Result<()> {
+    let admin = Caller::new("grace", Role::Admin, None);
+    let media = QueueSettings { max_running: Some(12), fair_by: Some(FairBy::Tenant), ..QueueSettings::default() };
+    store.configure(&admin, Settings::Queue(QueueName::new("media")?, media)).await?;
+    let acme = TenantSettings { max_running: Some(50), budget_cents: Some(25_000), ..TenantSettings::default() };
+    store.configure(&admin, Settings::Tenant(Tenant::new("acme")?, acme)).await?;
+    let operator = Caller::new("ada", Role::Admin, None);
+    let pause = Pause { reason: Some("until the archive has space again".into()), ..Pause::default() };
+    store.pause(&operator, Target::Queue(QueueName::new("exports")?), pause).await?;
+    schedule(store, &operator).await
+}
+
+/// A few schedules, one of them paused.
+async fn schedule(store: &Store, operator: &Caller) -> anyhow::Result<()> {
+    let cron = |text: &str| -> anyhow::Result<Timing> {
+        Ok(Timing::Cron { cron: text.parse()?, timezone: "Europe/Berlin".parse()? })
+    };
+    let timings = [
+        ("nightly-report", cron("0 2 * * *")?, "report.build", r#"{"month":"2026-11","rows":40000}"#),
+        ("weekly-export", cron("30 6 * * mon")?, "archive.export", r#"{"format":"parquet"}"#),
+        ("crm-sync", Timing::Every(Duration::from_secs(3600)), "crm.sync", r#"{"since":"an hour ago"}"#),
+        ("heartbeat-mail", cron("*/15 * * * *")?, "email.send", r#"{"to":"ops@example.com","template":"pulse"}"#),
+    ];
+    for (name, timing, job_type, payload) in timings {
+        let job = NewJob::new(JobType::new(job_type)?, Payload::json(payload));
+        store.put_schedule(operator, ScheduleName::new(name)?, NewSchedule::new(timing, job)).await?;
+    }
+    let how = PauseSchedule { reason: Some("the archive is full".into()), expires: None };
+    store.pause_schedule(operator, ScheduleName::new("weekly-export")?, how).await?;
+    Ok(())
+}
+
+/// Works and submits until `shutdown` is over.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) async fn run(store: &Store, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
+    let queue = Queue::over_kept(store.clone());
+    let fleet = [
+        Worker::new(&queue).name("mail-1").version("2.4.1").queue("mail", 6).queue("default", 4),
+        Worker::new(&queue).name("media-1").version("1.9.0").queue("media", 8),
+        Worker::new(&queue).name("office-1").version("2.4.1").queue("reports", 3).queue("billing", 4).queue("etl", 4),
+    ];
+    let mut working = tokio::task::JoinSet::new();
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    for worker in fleet {
+        let mut stopped = stopped.clone();
+        let worker = kinds::handle_all(worker.drain(Duration::from_secs(2)));
+        working.spawn(worker.run_until(async move { drop(stopped.wait_for(|is_over| *is_over).await) }));
+    }
+    tokio::select! {
+        () = shutdown => {}
+        ended = submit_for_ever(&queue) => ended?,
+    }
+    stop.send_replace(true);
+    while working.join_next().await.is_some() {}
+    Ok(())
+}
+
+/// A few jobs every second or so, and a larger piece of work now and then.
+async fn submit_for_ever(queue: &Queue) -> anyhow::Result<()> {
+    let mut round: u32 = 0;
+    loop {
+        submit_round(queue, round).await?;
+        round += 1;
+        tokio::time::sleep(Duration::from_millis(900)).await;
+    }
+}
+
+async fn submit_round(queue: &Queue, round: u32) -> anyhow::Result<()> {
+    let tenants = [Tenant::default(), Tenant::new("acme")?, Tenant::new("globex")?];
+    let tenant = tenants[round as usize % tenants.len()].clone();
+    let order = 48_000 + round;
+    let mail = Mail { to: format!("customer{}@example.com", order % 997), template: "order-confirmed".into() };
+    let draft = Draft::new(&mail).tenant(tenant.clone()).tag("order", &order.to_string());
+    queue.submit(draft.correlation_id(&format!("order-{order}"))).await?;
+    if round % 2 == 0 {
+        let target = format!("https://hooks.example.com/{}", order % 13);
+        queue.submit(Draft::new(&Delivery { target, event: "order.paid".into() }).tenant(tenant.clone())).await?;
+    }
+    if round % 3 == 0 {
+        queue.submit(Draft::new(&Charge { order, cents: 1_990 }).tenant(tenant.clone()).priority(80)).await?;
+    }
+    if round % 20 == 5 {
+        queue.submit(Draft::new(&Report { month: "2026-10".into(), rows: 40_000 }).tag("team", "finance")).await?;
+    }
+    if round % 25 == 3 {
+        queue.submit(Draft::new(&Album { photos: 8, name: format!("album-{order}") }).tenant(tenant)).await?;
+    }
+    if round % 30 == 1 {
+        queue.submit(Draft::new(&Approval { order, amount: 125_000 }).priority(80)).await?;
+        queue.submit(Draft::new(&Export { format: "parquet".into() })).await?;
+        queue.submit(Draft::new(&Crm { since: "yesterday".into() }).delay(Duration::from_secs(1_800))).await?;
+    }
+    if round % 40 == 2 {
+        submit_graph(queue).await?;
+    }
+    Ok(())
+}
+
+/// Extract, transform in three parts, load: a graph in one call.
+async fn submit_graph(queue: &Queue) -> anyhow::Result<()> {
+    let mut batch = queue.batch();
+    let source = batch.add(Draft::new(&Extract { source: "orders".into() }).tag("pipeline", "nightly"));
+    let parts = ["eu", "us", "apac"].map(|region| Draft::new(&Transform { region: region.into() }).after(&source));
+    let parts = parts.map(|part| batch.add(part));
+    let mut load = Draft::new(&Load { table: "orders_daily".into() });
+    for part in &parts {
+        load = load.after(part);
+    }
+    let loaded = batch.add(load);
+    let notice = Mail { to: "data@example.com".into(), template: "pipeline-done".into() };
+    batch.add(Draft::new(&notice).after(&loaded));
+    batch.add(Draft::new(&Thumbnail { photo: "chart.png".into() }).after(&loaded));
+    batch.submit().await?;
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! What handlers answer, by status: the type of an answer says everything that the published description says about it.
+
+use axum::body::Body as HttpBody;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::describe::{Reply, Shape};
+
+/// 200 with JSON.
+pub(crate) struct Done<T>(pub(crate) T);
+/// 201 with JSON.
+pub(crate) struct Made<T>(pub(crate) T);
+/// 201 with JSON for something new, 200 for something that was there.
+pub(crate) enum MadeOrFound<T> {
+    Made(T),
+    Found(T),
+}
+/// 202 with JSON.
+pub(crate) struct Taken<T>(pub(crate) T);
+/// 204.
+pub(crate) struct Gone;
+/// 200 with plain text.
+pub(crate) struct Plain(pub(crate) String);
+/// 200 with a page.
+pub(crate) struct Page(pub(crate) String);
+/// 200 with JSON that is already text.
+pub(crate) struct Written(pub(crate) String);
+
+/// A response in JSON.
+pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    let bytes = serde_json::to_vec(value).expect("what is answered is plain data");
+    with_type(status, "application/json", bytes)
+}
+
+fn with_type(status: StatusCode, content_type: &'static str, body: impl Into<HttpBody>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+macro_rules! json_reply {
+    ($name:ident, $status:ident) => {
+        impl<T: Serialize> IntoResponse for $name<T> {
+            fn into_response(self) -> Response {
+                json(StatusCode::$status, &self.0)
+            }
+        }
+
+        impl<T: JsonSchema> Reply for $name<T> {
+            fn describe(shape: &mut Shape) {
+                shape.gives::<T>(StatusCode::$status);
+            }
+        }
+    };
+}
+
+json_reply!(Done, OK);
+json_reply!(Made, CREATED);
+json_reply!(Taken, ACCEPTED);
+
+impl<T: Serialize> IntoResponse for MadeOrFound<T> {
+    fn into_response(self) -> Response {
+        match self {
+            MadeOrFound::Made(value) => json(StatusCode::CREATED, &value),
+            MadeOrFound::Found(value) => json(StatusCode::OK, &value),
+        }
+    }
+}
+
+impl<T: JsonSchema> Reply for MadeOrFound<T> {
+    fn describe(shape: &mut Shape) {
+        shape.gives::<T>(StatusCode::CREATED);
+        shape.gives::<T>(StatusCode::OK);
+    }
+}
+
+impl IntoResponse for Gone {
+    fn into_response(self) -> Response {
+        StatusCode::NO_CONTENT.into_response()
+    }
+}
+
+impl Reply for Gone {
+    fn describe(shape: &mut Shape) {
+        shape.gives_nothing(StatusCode::NO_CONTENT);
+    }
+}
+
+macro_rules! text_reply {
+    ($name:ident, $content_type:literal) => {
+        impl IntoResponse for $name {
+            fn into_response(self) -> Response {
+                with_type(StatusCode::OK, $content_type, self.0)
+            }
+        }
+
+        impl Reply for $name {
+            fn describe(shape: &mut Shape) {
+                shape.gives_text($content_type);
+            }
+        }
+    };
+}
+
+text_reply!(Plain, "text/plain; version=0.0.4; charset=utf-8");
+text_reply!(Written, "application/json");
+
+impl IntoResponse for Page {
+    fn into_response(self) -> Response {
+        let mut response = with_type(StatusCode::OK, "text/html; charset=utf-8", self.0);
+        // Nothing is fetched and nothing runs: the page holds all of it.
+        let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
+        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+        response
+    }
+}
+
+impl Reply for Page {
+    fn describe(shape: &mut Shape) {
+        shape.gives_text("text/html");
+    }
+}

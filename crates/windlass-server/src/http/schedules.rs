@@ -1,0 +1,154 @@
+//! Schedules: put, look, pause, resume, trigger, delete (M81).
+
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass::job::Tenant;
+use windlass::store::caller::Caller;
+use windlass::store::schedules::{PauseSchedule, ScheduleRef};
+
+use super::app::App;
+use super::auth::Who;
+use super::jobs::act::{Nothing, ReasonBody};
+use super::json::Body;
+use super::path::SchedulePath;
+use super::problem::Problem;
+use super::query::Query;
+use super::reply::{Done, Gone, Made};
+use super::wire::job::JobView;
+use super::wire::name::Text;
+use super::wire::schedule::{ScheduleBody, ScheduleView};
+use super::wire::time::Span;
+
+/// Which schedule of that name.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct WhoseQuery {
+    /// Of this tenant, for callers that see several.
+    tenant: Option<Text<Tenant>>,
+    /// Whether a repeat that changes nothing is 409 instead of a success.
+    #[serde(default)]
+    strict: bool,
+}
+
+/// All schedules.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Schedules {
+    schedules: Vec<ScheduleView>,
+}
+
+/// A schedule after an action.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ActedSchedule {
+    #[serde(flatten)]
+    schedule: ScheduleView,
+    /// Whether anything changed.
+    changed: bool,
+}
+
+fn which(SchedulePath(name): SchedulePath, query: &WhoseQuery) -> ScheduleRef {
+    ScheduleRef { tenant: query.tenant.clone().map(|tenant| tenant.0), name }
+}
+
+async fn view(app: &App, caller: &Caller, which: ScheduleRef) -> Result<ScheduleView, Problem> {
+    let missing = format!("no schedule {}", which.name);
+    let found = app.store().schedule(caller, which).await?.ok_or_else(|| Problem::not_found(missing))?;
+    Ok(ScheduleView::of(&found, app.now()))
+}
+
+/// `GET /schedules`
+pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Done<Schedules>, Problem> {
+    let (found, now) = (app.store().schedules(&caller).await?, app.now());
+    Ok(Done(Schedules { schedules: found.iter().map(|schedule| ScheduleView::of(schedule, now)).collect() }))
+}
+
+/// `GET /schedules/{schedule}`
+pub(crate) async fn get(
+    State(app): State<App>,
+    Who(caller): Who,
+    path: SchedulePath,
+    Query(query): Query<WhoseQuery>,
+) -> Result<Done<ScheduleView>, Problem> {
+    view(&app, &caller, which(path, &query)).await.map(Done)
+}
+
+/// `PUT /schedules/{schedule}`
+pub(crate) async fn put(
+    State(app): State<App>,
+    Who(caller): Who,
+    SchedulePath(name): SchedulePath,
+    Body(body): Body<ScheduleBody>,
+) -> Result<Done<ActedSchedule>, Problem> {
+    let put = app.store().put_schedule(&caller, name, body.into_schedule()?).await?;
+    let schedule = ScheduleView::of(&put.schedule, app.now());
+    Ok(Done(ActedSchedule { schedule, changed: put.is_changed }))
+}
+
+/// `DELETE /schedules/{schedule}`
+pub(crate) async fn delete(
+    State(app): State<App>,
+    Who(caller): Who,
+    path: SchedulePath,
+    Query(query): Query<WhoseQuery>,
+) -> Result<Gone, Problem> {
+    app.store().delete_schedule(&caller, which(path, &query)).await?;
+    Ok(Gone)
+}
+
+/// How to pause a schedule.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SchedulePauseBody {
+    reason: Option<String>,
+    /// When it lifts itself.
+    expires: Option<Span>,
+}
+
+/// `POST /schedules/{schedule}/pause`
+pub(crate) async fn pause(
+    State(app): State<App>,
+    Who(caller): Who,
+    path: SchedulePath,
+    Query(query): Query<WhoseQuery>,
+    Body(body): Body<SchedulePauseBody>,
+) -> Result<Done<ActedSchedule>, Problem> {
+    let which = which(path, &query);
+    let how = PauseSchedule { reason: body.reason, expires: body.expires.map(|span| span.0) };
+    let changed = app.store().pause_schedule(&caller, which.clone(), how).await?;
+    if query.strict && !changed {
+        return Err(Problem::conflict(
+            "already_paused",
+            format!("schedule {} is already paused", which.name),
+        ));
+    }
+    Ok(Done(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
+}
+
+/// `POST /schedules/{schedule}/resume`
+pub(crate) async fn resume(
+    State(app): State<App>,
+    Who(caller): Who,
+    path: SchedulePath,
+    Query(query): Query<WhoseQuery>,
+    Body(_reason): Body<ReasonBody>,
+) -> Result<Done<ActedSchedule>, Problem> {
+    let which = which(path, &query);
+    let changed = app.store().resume_schedule(&caller, which.clone()).await?;
+    if query.strict && !changed {
+        return Err(Problem::conflict("not_paused", format!("schedule {} is not paused", which.name)));
+    }
+    Ok(Done(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
+}
+
+/// `POST /schedules/{schedule}/trigger`
+pub(crate) async fn trigger(
+    State(app): State<App>,
+    Who(caller): Who,
+    path: SchedulePath,
+    Query(query): Query<WhoseQuery>,
+    Body(Nothing {}): Body<Nothing>,
+) -> Result<Made<JobView>, Problem> {
+    let job = app.store().trigger_schedule(&caller, which(path, &query)).await?;
+    let missing = || Problem::not_found(format!("no job {}", job.id));
+    let snapshot = app.store().get(&caller, job.id).await?.ok_or_else(missing)?;
+    Ok(Made(JobView::whole(snapshot, None)))
+}

@@ -1,0 +1,272 @@
+//! Schedules on the wire.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass::clock::Timestamp;
+use windlass::job::{JobId, JobType, NewJob, QueueName, ScheduleName, Tenant};
+use windlass::schedule::{Cron, Missed, Overlap, Timing, Zone};
+use windlass::store::schedules::{NewSchedule, RefusedRun, Schedule, SchedulePause};
+
+use super::name::Text;
+use super::payload;
+use super::retry::RetryInForce;
+use super::submission::Submission;
+use super::time::{Moment, Span};
+use crate::http::problem::Problem;
+
+/// A schedule to be put in place: when, and which job.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ScheduleBody {
+    /// At these times: five fields, or six with seconds first.
+    cron: Option<String>,
+    /// On the clocks of this zone, such as `Europe/Berlin`; `UTC` if not given.
+    timezone: Option<String>,
+    /// Again and again.
+    every: Option<Span>,
+    /// Once.
+    at: Option<Moment>,
+    /// What becomes of missed runs; `once` if not given.
+    missed: Option<MissedWord>,
+    /// What happens when a run comes while the one before is not over; `allow` if not given.
+    overlap: Option<OverlapWord>,
+    /// The job that each run submits.
+    job: Submission,
+}
+
+/// What becomes of missed runs (M80).
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum MissedWord {
+    Skip,
+    Once,
+    All,
+}
+
+/// What happens when a run comes while the one before is not over.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum OverlapWord {
+    Allow,
+    Skip,
+    Cancel,
+}
+
+impl ScheduleBody {
+    /// The schedule, as the library takes it.
+    pub(crate) fn into_schedule(self) -> Result<NewSchedule, Problem> {
+        let timing = timing(self.cron, self.timezone, self.every, self.at)?;
+        let job = self.job.into_job(None).map_err(|problem| problem.within("job"))?;
+        let mut new = NewSchedule::new(timing, job);
+        if let Some(missed) = self.missed {
+            new.missed = match missed {
+                MissedWord::Skip => Missed::Skip,
+                MissedWord::Once => Missed::Once,
+                MissedWord::All => Missed::All,
+            };
+        }
+        if let Some(overlap) = self.overlap {
+            new.overlap = match overlap {
+                OverlapWord::Allow => Overlap::Allow,
+                OverlapWord::Skip => Overlap::Skip,
+                OverlapWord::Cancel => Overlap::Cancel,
+            };
+        }
+        Ok(new)
+    }
+}
+
+fn timing(
+    cron: Option<String>,
+    timezone: Option<String>,
+    every: Option<Span>,
+    at: Option<Moment>,
+) -> Result<Timing, Problem> {
+    let refused = |field: &'static str| {
+        move |problem: windlass::error::Problem| Problem::invalid(field, problem.to_string())
+    };
+    if timezone.is_some() && cron.is_none() {
+        return Err(Problem::invalid("timezone", "is for `cron`"));
+    }
+    match (cron, every, at) {
+        (Some(cron), None, None) => Ok(Timing::Cron {
+            cron: cron.parse::<Cron>().map_err(refused("cron"))?,
+            timezone: timezone.as_deref().unwrap_or("UTC").parse::<Zone>().map_err(refused("timezone"))?,
+        }),
+        (None, Some(every), None) => Ok(Timing::Every(every.0)),
+        (None, None, Some(at)) => Ok(Timing::At(at.0)),
+        (None, None, None) => Err(Problem::invalid("cron", "give one of `cron`, `every` and `at`")),
+        (_, Some(_), _) => {
+            Err(Problem::invalid("every", "give one of `cron`, `every` and `at`, not several"))
+        }
+        (_, _, Some(_)) => Err(Problem::invalid("at", "give one of `cron`, `every` and `at`, not several")),
+    }
+}
+
+/// A schedule as kept.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Schedule")]
+pub(crate) struct ScheduleView {
+    name: Text<ScheduleName>,
+    tenant: Text<Tenant>,
+    cron: Option<String>,
+    timezone: Option<String>,
+    every: Option<Span>,
+    at: Option<Moment>,
+    missed: MissedWord,
+    overlap: OverlapWord,
+    job: JobTemplate,
+    /// Its pause; null if it is not paused.
+    paused: Option<SchedulePauseView>,
+    /// Its next runs, five at most.
+    next_runs: Vec<Moment>,
+    last_run: Option<Moment>,
+    last_job: Option<Text<JobId>>,
+    /// Jobs it has submitted.
+    submitted: u64,
+    /// Runs left out because the one before was not over.
+    overlapped: u64,
+    /// The latest run whose job was refused.
+    refused: Option<RefusedView>,
+    created_at: Moment,
+    updated_at: Moment,
+    updated_by: String,
+}
+
+/// A pause of a schedule.
+#[derive(Debug, Serialize, JsonSchema)]
+struct SchedulePauseView {
+    by: String,
+    at: Moment,
+    reason: Option<String>,
+    expires_at: Option<Moment>,
+}
+
+impl From<&SchedulePause> for SchedulePauseView {
+    fn from(pause: &SchedulePause) -> SchedulePauseView {
+        SchedulePauseView {
+            by: pause.by.clone(),
+            at: pause.since.into(),
+            reason: pause.reason.clone(),
+            expires_at: pause.expires_at.map(Moment),
+        }
+    }
+}
+
+/// A run whose job was refused.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RefusedRun")]
+struct RefusedView {
+    run: Moment,
+    at: Moment,
+    message: String,
+}
+
+impl From<&RefusedRun> for RefusedView {
+    fn from(refused: &RefusedRun) -> RefusedView {
+        RefusedView { run: refused.run.into(), at: refused.at.into(), message: refused.message.clone() }
+    }
+}
+
+impl ScheduleView {
+    /// The schedule as it is at this moment.
+    pub(crate) fn of(schedule: &Schedule, now: Timestamp) -> ScheduleView {
+        let (cron, every, at) = match &schedule.timing {
+            Timing::Cron { cron, timezone } => (Some((cron.to_string(), timezone.to_string())), None, None),
+            Timing::Every(every) => (None, Some(Span(*every)), None),
+            Timing::At(at) => (None, None, Some(Moment(*at))),
+        };
+        let (cron, timezone) = cron.unzip();
+        ScheduleView {
+            name: Text(schedule.name.clone()),
+            tenant: Text(schedule.tenant.clone()),
+            cron,
+            timezone,
+            every,
+            at,
+            missed: match schedule.missed {
+                Missed::Skip => MissedWord::Skip,
+                Missed::Once => MissedWord::Once,
+                Missed::All => MissedWord::All,
+            },
+            overlap: match schedule.overlap {
+                Overlap::Allow => OverlapWord::Allow,
+                Overlap::Skip => OverlapWord::Skip,
+                Overlap::Cancel => OverlapWord::Cancel,
+            },
+            job: (&schedule.job).into(),
+            paused: schedule.pause_now(now).map(SchedulePauseView::from),
+            next_runs: schedule.next_runs().into_iter().map(Moment).collect(),
+            last_run: schedule.last_run.map(Moment),
+            last_job: schedule.last_job.map(Text),
+            submitted: schedule.submitted,
+            overlapped: schedule.overlapped,
+            refused: schedule.refused.as_ref().map(RefusedView::from),
+            created_at: schedule.created_at.into(),
+            updated_at: schedule.updated_at.into(),
+            updated_by: schedule.updated_by.clone(),
+        }
+    }
+}
+
+/// The job that each run submits; what is not set is not shown.
+#[derive(Debug, Serialize, JsonSchema)]
+struct JobTemplate {
+    r#type: Text<JobType>,
+    queue: Text<QueueName>,
+    #[serde(flatten)]
+    payload: payload::Shown,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    concurrency_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<RetryInForce>,
+    timeouts: TemplateTimeouts,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    tags: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    correlation_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callback_url: Option<String>,
+}
+
+/// Time limits of a template; what is not set is not shown.
+#[derive(Debug, Serialize, JsonSchema)]
+struct TemplateTimeouts {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    execution: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lifetime: Option<Span>,
+}
+
+impl From<&NewJob> for JobTemplate {
+    fn from(job: &NewJob) -> JobTemplate {
+        JobTemplate {
+            r#type: Text(job.job_type.clone()),
+            queue: Text(job.queue.clone()),
+            payload: (&job.payload).into(),
+            priority: job.priority.map(windlass::job::Priority::value),
+            delay: job.delay.map(Span),
+            unique_key: job.unique_key.clone(),
+            concurrency_key: job.concurrency_key.clone(),
+            retry: job.retry.as_ref().map(RetryInForce::from),
+            timeouts: TemplateTimeouts {
+                execution: job.execution_timeout.map(Span),
+                lease: job.lease_timeout.map(Span),
+                lifetime: job.lifetime.map(Span),
+            },
+            tags: job.labels.tags.clone(),
+            correlation_id: job.labels.correlation_id.clone(),
+            callback_url: job.labels.callback_url.clone(),
+        }
+    }
+}

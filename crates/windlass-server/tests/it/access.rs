@@ -1,0 +1,289 @@
+//! Keys, roles and tenants over HTTP (M90, M91).
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass::job::Tenant;
+use windlass::store::caller::{Caller, Role};
+use windlass::store::command::key::NewKey;
+use windlass_server::server::{Options, Server};
+
+use crate::client::{Answer, Request};
+use crate::fixture::{Fixture, assert_refused};
+
+/// Makes a key and gives its secret.
+async fn key(t: &Fixture, name: &str, role: Role, tenant: Option<&str>) -> String {
+    let tenant = tenant.map(|tenant| Tenant::new(tenant).unwrap());
+    let new = NewKey { tenant, ..NewKey::new(name, role) };
+    t.store.create_key(&Caller::local(), new).await.unwrap().secret.reveal().to_owned()
+}
+
+async fn ask(t: &Fixture, key: &str, method: &str, path: &str, body: Value) -> Answer {
+    t.request(method, path).header("Authorization", &format!("Bearer {key}")).json(&body).send().await
+}
+
+#[tokio::test]
+async fn the_first_key_binds_at_once_and_one_shape_refuses_everybody_else() {
+    let t = Fixture::new().await;
+    let made = t.post_ok(201, "/keys", json!({"name": "boss", "role": "admin"})).await;
+    let secret = made["secret"].as_str().unwrap();
+    assert!(secret.starts_with("wl_"), "{secret}");
+    assert_eq!(
+        (&made["name"], &made["role"], &made["tenant"]),
+        (&json!("boss"), &json!("admin"), &Value::Null)
+    );
+    let bare = t.get("/jobs").await;
+    assert_refused(&bare, 401, "unauthorized", None);
+    assert_eq!(bare.header("www-authenticate"), Some("Bearer"));
+    let mut wrong = secret.to_owned();
+    wrong.replace_range(30..31, if &secret[30..31] == "0" { "1" } else { "0" });
+    for shown in [
+        "Bearer x".to_owned(),
+        format!("Bearer {wrong}"),
+        format!("Basic {secret}"),
+        secret.to_owned(),
+        String::new(),
+    ] {
+        let refused = t.request("GET", "/jobs").header("Authorization", &shown).send().await;
+        assert_eq!((refused.status, &refused.body), (401, &bare.body), "{shown}");
+    }
+    assert_eq!(ask(&t, secret, "GET", "/jobs", json!({})).await.status, 200);
+    assert_eq!(
+        t.request("GET", "/jobs").header("Authorization", &format!("bearer {secret}")).send().await.status,
+        200
+    );
+    for path in ["/metrics", "/api/v1/events", "/api/v1/stats"] {
+        assert_eq!(Request::new(t.address, "GET", path).send().await.status, 401, "{path}");
+    }
+    for path in ["/healthz", "/readyz", "/openapi.json", "/docs"] {
+        assert_eq!(Request::new(t.address, "GET", path).send().await.status, 200, "{path}");
+    }
+    // With keys the name under which the server is asked does not matter.
+    let elsewhere = t
+        .request("GET", "/jobs")
+        .header("Host", "jobs.example")
+        .header("Authorization", &format!("Bearer {secret}"));
+    assert_eq!(elsewhere.send().await.status, 200);
+}
+
+#[tokio::test]
+async fn keys_are_listed_without_their_secrets_and_revoked() {
+    let t = Fixture::new().await;
+    let boss = key(&t, "boss", Role::Admin, None).await;
+    t.advance(Duration::from_millis(1)).await;
+    let made = ask(
+        &t,
+        &boss,
+        "POST",
+        "/keys",
+        json!({"name": "ann", "role": "submitter", "tenant": "acme", "expires": "1h"}),
+    )
+    .await;
+    assert_eq!(made.status, 201);
+    let made = made.json();
+    let listed = ask(&t, &boss, "GET", "/keys", json!({})).await;
+    assert!(!String::from_utf8_lossy(&listed.body).contains(made["secret"].as_str().unwrap()));
+    let listed = listed.json();
+    assert_eq!((&listed["keys"][1]["name"], &listed["keys"][1]["tenant"]), (&json!("ann"), &json!("acme")));
+    assert_eq!(listed["keys"][1]["expires_at"], "2030-01-01T01:00:00.001Z");
+    let ann = made["secret"].as_str().unwrap();
+    assert_eq!(ask(&t, ann, "GET", "/jobs", json!({})).await.status, 200);
+    assert_refused(&ask(&t, ann, "GET", "/keys", json!({})).await, 403, "forbidden", None);
+    assert_refused(
+        &ask(&t, ann, "POST", "/keys", json!({"name": "x", "role": "admin"})).await,
+        403,
+        "forbidden",
+        None,
+    );
+    let path = format!("/keys/{}", made["id"].as_str().unwrap());
+    assert_eq!(ask(&t, &boss, "DELETE", &path, json!({})).await.status, 204);
+    assert_refused(&ask(&t, &boss, "DELETE", &path, json!({})).await, 404, "not_found", None);
+    assert_refused(&ask(&t, &boss, "DELETE", "/keys/x", json!({})).await, 404, "not_found", None);
+    assert_eq!(ask(&t, ann, "GET", "/jobs", json!({})).await.status, 401);
+    for (body, field) in [
+        (json!({"role": "admin"}), "name"),
+        (json!({"name": "", "role": "admin"}), "name"),
+        (json!({"name": "x"}), "role"),
+        (json!({"name": "x", "role": "king"}), "role"),
+        (json!({"name": "x", "role": "viewer", "tenant": "1"}), "tenant"),
+        (json!({"name": "x", "role": "viewer", "expires": "soon"}), "expires"),
+        (json!({"name": "x", "role": "viewer", "secret": "mine"}), "secret"),
+    ] {
+        assert_refused(&ask(&t, &boss, "POST", "/keys", body).await, 422, "invalid_value", Some(field));
+    }
+}
+
+#[tokio::test]
+async fn an_expired_key_opens_nothing() {
+    let t = Fixture::new().await;
+    let boss = key(&t, "boss", Role::Admin, None).await;
+    let made = ask(&t, &boss, "POST", "/keys", json!({"name": "ann", "role": "viewer", "expires": "1m"}))
+        .await
+        .json();
+    let ann = made["secret"].as_str().unwrap();
+    assert_eq!(ask(&t, ann, "GET", "/jobs", json!({})).await.status, 200);
+    t.advance(Duration::from_secs(61)).await;
+    assert_eq!(ask(&t, ann, "GET", "/jobs", json!({})).await.status, 401);
+}
+
+/// M90: another tenant's job is not there, in whatever way it is asked for.
+#[tokio::test]
+async fn another_tenants_job_is_nowhere_to_be_found() {
+    let t = Fixture::new().await;
+    let mine = key(&t, "ann", Role::Operator, Some("acme")).await;
+    let theirs = key(&t, "bob", Role::Operator, Some("other")).await;
+    let job = ask(&t, &mine, "POST", "/jobs", json!({"type": "a", "unique_key": "u"})).await.json();
+    assert_eq!((&job["tenant"], &job["owner"]), (&json!("acme"), &json!("ann")));
+    let path = format!("/jobs/{}", job["id"].as_str().unwrap());
+    let nowhere = ask(&t, &theirs, "GET", "/jobs/00000000-0000-4000-8000-000000000000", json!({})).await;
+    for below in
+        ["", "/attempts", "/checkpoints", "/events", "/children", "/logs", "/result", "/graph", "/explain"]
+    {
+        let refused = ask(&t, &theirs, "GET", &format!("{path}{below}"), json!({})).await;
+        assert_eq!(
+            (refused.status, refused.json()["error"]["code"].clone()),
+            (404, nowhere.json()["error"]["code"].clone())
+        );
+    }
+    for (below, body) in [
+        ("submit", json!({})),
+        ("suspend", json!({})),
+        ("resume", json!({})),
+        ("cancel", json!({})),
+        ("priority", json!({"value": 1})),
+        ("redrive", json!({})),
+        ("signals/x", json!({})),
+        ("children", json!({"fence": 1, "jobs": []})),
+    ] {
+        let refused = ask(&t, &theirs, "POST", &format!("{path}/{below}"), body).await;
+        assert_refused(&refused, 404, "not_found", None);
+    }
+    assert_refused(&ask(&t, &theirs, "PATCH", &path, json!({})).await, 404, "not_found", None);
+    assert_refused(&ask(&t, &theirs, "DELETE", &path, json!({})).await, 404, "not_found", None);
+    let save =
+        ask(&t, &theirs, "PUT", &format!("{path}/checkpoints/s"), json!({"fence": 1, "value": 1})).await;
+    assert_refused(&save, 404, "not_found", None);
+    assert_eq!(ask(&t, &theirs, "GET", "/jobs", json!({})).await.json()["jobs"], json!([]));
+    assert_eq!(ask(&t, &theirs, "GET", "/jobs?tenant=acme", json!({})).await.json()["jobs"], json!([]));
+    assert_eq!(ask(&t, &theirs, "GET", "/stats", json!({})).await.json()["tenants"], json!({}));
+    assert_eq!(ask(&t, &theirs, "GET", "/queues", json!({})).await.json()["queues"], json!([]));
+    let bulk = ask(&t, &theirs, "POST", "/jobs/bulk", json!({"action": "cancel", "filter": {}})).await.json();
+    assert_eq!(bulk, json!({"matched": 0, "changed": 0}));
+    let after = ask(&t, &theirs, "POST", "/jobs", json!({"type": "a", "after": [job["id"]]})).await;
+    assert_refused(&after, 422, "invalid_value", Some("after.0"));
+    // Nor is its key taken there.
+    assert_eq!(ask(&t, &theirs, "POST", "/jobs", json!({"type": "a", "unique_key": "u"})).await.status, 201);
+    assert_refused(
+        &ask(&t, &theirs, "POST", "/jobs", json!({"type": "a", "tenant": "acme"})).await,
+        403,
+        "forbidden",
+        None,
+    );
+    // A pause by anybody but an admin counts for the own tenant only.
+    assert_eq!(ask(&t, &theirs, "POST", "/queues/default/pause", json!({})).await.status, 200);
+    assert_eq!(ask(&t, &mine, "GET", "/queues/default", json!({})).await.json()["paused"], Value::Null);
+    let trail = ask(&t, &theirs, "GET", "/audit?tenant=acme", json!({})).await.json();
+    assert_eq!(trail["records"], json!([]));
+}
+
+/// M91: what each role may do.
+#[tokio::test]
+async fn every_role_does_its_own_and_no_more() {
+    let t = Fixture::new().await;
+    let mut keys = Vec::new();
+    for role in Role::ALL {
+        keys.push((role, key(&t, role.as_str(), role, None).await));
+    }
+    let (_, admin) = keys[0].clone();
+    let worker = ask(&t, &admin, "POST", "/workers", json!({})).await.json()["worker_id"].clone();
+    for (role, secret) in &keys {
+        // A job of somebody else's, and one of the role's own tenant to look at.
+        let job = ask(&t, &admin, "POST", "/jobs", json!({"type": "a"})).await.json();
+        let path = format!("/jobs/{}", job["id"].as_str().unwrap());
+        let status =
+            async |method: &str, path: &str, body: Value| ask(&t, secret, method, path, body).await.status;
+        let allowed = |roles: &[Role]| if roles.contains(role) { 200 } else { 403 };
+        let (admins, operators) = (&[Role::Admin][..], &[Role::Admin, Role::Operator][..]);
+        assert_eq!(status("GET", &path, json!({})).await, 200, "{role:?}");
+        assert_eq!(status("GET", "/audit", json!({})).await, 200, "{role:?}");
+        let submitted = status("POST", "/jobs", json!({"type": "a"})).await;
+        assert_eq!(
+            submitted == 201,
+            [Role::Admin, Role::Operator, Role::Submitter].contains(role),
+            "{role:?}"
+        );
+        for (below, body) in [
+            ("suspend", json!({})),
+            ("resume", json!({})),
+            ("priority", json!({"value": 1})),
+            ("cancel", json!({})),
+        ] {
+            assert_eq!(
+                status("POST", &format!("{path}/{below}"), body).await,
+                allowed(operators),
+                "{role:?} {below}"
+            );
+        }
+        assert_eq!(status("PATCH", &path, json!({})).await == 403, !operators.contains(role), "{role:?}");
+        assert_eq!(status("DELETE", &path, json!({})).await == 403, !operators.contains(role), "{role:?}");
+        assert_eq!(status("POST", "/queues/q/pause", json!({})).await, allowed(operators), "{role:?}");
+        assert_eq!(
+            status("PUT", "/queues/q", json!({"max_depth": 1000})).await,
+            allowed(operators),
+            "{role:?}"
+        );
+        assert_eq!(status("POST", "/gate/offline", json!({})).await, allowed(admins), "{role:?}");
+        assert_eq!(status("POST", "/gate/online", json!({})).await, allowed(admins), "{role:?}");
+        assert_eq!(status("PUT", "/types/a", json!({})).await, allowed(admins), "{role:?}");
+        assert_eq!(status("PUT", "/tenants/a", json!({})).await, allowed(admins), "{role:?}");
+        assert_eq!(status("GET", "/keys", json!({})).await, allowed(admins), "{role:?}");
+        let works = [Role::Admin, Role::Operator, Role::Worker].contains(role);
+        assert_eq!(status("POST", "/workers", json!({})).await == 201, works, "{role:?}");
+        let claimed = status("POST", "/claims", json!({"worker_id": worker})).await;
+        assert_eq!(claimed == 403, !works, "{role:?}");
+    }
+    // A submitter manages what it submitted.
+    let (_, submitter) = &keys[2];
+    let own = ask(&t, submitter, "POST", "/jobs", json!({"type": "a"})).await.json();
+    let path = format!("/jobs/{}/suspend", own["id"].as_str().unwrap());
+    assert_eq!(ask(&t, submitter, "POST", &path, json!({})).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_key_that_is_revoked_while_it_waits_gets_nothing() {
+    let t = Fixture::new().await;
+    let boss = key(&t, "boss", Role::Admin, None).await;
+    let made = ask(&t, &boss, "POST", "/keys", json!({"name": "w", "role": "worker"})).await.json();
+    let secret = made["secret"].as_str().unwrap();
+    let worker = ask(&t, secret, "POST", "/workers", json!({})).await.json()["worker_id"].clone();
+    let body = json!({"worker_id": worker, "wait": "60s"});
+    let request =
+        t.request("POST", "/claims").header("Authorization", &format!("Bearer {secret}")).json(&body);
+    let waiting = tokio::spawn(async move { request.send().await });
+    while !t.store.environment().wakeups.has_waiters() {
+        tokio::task::yield_now().await;
+    }
+    ask(&t, &boss, "DELETE", &format!("/keys/{}", made["id"].as_str().unwrap()), json!({})).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(2)).await;
+    tokio::time::resume();
+    let job = ask(&t, &boss, "POST", "/jobs", json!({"type": "a"})).await.json();
+    assert_eq!(waiting.await.unwrap().status, 401);
+    let other = ask(&t, &boss, "POST", "/workers", json!({})).await.json()["worker_id"].clone();
+    let claimed = ask(&t, &boss, "POST", "/claims", json!({"worker_id": other, "wait": "30s"})).await.json();
+    assert_eq!(claimed["jobs"][0]["id"], job["id"], "it went back at once");
+}
+
+#[tokio::test]
+async fn an_address_that_others_can_reach_needs_keys_and_encryption() {
+    let t = Fixture::new().await;
+    let listen = "0.0.0.0:0".parse().unwrap();
+    let bind = async |behind_proxy| {
+        let options = Options { listen, behind_proxy, ..Options::default() };
+        Server::bind(t.store.clone(), options).await.map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert!(bind(true).await.unwrap_err().contains("without keys"));
+    key(&t, "boss", Role::Admin, None).await;
+    assert!(bind(false).await.unwrap_err().contains("without encryption"));
+    bind(true).await.unwrap();
+}

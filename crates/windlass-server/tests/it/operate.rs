@@ -1,0 +1,329 @@
+//! Operations over HTTP: queues, workers, the gate, settings, numbers, the audit trail.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::client::Request;
+use crate::fixture::{Fixture, assert_refused};
+
+async fn put(t: &Fixture, path: &str, body: Value) -> Value {
+    let answer = t.request("PUT", path).json(&body).send().await;
+    assert_eq!(answer.status, 200, "{path}: {}", answer.json());
+    answer.json()
+}
+
+/// M54, M57: stored with who, when, why; repeats keep the first reason.
+#[tokio::test]
+async fn a_queue_is_paused_and_resumed_and_repeats_change_nothing() {
+    let t = Fixture::new().await;
+    let id = t.submit(json!({"type": "a", "queue": "mail"})).await;
+    let worker = t.worker().await;
+    let paused = t.post_ok(200, "/queues/mail/pause", json!({"reason": "storm", "expires": "1h"})).await;
+    assert_eq!(paused["changed"], true);
+    let pause = json!({"by": "local", "at": "2030-01-01T00:00:00.000Z", "reason": "storm", "mode": "graceful",
+        "expires_at": "2030-01-01T01:00:00.000Z"});
+    assert_eq!(paused["paused"], pause);
+    let again = t.post_ok(200, "/queues/mail/pause", json!({"reason": "again", "mode": "aggressive"})).await;
+    assert_eq!((&again["changed"], &again["paused"]), (&json!(false), &pause));
+    assert_refused(&t.post("/queues/mail/pause?strict=true", json!({})).await, 409, "already_paused", None);
+    assert_eq!(t.post_ok(200, "/claims", json!({"worker_id": worker})).await["jobs"], json!([]));
+    assert_eq!(t.get_ok(&format!("/jobs/{id}")).await["why"]["code"], "queue_paused");
+    let reasons = t.get_ok(&format!("/jobs/{id}/explain")).await;
+    assert_eq!(
+        (&reasons["reasons"][0]["code"], &reasons["reasons"][0]["by"]),
+        (&json!("queue_paused"), &json!("local"))
+    );
+    let resumed = t.request("POST", "/queues/mail/resume").send().await.json();
+    assert_eq!((&resumed["changed"], &resumed["paused"]), (&json!(true), &Value::Null));
+    assert_eq!(t.post_ok(200, "/queues/mail/resume", json!({})).await["changed"], false);
+    assert_refused(&t.post("/queues/mail/resume?strict=true", json!({})).await, 409, "not_paused", None);
+    assert_eq!(t.claim(&worker).await["id"], id.as_str());
+    assert_refused(
+        &t.post("/queues/mail/pause", json!({"mode": "x"})).await,
+        422,
+        "invalid_value",
+        Some("mode"),
+    );
+    assert_refused(&t.post("/queues/1/pause", json!({})).await, 422, "invalid_value", Some("queue"));
+}
+
+/// M54: an aggressive pause suspends what runs.
+#[tokio::test]
+async fn an_aggressive_pause_suspends_running_jobs() {
+    let t = Fixture::new().await;
+    let (id, worker) = (t.submit(json!({"type": "a"})).await, t.worker().await);
+    t.claim(&worker).await;
+    t.post_ok(200, "/queues/default/pause", json!({"mode": "aggressive"})).await;
+    assert_eq!(t.get_ok(&format!("/jobs/{id}")).await["state"], "suspended");
+}
+
+#[tokio::test]
+async fn a_queue_shows_depth_age_rates_and_settings() {
+    let t = Fixture::new().await;
+    assert_eq!(t.get_ok("/queues").await["queues"], json!([]));
+    t.completed(json!({"type": "a", "queue": "mail"})).await;
+    t.submit(json!({"type": "a", "queue": "mail"})).await;
+    t.advance(Duration::from_secs(90)).await;
+    let queue = t.get_ok("/queues/mail").await;
+    assert_eq!(
+        (&queue["name"], &queue["depth"]["scheduled"], &queue["depth"]["completed"]),
+        (&json!("mail"), &json!(1), &json!(1))
+    );
+    assert_eq!((&queue["oldest_age"], &queue["paused"]), (&json!("1m30s"), &Value::Null));
+    assert_eq!(queue["rates"]["last_hour"]["submitted"], 2);
+    assert_eq!(queue["rates"]["last_minute"]["completed"], 1);
+    assert_eq!(t.get_ok("/queues").await["queues"], json!([queue]));
+    let unused = t.get_ok("/queues/unused").await;
+    assert_eq!((&unused["depth"]["scheduled"], &unused["oldest_age"]), (&json!(0), &Value::Null));
+}
+
+/// PUT merges; null clears.
+#[tokio::test]
+async fn settings_of_a_queue_are_merged_and_null_clears() {
+    let t = Fixture::new().await;
+    let set = json!({"max_running": 5, "rate": {"count": 10, "per": "1m"}, "max_depth": 100, "fair_by": "tenant", "aging": "30s",
+        "audit": "all", "retry": "fixed", "timeouts": {"lease": "1m", "execution": "2m"}, "priority": "high", "max_running_per_key": 2});
+    let queue = put(&t, "/queues/q", set.clone()).await;
+    assert_eq!(queue["changed"], true);
+    assert_eq!(queue["rate"], json!({"count": 10, "per": "1m"}));
+    assert_eq!(
+        (&queue["fair_by"], &queue["aging"], &queue["audit"]),
+        (&json!("tenant"), &json!("30s"), &json!("all"))
+    );
+    assert_eq!((&queue["retry"]["strategy"], &queue["priority"]), (&json!("constant"), &json!(80)));
+    assert_eq!(put(&t, "/queues/q", set).await["changed"], false);
+    let queue = put(&t, "/queues/q", json!({"max_running": null, "timeouts": {"lease": null}})).await;
+    assert_eq!((&queue["max_running"], &queue["max_depth"]), (&Value::Null, &json!(100)));
+    assert_eq!(queue["timeouts"], json!({"execution": "2m", "lease": null, "lifetime": null}));
+    let job = t.post_ok(201, "/jobs", json!({"type": "a", "queue": "q"})).await;
+    assert_eq!((&job["priority"], &job["max_attempts"]), (&json!(80), &json!(4)));
+    assert_eq!(job["timeouts"]["execution"], "2m");
+    // Audited at level `all` now.
+    let events = t.get_ok(&format!("/jobs/{}/events", job["id"].as_str().unwrap())).await;
+    assert_eq!(events["events"][0]["event"], "job.lifecycle.submitted");
+    for (body, field) in [
+        (json!({"max_runing": 1}), "max_runing"),
+        (json!({"max_running": -1}), "max_running"),
+        (json!({"rate": {"count": 0, "per": "1s"}}), "rate.count"),
+        (json!({"rate": {"count": 1}}), "rate.per"),
+        (json!({"rate": {"count": 1, "per": "0s"}}), "rate.per"),
+        (json!({"fair_by": "luck"}), "fair_by"),
+        (json!({"audit": "some"}), "audit"),
+        (json!({"retry": "often"}), "retry.preset"),
+        (json!({"retry": {"jitter": 2}}), "retry.jitter"),
+        (json!({"timeouts": {"lease": "1ms"}}), "timeouts.lease"),
+        (json!({"priority": 200}), "priority"),
+        (json!({"aging": 0}), "aging"),
+    ] {
+        let refused = t.request("PUT", "/queues/q").json(&body).send().await;
+        assert_refused(&refused, 422, "invalid_value", Some(field));
+    }
+}
+
+/// M113: backpressure.
+#[tokio::test]
+async fn a_queue_that_is_full_answers_429_and_when_to_come_again() {
+    let t = Fixture::new().await;
+    put(&t, "/queues/q", json!({"max_depth": 1})).await;
+    t.submit(json!({"type": "a", "queue": "q"})).await;
+    let refused = t.post("/jobs", json!({"type": "a", "queue": "q"})).await;
+    assert_refused(&refused, 429, "too_many_jobs", None);
+    assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    assert_eq!(
+        t.post("/jobs/batch", json!({"jobs": [{"type": "a"}, {"type": "a", "queue": "q"}]})).await.status,
+        429
+    );
+    assert_eq!(t.get_ok("/jobs").await["jobs"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn settings_of_types_and_tenants_are_merged() {
+    let t = Fixture::new().await;
+    let kind = put(
+        &t,
+        "/types/email.send",
+        json!({"success_event": "EMAIL_SENT", "retry": {"max_retries": 1}, "priority": 7}),
+    )
+    .await;
+    assert_eq!(
+        (&kind["type"], &kind["retry"]["max_attempts"], &kind["changed"]),
+        (&json!("email.send"), &json!(2), &json!(true))
+    );
+    let kind = put(&t, "/types/email.send", json!({"priority": null, "max_running": 3})).await;
+    assert_eq!(
+        (&kind["priority"], &kind["success_event"], &kind["max_running"]),
+        (&Value::Null, &json!("EMAIL_SENT"), &json!(3))
+    );
+    let id = t.completed(json!({"type": "email.send"})).await;
+    assert_eq!(t.get_ok(&format!("/jobs/{id}/events")).await["events"][0]["event"], "EMAIL_SENT");
+    let tenant =
+        put(&t, "/tenants/acme", json!({"max_running": 2, "max_depth": 9, "weight": 3, "budget_cents": 500}))
+            .await;
+    assert_eq!(
+        (&tenant["tenant"], &tenant["weight"], &tenant["budget_cents"]),
+        (&json!("acme"), &json!(3), &json!(500))
+    );
+    let tenant = put(&t, "/tenants/acme", json!({"weight": null})).await;
+    assert_eq!((&tenant["weight"], &tenant["max_depth"]), (&Value::Null, &json!(9)));
+    for (path, body, field) in [
+        ("/types/a", json!({"colour": 1}), "colour"),
+        ("/types/%20", json!({}), "type"),
+        ("/tenants/a", json!({"weight": 0}), "weight"),
+        ("/tenants/a", json!({"budget_period": "year"}), "budget_period"),
+        ("/tenants/1", json!({}), "tenant"),
+    ] {
+        assert_refused(&t.request("PUT", path).json(&body).send().await, 422, "invalid_value", Some(field));
+    }
+}
+
+/// M56: offline and online, for all, a tenant or a type.
+#[tokio::test]
+async fn the_gate_closes_and_opens() {
+    let t = Fixture::new().await;
+    let open =
+        json!({"online": true, "reason": null, "by": null, "since": null, "expires_at": null, "scopes": []});
+    assert_eq!(t.get_ok("/gate").await, open);
+    let closed = t.post_ok(200, "/gate/offline", json!({"reason": "upgrade"})).await;
+    assert_eq!(
+        (&closed["online"], &closed["reason"], &closed["changed"]),
+        (&json!(false), &json!("upgrade"), &json!(true))
+    );
+    assert_eq!((&closed["by"], &closed["since"]), (&json!("local"), &json!("2030-01-01T00:00:00.000Z")));
+    assert_eq!(t.post_ok(200, "/gate/offline", json!({"reason": "x"})).await["changed"], false);
+    let (id, worker) = (t.submit(json!({"type": "a", "tenant": "acme"})).await, t.worker().await);
+    assert_eq!(t.post_ok(200, "/claims", json!({"worker_id": worker})).await["jobs"], json!([]));
+    assert_eq!(t.get_ok(&format!("/jobs/{id}")).await["why"]["code"], "gate_closed");
+    assert_eq!(t.request("POST", "/gate/online").send().await.json()["online"], true);
+    t.post_ok(200, "/gate/offline", json!({"tenant": "acme", "reason": "unpaid"})).await;
+    t.post_ok(200, "/gate/offline", json!({"type": "a", "expires": "1h"})).await;
+    let gate = t.get_ok("/gate").await;
+    assert_eq!(gate["online"], true);
+    assert_eq!(
+        (&gate["scopes"][0]["tenant"], &gate["scopes"][0]["reason"]),
+        (&json!("acme"), &json!("unpaid"))
+    );
+    assert_eq!(gate["scopes"][1]["type"], "a");
+    assert_eq!(t.post_ok(200, "/claims", json!({"worker_id": worker})).await["jobs"], json!([]));
+    t.post_ok(200, "/gate/online", json!({"tenant": "acme"})).await;
+    assert_eq!(t.post_ok(200, "/gate/online", json!({"type": "a"})).await["scopes"], json!([]));
+    t.claim(&worker).await;
+    let both = t.post("/gate/offline", json!({"type": "a", "tenant": "acme"})).await;
+    assert_refused(&both, 422, "invalid_value", Some("type"));
+}
+
+/// M55
+#[tokio::test]
+async fn workers_are_listed_paused_and_resumed() {
+    let t = Fixture::new().await;
+    let body = json!({"name": "one", "queues": ["q"], "types": ["a"], "concurrency": 3, "version": "v1", "heartbeats": false});
+    let id = t.post_ok(201, "/workers", body).await["worker_id"].as_str().unwrap().to_owned();
+    let worker = t.get_ok("/workers").await["workers"][0].clone();
+    assert_eq!((&worker["id"], &worker["name"], &worker["alive"]), (&json!(id), &json!("one"), &json!(true)));
+    assert_eq!(
+        (&worker["queues"], &worker["types"], &worker["concurrency"]),
+        (&json!(["q"]), &json!(["a"]), &json!(3))
+    );
+    let paused =
+        t.post_ok(200, &format!("/workers/{id}/pause"), json!({"mode": "aggressive", "reason": "hot"})).await;
+    assert_eq!((&paused["paused"]["mode"], &paused["changed"]), (&json!("aggressive"), &json!(true)));
+    assert_eq!(
+        t.post_ok(200, "/claims", json!({"worker_id": id})).await,
+        json!({"jobs": [], "paused": true})
+    );
+    let pulse = t.post_ok(200, "/heartbeats", json!({"worker_id": id, "jobs": []})).await;
+    assert_eq!(pulse["worker"], json!({"paused": true, "mode": "aggressive"}));
+    assert_eq!(t.post_ok(200, &format!("/workers/{id}/pause"), json!({})).await["changed"], false);
+    assert_eq!(t.post_ok(200, &format!("/workers/{id}/resume"), json!({})).await["paused"], Value::Null);
+    let nobody = "/workers/00000000-0000-4000-8000-000000000000";
+    assert_refused(&t.post(&format!("{nobody}/pause"), json!({})).await, 404, "not_found", None);
+    assert_refused(&t.request("DELETE", nobody).send().await, 404, "not_found", None);
+    assert_refused(&t.request("DELETE", "/workers/x").send().await, 404, "not_found", None);
+}
+
+/// M92
+#[tokio::test]
+async fn the_audit_trail_is_filtered_and_paged() {
+    let t = Fixture::new().await;
+    let id = t.submit(json!({"type": "a", "tenant": "acme"})).await;
+    t.post_ok(200, &format!("/jobs/{id}/suspend"), json!({"reason": "why"})).await;
+    t.advance(Duration::from_secs(10)).await;
+    t.post_ok(200, &format!("/jobs/{id}/priority"), json!({"value": 90})).await;
+    t.post_ok(200, "/queues/q/pause", json!({})).await;
+    let all = t.get_ok("/audit").await;
+    let names: Vec<&str> =
+        all["records"].as_array().unwrap().iter().map(|record| record["event"].as_str().unwrap()).collect();
+    assert_eq!(names, ["job.lifecycle.suspended", "job.ops.priority_updated", "queue.ops.paused"]);
+    let first = &all["records"][0];
+    assert_eq!(
+        (&first["seq"], &first["severity"], &first["tenant"]),
+        (&json!(1), &json!("info"), &json!("acme"))
+    );
+    assert_eq!((&first["actor"], &first["job"]), (&json!({"type": "user", "id": "local"}), &json!(id)));
+    for (field, value) in
+        [("job_id", id.as_str()), ("actor_id", "local"), ("reason", "why"), ("previous_state", "scheduled")]
+    {
+        assert_eq!(first["context"][field], value);
+    }
+    let context = json!({"job_id": id, "actor_id": "local", "previous_priority": 50, "new_priority": 90});
+    assert_eq!(all["records"][1]["context"], context);
+    let count =
+        async |query: &str| t.get_ok(&format!("/audit?{query}")).await["records"].as_array().unwrap().len();
+    assert_eq!(count(&format!("job={id}")).await, 2);
+    assert_eq!(count("event=queue.ops.paused").await, 1);
+    assert_eq!(count("actor=local").await, 3);
+    assert_eq!(count("actor=nobody").await, 0);
+    assert_eq!(count("tenant=acme").await, 2);
+    assert_eq!(count("since=2030-01-01T00:00:10Z").await, 2);
+    assert_eq!(count("until=2030-01-01T00:00:10Z").await, 1);
+    let page = t.get_ok("/audit?limit=2").await;
+    let rest = t.get_ok(&format!("/audit?limit=2&cursor={}", page["next_cursor"].as_str().unwrap())).await;
+    assert_eq!((rest["records"].as_array().unwrap().len(), &rest["next_cursor"]), (1, &Value::Null));
+    for (query, field) in [
+        ("event=x", "event"),
+        ("cursor=x", "cursor"),
+        ("limit=1001", "limit"),
+        ("since=x", "since"),
+        ("job=x", "job"),
+    ] {
+        assert_refused(&t.get(&format!("/audit?{query}")).await, 422, "invalid_value", Some(field));
+    }
+}
+
+#[tokio::test]
+async fn numbers_are_shown_to_people_and_to_machines() {
+    let t = Fixture::new().await;
+    t.completed(json!({"type": "a", "queue": "q"})).await;
+    t.submit(json!({"type": "b", "queue": "q", "tenant": "acme"})).await;
+    t.advance(Duration::from_secs(60)).await;
+    let stats = t.get_ok("/stats").await;
+    assert_eq!((&stats["states"]["completed"], &stats["states"]["scheduled"]), (&json!(1), &json!(1)));
+    assert_eq!(
+        (&stats["queues"]["q"]["completed"], &stats["types"]["b"]["scheduled"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(stats["tenants"]["acme"]["scheduled"], 1);
+    assert_eq!(stats["minutes"][0]["completed"], 1);
+    assert_eq!(stats["minutes"][0]["at"], "2030-01-01T00:00:00.000Z");
+    assert!(stats["minutes"][0]["ran"]["p99"].is_string());
+    let metrics = Request::new(t.address, "GET", "/metrics").send().await;
+    let text = String::from_utf8(metrics.body).unwrap();
+    for line in [
+        "windlass_jobs{queue=\"q\",state=\"scheduled\"} 1",
+        "windlass_queue_oldest_seconds{queue=\"q\"} 60",
+        "windlass_last_minute{queue=\"q\",what=\"completed\"} 1",
+        "windlass_http_requests_total{method=\"POST\",route=\"/jobs\",status=\"201\"} 2",
+        "windlass_gate_online 1",
+        "windlass_workers 0",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is missing in {text}");
+    }
+    for (path, body) in [("/healthz", "ok\n"), ("/readyz", "ok\n")] {
+        let answer = Request::new(t.address, "GET", path).send().await;
+        assert_eq!((answer.status, answer.body.as_slice()), (200, body.as_bytes()));
+    }
+    t.store.close();
+    assert_eq!(Request::new(t.address, "GET", "/healthz").send().await.status, 200);
+    assert_refused(&Request::new(t.address, "GET", "/readyz").send().await, 503, "stopped", None);
+    assert_refused(&t.get("/jobs").await, 503, "stopped", None);
+}

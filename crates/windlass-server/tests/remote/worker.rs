@@ -1,0 +1,28 @@
+//! The very tests that the library's workers, handlers and contexts pass embedded, with a server in between.
+
+mod bench;
+#[path = "../../../windlass/tests/it/worker/blocking.rs"]
+mod blocking;
+#[path = "../../../windlass/tests/it/worker/builder.rs"]
+mod builder;
+#[path = "../../../windlass/tests/it/worker/follow.rs"]
+mod follow;
+#[path = "../../../windlass/tests/it/worker/handlers.rs"]
+mod handlers;
+#[path = "../../../windlass/tests/it/worker/kinds.rs"]
+mod kinds;
+mod network;
+#[path = "../../../windlass/tests/it/worker/operate.rs"]
+mod operate;
+#[path = "../../../windlass/tests/it/worker/order.rs"]
+mod order;
+#[path = "../../../windlass/tests/it/worker/pause.rs"]
+mod pause;
+#[path = "../../../windlass/tests/it/worker/recovery.rs"]
+mod recovery;
+#[path = "../../../windlass/tests/it/worker/shutdown.rs"]
+mod shutdown;
+#[path = "../../../windlass/tests/it/worker/steps.rs"]
+mod steps;
+#[path = "../../../windlass/tests/it/worker/waits.rs"]
+mod waits;

@@ -1,0 +1,128 @@
+//! Debouncing: of submissions that come close together only the last counts. A payload never changes under anybody who has
+//! seen it run: only a job that has not started is given another, and the audit trail says so.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::keys::Duplicate;
+use super::{Batch, Target, invalid};
+use crate::audit::AuditEvent;
+use crate::clock::Timestamp;
+use crate::error::{Problem, StoreError, SubmitError};
+use crate::job::{Debounce, Job, Lane, NewJob, Seq, State};
+use crate::store::command::record::Cause;
+use crate::store::unit::Unit;
+
+/// The job that later submissions with a key are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Holder {
+    seq: Seq,
+}
+
+/// The document that says which job has a debounce key.
+fn document(lane: &Lane, debounce: &Debounce) -> String {
+    format!("debounce {} {} {}", lane.tenant, lane.job_type, debounce.key)
+}
+
+/// Whether a job may still be given another payload: nobody has seen this one run.
+fn has_not_started(job: &Job) -> bool {
+    job.attempt == 0 && !job.state.is_final()
+}
+
+impl Batch<'_> {
+    /// Finds the jobs that wait with the same debounce key: their submissions add none.
+    pub(super) fn find_debounced(
+        &self,
+        unit: &mut Unit<'_>,
+        duplicates: &mut HashMap<usize, Duplicate>,
+    ) -> Result<(), SubmitError> {
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+        for (index, job) in self.jobs.iter().enumerate() {
+            let Some(debounce) = &job.debounce else { continue };
+            if self.spawning.is_some() {
+                let problem = Problem::Contradiction("children are waited for one by one".into());
+                return Err(invalid(index, "debounce", problem));
+            }
+            let document = document(&self.lanes[index], debounce);
+            if let Some(first) = seen.insert(document.clone(), index) {
+                let twice = format!("job {first} of the same batch has it");
+                return Err(invalid(index, "debounce.key", Problem::Contradiction(twice)));
+            }
+            if duplicates.contains_key(&index) {
+                continue;
+            }
+            if let Some(seq) = unit.debounced(&document)? {
+                if let (Some(found), Some(spec)) = (unit.job(seq)?.cloned(), unit.spec(seq)?) {
+                    self.caller.must_manage(&found, &spec)?;
+                }
+                let target = Target::Stored(seq);
+                duplicates.insert(index, Duplicate { target, payload_differs: false, is_debounced: true });
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives jobs that wait their new payload and delay, and remembers new ones for the next submission. Comes last:
+    /// nothing is refused after it.
+    pub(super) fn debounce(
+        &self,
+        unit: &mut Unit<'_>,
+        duplicates: &HashMap<usize, Duplicate>,
+        seqs: &[Seq],
+    ) -> Result<(), SubmitError> {
+        for (index, new) in self.jobs.iter().enumerate() {
+            let Some(debounce) = &new.debounce else { continue };
+            match duplicates.get(&index) {
+                Some(duplicate) if duplicate.is_debounced => self.replace(unit, seqs[index], new)?,
+                Some(_) => {}
+                None => {
+                    let document = document(&self.lanes[index], debounce);
+                    unit.put_tally(document.clone(), Some(&Holder { seq: seqs[index] }));
+                    unit.watch_debounced(document, new.runs_at(unit.now))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn replace(&self, unit: &mut Unit<'_>, seq: Seq, new: &NewJob) -> Result<(), StoreError> {
+        let Some(before) = unit.job(seq)?.cloned() else { return Ok(()) };
+        unit.rewrite(seq, &new.payload)?;
+        let mut after = Job { updated_at: unit.now, ..before.clone() };
+        // One whose delay is over is about to run, and runs with what was submitted last.
+        if before.state != State::Scheduled {
+            after.run_at = new.runs_at(unit.now);
+        }
+        let context = json!({"job_id": after.id.to_string(), "actor_id": self.caller.id,
+            "previous_run_at": before.run_at.to_string(), "run_at": after.run_at.to_string()});
+        let cause = Cause::caller(self.caller, None);
+        unit.record_job(AuditEvent::Debounced, &before, &after, &cause, Some(context))?;
+        unit.put(after);
+        unit.catch_up(seq)
+    }
+}
+
+impl Unit<'_> {
+    /// The job that has a debounce key and has not started; time acts on it first.
+    fn debounced(&mut self, document: &str) -> Result<Option<Seq>, StoreError> {
+        let Some(Holder { seq }) = self.tally(document)? else { return Ok(None) };
+        self.catch_up(seq)?;
+        Ok(self.job(seq)?.filter(|job| has_not_started(job)).map(|job| job.seq))
+    }
+
+    /// Forgets a debounce key whose job has started or is gone; says when to look again if it has not.
+    pub(crate) fn forget_debounced(&mut self, document: &str) -> Result<Option<Timestamp>, StoreError> {
+        let holder: Option<Holder> = self.tally(document)?;
+        let job = match holder {
+            Some(Holder { seq }) => self.job(seq)?.filter(|job| has_not_started(job)),
+            None => return Ok(None),
+        };
+        let run_at = job.map(|job| job.run_at);
+        if run_at.is_none() {
+            self.put_tally::<Holder>(document.to_owned(), None);
+        }
+        Ok(run_at)
+    }
+}

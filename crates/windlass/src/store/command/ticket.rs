@@ -1,0 +1,88 @@
+//! When tickets are issued and asked for: at submission, again at resume and redrive, and before every run (M94). All of it
+//! is nothing while tickets are off.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::record::Cause;
+use crate::audit::AuditEvent;
+use crate::error::StoreError;
+use crate::job::{Details, Event, Failure, Job, Seq, Spec};
+use crate::store::unit::Unit;
+use crate::ticket::{Subject, Ticket, TicketFault, TicketPublicKey};
+
+fn subject<'a>(job: &'a Job, spec: &'a Spec) -> Subject<'a> {
+    Subject {
+        id: job.id,
+        job_type: &job.lane.job_type,
+        tenant: &job.lane.tenant,
+        actor: &spec.owner,
+        payload: &spec.payload.bytes,
+    }
+}
+
+impl Unit<'_> {
+    /// The job with a ticket, if tickets are on.
+    pub(crate) fn with_ticket(&self, job: Job, spec: &Spec) -> Job {
+        let Some(options) = &self.env.options.tickets else { return job };
+        // Past its lifetime a job does not run anyway; if somebody lengthens that, the ticket says so.
+        let expires = options.lifetime.map_or(job.expires_at, |time| self.now.plus(time).min(job.expires_at));
+        let nonce = self.env.entropy.bits();
+        let ticket = Ticket::issue(&options.key, subject(&job, spec), nonce, self.now, expires);
+        let details = Details { ticket: Some(Box::new(ticket)), ..Details::clone(&job.details) };
+        Job { details: Arc::new(details), ..job }
+    }
+
+    /// A job that is let go of again, with a new ticket. One whose ticket does not fit keeps it, and will be refused: what
+    /// was tampered with is not made good by a resume.
+    pub(crate) fn with_renewed_ticket(&mut self, job: Job) -> Result<Job, StoreError> {
+        if self.env.options.tickets.is_none() {
+            return Ok(job);
+        }
+        let Some(spec) = self.spec(job.seq)? else { return Ok(job) };
+        let is_own = matches!(self.judge(&job, &spec), Ok(()) | Err(TicketFault::Expired));
+        Ok(if is_own { self.with_ticket(job, &spec) } else { job })
+    }
+
+    /// A new job in place of an old one, with a ticket of its own. One that never had a ticket was submitted before they
+    /// were asked for, and whoever redrives it vouches for it; one whose ticket does not fit keeps it, and is refused.
+    pub(crate) fn with_ticket_in_place_of(&self, old: &Job, new: Job, spec: &Spec) -> Job {
+        if self.env.options.tickets.is_none() {
+            return new;
+        }
+        match self.judge(old, spec) {
+            Ok(()) | Err(TicketFault::Expired | TicketFault::Missing) => self.with_ticket(new, spec),
+            Err(_) => {
+                let details = Details { ticket: old.details.ticket.clone(), ..Details::clone(&new.details) };
+                Job { details: Arc::new(details), ..new }
+            }
+        }
+    }
+
+    /// Whether a job may be handed to a worker; one that may not is refused for good.
+    pub(crate) fn admits(&mut self, seq: Seq) -> Result<bool, StoreError> {
+        if self.env.options.tickets.is_none() {
+            return Ok(true);
+        }
+        let Some(job) = self.job(seq)?.cloned() else { return Ok(false) };
+        let lost = || StoreError::Damaged(format!("job {} has lost what was submitted", job.id));
+        let spec = self.spec(seq)?.ok_or_else(lost)?;
+        let Err(fault) = self.judge(&job, &spec) else { return Ok(true) };
+        tracing::warn!(job = %job.id, %fault, "a job was refused: it is not the one that was submitted");
+        let context =
+            json!({"job_id": job.id.to_string(), "code": fault.code(), "message": fault.to_string()});
+        self.record_job(AuditEvent::Refused, &job, &job, &Cause::system(), Some(context))?;
+        let failure = Failure::permanent(fault.code(), fault.to_string());
+        let _refused = self.apply(seq, &Event::Refuse { failure }, &Cause::system())?;
+        Ok(false)
+    }
+
+    fn judge(&self, job: &Job, spec: &Spec) -> Result<(), TicketFault> {
+        let Some(options) = &self.env.options.tickets else { return Ok(()) };
+        let ticket = job.details.ticket.as_ref().ok_or(TicketFault::Missing)?;
+        let trusted: Vec<TicketPublicKey> =
+            std::iter::once(options.key.public()).chain(options.trusted.iter().cloned()).collect();
+        ticket.verify(&trusted, subject(job, spec), self.now)
+    }
+}

@@ -1,0 +1,64 @@
+//! Types as people look at them: how many jobs, how fast, how long, paused or not, and with which settings. Counts come from
+//! the counters that every commit keeps; no question here walks over jobs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::stats::{ByState, minutes_by_lane};
+use crate::error::StoreError;
+use crate::job::{JobType, State};
+use crate::store::caller::Caller;
+use crate::store::config::{Hold, Scope, TypeSettings};
+use crate::store::rates::Minute;
+use crate::store::view::View;
+
+/// All about one type, as far as a caller may see.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TypeLook {
+    /// Its name.
+    pub name: JobType,
+    /// How many jobs are in which state, all states named.
+    pub depth: ByState,
+    /// Minute by minute for the last hour, by the minute's number since 1970.
+    pub minutes: BTreeMap<i64, Minute>,
+    /// Its pause: everybody's, or the caller's tenant's own.
+    pub paused: Option<Hold>,
+    /// Its settings.
+    pub settings: TypeSettings,
+}
+
+/// All about every type that has jobs, settings or a pause, by name.
+pub(crate) fn job_types(view: &mut View<'_>, caller: &Caller) -> Result<Vec<TypeLook>, StoreError> {
+    let config = view.config()?.seen_by(caller);
+    let mut depths: BTreeMap<JobType, ByState> = BTreeMap::new();
+    for (lane, counts) in &view.db.counts()?.lanes {
+        if caller.sees(&lane.tenant) {
+            let depth = depths.entry(lane.job_type.clone()).or_default();
+            for state in State::ALL {
+                *depth.entry(state).or_default() += counts[state as usize];
+            }
+        }
+    }
+    let mut names: BTreeSet<JobType> = depths.keys().chain(config.types.keys()).cloned().collect();
+    names.extend(config.holds.keys().filter_map(|scope| match scope {
+        Scope::Type { job_type, .. } => Some(job_type.clone()),
+        Scope::Gate | Scope::Tenant(_) | Scope::Queue { .. } | Scope::Worker(_) => None,
+    }));
+    let mut minutes: BTreeMap<JobType, BTreeMap<i64, Minute>> = BTreeMap::new();
+    for (lane, minute, counts) in minutes_by_lane(view, |lane| caller.sees(&lane.tenant))? {
+        minutes.entry(lane.job_type).or_default().entry(minute).or_default().merge(&counts);
+    }
+    let empty: ByState = State::ALL.into_iter().map(|state| (state, 0)).collect();
+    let look = |name: JobType| {
+        // Everybody's pause first: lifting the own one would not help.
+        let scopes = [None, caller.tenant.clone()].map(|tenant| Scope::Type { job_type: name.clone(), tenant });
+        let mut holds = scopes.into_iter().filter_map(|scope| config.holds.get(&scope));
+        TypeLook {
+            depth: depths.remove(&name).unwrap_or_else(|| empty.clone()),
+            minutes: minutes.remove(&name).unwrap_or_default(),
+            paused: holds.find(|hold| hold.is_active(view.now)).cloned(),
+            settings: config.types.get(&name).cloned().unwrap_or_default(),
+            name,
+        }
+    };
+    Ok(names.into_iter().map(look).collect())
+}

@@ -1,0 +1,156 @@
+//! Several nodes on one database: nobody claims what another has, everybody hears what another did, one clock rules.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass::clock::{Clock, SystemClock};
+use windlass::entropy::Entropy;
+use windlass::error::WorkError;
+use windlass::job::State;
+use windlass::store::Store;
+use windlass::store::caller::Caller;
+use windlass::store::command::claim::ClaimRequest;
+use windlass::store::command::finish::{Outcome, Report};
+use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::submit::SubmitOptions;
+use windlass::store::command::worker::NewWorker;
+use windlass::store::environment::{Environment, StoreOptions};
+
+use super::{LONG, numbered, open, submit, verify};
+use crate::fixture::cluster::new_schema;
+use crate::fixture::queue;
+
+/// Jobs and claimers of the race.
+const JOBS: usize = 20_000;
+const NODES: usize = 4;
+const CLAIMERS_PER_NODE: usize = 16;
+
+/// M5, M101: sixty-four claimers on four nodes share the work, and none of it is handed out twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_claimers_on_many_nodes_claim_each_job_once() {
+    let address = new_schema();
+    let nodes: Vec<Store> = (0..NODES).map(|_| open(&address)).collect();
+    let me = Caller::local();
+    for first in (0..JOBS).step_by(10_000) {
+        let jobs = (first..first + 10_000).map(numbered).collect();
+        nodes[0].submit(&me, jobs, SubmitOptions::default()).await.unwrap();
+    }
+    let mut claimers = Vec::new();
+    for node in &nodes {
+        let worker = node.register(&me, NewWorker::default()).await.unwrap().id;
+        for _ in 0..CLAIMERS_PER_NODE {
+            let (node, me) = (node.clone(), me.clone());
+            claimers.push(tokio::spawn(async move {
+                let mut own = Vec::new();
+                loop {
+                    let request = ClaimRequest::new(worker, 100);
+                    let claimed = node.claim(&me, &request, Duration::ZERO).await?.jobs;
+                    if claimed.is_empty() {
+                        return Ok::<_, WorkError>(own);
+                    }
+                    let done = |job: &windlass::job::Job| {
+                        Report::new(job.id, job.fence, Outcome::Completed { result: None })
+                    };
+                    let reports = claimed.iter().map(|claimed| done(&claimed.job)).collect();
+                    own.extend(claimed.iter().map(|claimed| claimed.job.id));
+                    node.finish(&me, worker, reports).await?;
+                }
+            }));
+        }
+    }
+    let mut all = HashSet::new();
+    let mut total = 0;
+    for claimer in claimers {
+        let own = claimer.await.unwrap().expect("claims are answered");
+        total += own.len();
+        all.extend(own);
+    }
+    assert_eq!((total, all.len()), (JOBS, JOBS), "each job was claimed, and by one");
+    let stats = nodes[1].stats(&me).await.unwrap();
+    assert_eq!(stats.states.get(&State::Completed).copied(), Some(JOBS as u64));
+    verify(&nodes[2]).await;
+    nodes.iter().for_each(Store::close);
+}
+
+/// M103: whoever waits on one node is woken by a submission on another, with notifications and without.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_waits_is_woken_by_another_node() {
+    for option in ["", "&notify=off", "&statement_cache=off"] {
+        let address = format!("{}{option}", new_schema());
+        let (here, there) = (open(&address), open(&address));
+        let me = Caller::local();
+        let worker = there.register(&me, NewWorker::default()).await.unwrap().id;
+        for number in 0..5 {
+            let (there, me) = (there.clone(), me.clone());
+            let waiting = tokio::spawn(async move {
+                there.claim(&me, &ClaimRequest::new(worker, 1), Duration::from_secs(30)).await
+            });
+            submit(&here, number).await;
+            let claimed = tokio::time::timeout(LONG, waiting).await.expect("in time").unwrap().unwrap();
+            assert_eq!(claimed.jobs.len(), 1, "{option}");
+        }
+        here.close();
+        there.close();
+    }
+}
+
+/// M57: a pause made on one node binds the next claim on every other.
+#[tokio::test]
+async fn a_pause_binds_every_node_at_once() {
+    let address = new_schema();
+    let (here, there) = (open(&address), open(&address));
+    let me = Caller::local();
+    let worker = there.register(&me, NewWorker::default()).await.unwrap().id;
+    submit(&here, 1).await;
+    here.pause(&me, Target::Queue(queue("default")), Pause::default()).await.unwrap();
+    let claimed = there.claim(&me, &ClaimRequest::new(worker, 1), Duration::ZERO).await.unwrap();
+    assert!(claimed.jobs.is_empty(), "the queue is paused");
+    here.close();
+    there.close();
+}
+
+/// M92: events of one node reach those who listen on another, in order and without a gap.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_reach_every_node_in_order() {
+    let address = new_schema();
+    let (here, there) = (open(&address), open(&address));
+    let me = Caller::local();
+    let mut events = there.events(&me, 0);
+    let worker = here.register(&me, NewWorker::default()).await.unwrap().id;
+    for number in 0..20 {
+        submit(&here, number).await;
+        let claimed = here.claim(&me, &ClaimRequest::new(worker, 1), Duration::ZERO).await.unwrap().jobs;
+        let job = &claimed[0].job;
+        let report = Report::new(job.id, job.fence, Outcome::Completed { result: None });
+        here.finish(&me, worker, vec![report]).await.unwrap();
+    }
+    for number in 1..=20 {
+        let event = tokio::time::timeout(LONG, events.next()).await.expect("in time").unwrap();
+        assert_eq!(event.seq, number);
+    }
+    here.close();
+    there.close();
+}
+
+/// M7: a node whose clock is off by an hour stamps what it does with the database's time all the same.
+#[tokio::test]
+async fn a_node_with_a_wrong_clock_goes_by_the_databases() {
+    let address = new_schema();
+    let right = SystemClock::new();
+    for wrong_by in [Duration::from_secs(3600), Duration::ZERO] {
+        let clock = SystemClock::new();
+        clock.follow(if wrong_by.is_zero() {
+            right.now().minus(Duration::from_secs(3600))
+        } else {
+            right.now().plus(wrong_by)
+        });
+        let env = Environment::new(Arc::new(clock), Entropy::from_system(), StoreOptions::default());
+        let store = Store::open_in(&address, env).unwrap();
+        let receipts =
+            store.submit(&Caller::local(), vec![numbered(1)], SubmitOptions::default()).await.unwrap();
+        let (stamped, now) = (receipts[0].job.created_at, right.now());
+        assert!(stamped.since(now).max(now.since(stamped)) < LONG, "{stamped} is not near {now}");
+        store.close();
+    }
+}

@@ -1,0 +1,76 @@
+//! The schema: made once however many come at once, refused if it is newer, and not served where it was tampered with.
+
+use windlass::error::{OpenError, StoreError};
+use windlass::store::Store;
+use windlass::store::caller::Caller;
+use windlass::store::command::submit::SubmitOptions;
+use windlass::store::environment::StoreOptions;
+
+use super::{numbered, open, verify};
+use crate::fixture::cluster::new_schema;
+
+/// Runs a statement in the schema of an address, past the store.
+async fn meddle(address: &str, sql: &str) {
+    let (server, schema) = address.rsplit_once("&schema=").expect("the schema comes last");
+    let (client, connection) = tokio_postgres::connect(server, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(&format!("SET search_path = {schema}; {sql}")).await.unwrap();
+}
+
+#[test]
+fn many_nodes_that_start_at_once_make_the_schema_once() {
+    let address = new_schema();
+    std::thread::scope(|scope| {
+        let opening: Vec<_> = (0..8).map(|_| scope.spawn(|| open(&address))).collect();
+        for store in opening {
+            store.join().expect("every node starts").close();
+        }
+    });
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused() {
+    let address = new_schema();
+    open(&address).close();
+    meddle(&address, "INSERT INTO migrations (version) VALUES (99)").await;
+    let refused = Store::open(&address, StoreOptions::default()).err();
+    assert!(matches!(refused, Some(OpenError::NewerSchema { found: 99, .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_record_that_was_tampered_with_is_not_served() {
+    let address = new_schema();
+    let (store, me) = (open(&address), Caller::local());
+    let job = store.submit(&me, vec![numbered(1)], SubmitOptions::default()).await.unwrap().remove(0).job;
+    verify(&store).await;
+    meddle(&address, "UPDATE hot SET record = set_byte(record, 5, get_byte(record, 5) # 1)").await;
+    let served = store.get(&me, job.id).await;
+    assert!(matches!(served, Err(StoreError::Damaged(_))), "{served:?}");
+    store.close();
+}
+
+#[tokio::test]
+async fn a_place_that_does_not_follow_from_its_record_is_found() {
+    for sql in [
+        "DELETE FROM ready",
+        "UPDATE ready SET rank = 3",
+        "DELETE FROM timers",
+        "UPDATE hot SET state = 4",
+        "INSERT INTO states VALUES (9, 1)",
+        "UPDATE counts SET by = 2",
+    ] {
+        let address = new_schema();
+        let (store, me) = (open(&address), Caller::local());
+        store.submit(&me, vec![numbered(1)], SubmitOptions::default()).await.unwrap();
+        verify(&store).await;
+        store.close();
+        meddle(&address, sql).await;
+        let store = open(&address);
+        let is_found = match store.verify().await {
+            Ok(verdicts) => verdicts.iter().any(|verdict| !verdict.holds()),
+            Err(error) => matches!(error, StoreError::Damaged(_)),
+        };
+        assert!(is_found, "{sql}");
+        store.close();
+    }
+}
