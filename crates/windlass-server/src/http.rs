@@ -9,6 +9,7 @@ mod guard;
 mod health;
 mod jobs;
 mod json;
+mod leftover;
 mod keys;
 mod metrics;
 mod openapi;
@@ -28,7 +29,7 @@ mod work;
 
 use axum::Router;
 use axum::http::{Method, StatusCode};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 
 pub use self::app::App;
 use self::guard::stamp;
@@ -143,6 +144,7 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state(app, stamp))
+        .layer(from_fn(leftover::discard))
 }
 
 /// How large the body of a request with one payload may be: the payload in base64, and everything around it.
