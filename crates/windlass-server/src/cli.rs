@@ -4,9 +4,11 @@ mod audit;
 mod backup;
 mod demo;
 mod keys;
+mod outbound;
 mod serve;
 mod stats;
 mod verify;
+mod webhooks;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,6 +40,9 @@ enum Command {
     /// Make API keys.
     #[command(subcommand)]
     Keys(keys::KeysCommand),
+    /// Look after what callbacks and pushes are signed with.
+    #[command(subcommand)]
+    Webhooks(webhooks::WebhooksCommand),
     /// Count jobs by queue and state.
     Stats(ReportArgs),
     /// Copy a store to a new file while it is in use.
@@ -76,6 +81,11 @@ struct ReportArgs {
 impl StoreArgs {
     /// Opens the store; only `serve` makes one that is not there.
     fn open(&self, missing: Missing) -> anyhow::Result<Store> {
+        self.open_with(missing, StoreOptions::default())
+    }
+
+    /// The same with options.
+    fn open_with(&self, missing: Missing, options: StoreOptions) -> anyhow::Result<Store> {
         if let (Missing::Refuse, Some(path)) = (missing, self.store.strip_prefix("sqlite:")) {
             let is_there = std::path::Path::new(path).exists();
             anyhow::ensure!(
@@ -84,8 +94,7 @@ impl StoreArgs {
                 self.store
             );
         }
-        Store::open(&self.store, StoreOptions::default())
-            .with_context(|| format!("cannot open {}", self.store))
+        Store::open(&self.store, options).with_context(|| format!("cannot open {}", self.store))
     }
 }
 
@@ -106,6 +115,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Verify(report) => verify::verify(&report).await,
             Command::Audit(AuditCommand::Verify(report)) => audit::verify(&report).await,
             Command::Keys(command) => keys::keys(&command).await,
+            Command::Webhooks(command) => webhooks::webhooks(&command).await,
             Command::Stats(report) => stats::stats(&report).await,
             Command::Backup { store, to } => backup::backup(&store, &to).await,
         }

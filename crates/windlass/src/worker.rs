@@ -276,7 +276,7 @@ impl Worker {
         if let Some(invalid) = self.invalid.take() {
             return Err(invalid.into());
         }
-        if self.handlers.is_empty() {
+        if self.handlers.is_empty() && self.fallback.is_none() {
             return Err(Invalid::new("handler", Problem::Missing).into());
         }
         self.check_states()?;

@@ -6,10 +6,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 use windlass::maintenance;
 use windlass::store::caller::Caller;
+use windlass::store::environment::StoreOptions;
 
+use super::outbound::OutboundArgs;
 use super::{Missing, StoreArgs};
+use crate::outbound::{self, Client};
 use crate::server::{Options, Server, TlsFiles};
 
 /// How to serve.
@@ -29,6 +33,8 @@ pub(super) struct ServeArgs {
     /// A proxy in front of this server speaks TLS.
     #[arg(long, env = "WINDLASS_BEHIND_PROXY")]
     behind_proxy: bool,
+    #[command(flatten)]
+    outbound: OutboundArgs,
 }
 
 impl ServeArgs {
@@ -40,7 +46,9 @@ impl ServeArgs {
 }
 
 pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
-    let store = args.store.open(Missing::Create)?;
+    let targets = args.outbound.policy();
+    let options = StoreOptions { targets: targets.clone(), ..StoreOptions::default() };
+    let store = args.store.open_with(Missing::Create, options)?;
     let jobs: u64 = store.stats(&Caller::local()).await?.states.values().sum();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -51,14 +59,21 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     if !server.has_keys().await? {
         eprintln!("no keys yet: whoever is on this machine may do everything, and nobody else can connect");
     }
-    let stopped = async {
+    let stop = CancellationToken::new();
+    let stopping = async {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
+        stop.cancel();
     };
-    // Maintenance goes on while requests are finished, and ends with them.
-    maintenance::run(&store, server.run(stopped)).await;
+    let serving = server.run(stop.cancelled());
+    let calling = outbound::run(store.clone(), Client::new(targets), stop.cancelled());
+    // Maintenance goes on while requests and calls are finished, and ends with them.
+    maintenance::run(&store, async {
+        tokio::join!(stopping, serving, calling);
+    })
+    .await;
     store.close();
     eprintln!("stopped");
     Ok(ExitCode::SUCCESS)

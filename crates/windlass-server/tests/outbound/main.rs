@@ -5,5 +5,6 @@ mod callback;
 mod client;
 mod hostile;
 mod office;
+mod program;
 mod push;
 mod receiver;

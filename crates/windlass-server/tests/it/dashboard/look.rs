@@ -88,6 +88,37 @@ async fn every_page_is_fit_for_everybody_in_light_and_dark_on_a_phone_and_a_desk
 }
 
 #[tokio::test]
+async fn what_is_typed_is_not_lost_when_the_page_refreshes() {
+    let site = Site::start().await;
+    site.job("mail").await;
+    let browser = Browser::start();
+    let window = browser.window().await;
+    window.open(&site.at("/queues/default")).await;
+    window.until("document.querySelector('.pulse.on')").await;
+    window.fill("#q-reason", "half a sentence").await;
+    site.job("mail").await;
+    window.until("document.querySelector('#depths').innerText.includes('2')").await;
+    assert_eq!(window.text("document.querySelector('#q-reason').value").await, "half a sentence");
+}
+
+#[tokio::test]
+async fn the_check_of_fitness_finds_what_is_planted() {
+    let site = Site::start().await;
+    let browser = Browser::start();
+    let window = browser.window().await;
+    window.open(&site.at("/")).await;
+    let plant = "(() => { const field = document.createElement('input'); const button = document.createElement('button'); \
+                 const text = document.createElement('p'); text.textContent = 'pale'; text.className = 'pale'; \
+                 const sheet = new CSSStyleSheet(); sheet.replaceSync('.pale { color: #ccc; background: #fff }'); \
+                 document.adoptedStyleSheets = [sheet]; document.querySelector('main').append(field, button, text); })()";
+    window.eval(plant).await;
+    let found = window.eval(include_str!("access_check.js")).await.to_string();
+    for trouble in ["no label", "no name", "contrast"] {
+        assert!(found.contains(trouble), "{trouble} in {found}");
+    }
+}
+
+#[tokio::test]
 async fn jobs_are_found_by_chips_search_and_shared_addresses() {
     let site = Site::start().await;
     let [parent, _, dead] = furnish(&site).await;

@@ -81,6 +81,9 @@ async fn one_handler_may_be_for_every_type_that_has_none(t: &TestQueue) {
     let result = result.and_then(|result| result.0).expect("it has a result");
     let said: String = serde_json::from_slice(&result).unwrap();
     assert_eq!(said, r#"add application/json {"numbers":[1,2]}"#);
+    let alone = t.queue().submit(greet("b")).await.unwrap();
+    t.run_due(Worker::new(t.queue()).handle_any(|_| async { anyhow::Ok("any") })).await;
+    assert_eq!(alone.result(Duration::ZERO).await.unwrap(), "any");
 }
 
 /// M104
