@@ -3,6 +3,7 @@
 mod app;
 mod audit;
 pub(crate) mod auth;
+mod code;
 mod describe;
 mod events;
 mod guard;
