@@ -20,6 +20,8 @@ mod order;
 mod pause;
 #[path = "../../../windlass/tests/it/worker/recovery.rs"]
 mod recovery;
+#[path = "../../../windlass/tests/it/worker/schedules.rs"]
+mod schedules;
 #[path = "../../../windlass/tests/it/worker/shutdown.rs"]
 mod shutdown;
 #[path = "../../../windlass/tests/it/worker/steps.rs"]
