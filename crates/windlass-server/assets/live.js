@@ -15,10 +15,21 @@
     request.send(body);
   };
 
-  // Whether somebody is typing or choosing in it.
+  // Whether a field is other than the page had it; ticks in a list are kept apart.
+  const isTouched = (field) => {
+    if (field.matches("select")) {
+      const first = Math.max([...field.options].findIndex((option) => option.defaultSelected), 0);
+      return field.selectedIndex !== first;
+    }
+    if (field.matches("[type=checkbox]")) return field.name !== "id_selected" && field.checked !== field.defaultChecked;
+    return field.value !== field.defaultValue;
+  };
+
+  // Whether somebody is typing or choosing in it, or has and not sent it yet.
   const isBusy = (part) => {
     const active = document.activeElement;
-    return part.contains(active) && active.matches("input:not([type=checkbox]), textarea, select");
+    const isTyping = part.contains(active) && active.matches("input:not([type=checkbox]), textarea, select");
+    return isTyping || $("input:not([type=hidden]):not(#pick-all), textarea, select", part).some(isTouched);
   };
 
   // Replaces a part, keeping what the reader opened, ticked and scrolled to.

@@ -19,7 +19,9 @@ use windlass::store::settings::{FairBy, QueueSettings, TenantSettings};
 use windlass::worker::Worker;
 
 pub(crate) use history::play_history;
-use kinds::{Album, Approval, Charge, Crm, Delivery, Export, Extract, Load, Mail, Report, Thumbnail, Transform};
+use kinds::{
+    Album, Approval, Charge, Crm, Delivery, Export, Extract, Load, Mail, Report, Thumbnail, Transform,
+};
 
 /// Settings and a pause, as somebody would have left them.
 ///
@@ -27,9 +29,11 @@ use kinds::{Album, Approval, Charge, Crm, Delivery, Export, Extract, Load, Mail,
 /// When the store refuses, as it does not.
 pub(crate) async fn arrange(store: &Store) -> anyhow::Result<()> {
     let admin = Caller::new("grace", Role::Admin, None);
-    let media = QueueSettings { max_running: Some(12), fair_by: Some(FairBy::Tenant), ..QueueSettings::default() };
+    let media =
+        QueueSettings { max_running: Some(12), fair_by: Some(FairBy::Tenant), ..QueueSettings::default() };
     store.configure(&admin, Settings::Queue(QueueName::new("media")?, media)).await?;
-    let acme = TenantSettings { max_running: Some(50), budget_cents: Some(25_000), ..TenantSettings::default() };
+    let acme =
+        TenantSettings { max_running: Some(50), budget_cents: Some(25_000), ..TenantSettings::default() };
     store.configure(&admin, Settings::Tenant(Tenant::new("acme")?, acme)).await?;
     let operator = Caller::new("ada", Role::Admin, None);
     let pause = Pause { reason: Some("until the archive has space again".into()), ..Pause::default() };
@@ -46,7 +50,12 @@ async fn schedule(store: &Store, operator: &Caller) -> anyhow::Result<()> {
         ("nightly-report", cron("0 2 * * *")?, "report.build", r#"{"month":"2026-11","rows":40000}"#),
         ("weekly-export", cron("30 6 * * mon")?, "archive.export", r#"{"format":"parquet"}"#),
         ("crm-sync", Timing::Every(Duration::from_secs(3600)), "crm.sync", r#"{"since":"an hour ago"}"#),
-        ("heartbeat-mail", cron("*/15 * * * *")?, "email.send", r#"{"to":"ops@example.com","template":"pulse"}"#),
+        (
+            "heartbeat-mail",
+            cron("*/15 * * * *")?,
+            "email.send",
+            r#"{"to":"ops@example.com","template":"pulse"}"#,
+        ),
     ];
     for (name, timing, job_type, payload) in timings {
         let job = NewJob::new(JobType::new(job_type)?, Payload::json(payload));
@@ -66,7 +75,12 @@ pub(crate) async fn run(store: &Store, shutdown: impl Future<Output = ()>) -> an
     let fleet = [
         Worker::new(&queue).name("mail-1").version("2.4.1").queue("mail", 6).queue("default", 4),
         Worker::new(&queue).name("media-1").version("1.9.0").queue("media", 8),
-        Worker::new(&queue).name("office-1").version("2.4.1").queue("reports", 3).queue("billing", 4).queue("etl", 4),
+        Worker::new(&queue)
+            .name("office-1")
+            .version("2.4.1")
+            .queue("reports", 3)
+            .queue("billing", 4)
+            .queue("etl", 4),
     ];
     let mut working = tokio::task::JoinSet::new();
     let (stop, stopped) = tokio::sync::watch::channel(false);
@@ -98,18 +112,23 @@ async fn submit_round(queue: &Queue, round: u32) -> anyhow::Result<()> {
     let tenants = [Tenant::default(), Tenant::new("acme")?, Tenant::new("globex")?];
     let tenant = tenants[round as usize % tenants.len()].clone();
     let order = 48_000 + round;
-    let mail = Mail { to: format!("customer{}@example.com", order % 997), template: "order-confirmed".into() };
+    let mail =
+        Mail { to: format!("customer{}@example.com", order % 997), template: "order-confirmed".into() };
     let draft = Draft::new(&mail).tenant(tenant.clone()).tag("order", &order.to_string());
     queue.submit(draft.correlation_id(&format!("order-{order}"))).await?;
     if round % 2 == 0 {
         let target = format!("https://hooks.example.com/{}", order % 13);
-        queue.submit(Draft::new(&Delivery { target, event: "order.paid".into() }).tenant(tenant.clone())).await?;
+        queue
+            .submit(Draft::new(&Delivery { target, event: "order.paid".into() }).tenant(tenant.clone()))
+            .await?;
     }
     if round % 3 == 0 {
         queue.submit(Draft::new(&Charge { order, cents: 1_990 }).tenant(tenant.clone()).priority(80)).await?;
     }
     if round % 20 == 5 {
-        queue.submit(Draft::new(&Report { month: "2026-10".into(), rows: 40_000 }).tag("team", "finance")).await?;
+        queue
+            .submit(Draft::new(&Report { month: "2026-10".into(), rows: 40_000 }).tag("team", "finance"))
+            .await?;
     }
     if round % 25 == 3 {
         queue.submit(Draft::new(&Album { photos: 8, name: format!("album-{order}") }).tenant(tenant)).await?;
@@ -117,7 +136,9 @@ async fn submit_round(queue: &Queue, round: u32) -> anyhow::Result<()> {
     if round % 30 == 1 {
         queue.submit(Draft::new(&Approval { order, amount: 125_000 }).priority(80)).await?;
         queue.submit(Draft::new(&Export { format: "parquet".into() })).await?;
-        queue.submit(Draft::new(&Crm { since: "yesterday".into() }).delay(Duration::from_secs(1_800))).await?;
+        queue
+            .submit(Draft::new(&Crm { since: "yesterday".into() }).delay(Duration::from_secs(1_800)))
+            .await?;
     }
     if round % 40 == 2 {
         submit_graph(queue).await?;
@@ -129,7 +150,8 @@ async fn submit_round(queue: &Queue, round: u32) -> anyhow::Result<()> {
 async fn submit_graph(queue: &Queue) -> anyhow::Result<()> {
     let mut batch = queue.batch();
     let source = batch.add(Draft::new(&Extract { source: "orders".into() }).tag("pipeline", "nightly"));
-    let parts = ["eu", "us", "apac"].map(|region| Draft::new(&Transform { region: region.into() }).after(&source));
+    let parts =
+        ["eu", "us", "apac"].map(|region| Draft::new(&Transform { region: region.into() }).after(&source));
     let parts = parts.map(|part| batch.add(part));
     let mut load = Draft::new(&Load { table: "orders_daily".into() });
     for part in &parts {

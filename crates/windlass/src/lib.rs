@@ -51,6 +51,7 @@
 //!   [`Queue::pause_queue`] and its like. Actions say whether they [changed](Outcome) anything.
 //! - **Handle** with [extractors](handler), [layers](Worker::around) and [errors](Failure) that say what they mean.
 //! - **Go on** after a crash: [`Cx::step`], [`Cx::sleep`], [`Cx::wait_signal`], [`Cx::spawn_all`], [`Cx::checkpoint`].
+//! - **Go elsewhere**: with feature `remote`, `Queue::open("http://…")` is the same queue against a server.
 //! - **Test** all of it in virtual time, with workers that die where told to: [`testing`].
 //!
 //! Beneath is the [`Store`], the one door to durable state: every verb of the job model as a method, for programs that

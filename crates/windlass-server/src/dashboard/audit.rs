@@ -58,12 +58,17 @@ fn context(json: &str) -> String {
     let Ok(fields) = parsed else { return line(json, 300) };
     let told = fields.iter().filter(|(name, _)| !["job_id", "actor_id"].contains(&name.as_str()));
     let word = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let told: Vec<String> = told.map(|(name, value)| format!("{} {}", name.replace('_', " "), word(value))).collect();
+    let told: Vec<String> =
+        told.map(|(name, value)| format!("{} {}", name.replace('_', " "), word(value))).collect();
     line(&told.join(" · "), 300)
 }
 
 /// The records of one job, oldest first.
-pub(super) async fn of_job(board: &Dashboard, visitor: &Visitor, id: JobId) -> Result<Vec<RecordRow>, Trouble> {
+pub(super) async fn of_job(
+    board: &Dashboard,
+    visitor: &Visitor,
+    id: JobId,
+) -> Result<Vec<RecordRow>, Trouble> {
     let query = RecordQuery { job: Some(id), limit: limits::RECORDS_PER_PAGE, ..RecordQuery::default() };
     let records = board.store().audit(&visitor.caller, query).await?;
     Ok(records.iter().map(|record| RecordRow::of(record, board.now())).collect())

@@ -62,7 +62,10 @@ pub(super) async fn act(
     };
     let config = board.store().config(&visitor.caller).await?;
     let page = Confirm {
-        shell: Shell { live: String::new(), ..Shell::of(&board, &visitor, &config, "jobs", format!("{verb} jobs")) },
+        shell: Shell {
+            live: String::new(),
+            ..Shell::of(&board, &visitor, &config, "jobs", format!("{verb} jobs"))
+        },
         verb,
         action: action.to_owned(),
         count: count_of,
@@ -112,7 +115,10 @@ fn selected(form: &Fields) -> Result<Vec<JobId>, Trouble> {
     let ids: Result<Vec<JobId>, _> = form.all("id_selected").map(str::parse).collect();
     let ids = ids.map_err(|_| Trouble::invalid("a selected job has no valid id"))?;
     if ids.len() > limits::SELECTED_MAX {
-        return Err(Trouble::invalid(format!("select at most {} jobs, or all that fit", limits::SELECTED_MAX)));
+        return Err(Trouble::invalid(format!(
+            "select at most {} jobs, or all that fit",
+            limits::SELECTED_MAX
+        )));
     }
     Ok(ids)
 }

@@ -108,7 +108,12 @@ pub(super) fn throughput(hour: &[Minute]) -> Bars {
             blocks.push(Block { class, y: format!("{:.2}", base.max(0.0)), height: format!("{height:.2}") });
         }
         let failed = minute.failed + minute.dead_letter;
-        let title = format!("{}: {} completed, {} retried, {failed} failed", ago(place), minute.completed, minute.retried);
+        let title = format!(
+            "{}: {} completed, {} retried, {failed} failed",
+            ago(place),
+            minute.completed,
+            minute.retried
+        );
         Bar { x: i64::try_from(place).unwrap_or(0) * 10, blocks, title }
     });
     let sum = total(hour);
@@ -124,13 +129,16 @@ pub(super) fn throughput(hour: &[Minute]) -> Bars {
 
 /// The share of attempts that ended badly, in percent.
 pub(super) fn failure_rate(hour: &[Minute]) -> Line {
-    let shares: Vec<f64> = hour.iter().map(|minute| percent(bad(minute), ended(minute)).unwrap_or(0.0)).collect();
+    let shares: Vec<f64> =
+        hour.iter().map(|minute| percent(bad(minute), ended(minute)).unwrap_or(0.0)).collect();
     let highest = shares.iter().copied().fold(0.0, f64::max);
     let top = [5.0, 10.0, 25.0, 50.0, 100.0].into_iter().find(|top| *top >= highest).unwrap_or(100.0);
     let (line, area) = path(&shares, top);
     let sum = total(hour);
     let share = percent(bad(&sum), ended(&sum)).unwrap_or(0.0);
-    let label = format!("{share:.1} percent of attempts failed in the last hour; {highest:.0} percent in the worst minute");
+    let label = format!(
+        "{share:.1} percent of attempts failed in the last hour; {highest:.0} percent in the worst minute"
+    );
     Line { line, area, top: format!("{top:.0}%"), half: format!("{:.0}%", top / 2.0), label }
 }
 

@@ -48,7 +48,8 @@ async fn open_letters(
     let mut cursor: Option<Cursor> = None;
     let mut looked = 0;
     loop {
-        let filter = Filter { states: vec![State::DeadLetter], job_type: job_type.clone(), ..Filter::default() };
+        let filter =
+            Filter { states: vec![State::DeadLetter], job_type: job_type.clone(), ..Filter::default() };
         let limit = windlass::limits::PAGE_JOBS_MAX;
         let page = store.list(caller, ListRequest { filter, order: Order::Newest, cursor, limit }).await?;
         looked += page.jobs.len();

@@ -71,7 +71,12 @@ pub(super) fn facts(snapshot: &Snapshot, now: Timestamp) -> Vec<Fact> {
     let limits = &job.policy.timeouts;
     facts.text(
         "Time limits",
-        format!("run {}, lease {}, life {}", span(limits.execution), span(limits.lease), span(limits.lifetime)),
+        format!(
+            "run {}, lease {}, life {}",
+            span(limits.execution),
+            span(limits.lease),
+            span(limits.lifetime)
+        ),
     );
     if job.cost_cents != 0 {
         facts.text("Cost", cents(job.cost_cents));
@@ -137,7 +142,8 @@ fn attempts(job: &Job) -> String {
 
 fn retry(policy: &RetryPolicy) -> String {
     let (initial, max) = (span(policy.initial_delay), span(policy.max_delay));
-    let jitter = if policy.jitter > 0.0 { format!(" ±{:.0}%", policy.jitter * 100.0) } else { String::new() };
+    let jitter =
+        if policy.jitter > 0.0 { format!(" ±{:.0}%", policy.jitter * 100.0) } else { String::new() };
     match policy.strategy {
         Strategy::Constant => format!("every {initial}{jitter}"),
         Strategy::Linear => format!("{initial} more each time, at most {max}{jitter}"),

@@ -36,7 +36,8 @@ fn shape(message: &str) -> String {
     let mut shape = String::with_capacity(message.len());
     let mut rest = message;
     while let Some(first) = rest.chars().next() {
-        let length = if is_part(first) { rest.find(|c| !is_part(c)).unwrap_or(rest.len()) } else { first.len_utf8() };
+        let length =
+            if is_part(first) { rest.find(|c| !is_part(c)).unwrap_or(rest.len()) } else { first.len_utf8() };
         let (word, after) = rest.split_at(length);
         rest = after;
         if word.contains(|c: char| c.is_ascii_digit()) { shape.push('#') } else { shape.push_str(word) }

@@ -34,7 +34,12 @@ pub(super) struct Family {
 }
 
 /// The children of a job.
-pub(super) async fn of(board: &Dashboard, visitor: &Visitor, job: &Job, now: Timestamp) -> Result<Family, Trouble> {
+pub(super) async fn of(
+    board: &Dashboard,
+    visitor: &Visitor,
+    job: &Job,
+    now: Timestamp,
+) -> Result<Family, Trouble> {
     let mut family = Family { groups: Vec::new(), rows: Vec::new(), jobs: Vec::new(), has_more: false };
     if !job.has.children {
         return Ok(family);

@@ -24,8 +24,18 @@ pub(super) struct Chip {
 
 /// What can be asked for, in the order shown.
 const NAMES: [&str; 12] = [
-    "state", "type", "queue", "tenant", "tag", "owner", "correlation_id", "parent", "worker", "created_after",
-    "created_before", "id",
+    "state",
+    "type",
+    "queue",
+    "tenant",
+    "tag",
+    "owner",
+    "correlation_id",
+    "parent",
+    "worker",
+    "created_after",
+    "created_before",
+    "id",
 ];
 
 impl Asked {
@@ -143,7 +153,8 @@ fn split<'a>(name: &str, value: &'a str) -> Vec<&'a str> {
 }
 
 fn tag(text: &str) -> Result<(String, String), Trouble> {
-    let (name, value) = text.split_once(':').ok_or_else(|| Trouble::invalid("tag: write it as name:value"))?;
+    let (name, value) =
+        text.split_once(':').ok_or_else(|| Trouble::invalid("tag: write it as name:value"))?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
@@ -216,8 +227,13 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_refused_by_name() {
-        for (query, field) in [("state=gone", "state"), ("type=1x", "type"), ("tag=novalue", "tag"),
-            ("parent=x", "parent"), ("created_after=soon", "created_after")] {
+        for (query, field) in [
+            ("state=gone", "state"),
+            ("type=1x", "type"),
+            ("tag=novalue", "tag"),
+            ("parent=x", "parent"),
+            ("created_after=soon", "created_after"),
+        ] {
             let refused = format!("{:?}", asked(query).filter().unwrap_err());
             assert!(refused.contains(field), "{refused}");
         }

@@ -79,7 +79,8 @@ impl FromRequest<Dashboard> for Form {
         let bytes = to_bytes(body, limits::FORM_BYTES_MAX).await;
         let fields = Fields::parse(&bytes.map_err(|_| Trouble::invalid("the form is too large"))?);
         let token = fields.get(TOKEN_FIELD).unwrap_or_default();
-        let is_ours = !visitor.form_token.is_empty() && token.as_bytes().ct_eq(visitor.form_token.as_bytes()).into();
+        let is_ours =
+            !visitor.form_token.is_empty() && token.as_bytes().ct_eq(visitor.form_token.as_bytes()).into();
         if is_ours { Ok(Form(fields)) } else { Err(Trouble::stale_form()) }
     }
 }

@@ -41,7 +41,11 @@ pub(super) fn span(duration: Duration) -> String {
 }
 
 fn two(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
-    if small == 0 { format!("{large}{large_unit}") } else { format!("{large}{large_unit} {small}{small_unit}") }
+    if small == 0 {
+        format!("{large}{large_unit}")
+    } else {
+        format!("{large}{large_unit} {small}{small_unit}")
+    }
 }
 
 /// A number with its thousands apart.
@@ -61,7 +65,11 @@ pub(super) fn count(number: u64) -> String {
 pub(super) fn compact(number: u64) -> String {
     let scaled = |unit: u64, name: &str| {
         let tenths = number / (unit / 10);
-        if tenths >= 1000 { format!("{}{name}", tenths / 10) } else { format!("{}.{}{name}", tenths / 10, tenths % 10) }
+        if tenths >= 1000 {
+            format!("{}{name}", tenths / 10)
+        } else {
+            format!("{}.{}{name}", tenths / 10, tenths % 10)
+        }
     };
     match number {
         0..10_000 => count(number),

@@ -32,7 +32,8 @@ pub(super) async fn act(
     let (store, caller, target) = (board.store(), &visitor.caller, target(&form)?);
     let (is_changed, done) = match form.need("action")? {
         "close" => {
-            let pause = Pause { reason: form.text("reason"), expires: form.duration("expires")?, ..Pause::default() };
+            let pause =
+                Pause { reason: form.text("reason"), expires: form.duration("expires")?, ..Pause::default() };
             (store.pause(caller, target, pause).await?, "closed")
         }
         "open" => (store.resume(caller, target, form.text("reason")).await?, "opened"),

@@ -152,8 +152,12 @@ fn draw(graph: &Graph, here: JobId) -> Drawing {
     for (column, ids) in &mut by_column {
         // Near to what they come after: the sum of its places keeps lines from crossing much.
         ids.sort_by_key(|id| {
-            let before: Vec<usize> =
-                graph.edges.iter().filter(|(_, to, _)| to == id).filter_map(|(from, _, _)| Some(places.get(from)?.1)).collect();
+            let before: Vec<usize> = graph
+                .edges
+                .iter()
+                .filter(|(_, to, _)| to == id)
+                .filter_map(|(from, _, _)| Some(places.get(from)?.1))
+                .collect();
             before.iter().sum::<usize>() / before.len().max(1)
         });
         let top = (tallest - ids.len()) * LINE / 2;

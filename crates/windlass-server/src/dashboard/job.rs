@@ -135,7 +135,8 @@ pub(super) async fn page(
         error: error_view(job, now),
         progress: progress_view(job),
         timeline: timeline(job, &attempts, now),
-        payload: may_read.then(|| Shown::of(&spec.payload.bytes, &spec.payload.content_type, limits::SHOWN_BYTES_MAX)),
+        payload: may_read
+            .then(|| Shown::of(&spec.payload.bytes, &spec.payload.content_type, limits::SHOWN_BYTES_MAX)),
         result: if may_read { result(&board, &visitor, job).await? } else { None },
         checkpoints: if may_read { checkpoints(&board, &visitor, job).await? } else { Vec::new() },
         may_read,
@@ -191,7 +192,11 @@ async fn result(board: &Dashboard, visitor: &Visitor, job: &Job) -> Result<Optio
     Ok(bytes.map(|bytes| Shown::of(&bytes, "application/json", limits::SHOWN_BYTES_MAX)))
 }
 
-async fn checkpoints(board: &Dashboard, visitor: &Visitor, job: &Job) -> Result<Vec<CheckpointView>, Trouble> {
+async fn checkpoints(
+    board: &Dashboard,
+    visitor: &Visitor,
+    job: &Job,
+) -> Result<Vec<CheckpointView>, Trouble> {
     if !job.has.checkpoints {
         return Ok(Vec::new());
     }
@@ -244,7 +249,8 @@ pub(super) async fn download_result(
         return Err(Trouble::forbidden("your role does not show results"));
     }
     let found = board.store().result(&visitor.caller, snapshot.job.id).await?;
-    let bytes = found.and_then(|result| result.0).ok_or_else(|| Trouble::not_found("this job has no result"))?;
+    let bytes =
+        found.and_then(|result| result.0).ok_or_else(|| Trouble::not_found("this job has no result"))?;
     Ok(attachment(&id, "result", bytes.to_vec()))
 }
 
@@ -254,7 +260,10 @@ fn attachment(id: &str, what: &str, bytes: Vec<u8>) -> Response {
     let disposition = format!("attachment; filename=\"{what}-{name}\"");
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
-        (header::CONTENT_DISPOSITION, HeaderValue::from_str(&disposition).expect("digits are a header value")),
+        (
+            header::CONTENT_DISPOSITION,
+            HeaderValue::from_str(&disposition).expect("digits are a header value"),
+        ),
     ];
     (headers, bytes).into_response()
 }

@@ -61,10 +61,12 @@ pub(super) async fn page(
     let (asked, order) = (Asked::read(&query), order(&query));
     let page = list(&board, &visitor, &asked, order, &query).await?;
     let is_later = query.get("cursor").is_some();
-    let pairs = || asked.pairs().chain((order != Order::Newest).then(|| ("order", order_word(order).to_owned())));
+    let pairs =
+        || asked.pairs().chain((order != Order::Newest).then(|| ("order", order_word(order).to_owned())));
     let next = page.next.map(|cursor| address("/jobs", pairs().chain([("cursor", cursor.to_string())])));
-    let order_links = [("newest", "Newest first"), ("oldest", "Oldest first"), ("claim", "As claimed")]
-        .map(|(word, name)| (word, name, address("/jobs", asked.pairs().chain([("order", word.to_owned())]))));
+    let order_links = [("newest", "Newest first"), ("oldest", "Oldest first"), ("claim", "As claimed")].map(
+        |(word, name)| (word, name, address("/jobs", asked.pairs().chain([("order", word.to_owned())]))),
+    );
     let shown = Jobs {
         shell: Shell::of(&board, &visitor, &config, "jobs", "Jobs").saying(&query),
         chips: asked.chips(),
@@ -93,7 +95,8 @@ async fn list(
     query: &Fields,
 ) -> Result<Page, Trouble> {
     let cursor = query.get("cursor").map(str::parse::<Cursor>).transpose();
-    let cursor = cursor.map_err(|_| Trouble::invalid("the address of this page is damaged: start from the first one"))?;
+    let cursor = cursor
+        .map_err(|_| Trouble::invalid("the address of this page is damaged: start from the first one"))?;
     let prefix = asked.id_prefix();
     let limit = if prefix.is_some() { windlass::limits::PAGE_JOBS_MAX } else { limits::JOBS_PER_PAGE };
     let request = ListRequest { filter: asked.filter()?, order, cursor, limit };
@@ -109,11 +112,23 @@ fn tabs(asked: &Asked, stats: &Stats) -> Vec<Tab> {
     let none = ByState::new();
     let within = |name: &str| !asked.get(name).is_empty();
     let counts = if within("queue") {
-        stats.queues.iter().find(|(name, _)| name.as_str() == asked.get("queue")).map_or(&none, |(_, counts)| counts)
+        stats
+            .queues
+            .iter()
+            .find(|(name, _)| name.as_str() == asked.get("queue"))
+            .map_or(&none, |(_, counts)| counts)
     } else if within("type") {
-        stats.types.iter().find(|(name, _)| name.as_str() == asked.get("type")).map_or(&none, |(_, counts)| counts)
+        stats
+            .types
+            .iter()
+            .find(|(name, _)| name.as_str() == asked.get("type"))
+            .map_or(&none, |(_, counts)| counts)
     } else if within("tenant") {
-        stats.tenants.iter().find(|(name, _)| name.as_str() == asked.get("tenant")).map_or(&none, |(_, counts)| counts)
+        stats
+            .tenants
+            .iter()
+            .find(|(name, _)| name.as_str() == asked.get("tenant"))
+            .map_or(&none, |(_, counts)| counts)
     } else {
         &stats.states
     };
@@ -141,7 +156,12 @@ fn tabs(asked: &Asked, stats: &Stats) -> Vec<Tab> {
 }
 
 /// Where a search leads: an id to its job, a name to its list, anything else to a tag or a correlation id.
-async fn search(board: &Dashboard, visitor: &Visitor, text: &str, stats: &Stats) -> Result<Redirect, Trouble> {
+async fn search(
+    board: &Dashboard,
+    visitor: &Visitor,
+    text: &str,
+    stats: &Stats,
+) -> Result<Redirect, Trouble> {
     if let Ok(id) = text.parse::<JobId>()
         && board.store().get(&visitor.caller, id).await?.is_some()
     {

@@ -32,10 +32,12 @@ pub(super) async fn create(
     visitor: Visitor,
     Form(form): Form,
 ) -> Result<Response, Trouble> {
-    let role = Role::from_str(form.need("role")?).map_err(|problem| Trouble::invalid(format!("role: {problem}")))?;
+    let role =
+        Role::from_str(form.need("role")?).map_err(|problem| Trouble::invalid(format!("role: {problem}")))?;
     let tenant = form.get("tenant").map(Tenant::new).transpose();
     let tenant = tenant.map_err(|problem| Trouble::invalid(format!("tenant: {problem}")))?;
-    let new = NewKey { name: form.need("name")?.to_owned(), role, tenant, expires: form.duration("expires")? };
+    let new =
+        NewKey { name: form.need("name")?.to_owned(), role, tenant, expires: form.duration("expires")? };
     let CreatedKey { key, secret } = board.store().create_key(&visitor.caller, new).await?;
     let page = KeyPage {
         shell: Shell::bare(&visitor, "settings", "New key"),

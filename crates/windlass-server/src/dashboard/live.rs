@@ -181,8 +181,14 @@ async fn looks(board: &Dashboard, visitor: &Visitor, job: Option<JobId>) -> Opti
     let details = &found.details;
     Some(format!(
         "{} {} {} {} {:?} {:?} {} {}",
-        found.state, found.updated_at, found.priority, details.log_lines, details.progress, details.superseded_by,
-        details.checkpoints, found.after_unmet
+        found.state,
+        found.updated_at,
+        found.priority,
+        details.log_lines,
+        details.progress,
+        details.superseded_by,
+        details.checkpoints,
+        found.after_unmet
     ))
 }
 

@@ -119,7 +119,12 @@ pub(super) async fn page(
         waited: sum.waited.percentile(0.95).map_or("–".into(), |time| format!("≤ {}", span(time))),
         ran: sum.ran.percentile(0.95).map_or("–".into(), |time| format!("≤ {}", span(time))),
         queues: lines(&looks, now),
-        holds: config.holds.values().filter(|hold| hold.is_active(now)).map(|hold| HoldView::of(hold, now)).collect(),
+        holds: config
+            .holds
+            .values()
+            .filter(|hold| hold.is_active(now))
+            .map(|hold| HoldView::of(hold, now))
+            .collect(),
         groups,
         running: running.iter().map(|snapshot| Row::of(snapshot, now)).collect(),
         is_empty: stats.states.values().all(|number| *number == 0) && sum.submitted == 0,
@@ -140,7 +145,8 @@ pub(super) async fn sample(
 
 fn tiles(stats: &Stats, config: &Config, now: Timestamp) -> Vec<Tile> {
     let of = |states: &[State]| -> u64 { states.iter().filter_map(|state| stats.states.get(state)).sum() };
-    let live = config.workers.values().filter(|worker| !worker.is_lost && !worker.is_silent(now)).count() as u64;
+    let live =
+        config.workers.values().filter(|worker| !worker.is_lost && !worker.is_silent(now)).count() as u64;
     let slots: u64 = config
         .workers
         .values()
@@ -161,12 +167,42 @@ fn tiles(stats: &Stats, config: &Config, now: Timestamp) -> Vec<Tile> {
     let held = of(&[State::Suspended, State::Created]);
     vec![
         tile("Running", running, format!("of {} slots", compact(slots)), "/jobs?state=running", "running"),
-        tile("Ready", of(&[State::Scheduled]), "may be claimed now".into(), "/jobs?state=scheduled&order=claim", "scheduled"),
-        tile("Later", of(&[State::Delayed, State::Pending, State::Waiting]), "delayed, blocked or parked".into(), "/jobs?state=delayed,pending,waiting", "delayed"),
-        tile("Retrying", of(&[State::Retrying]), "failed, will run again".into(), "/jobs?state=retrying", "retrying"),
+        tile(
+            "Ready",
+            of(&[State::Scheduled]),
+            "may be claimed now".into(),
+            "/jobs?state=scheduled&order=claim",
+            "scheduled",
+        ),
+        tile(
+            "Later",
+            of(&[State::Delayed, State::Pending, State::Waiting]),
+            "delayed, blocked or parked".into(),
+            "/jobs?state=delayed,pending,waiting",
+            "delayed",
+        ),
+        tile(
+            "Retrying",
+            of(&[State::Retrying]),
+            "failed, will run again".into(),
+            "/jobs?state=retrying",
+            "retrying",
+        ),
         tile("Held", held, "suspended or not submitted".into(), "/jobs?state=suspended,created", "suspended"),
-        tile("Dead letters", dead, "need a person".into(), "/dead", if dead > 0 { "dead_letter" } else { "quiet" }),
-        tile("Workers", live, if lost > 0 { format!("{lost} lost") } else { "all heard of".into() }, "/workers", "quiet"),
+        tile(
+            "Dead letters",
+            dead,
+            "need a person".into(),
+            "/dead",
+            if dead > 0 { "dead_letter" } else { "quiet" },
+        ),
+        tile(
+            "Workers",
+            live,
+            if lost > 0 { format!("{lost} lost") } else { "all heard of".into() },
+            "/workers",
+            "quiet",
+        ),
     ]
 }
 
@@ -184,10 +220,12 @@ fn concerns(config: &Config, looks: &[QueueLook], recent: &Minute, now: Timestam
     for look in looks {
         let ready = look.depth.get(&State::Scheduled).copied().unwrap_or(0);
         let is_paused = look.paused.is_some();
-        let is_served = live.iter().any(|worker| worker.queues.is_empty() || worker.queues.contains(&look.name));
+        let is_served =
+            live.iter().any(|worker| worker.queues.is_empty() || worker.queues.contains(&look.name));
         let link = format!("/queues/{}", segment(look.name.as_str()));
         if ready > 0 && !is_served && !is_paused {
-            let text = format!("{} jobs are ready in {} and no worker takes from it", count(ready), look.name);
+            let text =
+                format!("{} jobs are ready in {} and no worker takes from it", count(ready), look.name);
             found.push(Concern { class: "bad", text, link });
         } else if let Some(oldest) = look.oldest.filter(|oldest| now.since(*oldest) > LATE && !is_paused) {
             let text = format!("the oldest job in {} has waited {}", look.name, span(now.since(oldest)));
@@ -198,9 +236,14 @@ fn concerns(config: &Config, looks: &[QueueLook], recent: &Minute, now: Timestam
         let text = format!("{lost} of {} workers fell silent within the hour", config.workers.len());
         found.push(Concern { class: "warn", text, link: "/workers".into() });
     }
-    let paused = config.holds.values().filter(|hold| hold.scope != Scope::Gate && hold.is_active(now)).count();
+    let paused =
+        config.holds.values().filter(|hold| hold.scope != Scope::Gate && hold.is_active(now)).count();
     if paused > 0 {
-        let text = if paused == 1 { "1 pause is in force".to_owned() } else { format!("{paused} pauses are in force") };
+        let text = if paused == 1 {
+            "1 pause is in force".to_owned()
+        } else {
+            format!("{paused} pauses are in force")
+        };
         found.push(Concern { class: "warn", text, link: "#pauses".into() });
     }
     found

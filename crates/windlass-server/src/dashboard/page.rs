@@ -7,8 +7,8 @@ use windlass::clock::Timestamp;
 use windlass::error::{ActError, Denied, ScheduleError, StoreError};
 use windlass::store::config::{Config, Hold, Scope};
 
-use super::format::Moment;
 use super::form::Fields;
+use super::format::Moment;
 use super::guard::Visitor;
 use super::{Dashboard, assets};
 
@@ -44,7 +44,9 @@ pub(super) struct HoldView {
 
 impl HoldView {
     pub(super) fn of(hold: &Hold, now: Timestamp) -> HoldView {
-        let whose = |tenant: &Option<_>| tenant.as_ref().map_or(String::new(), |tenant| format!(" of tenant {tenant}"));
+        let whose = |tenant: &Option<_>| {
+            tenant.as_ref().map_or(String::new(), |tenant| format!(" of tenant {tenant}"))
+        };
         let what = match &hold.scope {
             Scope::Gate => "the gate".to_owned(),
             Scope::Tenant(tenant) => format!("tenant {tenant}"),
@@ -164,7 +166,11 @@ impl Trouble {
     }
 
     pub(super) fn invalid(message: impl Into<String>) -> Trouble {
-        Trouble { status: StatusCode::UNPROCESSABLE_ENTITY, title: "That cannot be done", message: message.into() }
+        Trouble {
+            status: StatusCode::UNPROCESSABLE_ENTITY,
+            title: "That cannot be done",
+            message: message.into(),
+        }
     }
 
     pub(super) fn forbidden(message: impl Into<String>) -> Trouble {
@@ -200,7 +206,11 @@ impl From<ActError> for Trouble {
                 Trouble::not_found(error.to_string())
             }
             ActError::Invalid(_) => Trouble::invalid(error.to_string()),
-            _ => Trouble { status: StatusCode::CONFLICT, title: "That cannot be done", message: error.to_string() },
+            _ => Trouble {
+                status: StatusCode::CONFLICT,
+                title: "That cannot be done",
+                message: error.to_string(),
+            },
         }
     }
 }

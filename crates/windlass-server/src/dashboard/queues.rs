@@ -61,8 +61,11 @@ pub(super) fn depths(
     value: &str,
 ) -> Vec<Depth> {
     let found = depth.iter().filter(|(_, number)| **number > 0);
-    let link = |state: &State| address("/jobs", [("state", state.as_str().to_owned()), (name, value.to_owned())]);
-    found.map(|(state, number)| Depth { pill: Pill(*state), count: compact(*number), link: link(state) }).collect()
+    let link =
+        |state: &State| address("/jobs", [("state", state.as_str().to_owned()), (name, value.to_owned())]);
+    found
+        .map(|(state, number)| Depth { pill: Pill(*state), count: compact(*number), link: link(state) })
+        .collect()
 }
 
 #[derive(Template)]
@@ -129,10 +132,13 @@ pub(super) async fn one(
     let config = store.config(caller).await?;
     let hour = chart::hour(&look.minutes, now);
     let sum = chart::total(&hour);
-    let time = |time: Option<std::time::Duration>| time.map_or("–".to_owned(), |time| format!("≤ {}", span(time)));
+    let time =
+        |time: Option<std::time::Duration>| time.map_or("–".to_owned(), |time| format!("≤ {}", span(time)));
     let jobs = async |state: State, order: Order| {
         let filter = Filter { queue: Some(look.name.clone()), states: vec![state], ..Filter::default() };
-        let page = store.list(caller, ListRequest { filter, order, cursor: None, limit: limits::GROUPS_SHOWN }).await;
+        let page = store
+            .list(caller, ListRequest { filter, order, cursor: None, limit: limits::GROUPS_SHOWN })
+            .await;
         page.map(|page| page.jobs.iter().map(|snapshot| Row::of(snapshot, now)).collect::<Vec<_>>())
     };
     let page = QueuePage {
@@ -199,7 +205,8 @@ fn back(name: &str, done: &str) -> Response {
 /// A number that is set, or cleared when left empty.
 pub(super) fn number(form: &Fields, name: &str) -> Result<Field<u64>, Trouble> {
     let Some(text) = form.get(name) else { return Ok(Field::Clear) };
-    let parsed = text.parse().map_err(|_| Trouble::invalid(format!("{name}: `{text}` is not a whole number")))?;
+    let parsed =
+        text.parse().map_err(|_| Trouble::invalid(format!("{name}: `{text}` is not a whole number")))?;
     Ok(Field::Set(parsed))
 }
 

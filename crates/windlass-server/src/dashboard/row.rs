@@ -58,7 +58,9 @@ impl Row {
 fn ran(job: &Job, now: Timestamp) -> Option<String> {
     match job.state {
         State::Running => Some(span(now.since(job.started_at?))),
-        State::Completed | State::Failed | State::DeadLetter => Some(span(job.completed_at?.since(job.started_at?))),
+        State::Completed | State::Failed | State::DeadLetter => {
+            Some(span(job.completed_at?.since(job.started_at?)))
+        }
         _ => None,
     }
 }

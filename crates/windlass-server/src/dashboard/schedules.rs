@@ -174,7 +174,11 @@ pub(super) async fn act(
             if store.pause_schedule(caller, which, how).await? { "paused" } else { "unchanged" }
         }
         "resume" => {
-            if store.resume_schedule(caller, which).await? { "lifted" } else { "unchanged" }
+            if store.resume_schedule(caller, which).await? {
+                "lifted"
+            } else {
+                "unchanged"
+            }
         }
         "trigger" => {
             store.trigger_schedule(caller, which).await?;

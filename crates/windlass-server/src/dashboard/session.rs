@@ -28,7 +28,8 @@ pub(super) struct Session {
 
 impl Session {
     fn is_over(&self, now: Timestamp) -> bool {
-        now.since(self.began_at) >= limits::SESSION_LIFE_MAX || now.since(self.seen_at) >= limits::SESSION_IDLE_MAX
+        now.since(self.began_at) >= limits::SESSION_LIFE_MAX
+            || now.since(self.seen_at) >= limits::SESSION_IDLE_MAX
     }
 }
 
@@ -132,7 +133,10 @@ mod tests {
     #[test]
     fn the_cookie_is_hardened_as_far_as_the_connection_allows() {
         let of = |is_secure| cookie("abc", is_secure).to_str().unwrap().to_owned();
-        assert_eq!(of(true), "__Host-windlass=abc; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict; Secure");
+        assert_eq!(
+            of(true),
+            "__Host-windlass=abc; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict; Secure"
+        );
         assert_eq!(of(false), "windlass-session=abc; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict");
     }
 

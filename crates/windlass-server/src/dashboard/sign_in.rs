@@ -21,7 +21,10 @@ struct SignIn {
 /// A place within this site; anything else leads to the first page.
 fn within(next: Option<&str>) -> String {
     let is_ours = |path: &&str| {
-        path.starts_with('/') && !path.starts_with("//") && !path.contains('\\') && !path.contains(char::is_control)
+        path.starts_with('/')
+            && !path.starts_with("//")
+            && !path.contains('\\')
+            && !path.contains(char::is_control)
     };
     next.filter(is_ours).unwrap_or("/").to_owned()
 }
@@ -32,7 +35,11 @@ pub(super) async fn page(visitor: Visitor, Query(query): Query) -> Result<Respon
     if visitor.is_local || !visitor.form_token.is_empty() {
         return Ok(Redirect::to(&next).into_response());
     }
-    show(&SignIn { shell: Shell::bare(&visitor, "", "Sign in"), next, is_wrong: query.get("wrong").is_some() })
+    show(&SignIn {
+        shell: Shell::bare(&visitor, "", "Sign in"),
+        next,
+        is_wrong: query.get("wrong").is_some(),
+    })
 }
 
 /// `POST /sign-in`
@@ -74,7 +81,9 @@ mod tests {
     #[test]
     fn signing_in_leads_nowhere_else() {
         assert_eq!(within(Some("/jobs?state=failed")), "/jobs?state=failed");
-        for elsewhere in ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)", "", "/a\nb"] {
+        for elsewhere in
+            ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)", "", "/a\nb"]
+        {
             assert_eq!(within(Some(elsewhere)), "/", "{elsewhere}");
         }
     }

@@ -81,7 +81,8 @@ fn view(name: &Tenant, stats: &Stats, settings: &TenantSettings) -> TenantView {
     let of = |state: State| counts.and_then(|counts| counts.get(&state)).copied().unwrap_or(0);
     let open: u64 = State::ALL.into_iter().filter(|state| !state.is_final()).map(of).sum();
     let own = stats.costs.iter().filter(|((tenant, _), _)| tenant == name);
-    let mut costs: Vec<(String, i64)> = own.map(|((_, job_type), cost)| (job_type.to_string(), *cost)).collect();
+    let mut costs: Vec<(String, i64)> =
+        own.map(|((_, job_type), cost)| (job_type.to_string(), *cost)).collect();
     costs.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
     let cost: i64 = costs.iter().map(|(_, cost)| cost).sum();
     let dearest = costs.first().map_or(1, |(_, cost)| (*cost).max(1)).unsigned_abs();
@@ -146,7 +147,8 @@ pub(super) async fn configure(
         budget_cents: number(&form, "budget_cents")?,
         budget_period: Field::Keep,
     };
-    let done = board.store().configure(&visitor.caller, SettingsPatch::Tenant(name_of(&name)?, patch)).await?;
+    let done =
+        board.store().configure(&visitor.caller, SettingsPatch::Tenant(name_of(&name)?, patch)).await?;
     let done = if done.is_changed { "saved" } else { "unchanged" };
     Ok(Redirect::to(&format!("/tenants?done={done}")).into_response())
 }

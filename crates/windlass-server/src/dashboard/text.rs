@@ -150,7 +150,10 @@ mod tests {
 
     #[test]
     fn json_is_set_out_and_nothing_in_it_changes() {
-        assert_eq!(text(r#"{"a":[1,2.50,1e400],"b":{},"c":"x\"{y"}"#), "{\n  \"a\": [\n    1,\n    2.50,\n    1e400\n  ],\n  \"b\": {},\n  \"c\": \"x\\\"{y\"\n}");
+        assert_eq!(
+            text(r#"{"a":[1,2.50,1e400],"b":{},"c":"x\"{y"}"#),
+            "{\n  \"a\": [\n    1,\n    2.50,\n    1e400\n  ],\n  \"b\": {},\n  \"c\": \"x\\\"{y\"\n}"
+        );
         assert_eq!(text("  null "), "null");
         assert_eq!(text("[ ]"), "[]");
     }
@@ -165,8 +168,12 @@ mod tests {
 
     #[test]
     fn names_texts_and_numbers_have_their_colours() {
-        let classes: Vec<&str> = pretty(r#"{"k":"v","n":1,"t":true}"#).into_iter().map(|piece| piece.class).collect();
-        assert_eq!(classes, ["", "j-key", "", "j-text", "", "j-key", "", "j-number", "", "j-key", "", "j-word", ""]);
+        let classes: Vec<&str> =
+            pretty(r#"{"k":"v","n":1,"t":true}"#).into_iter().map(|piece| piece.class).collect();
+        assert_eq!(
+            classes,
+            ["", "j-key", "", "j-text", "", "j-key", "", "j-number", "", "j-key", "", "j-word", ""]
+        );
     }
 
     #[test]

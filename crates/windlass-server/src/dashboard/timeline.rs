@@ -84,10 +84,14 @@ pub(super) fn outcome_word(outcome: AttemptOutcome) -> &'static str {
 fn outcome_class(outcome: AttemptOutcome) -> &'static str {
     match outcome {
         AttemptOutcome::Completed => "t-completed",
-        AttemptOutcome::Failed | AttemptOutcome::TimedOut | AttemptOutcome::Lost | AttemptOutcome::Expired => "t-failed",
-        AttemptOutcome::Released | AttemptOutcome::Parked | AttemptOutcome::Suspended | AttemptOutcome::Cancelled => {
-            "t-parked"
-        }
+        AttemptOutcome::Failed
+        | AttemptOutcome::TimedOut
+        | AttemptOutcome::Lost
+        | AttemptOutcome::Expired => "t-failed",
+        AttemptOutcome::Released
+        | AttemptOutcome::Parked
+        | AttemptOutcome::Suspended
+        | AttemptOutcome::Cancelled => "t-parked",
     }
 }
 

@@ -94,7 +94,13 @@ pub(super) async fn page(
     show(&page)
 }
 
-fn view(worker: &Worker, mut jobs: Vec<Row>, config: &Config, visitor: &Visitor, now: Timestamp) -> WorkerView {
+fn view(
+    worker: &Worker,
+    mut jobs: Vec<Row>,
+    config: &Config,
+    visitor: &Visitor,
+    now: Timestamp,
+) -> WorkerView {
     let running = jobs.len() as u64;
     jobs.truncate(limits::RUNNING_PER_WORKER);
     let list = |mut names: Vec<String>, all: &str| {
@@ -116,7 +122,10 @@ fn view(worker: &Worker, mut jobs: Vec<Row>, config: &Config, visitor: &Visitor,
         types: list(worker.types.iter().map(ToString::to_string).collect(), "every type"),
         concurrency: worker.concurrency,
         running,
-        share: format!("{:.0}", (real(running) * 100.0 / real(u64::from(worker.concurrency).max(1))).min(100.0)),
+        share: format!(
+            "{:.0}",
+            (real(running) * 100.0 / real(u64::from(worker.concurrency).max(1))).min(100.0)
+        ),
         more: running - jobs.len() as u64,
         jobs,
         jobs_link: format!("/jobs?worker={id}"),

@@ -7,7 +7,9 @@ use std::time::Duration;
 use windlass::Store;
 use windlass::clock::{Clock, ManualClock, SystemClock, Timestamp};
 use windlass::entropy::Entropy;
-use windlass::job::{Category, Failure, Fence, JobId, JobType, NewJob, Payload, QueueName, RetryPolicy, Tenant};
+use windlass::job::{
+    Category, Failure, Fence, JobId, JobType, NewJob, Payload, QueueName, RetryPolicy, Tenant,
+};
 use windlass::store::caller::Caller;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Outcome, Report};
@@ -32,7 +34,14 @@ type Kind = (&'static str, &'static str, &'static str, f64, u64, f64);
 
 const KINDS: [Kind; 6] = [
     ("email.send", "mail", r#"{"to":"customer@example.com","template":"order-confirmed"}"#, 45.0, 180, 0.02),
-    ("webhook.deliver", "default", r#"{"target":"https://hooks.example.com/7","event":"order.paid"}"#, 22.0, 350, 0.16),
+    (
+        "webhook.deliver",
+        "default",
+        r#"{"target":"https://hooks.example.com/7","event":"order.paid"}"#,
+        22.0,
+        350,
+        0.16,
+    ),
     ("invoice.charge", "billing", r#"{"order":47000,"cents":1990}"#, 14.0, 650, 0.05),
     ("image.resize", "media", r#"{"photo":"album/7.jpg"}"#, 18.0, 2_200, 0.04),
     ("report.build", "reports", r#"{"month":"2026-09","rows":40000}"#, 0.6, 28_000, 0.03),
@@ -58,7 +67,8 @@ pub(crate) async fn play_history(address: &str) -> anyhow::Result<()> {
     let env = Environment::new(clock.clone(), Entropy::from_system(), StoreOptions::default());
     let store = Store::open_in(address, env)?;
     let caller = Caller::local();
-    let new = NewWorker { name: "nightly".into(), concurrency: 64, heartbeats: false, ..NewWorker::default() };
+    let new =
+        NewWorker { name: "nightly".into(), concurrency: 64, heartbeats: false, ..NewWorker::default() };
     let worker = store.register(&caller, new).await?.id;
     let mut running: Vec<Running> = Vec::new();
     while clock.now() < end {
@@ -101,7 +111,9 @@ fn wave(store: &Store, share: f64) -> anyhow::Result<Vec<NewJob>> {
         while wanted > random() {
             let mut job = NewJob::new(JobType::new(job_type)?, Payload::json(payload));
             job.queue = QueueName::new(queue)?;
-            job.tenant = Some(Tenant::new(["default", "acme", "globex"][usize::from(random() > 0.5) + usize::from(random() > 0.8)])?);
+            job.tenant = Some(Tenant::new(
+                ["default", "acme", "globex"][usize::from(random() > 0.5) + usize::from(random() > 0.8)],
+            )?);
             job.retry = Some(RetryPolicy { max_attempts: 2, ..RetryPolicy::standard() });
             jobs.push(job);
             wanted -= 1.0;
@@ -118,7 +130,13 @@ fn start(store: &Store, job: &windlass::job::Job, now: Timestamp, share: f64) ->
     // In a rush more goes wrong.
     let fails = if share > 1.8 { fails * 2.5 } else { fails };
     let length = Duration::from_millis(millis).mul_f64(0.4 + 1.6 * random() * random());
-    Running { job: job.id, fence: job.fence, ends_at: now.plus(length), fails: random() < fails, job_type: job.lane.job_type.clone() }
+    Running {
+        job: job.id,
+        fence: job.fence,
+        ends_at: now.plus(length),
+        fails: random() < fails,
+        job_type: job.lane.job_type.clone(),
+    }
 }
 
 fn report(run: &Running) -> Report {
@@ -133,10 +151,15 @@ fn report(run: &Running) -> Report {
         return Report { cost_cents, ..Report::new(run.job, run.fence, outcome) };
     }
     let failure = match run.job_type.as_str() {
-        "webhook.deliver" => Failure::temporary("502 Bad Gateway from https://hooks.example.com/7 after 912 ms").with_code("bad_gateway"),
+        "webhook.deliver" => {
+            Failure::temporary("502 Bad Gateway from https://hooks.example.com/7 after 912 ms")
+                .with_code("bad_gateway")
+        }
         "invoice.charge" => Failure::new(Category::Timeout, "the gateway did not answer within 10 s"),
         "image.resize" => Failure::permanent("not_an_image", "album/7.jpg: unexpected end of file"),
-        "etl.load" => Failure::temporary("deadlock detected: process 4711 waits for ShareLock on transaction 90210"),
+        "etl.load" => {
+            Failure::temporary("deadlock detected: process 4711 waits for ShareLock on transaction 90210")
+        }
         _ => Failure::temporary("smtp: 421 4.7.0 try again later"),
     };
     Report::new(run.job, run.fence, Outcome::Failed(failure))

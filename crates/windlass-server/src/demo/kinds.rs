@@ -106,15 +106,28 @@ async fn deliver(job: Delivery, cx: Cx) -> anyhow::Result<Value> {
 }
 
 async fn charge(job: Charge, cx: Cx) -> anyhow::Result<Value> {
-    let hold = cx.step("authorise", async { take(&cx, 250).await; anyhow::Ok(format!("auth_{}", job.order)) }).await?;
+    let hold = cx
+        .step("authorise", async {
+            take(&cx, 250).await;
+            anyhow::Ok(format!("auth_{}", job.order))
+        })
+        .await?;
     let luck = chance(&cx);
     if luck < 0.05 {
-        return Err(Failure::permanent("card_declined", format!("the card of order {} was declined", job.order)).into());
+        return Err(Failure::permanent(
+            "card_declined",
+            format!("the card of order {} was declined", job.order),
+        )
+        .into());
     }
     if luck < 0.10 {
         return Err(Failure::new(Category::Timeout, "the gateway did not answer within 10 s").into());
     }
-    cx.step("capture", async { take(&cx, 400).await; anyhow::Ok(job.cents) }).await?;
+    cx.step("capture", async {
+        take(&cx, 400).await;
+        anyhow::Ok(job.cents)
+    })
+    .await?;
     cx.cost(12);
     Ok(json!({"charge": hold, "cents": job.cents}))
 }
@@ -136,7 +149,8 @@ async fn build(job: Report, cx: Cx) -> anyhow::Result<Value> {
 }
 
 async fn publish(job: Album, cx: Cx) -> anyhow::Result<Value> {
-    let photos = (0..job.photos).map(|number| Draft::new(&Thumbnail { photo: format!("{}/{number}.jpg", job.name) }));
+    let photos =
+        (0..job.photos).map(|number| Draft::new(&Thumbnail { photo: format!("{}/{number}.jpg", job.name) }));
     let done = cx.spawn_all(photos, GroupStrategy::CollectAll).await?;
     Ok(json!({"published": done.results.iter().filter(|result| result.is_ok()).count(), "of": job.photos}))
 }
@@ -145,7 +159,9 @@ async fn resize(job: Thumbnail, cx: Cx) -> anyhow::Result<Value> {
     take(&cx, 2_200).await;
     cx.cost(3);
     if chance(&cx) < 0.04 {
-        return Err(Failure::permanent("not_an_image", format!("{}: unexpected end of file", job.photo)).into());
+        return Err(
+            Failure::permanent("not_an_image", format!("{}: unexpected end of file", job.photo)).into()
+        );
     }
     Ok(json!({"photo": job.photo, "width": 640}))
 }

@@ -86,7 +86,17 @@ async fn another_tenant_s_jobs_do_not_exist() {
     for path in [format!("/jobs/{id}"), format!("/jobs/{id}/payload"), "/types/secret.work".into()] {
         assert_eq!(site.ask("GET", &path, &headers, "").await.status, 404, "{path}");
     }
-    let paths = ["/", "/jobs", "/queues", "/types", "/dead", "/audit", "/tenants", "/jobs?tenant=globex", "/settings"];
+    let paths = [
+        "/",
+        "/jobs",
+        "/queues",
+        "/types",
+        "/dead",
+        "/audit",
+        "/tenants",
+        "/jobs?tenant=globex",
+        "/settings",
+    ];
     for path in paths {
         let page = site.ask("GET", path, &headers, "").await;
         assert_eq!(page.status, 200, "{path}");
@@ -95,6 +105,7 @@ async fn another_tenant_s_jobs_do_not_exist() {
         }
     }
     let token = site.ask("GET", "/jobs", &headers, "").await.token();
-    let answer = site.ask("POST", &format!("/jobs/{id}/act"), &headers, &format!("action=cancel&token={token}")).await;
+    let answer =
+        site.ask("POST", &format!("/jobs/{id}/act"), &headers, &format!("action=cancel&token={token}")).await;
     assert_eq!(answer.status, 404);
 }

@@ -64,14 +64,30 @@ async fn a_person_suspends_resumes_prioritises_signals_and_cancels_a_job() {
     window.fill("#c-reason", "no longer needed").await;
     window.click("#do-cancel button").await;
     window.until("document.querySelector('#head .st-cancelled')").await;
-    window.until("!document.querySelector('#do-suspend') && document.querySelector('button[value=redrive]')").await;
+    window
+        .until("!document.querySelector('#do-suspend') && document.querySelector('button[value=redrive]')")
+        .await;
     assert_not_reloaded(&window).await;
-    let records = site.store.audit(&Caller::local(), windlass::store::engine::RecordQuery { job: Some(id), limit: 100, ..Default::default() }).await;
+    let records = site
+        .store
+        .audit(
+            &Caller::local(),
+            windlass::store::engine::RecordQuery { job: Some(id), limit: 100, ..Default::default() },
+        )
+        .await;
     let names: Vec<&str> = records.unwrap().iter().map(|record| record.event.as_str()).collect();
-    let wanted = ["job.lifecycle.suspended", "job.lifecycle.resumed", "job.ops.priority_updated", "job.ops.signalled", "job.lifecycle.cancelled"];
+    let wanted = [
+        "job.lifecycle.suspended",
+        "job.lifecycle.resumed",
+        "job.ops.priority_updated",
+        "job.ops.signalled",
+        "job.lifecycle.cancelled",
+    ];
     assert_eq!(names, wanted);
     window.click("button[value=redrive]").await;
-    window.until(&format!("location.pathname.startsWith('/jobs/') && !location.pathname.includes('{id}')")).await;
+    window
+        .until(&format!("location.pathname.startsWith('/jobs/') && !location.pathname.includes('{id}')"))
+        .await;
     window.until("document.querySelector('#facts').innerText.includes('Redrive of')").await;
 }
 
@@ -133,7 +149,9 @@ async fn many_jobs_are_acted_on_after_their_number_was_shown() {
 #[tokio::test]
 async fn dead_letters_are_redriven_group_by_group() {
     let site = Site::start().await;
-    for (job_type, message) in [("mail", "no route to host 7"), ("mail", "no route to host 8"), ("mail", "refused")] {
+    for (job_type, message) in
+        [("mail", "no route to host 7"), ("mail", "no route to host 8"), ("mail", "refused")]
+    {
         let mut job = new(job_type);
         job.retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::standard() });
         site.submit(job).await;

@@ -39,12 +39,22 @@ impl Browser {
         // The browser reads commands from file 3 and answers on file 4; a shell can give it those without unsafe code.
         let script = r#"exec "$@" 3<&0 4>&1 1>/dev/null 2>/dev/null"#;
         let mut command = Command::new("sh");
-        command.args(["-c", script, "sh", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"]);
+        command.args([
+            "-c",
+            script,
+            "sh",
+            "chromium",
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+        ]);
         command.args(["--no-first-run", "--disable-background-networking", "--disable-component-update"]);
         command.args(["--disable-sync", "--disable-dev-shm-usage", "--remote-debugging-pipe", "about:blank"]);
         command.arg(format!("--user-data-dir={}", profile.path().display()));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().expect("the tests of the dashboard need Chromium: apt-get install chromium");
+        let mut child =
+            command.spawn().expect("the tests of the dashboard need Chromium: apt-get install chromium");
         let write = child.stdin.take().expect("a pipe to the browser");
         let read = BufReader::new(child.stdout.take().expect("a pipe from the browser"));
         let pipe = Mutex::new(Pipe { write, read, events: VecDeque::new() });
@@ -73,7 +83,8 @@ impl Browser {
             let mut line = Vec::new();
             let length = pipe.read.read_until(0, &mut line).await.expect(gone);
             assert!(length > 0, "{gone}");
-            let mut answer: Value = serde_json::from_slice(&line[..length - 1]).expect("the browser speaks JSON");
+            let mut answer: Value =
+                serde_json::from_slice(&line[..length - 1]).expect("the browser speaks JSON");
             if answer["id"] == json!(number) {
                 let error = answer["error"].take();
                 return if error.is_null() { Ok(answer["result"].take()) } else { Err(error) };
@@ -89,7 +100,8 @@ impl Browser {
     pub(super) async fn window(&self) -> Window<'_> {
         let target = self.send("", "Target.createTarget", json!({"url": "about:blank"})).await;
         let attach = json!({"targetId": target["targetId"], "flatten": true});
-        let session = self.send("", "Target.attachToTarget", attach).await["sessionId"].as_str().unwrap().to_owned();
+        let session =
+            self.send("", "Target.attachToTarget", attach).await["sessionId"].as_str().unwrap().to_owned();
         let window = Window { browser: self, session };
         window.send("Page.enable", json!({})).await;
         window.send("Runtime.enable", json!({})).await;
@@ -145,7 +157,11 @@ impl Window<'_> {
                 if value == json!(true) {
                     return;
                 }
-                assert!(!value.is_string(), "`{condition}` did not come true on {}", value.as_str().unwrap_or_default());
+                assert!(
+                    !value.is_string(),
+                    "`{condition}` did not come true on {}",
+                    value.as_str().unwrap_or_default()
+                );
                 tokio::task::yield_now().await;
             }
         };

@@ -27,7 +27,8 @@ async fn a_key_opens_a_session_that_its_browser_keeps_from_everybody_else() {
     window.until("location.pathname === '/jobs' && location.search === '?state=failed'").await;
     assert_eq!(window.eval("document.cookie.includes('windlass-session')").await, json!(false), "HttpOnly");
     let cookies = window.send("Network.getCookies", json!({})).await["cookies"].clone();
-    let cookie = cookies.as_array().unwrap().iter().find(|cookie| cookie["name"] == "windlass-session").unwrap();
+    let cookie =
+        cookies.as_array().unwrap().iter().find(|cookie| cookie["name"] == "windlass-session").unwrap();
     assert_eq!((&cookie["httpOnly"], &cookie["sameSite"]), (&json!(true), &json!("Strict")));
     window.click(".who form button").await;
     window.until("location.pathname === '/sign-in'").await;
@@ -111,7 +112,12 @@ async fn a_page_of_another_site_cannot_act_through_its_reader() {
          form.append(field); document.body.append(form); form.submit(); }})()"
     );
     window.eval(&script).await;
-    window.until(&format!("location.host === {:?} && document.body.innerText.includes('another site')", site.host)).await;
+    window
+        .until(&format!(
+            "location.host === {:?} && document.body.innerText.includes('another site')",
+            site.host
+        ))
+        .await;
     let job = site.store.get(&Caller::local(), id).await.unwrap().unwrap().job;
     assert_eq!(job.state.as_str(), "scheduled");
 }
@@ -120,15 +126,30 @@ async fn a_page_of_another_site_cannot_act_through_its_reader() {
 async fn every_answer_is_hardened() {
     let site = Site::start().await;
     let id = site.job("mail").await;
-    let paths = ["/", "/jobs", "/queues", "/types", "/workers", "/schedules", "/dead", "/audit", "/tenants", "/settings"];
-    let odd = [format!("/jobs/{id}"), "/jobs/nonsense".into(), format!("/jobs/{id}/payload"), "/sign-in".into()];
+    let paths = [
+        "/",
+        "/jobs",
+        "/queues",
+        "/types",
+        "/workers",
+        "/schedules",
+        "/dead",
+        "/audit",
+        "/tenants",
+        "/settings",
+    ];
+    let odd =
+        [format!("/jobs/{id}"), "/jobs/nonsense".into(), format!("/jobs/{id}/payload"), "/sign-in".into()];
     for path in paths.into_iter().map(str::to_owned).chain(odd) {
         let answer = site.ask("GET", &path, &[], "").await;
         assert_eq!(answer.header("content-security-policy"), Some(POLICY), "{path}");
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
         assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");
         assert!(!answer.body.contains("<style") && !answer.body.contains(" style="), "{path}: inline style");
-        assert!(!answer.body.contains("<script>") && !answer.body.contains(" onclick="), "{path}: inline script");
+        assert!(
+            !answer.body.contains("<script>") && !answer.body.contains(" onclick="),
+            "{path}: inline script"
+        );
     }
     let payload = site.ask("GET", &format!("/jobs/{id}/payload"), &[], "").await;
     assert!(payload.header("content-disposition").unwrap().starts_with("attachment"));

@@ -1,7 +1,9 @@
 //! Looking: every page opens in light and dark, narrow and wide, without script and by keyboard.
 
 use serde_json::json;
-use windlass::job::{Dependency, Failure, GroupStrategy, JobType, NewJob, Payload, RetryPolicy, ScheduleName};
+use windlass::job::{
+    Dependency, Failure, GroupStrategy, JobType, NewJob, Payload, RetryPolicy, ScheduleName,
+};
 use windlass::schedule::Timing;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::children::NewGroup;
@@ -36,14 +38,27 @@ async fn furnish(site: &Site) -> [String; 3] {
     let pause = Pause { reason: Some("until the disk is replaced".into()), ..Pause::default() };
     site.store.pause(&Caller::local(), Target::Queue(queue("exports")), pause).await.unwrap();
     let job = NewJob::new(JobType::new("report").unwrap(), Payload::json("{}"));
-    let timing = Timing::Cron { cron: "0 2 * * *".parse().unwrap(), timezone: "Europe/Berlin".parse().unwrap() };
+    let timing =
+        Timing::Cron { cron: "0 2 * * *".parse().unwrap(), timezone: "Europe/Berlin".parse().unwrap() };
     let name = ScheduleName::new("nightly").unwrap();
     site.store.put_schedule(&Caller::local(), name, NewSchedule::new(timing, job)).await.unwrap();
     [parent, dependent, dead].map(|id| id.to_string())
 }
 
-const PAGES: [&str; 12] = ["/", "/jobs", "/queues", "/queues/default", "/types", "/types/mail", "/workers", "/schedules",
-    "/dead", "/audit", "/tenants", "/settings"];
+const PAGES: [&str; 12] = [
+    "/",
+    "/jobs",
+    "/queues",
+    "/queues/default",
+    "/types",
+    "/types/mail",
+    "/workers",
+    "/schedules",
+    "/dead",
+    "/audit",
+    "/tenants",
+    "/settings",
+];
 
 #[tokio::test]
 async fn every_page_is_fit_for_everybody_in_light_and_dark_on_a_phone_and_a_desk() {
@@ -73,6 +88,37 @@ async fn every_page_is_fit_for_everybody_in_light_and_dark_on_a_phone_and_a_desk
 }
 
 #[tokio::test]
+async fn what_is_typed_is_not_lost_when_the_page_refreshes() {
+    let site = Site::start().await;
+    site.job("mail").await;
+    let browser = Browser::start();
+    let window = browser.window().await;
+    window.open(&site.at("/queues/default")).await;
+    window.until("document.querySelector('.pulse.on')").await;
+    window.fill("#q-reason", "half a sentence").await;
+    site.job("mail").await;
+    window.until("document.querySelector('#depths').innerText.includes('2')").await;
+    assert_eq!(window.text("document.querySelector('#q-reason').value").await, "half a sentence");
+}
+
+#[tokio::test]
+async fn the_check_of_fitness_finds_what_is_planted() {
+    let site = Site::start().await;
+    let browser = Browser::start();
+    let window = browser.window().await;
+    window.open(&site.at("/")).await;
+    let plant = "(() => { const field = document.createElement('input'); const button = document.createElement('button'); \
+                 const text = document.createElement('p'); text.textContent = 'pale'; text.className = 'pale'; \
+                 const sheet = new CSSStyleSheet(); sheet.replaceSync('.pale { color: #ccc; background: #fff }'); \
+                 document.adoptedStyleSheets = [sheet]; document.querySelector('main').append(field, button, text); })()";
+    window.eval(plant).await;
+    let found = window.eval(include_str!("access_check.js")).await.to_string();
+    for trouble in ["no label", "no name", "contrast"] {
+        assert!(found.contains(trouble), "{trouble} in {found}");
+    }
+}
+
+#[tokio::test]
 async fn jobs_are_found_by_chips_search_and_shared_addresses() {
     let site = Site::start().await;
     let [parent, _, dead] = furnish(&site).await;
@@ -90,8 +136,12 @@ async fn jobs_are_found_by_chips_search_and_shared_addresses() {
     window.click("#filters button[type=submit]").await;
     window.until("location.search.includes('tag=team%3Ablue')").await;
     window.until(&format!("document.querySelector('tbody tr').dataset.job === '{dead}'")).await;
-    for (text, place) in [(parent.as_str(), format!("/jobs/{parent}")), ("image.resize", "/jobs?type=image.resize".into()),
-        ("exports", "/jobs?correlation_id=exports".into()), ("team:blue", "/jobs?tag=team%3Ablue".into())] {
+    for (text, place) in [
+        (parent.as_str(), format!("/jobs/{parent}")),
+        ("image.resize", "/jobs?type=image.resize".into()),
+        ("exports", "/jobs?correlation_id=exports".into()),
+        ("team:blue", "/jobs?tag=team%3Ablue".into()),
+    ] {
         window.fill("#search", text).await;
         window.eval("document.querySelector('.search').submit()").await;
         window.until(&format!("location.pathname + location.search === {place:?}")).await;
@@ -111,7 +161,11 @@ async fn a_graph_and_children_are_drawn_and_can_be_clicked_through() {
     window.until("document.querySelectorAll('.graph .node').length === 5").await;
     assert!(window.text("document.querySelector('#children').innerText").await.contains("0 of 3 completed"));
     let link = format!(".graph a[href='/jobs/{dependent}']");
-    window.eval(&format!("document.querySelector({link:?}).dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")).await;
+    window
+        .eval(&format!(
+            "document.querySelector({link:?}).dispatchEvent(new MouseEvent('click', {{bubbles: true}}))"
+        ))
+        .await;
     window.until(&format!("location.pathname === '/jobs/{dependent}'")).await;
     window.until("document.querySelector('#why').innerText.includes('dependencies_unmet')").await;
 }
@@ -142,7 +196,11 @@ async fn everything_can_be_reached_by_keyboard() {
     window.until("document.documentElement.dataset.theme").await;
     let theme = window.text("document.documentElement.dataset.theme").await;
     window.eval("location.reload()").await;
-    window.until(&format!("document.readyState === 'complete' && document.documentElement.dataset.theme === '{theme}'")).await;
+    window
+        .until(&format!(
+            "document.readyState === 'complete' && document.documentElement.dataset.theme === '{theme}'"
+        ))
+        .await;
 }
 
 #[tokio::test]
@@ -168,8 +226,14 @@ async fn pages_can_be_read_without_a_script() {
     let site = Site::start().await;
     let [parent, ..] = furnish(&site).await;
     let job = format!("/jobs/{parent}");
-    let wanted = [("/", "Throughput"), ("/jobs", "album.publish"), ("/dead", "no route to host"), ("/schedules", "nightly"),
-        (job.as_str(), "waits for its children"), (job.as_str(), "image.resize")];
+    let wanted = [
+        ("/", "Throughput"),
+        ("/jobs", "album.publish"),
+        ("/dead", "no route to host"),
+        ("/schedules", "nightly"),
+        (job.as_str(), "waits for its children"),
+        (job.as_str(), "image.resize"),
+    ];
     for (path, text) in wanted {
         let page = site.ask("GET", path, &[], "").await.body;
         assert!(page.contains(text), "{path} lacks {text}");

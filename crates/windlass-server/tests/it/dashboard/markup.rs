@@ -38,7 +38,12 @@ async fn hostile_job(site: &Site, text: &str) -> String {
     let claimed = site.claim().await;
     claimed.progress(50.0, text).await;
     claimed.log(text).await;
-    claimed.note(Note::Checkpoint { step: text.to_owned(), value: serde_json::json!(text).to_string().into_bytes() }).await;
+    claimed
+        .note(Note::Checkpoint {
+            step: text.to_owned(),
+            value: serde_json::json!(text).to_string().into_bytes(),
+        })
+        .await;
     claimed.fail(Failure::temporary(text).with_code(text)).await;
     id.to_string()
 }
@@ -59,7 +64,20 @@ async fn hostile_text_is_shown_as_text_on_every_page() {
     let browser = Browser::start();
     let window = browser.window().await;
     let mut pages: Vec<String> = ids.iter().map(|id| format!("/jobs/{id}")).collect();
-    let fixed = ["/", "/jobs", "/queues", "/queues/q1", "/types", "/types/mail", "/workers", "/dead", "/audit", "/tenants", "/settings", "/schedules"];
+    let fixed = [
+        "/",
+        "/jobs",
+        "/queues",
+        "/queues/q1",
+        "/types",
+        "/types/mail",
+        "/workers",
+        "/dead",
+        "/audit",
+        "/tenants",
+        "/settings",
+        "/schedules",
+    ];
     pages.extend(fixed.map(str::to_owned));
     for text in CORPUS {
         let asked: String = form(text);
@@ -82,7 +100,8 @@ async fn hostile_text_is_shown_as_text_on_every_page() {
             assert!(seen.contains(&wanted), "{part} of {text}: {seen}");
         }
         let payload: serde_json::Value =
-            serde_json::from_str(&window.text("document.querySelector('#payload-text').textContent").await).unwrap();
+            serde_json::from_str(&window.text("document.querySelector('#payload-text').textContent").await)
+                .unwrap();
         assert_eq!(payload[*text], *text, "the payload reads back as it was written");
     }
     window.click(".log").await;

@@ -19,12 +19,29 @@ async fn pages_over_many_jobs_are_small_and_quick() {
         job.delay = (number % 3 == 0).then_some(Duration::from_secs(3600));
         batch.push(job);
         if batch.len() == 10_000 {
-            site.store.submit(&Caller::local(), std::mem::take(&mut batch), Default::default()).await.unwrap();
+            site.store
+                .submit(&Caller::local(), std::mem::take(&mut batch), Default::default())
+                .await
+                .unwrap();
         }
     }
-    let paths = ["/", "/jobs", "/jobs?state=scheduled", "/jobs?state=delayed&type=kind.3", "/jobs?queue=queue.1",
-        "/queues", "/queues/queue.1", "/types", "/types/kind.1", "/workers", "/schedules", "/dead", "/audit", "/tenants",
-        "/settings"];
+    let paths = [
+        "/",
+        "/jobs",
+        "/jobs?state=scheduled",
+        "/jobs?state=delayed&type=kind.3",
+        "/jobs?queue=queue.1",
+        "/queues",
+        "/queues/queue.1",
+        "/types",
+        "/types/kind.1",
+        "/workers",
+        "/schedules",
+        "/dead",
+        "/audit",
+        "/tenants",
+        "/settings",
+    ];
     for path in paths {
         let first = site.ask("GET", path, &[], "").await;
         assert_eq!(first.status, 200, "{path}");

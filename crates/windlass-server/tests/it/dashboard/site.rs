@@ -41,7 +41,9 @@ impl Site {
         let (url, host) = (server.url(), server.address().to_string());
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let kept = store.clone();
-        tokio::spawn(async move { windlass::maintenance::run(&kept, server.run(async { drop(stopped.await) })).await });
+        tokio::spawn(async move {
+            windlass::maintenance::run(&kept, server.run(async { drop(stopped.await) })).await
+        });
         Site { store, url, host, stop: Some(stop), _folder: folder }
     }
 
@@ -51,7 +53,8 @@ impl Site {
 
     /// Submits a job.
     pub(super) async fn submit(&self, job: NewJob) -> Job {
-        let receipts = self.store.submit(&Caller::local(), vec![job], SubmitOptions::default()).await.unwrap();
+        let receipts =
+            self.store.submit(&Caller::local(), vec![job], SubmitOptions::default()).await.unwrap();
         receipts[0].job.clone()
     }
 
@@ -62,7 +65,8 @@ impl Site {
 
     /// Claims the next job, with what is needed to report on it.
     pub(super) async fn claim(&self) -> Claimed {
-        let worker = NewWorker { name: "bench".into(), concurrency: 4, heartbeats: false, ..NewWorker::default() };
+        let worker =
+            NewWorker { name: "bench".into(), concurrency: 4, heartbeats: false, ..NewWorker::default() };
         let worker = self.store.register(&Caller::local(), worker).await.unwrap().id;
         let request = ClaimRequest::new(worker, 1);
         let mut answer = self.store.claim(&Caller::local(), &request, Duration::from_secs(10)).await.unwrap();
@@ -79,7 +83,8 @@ impl Site {
     /// Asks without a browser; the answer's head and body.
     pub(super) async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let mut stream = TcpStream::connect(&self.host).await.unwrap();
-        let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
+        let mut head =
+            format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
             head.push_str(&format!("host: {}\r\n", self.host));
         }
@@ -91,7 +96,8 @@ impl Site {
         stream.read_to_end(&mut bytes).await.unwrap();
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").expect("an answer has a head and a body");
-        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("an answer has a status");
+        let status =
+            head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("an answer has a status");
         Answer { status, head: head.to_owned(), body: body.to_owned() }
     }
 }

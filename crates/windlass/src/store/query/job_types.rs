@@ -50,7 +50,8 @@ pub(crate) fn job_types(view: &mut View<'_>, caller: &Caller) -> Result<Vec<Type
     let empty: ByState = State::ALL.into_iter().map(|state| (state, 0)).collect();
     let look = |name: JobType| {
         // Everybody's pause first: lifting the own one would not help.
-        let scopes = [None, caller.tenant.clone()].map(|tenant| Scope::Type { job_type: name.clone(), tenant });
+        let scopes =
+            [None, caller.tenant.clone()].map(|tenant| Scope::Type { job_type: name.clone(), tenant });
         let mut holds = scopes.into_iter().filter_map(|scope| config.holds.get(&scope));
         TypeLook {
             depth: depths.remove(&name).unwrap_or_else(|| empty.clone()),
