@@ -67,8 +67,8 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         }
         stop.cancel();
     };
-    let serving = server.run(stop.cancelled());
-    let calling = outbound::run(store.clone(), Client::new(targets), stop.cancelled());
+    let serving = Box::pin(server.run(stop.cancelled()));
+    let calling = Box::pin(outbound::run(store.clone(), Client::new(targets), stop.cancelled()));
     // Maintenance goes on while requests and calls are finished, and ends with them.
     maintenance::run(&store, async {
         tokio::join!(stopping, serving, calling);
