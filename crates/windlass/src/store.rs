@@ -148,6 +148,14 @@ impl Store {
     }
 
     /// The engine that keeps this store, for what only the process that keeps it can do.
+    #[cfg_attr(
+        not(feature = "remote"),
+        allow(
+            unused_variables,
+            clippy::unnecessary_wraps,
+            reason = "without servers, every store is kept here"
+        )
+    )]
     fn engine(&self, verb: &'static str) -> Result<&Arc<dyn Engine>, StoreError> {
         match &self.room {
             Room::Here(engine) => Ok(engine),

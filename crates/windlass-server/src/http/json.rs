@@ -1,7 +1,6 @@
 //! JSON coming in. A body is bounded before it is read, and whatever is wrong with it names the field: what is no JSON is
 //! 400, what does not fit is 422.
 
-
 use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
 use bytes::Bytes;
