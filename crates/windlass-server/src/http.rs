@@ -24,6 +24,7 @@ mod rate;
 mod reply;
 mod route;
 mod schedules;
+mod store_metrics;
 mod trace;
 mod wire;
 mod work;
@@ -36,6 +37,7 @@ pub use self::app::App;
 use self::guard::stamp;
 use self::problem::Problem;
 use self::route::{Route, route};
+pub(crate) use self::wire::time::Span;
 use crate::dashboard;
 use crate::limits::BODY_BYTES_LARGE as LARGE;
 

@@ -18,6 +18,7 @@ pub mod filter;
 pub mod group;
 pub mod memo;
 pub mod memory;
+pub mod meter;
 mod operate;
 #[cfg(feature = "postgres")]
 pub mod postgres;
