@@ -116,13 +116,13 @@ async fn submit_round(queue: &Queue, round: u32) -> anyhow::Result<()> {
         Mail { to: format!("customer{}@example.com", order % 997), template: "order-confirmed".into() };
     let draft = Draft::new(&mail).tenant(tenant.clone()).tag("order", &order.to_string());
     queue.submit(draft.correlation_id(&format!("order-{order}"))).await?;
-    if round % 2 == 0 {
+    if round.is_multiple_of(2) {
         let target = format!("https://hooks.example.com/{}", order % 13);
         queue
             .submit(Draft::new(&Delivery { target, event: "order.paid".into() }).tenant(tenant.clone()))
             .await?;
     }
-    if round % 3 == 0 {
+    if round.is_multiple_of(3) {
         queue.submit(Draft::new(&Charge { order, cents: 1_990 }).tenant(tenant.clone()).priority(80)).await?;
     }
     if round % 20 == 5 {

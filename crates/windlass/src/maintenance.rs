@@ -1,5 +1,5 @@
-//! What keeps a store going by itself: promote, reap, expire, lift, seal, prune. Any number of processes may run it on one
-//! store; every duty is a conditional change, so two that do it at once do it once.
+//! What keeps a store going by itself: promote, reap, expire, lift, submit the jobs of schedules, seal, prune. Any number of
+//! processes may run it on one store; every duty is a conditional change, so two that do it at once do it once.
 
 use std::future::Future;
 use std::time::Duration;

@@ -201,6 +201,7 @@ mod moment {
 
     use crate::clock::Timestamp;
 
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
     pub(super) fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(at)
     }

@@ -24,12 +24,11 @@ pub(super) struct DemoArgs {
 
 pub(super) async fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let folder = std::env::temp_dir().join(format!("windlass-demo-{}", std::process::id()));
-    let address = match &args.store {
-        Some(address) => address.clone(),
-        None => {
-            std::fs::create_dir_all(&folder)?;
-            format!("sqlite:{}", folder.join("demo.db").display())
-        }
+    let address = if let Some(address) = &args.store {
+        address.clone()
+    } else {
+        std::fs::create_dir_all(&folder)?;
+        format!("sqlite:{}", folder.join("demo.db").display())
     };
     eprintln!("making up an hour of history …");
     demo::play_history(&address).await?;

@@ -27,7 +27,7 @@ pub(super) struct Bar {
 }
 
 /// A chart of stacked bars.
-pub(super) struct Bars {
+pub(super) struct BarChart {
     pub(super) bars: Vec<Bar>,
     pub(super) top: String,
     pub(super) half: String,
@@ -36,7 +36,7 @@ pub(super) struct Bars {
 }
 
 /// A chart of one line with the area below it.
-pub(super) struct Line {
+pub(super) struct LineChart {
     pub(super) line: String,
     pub(super) area: String,
     pub(super) top: String,
@@ -91,7 +91,7 @@ fn ago(place: usize) -> String {
 }
 
 /// What ended in each minute: completed, retried, failed.
-pub(super) fn throughput(hour: &[Minute]) -> Bars {
+pub(super) fn throughput(hour: &[Minute]) -> BarChart {
     let top = ceiling(hour.iter().map(ended).max().unwrap_or(0));
     let bars = hour.iter().enumerate().map(|(place, minute)| {
         let parts = [
@@ -124,11 +124,11 @@ pub(super) fn throughput(hour: &[Minute]) -> Bars {
         count(sum.failed + sum.dead_letter),
         count(hour.iter().map(ended).max().unwrap_or(0))
     );
-    Bars { bars: bars.collect(), top: compact(top), half: compact(top / 2), label }
+    BarChart { bars: bars.collect(), top: compact(top), half: compact(top / 2), label }
 }
 
 /// The share of attempts that ended badly, in percent.
-pub(super) fn failure_rate(hour: &[Minute]) -> Line {
+pub(super) fn failure_rate(hour: &[Minute]) -> LineChart {
     let shares: Vec<f64> =
         hour.iter().map(|minute| percent(bad(minute), ended(minute)).unwrap_or(0.0)).collect();
     let highest = shares.iter().copied().fold(0.0, f64::max);
@@ -139,7 +139,7 @@ pub(super) fn failure_rate(hour: &[Minute]) -> Line {
     let label = format!(
         "{share:.1} percent of attempts failed in the last hour; {highest:.0} percent in the worst minute"
     );
-    Line { line, area, top: format!("{top:.0}%"), half: format!("{:.0}%", top / 2.0), label }
+    LineChart { line, area, top: format!("{top:.0}%"), half: format!("{:.0}%", top / 2.0), label }
 }
 
 /// A small line of what ended in each minute.

@@ -11,7 +11,7 @@ use windlass::store::filter::{Filter, Order};
 use windlass::store::query::job_types::TypeLook;
 use windlass::store::query::list::ListRequest;
 
-use super::chart::{self, Bars, Line};
+use super::chart::{self, BarChart, LineChart};
 use super::failure::{self, Group};
 use super::form::{Form, Query, segment};
 use super::format::{compact, percent, real, span};
@@ -97,8 +97,8 @@ struct TypePage {
     link: String,
     line: TypeLine,
     depths: Vec<Depth>,
-    throughput: Bars,
-    failures: Line,
+    throughput: BarChart,
+    failures: LineChart,
     waited: String,
     groups: Vec<Group>,
     recent: Vec<Row>,

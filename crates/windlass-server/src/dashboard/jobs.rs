@@ -141,7 +141,7 @@ fn tabs(asked: &Asked, stats: &Stats) -> Vec<Tab> {
         is_chosen: asked.get("state").is_empty(),
         is_empty: false,
     };
-    let states = State::ALL.into_iter().map(|state| {
+    let each = State::ALL.into_iter().map(|state| {
         let number = counts.get(&state).copied().unwrap_or(0);
         Tab {
             name: state.as_str().replace('_', " "),
@@ -152,7 +152,7 @@ fn tabs(asked: &Asked, stats: &Stats) -> Vec<Tab> {
             is_empty: number == 0,
         }
     });
-    [all].into_iter().chain(states).collect()
+    [all].into_iter().chain(each).collect()
 }
 
 /// Where a search leads: an id to its job, a name to its list, anything else to a tag or a correlation id.

@@ -149,13 +149,13 @@ async fn tell(
     let mut last = looks(board, visitor, job).await;
     loop {
         let wait = if job.is_some() { limits::LIVE_EVERY } else { limits::LIVE_IDLE_EVERY };
-        let changed = tokio::time::timeout(wait, changes.changed()).await;
+        let heard = tokio::time::timeout(wait, changes.changed()).await;
         let signed_in = guard::identify(board, headers).await;
-        if !matches!(signed_in, Ok(Some(_))) || matches!(changed, Ok(Err(_))) {
+        if !matches!(signed_in, Ok(Some(_))) || matches!(heard, Ok(Err(_))) {
             return;
         }
         let number = changes.borrow_and_update().number;
-        let message = match (changed, job) {
+        let message = match (heard, job) {
             // A job's own page looks for itself: its log and progress are no events.
             (_, Some(_)) => {
                 let now = looks(board, visitor, job).await;

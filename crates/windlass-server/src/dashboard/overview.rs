@@ -15,7 +15,7 @@ use windlass::store::query::queues::QueueLook;
 use windlass::store::query::stats::Stats;
 use windlass::store::rates::Minute;
 
-use super::chart::{self, Bars, Line};
+use super::chart::{self, BarChart, LineChart};
 use super::failure::{self, Group};
 use super::form::{Query, segment};
 use super::format::{Moment, compact, count, percent, real, span};
@@ -65,8 +65,8 @@ struct Overview {
     shell: Shell,
     concerns: Vec<Concern>,
     tiles: Vec<Tile>,
-    throughput: Bars,
-    failures: Line,
+    throughput: BarChart,
+    failures: LineChart,
     per_minute: String,
     failure_share: String,
     waited: String,

@@ -13,7 +13,7 @@ use windlass::store::query::queues::QueueLook;
 use windlass::store::settings::patch::{Field, QueuePatch, SettingsPatch};
 use windlass::store::settings::{FairBy, QueueSettings, Rate};
 
-use super::chart::{self, Bars};
+use super::chart::{self, BarChart};
 use super::form::{Fields, Form, Query, address, segment};
 use super::format::{compact, span};
 use super::guard::Visitor;
@@ -25,7 +25,7 @@ use super::{Dashboard, limits};
 
 #[derive(Template)]
 #[template(path = "queues.html")]
-struct Queues {
+struct QueuesPage {
     shell: Shell,
     queues: Vec<QueueLine>,
     can_pause: bool,
@@ -39,7 +39,7 @@ pub(super) async fn page(
 ) -> Result<Response, Trouble> {
     let looks = board.store().queues(&visitor.caller).await?;
     let config = board.store().config(&visitor.caller).await?;
-    let page = Queues {
+    let page = QueuesPage {
         shell: Shell::of(&board, &visitor, &config, "queues", "Queues").saying(&query),
         queues: lines(&looks, board.now()),
         can_pause: visitor.may(Permission::Pause),
@@ -76,7 +76,7 @@ struct QueuePage {
     link: String,
     paused: Option<HoldView>,
     depths: Vec<Depth>,
-    throughput: Bars,
+    throughput: BarChart,
     oldest: Option<String>,
     waited_half: String,
     waited: String,

@@ -1,5 +1,7 @@
 //! Schedules: when each runs next, on a small calendar of the days ahead, and running, pausing or removing them.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -53,7 +55,7 @@ struct Day {
 
 #[derive(Template)]
 #[template(path = "schedules.html")]
-struct Schedules {
+struct SchedulesPage {
     shell: Shell,
     schedules: Vec<ScheduleView>,
     days: Vec<Day>,
@@ -70,10 +72,10 @@ pub(super) async fn page(
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let config = store.config(caller).await?;
     let found = store.schedules(caller).await?;
-    let page = Schedules {
+    let page = SchedulesPage {
         shell: Shell::of(&board, &visitor, &config, "schedules", "Schedules").saying(&query),
         schedules: found.iter().map(|schedule| view(schedule, now)).collect(),
-        days: calendar(found.iter().map(AsRef::as_ref), now),
+        days: calendar(&found, now),
         can_act: visitor.may(Permission::Schedule),
         show_tenant: caller.tenant.is_none(),
     };
@@ -126,14 +128,14 @@ const DAY_MILLIS: i64 = 86_400_000;
 const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 
 /// The days ahead in UTC, with the runs of each.
-fn calendar<'a>(schedules: impl Iterator<Item = &'a Schedule> + Clone, now: Timestamp) -> Vec<Day> {
+fn calendar(schedules: &[Arc<Schedule>], now: Timestamp) -> Vec<Day> {
     let today = now.as_millis().div_euclid(DAY_MILLIS);
     let mut days = Vec::new();
     for number in today..today + limits::CALENDAR_DAYS {
         let begins = Timestamp::from_millis(number * DAY_MILLIS);
         let ends = Timestamp::from_millis((number + 1) * DAY_MILLIS);
         let mut runs = Vec::new();
-        for schedule in schedules.clone() {
+        for schedule in schedules {
             let Some(first) = schedule.next_at else { continue };
             // The run before midnight is yesterday's; one at midnight itself is today's.
             let after = begins.as_millis().max(first.as_millis()) - 1;
@@ -201,7 +203,7 @@ mod tests {
     fn days_have_their_names() {
         let now = Timestamp::from_millis(1_794_726_000_000);
         assert!(now.to_string().starts_with("2026-11-15"));
-        let days = calendar(std::iter::empty(), now);
+        let days = calendar(&[], now);
         assert_eq!(days[0].name, "Sun 11-15");
         assert_eq!(days[1].name, "Mon 11-16");
         assert!(days[0].is_today && !days[1].is_today);

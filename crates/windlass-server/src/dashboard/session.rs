@@ -117,7 +117,7 @@ mod tests {
         assert!(sessions.find(&token, start).is_some());
         assert!(sessions.find("guess", start).is_none());
         let mut now = start;
-        let step = limits::SESSION_IDLE_MAX - Duration::from_secs(1);
+        let step = limits::SESSION_IDLE_MAX.checked_sub(Duration::from_secs(1)).unwrap();
         while now.plus(step).since(start) < limits::SESSION_LIFE_MAX {
             now = now.plus(step);
             assert!(sessions.find(&token, now).is_some(), "in use");

@@ -44,7 +44,7 @@ struct TenantView {
 
 #[derive(Template)]
 #[template(path = "tenants.html")]
-struct Tenants {
+struct TenantsPage {
     shell: Shell,
     tenants: Vec<TenantView>,
     total_cost: String,
@@ -67,7 +67,7 @@ pub(super) async fn page(
         let settings = config.tenants.get(name).cloned().unwrap_or_default();
         TenantView { paused: hold.map(|hold| HoldView::of(hold, now)), ..view(name, &stats, &settings) }
     };
-    let page = Tenants {
+    let page = TenantsPage {
         shell: Shell::of(&board, &visitor, &config, "tenants", "Tenants and cost").saying(&query),
         tenants: names.iter().map(view).collect(),
         total_cost: cents(stats.costs.values().sum()),

@@ -1,6 +1,8 @@
 //! Payloads, results and checkpoints as text to look at: JSON set out in lines and coloured, anything else as it is. It
 //! works on the text alone and changes no number or name in it; nothing here can fail or recurse.
 
+use std::fmt::Write;
+
 use super::format;
 
 /// A piece of text with its colour's class.
@@ -51,7 +53,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
         let digits: Vec<String> = chunk.iter().map(|byte| format!("{byte:02x}")).collect();
         let letters: String =
             chunk.iter().map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { '.' }).collect();
-        text.push_str(&format!("{:06x}  {:<47}  {letters}\n", line * 16, digits.join(" ")));
+        let _always_fits = writeln!(text, "{:06x}  {:<47}  {letters}", line * 16, digits.join(" "));
     }
     text
 }

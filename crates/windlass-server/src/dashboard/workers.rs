@@ -48,7 +48,7 @@ struct WorkerView {
 
 #[derive(Template)]
 #[template(path = "workers.html")]
-struct Workers {
+struct WorkersPage {
     shell: Shell,
     workers: Vec<WorkerView>,
     live: usize,
@@ -82,7 +82,7 @@ pub(super) async fn page(
     }
     workers.sort_by(|a, b| (a.is_lost, &a.name, &a.id).cmp(&(b.is_lost, &b.name, &b.id)));
     let live = workers.iter().filter(|worker| !worker.is_lost);
-    let page = Workers {
+    let page = WorkersPage {
         shell: Shell::of(&board, &visitor, &config, "workers", "Workers").saying(&query),
         live: live.clone().count(),
         lost: workers.iter().filter(|worker| worker.is_lost).count(),

@@ -9,12 +9,15 @@ use axum::http::StatusCode;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
+use windlass::job::JobType;
+use windlass::limits::STEP_NAME_CHARS_MAX;
 
 use super::app::App;
 use super::describe::{Content, SchemaOf};
 use super::problem::{ErrorBody, Problem};
 use super::reply::{Page, Written};
 use super::route::Route;
+use super::wire::name::FromText;
 
 /// Why a status is answered, in a few words.
 fn meaning(status: StatusCode) -> &'static str {
@@ -118,7 +121,14 @@ fn tag(route: &Route) -> &str {
 
 fn path_parameters(path: &str) -> impl Iterator<Item = Value> {
     let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    names.map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
+    names.map(|name| {
+        let schema = match name {
+            "id" => json!({"type": "string"}),
+            "name" => json!({"type": "string", "minLength": 1, "maxLength": STEP_NAME_CHARS_MAX}),
+            _ => JobType::schema().to_value(),
+        };
+        json!({"name": name, "in": "path", "required": true, "schema": schema})
+    })
 }
 
 /// The fields of a query, one parameter each.

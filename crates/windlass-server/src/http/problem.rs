@@ -39,6 +39,7 @@ pub(crate) struct ErrorFields {
     message: String,
     /// What exactly: the field, the state, the job that is in the way.
     #[serde(skip_serializing_if = "Map::is_empty")]
+    #[schemars(default)]
     details: Map<String, Value>,
 }
 
@@ -127,9 +128,7 @@ impl Problem {
                 place(problem.with("job_id", existing.to_string()), index)
             }
             SubmitError::TooDeep { scope, depth, limit, retry_after } => {
-                let message = format!("{scope} holds {depth} unfinished jobs, the limit is {limit}");
-                let problem = Problem::too_much("too_many_jobs", message, retry_after);
-                problem.with("scope", scope).with("depth", depth).with("limit", limit)
+                too_deep(scope, depth, limit, retry_after)
             }
             SubmitError::Denied(denied) => denied.into(),
             SubmitError::Store(error) => error.into(),
@@ -215,6 +214,12 @@ impl From<StoreError> for Problem {
     }
 }
 
+fn too_deep(scope: String, depth: u64, limit: u64, retry_after: Duration) -> Problem {
+    let message = format!("{scope} holds {depth} unfinished jobs, the limit is {limit}");
+    let problem = Problem::too_much("too_many_jobs", message, retry_after);
+    problem.with("scope", scope).with("depth", depth).with("limit", limit)
+}
+
 impl From<ActError> for Problem {
     fn from(error: ActError) -> Problem {
         let message = error.to_string();
@@ -229,6 +234,9 @@ impl From<ActError> for Problem {
             ActError::NotSuspended(_) => Problem::conflict("not_suspended", message).with("action", "resume"),
             ActError::Invalid(invalid) => invalid.into(),
             ActError::UniqueKeyTaken { key, holder } => unique_key_taken(&key, &holder.to_string()),
+            ActError::TooDeep { scope, depth, limit, retry_after } => {
+                too_deep(scope, depth, limit, retry_after)
+            }
             ActError::Denied(denied) => denied.into(),
             ActError::Store(error) => error.into(),
             other => Problem::internal(&other),

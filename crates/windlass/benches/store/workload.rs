@@ -19,10 +19,10 @@ use crate::report::{Report, percentile};
 
 /// A store to be measured.
 pub(crate) struct Bench {
-    store: Store,
-    me: Caller,
-    job: NewJob,
-    worker: WorkerId,
+    pub(crate) store: Store,
+    pub(crate) me: Caller,
+    pub(crate) job: NewJob,
+    pub(crate) worker: WorkerId,
     _files: Option<TempDir>,
 }
 
@@ -62,7 +62,7 @@ impl Bench {
         self.fill(jobs, batch, &self.job).await
     }
 
-    async fn fill(&self, jobs: usize, batch: usize, job: &NewJob) -> f64 {
+    pub(crate) async fn fill(&self, jobs: usize, batch: usize, job: &NewJob) -> f64 {
         let start = now();
         // Two callers: one prepares its batch while the other's is on its way to the disk.
         tokio::join!(

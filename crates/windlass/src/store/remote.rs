@@ -18,6 +18,7 @@ mod operate;
 mod outcome;
 mod record;
 mod refusal;
+mod schedules;
 mod settings;
 mod submission;
 mod text;

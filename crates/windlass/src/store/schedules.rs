@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Store;
 use super::caller::Caller;
 use super::command::schedule;
 use super::query::schedules;
 use super::task::Kind;
 use super::unit::Unit;
+use super::{Store, elsewhere};
 use crate::clock::Timestamp;
 use crate::error::{ScheduleError, StoreError};
 use crate::job::{Job, JobId, NewJob, ScheduleName, Tenant};
@@ -183,6 +183,7 @@ impl Store {
         name: ScheduleName,
         new: NewSchedule,
     ) -> Result<PutSchedule, ScheduleError> {
+        elsewhere!(self.put_schedule(name, new));
         schedule::check(&new, self.env.options.payload_bytes_max, &self.env.options.targets)?;
         let caller = caller.clone();
         let work = move |unit: &mut Unit<'_>| schedule::put(unit, &caller, &name, &new);
@@ -195,6 +196,7 @@ impl Store {
         caller: &Caller,
         which: impl Into<ScheduleRef>,
     ) -> Result<(), ScheduleError> {
+        elsewhere!(self.delete_schedule(which.into()));
         let (caller, which) = (caller.clone(), which.into());
         let work = move |unit: &mut Unit<'_>| schedule::delete(unit, &caller, &which);
         self.write("delete_schedule", Kind::Ordinary, work).await
@@ -207,6 +209,7 @@ impl Store {
         which: impl Into<ScheduleRef>,
         how: PauseSchedule,
     ) -> Result<bool, ScheduleError> {
+        elsewhere!(self.pause_schedule(which.into(), how));
         let (caller, which) = (caller.clone(), which.into());
         let work = move |unit: &mut Unit<'_>| schedule::pause(unit, &caller, &which, &how);
         self.write("pause_schedule", Kind::Ordinary, work).await
@@ -218,6 +221,7 @@ impl Store {
         caller: &Caller,
         which: impl Into<ScheduleRef>,
     ) -> Result<bool, ScheduleError> {
+        elsewhere!(self.resume_schedule(which.into()));
         let (caller, which) = (caller.clone(), which.into());
         let work = move |unit: &mut Unit<'_>| schedule::resume(unit, &caller, &which);
         self.write("resume_schedule", Kind::Ordinary, work).await
@@ -229,6 +233,7 @@ impl Store {
         caller: &Caller,
         which: impl Into<ScheduleRef>,
     ) -> Result<Job, ScheduleError> {
+        elsewhere!(self.trigger_schedule(which.into()));
         let (caller, which) = (caller.clone(), which.into());
         let work = move |unit: &mut Unit<'_>| schedule::trigger(unit, &caller, &which);
         self.write("trigger_schedule", Kind::Submission, work).await
@@ -240,12 +245,14 @@ impl Store {
         caller: &Caller,
         which: impl Into<ScheduleRef>,
     ) -> Result<Option<Arc<Schedule>>, StoreError> {
+        elsewhere!(self.schedule(&which.into()));
         let (caller, which) = (caller.clone(), which.into());
         self.read("schedule", move |view| schedules::one(view, &caller, &which)).await
     }
 
     /// All schedules that exist for this caller, by tenant and name.
     pub async fn schedules(&self, caller: &Caller) -> Result<Vec<Arc<Schedule>>, StoreError> {
+        elsewhere!(self.schedules());
         let caller = caller.clone();
         self.read("schedules", move |view| schedules::all(view, &caller)).await
     }

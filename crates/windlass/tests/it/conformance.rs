@@ -26,6 +26,7 @@ mod operate;
 mod rate;
 mod schedule;
 mod settings;
+mod show;
 mod smoke;
 mod starvation;
 mod steps;

@@ -230,6 +230,7 @@ struct JobTemplate {
     retry: Option<RetryInForce>,
     timeouts: TemplateTimeouts,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(default)]
     tags: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     correlation_id: Option<String>,

@@ -3,6 +3,7 @@
 use windlass::job::Tenant;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::key::NewKey;
+use windlass::store::command::submit::SubmitOptions;
 
 use super::door::cookie;
 use super::site::{Site, new, queue};
@@ -59,7 +60,7 @@ async fn a_submitter_manages_what_it_submitted_and_nothing_else() {
     let secret = site.key("shop", Role::Submitter).await;
     let foreign = site.job("mail").await;
     let shop = Caller::new("shop", Role::Submitter, Some(Tenant::default()));
-    let receipts = site.store.submit(&shop, vec![new("mail")], Default::default()).await.unwrap();
+    let receipts = site.store.submit(&shop, vec![new("mail")], SubmitOptions::default()).await.unwrap();
     let own = receipts[0].job.id;
     let cookie = cookie(&site, &secret).await;
     let headers = [("cookie", cookie.as_str()), ("sec-fetch-site", "same-origin")];

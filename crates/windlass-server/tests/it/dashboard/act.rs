@@ -2,6 +2,7 @@
 
 use windlass::job::{Failure, RetryPolicy};
 use windlass::store::caller::Caller;
+use windlass::store::engine::RecordQuery;
 
 use super::browser::{Browser, Window};
 use super::site::{Site, new, queue};
@@ -70,10 +71,7 @@ async fn a_person_suspends_resumes_prioritises_signals_and_cancels_a_job() {
     assert_not_reloaded(&window).await;
     let records = site
         .store
-        .audit(
-            &Caller::local(),
-            windlass::store::engine::RecordQuery { job: Some(id), limit: 100, ..Default::default() },
-        )
+        .audit(&Caller::local(), RecordQuery { job: Some(id), limit: 100, ..RecordQuery::default() })
         .await;
     let names: Vec<&str> = records.unwrap().iter().map(|record| record.event.as_str()).collect();
     let wanted = [

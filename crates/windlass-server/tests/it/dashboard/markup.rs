@@ -5,6 +5,7 @@ use windlass::store::caller::{Caller, Role};
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::key::NewKey;
 use windlass::store::command::step::Note;
+use windlass::store::command::submit::SubmitOptions;
 
 use super::browser::Browser;
 use super::site::{Site, new, queue};
@@ -34,7 +35,7 @@ async fn hostile_job(site: &Site, text: &str) -> String {
     job.unique_key = Some(text.to_owned());
     job.concurrency_key = Some(text.to_owned());
     job.retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::standard() });
-    let id = site.store.submit(&mallory, vec![job], Default::default()).await.unwrap()[0].job.id;
+    let id = site.store.submit(&mallory, vec![job], SubmitOptions::default()).await.unwrap()[0].job.id;
     let claimed = site.claim().await;
     claimed.progress(50.0, text).await;
     claimed.log(text).await;
@@ -110,5 +111,6 @@ async fn hostile_text_is_shown_as_text_on_every_page() {
 }
 
 fn form(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+    let escaped: Vec<String> = text.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    escaped.concat()
 }

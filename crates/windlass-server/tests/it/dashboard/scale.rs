@@ -5,6 +5,7 @@ use std::time::Duration;
 use windlass::clock::Stopwatch;
 use windlass::job::{JobType, QueueName};
 use windlass::store::caller::Caller;
+use windlass::store::command::submit::SubmitOptions;
 
 use super::site::{Site, new};
 
@@ -20,7 +21,7 @@ async fn pages_over_many_jobs_are_small_and_quick() {
         batch.push(job);
         if batch.len() == 10_000 {
             site.store
-                .submit(&Caller::local(), std::mem::take(&mut batch), Default::default())
+                .submit(&Caller::local(), std::mem::take(&mut batch), SubmitOptions::default())
                 .await
                 .unwrap();
         }

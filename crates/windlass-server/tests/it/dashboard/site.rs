@@ -42,7 +42,7 @@ impl Site {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let kept = store.clone();
         tokio::spawn(async move {
-            windlass::maintenance::run(&kept, server.run(async { drop(stopped.await) })).await
+            windlass::maintenance::run(&kept, server.run(async { drop(stopped.await) })).await;
         });
         Site { store, url, host, stop: Some(stop), _folder: folder }
     }
@@ -86,10 +86,10 @@ impl Site {
         let mut head =
             format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-            head.push_str(&format!("host: {}\r\n", self.host));
+            head += &format!("host: {}\r\n", self.host);
         }
         for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            head += &format!("{name}: {value}\r\n");
         }
         stream.write_all(format!("{head}\r\n{body}").as_bytes()).await.unwrap();
         let mut bytes = Vec::new();

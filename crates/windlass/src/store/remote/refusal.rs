@@ -8,8 +8,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::client::Reply;
-use crate::error::{ActError, Denied, Invalid, Problem, Refused, StoreError, SubmitError, WorkError};
-use crate::job::{Action, JobId, State, WorkerId};
+use crate::error::{
+    ActError, Denied, Invalid, Problem, Refused, ScheduleError, StoreError, SubmitError, WorkError,
+};
+use crate::job::{Action, JobId, ScheduleName, State, WorkerId};
 use crate::limits;
 use crate::store::caller::{Permission, Role};
 
@@ -161,7 +163,7 @@ impl Refusal {
         let is_one = self.code == "invalid_value" || self.status == StatusCode::UNPROCESSABLE_ENTITY;
         let field = self.text("field").filter(|_| is_one)?;
         let prefix = format!("jobs.{}.", self.number("index"));
-        let local = field.strip_prefix(&prefix).unwrap_or(field);
+        let local = field.strip_prefix(&prefix).or_else(|| field.strip_prefix("job.")).unwrap_or(field);
         Some(Invalid::new(local, self.problem(field, local)))
     }
 
@@ -247,10 +249,36 @@ impl Trouble {
             ("unique_key_taken", Some(holder), _) => {
                 ActError::UniqueKeyTaken { key: refusal.owned("key"), holder }
             }
+            ("too_many_jobs", _, _) => ActError::TooDeep {
+                scope: refusal.owned("scope"),
+                depth: refusal.number("depth"),
+                limit: refusal.number("limit"),
+                retry_after: refusal.retry_after(),
+            },
             _ => match refusal.invalid() {
                 Some(invalid) => invalid.into(),
                 None => refusal.store_error().into(),
             },
+        }
+    }
+
+    /// As the error of a call about a schedule.
+    pub(super) fn into_schedule(self, name: ScheduleName) -> ScheduleError {
+        match self {
+            Trouble::Refused(refusal) if refusal.is_not_found() => ScheduleError::NotFound(name),
+            Trouble::Refused(refusal) => {
+                let is_about_its_job = refusal.text("field").is_some_and(|field| field.starts_with("job"))
+                    || refusal.is_about_a_submission();
+                match (refusal.denied(), refusal.invalid()) {
+                    (Some(denied), _) => denied.into(),
+                    (None, Some(invalid)) if !is_about_its_job => invalid.into(),
+                    _ if is_about_its_job => {
+                        ScheduleError::Refused(Box::new(Trouble::Refused(refusal).into_submit()))
+                    }
+                    _ => refusal.store_error().into(),
+                }
+            }
+            Trouble::Store(error) => error.into(),
         }
     }
 

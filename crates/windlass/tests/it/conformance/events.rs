@@ -16,6 +16,7 @@ on_every_engine!(
     a_feed_is_resumed_without_a_gap_or_a_repetition,
     a_feed_shows_what_is_not_kept_while_it_is_live,
     a_feed_of_one_tenant_shows_nothing_of_another,
+    a_feed_from_now_on_shows_nothing_older,
 );
 
 async fn take(feed: &mut EventFeed, count: usize) -> Vec<u64> {
@@ -106,4 +107,15 @@ async fn a_feed_hears_of_other_processes() {
     }
     other.close();
     t.store.close();
+}
+
+/// M92
+async fn a_feed_from_now_on_shows_nothing_older(t: &Fixture) {
+    for count in 0..5_u64 {
+        let mut feed = t.store.events_from_now(&t.me).await.unwrap();
+        assert_eq!(feed.position(), count);
+        let id = t.submit(new_job("email.send")).await.id;
+        t.cancel(id).await;
+        assert_eq!(take(&mut feed, 1).await, [count + 1]);
+    }
 }

@@ -1,6 +1,7 @@
 //! What people see: numbers, rates, and a job's end as soon as it comes.
 
 mod explain;
+mod job_types;
 mod list;
 mod retention;
 mod roles;

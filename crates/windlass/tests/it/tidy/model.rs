@@ -4,9 +4,9 @@
 use super::lexer::{scan, whole_word_positions};
 use super::tree::SourceFile;
 
-/// The numbered lines of the model that show through `Store`; the others belong to the server or to schedules.
+/// The numbered lines of the model that show through `Store`; the others belong to the server.
 #[rustfmt::skip]
-const LINES: [&str; 62] = [
+const LINES: [&str; 66] = [
     "M1", "M2", "M3", "M4", "M5", "M6", "M7",
     "M10", "M11", "M12", "M13", "M14", "M15", "M16", "M17", "M18",
     "M20", "M21", "M22", "M24",
@@ -15,7 +15,8 @@ const LINES: [&str; 62] = [
     "M50", "M51", "M52", "M53", "M54", "M55", "M56", "M57", "M58",
     "M60", "M61", "M62", "M63", "M64",
     "M70", "M71", "M72", "M73",
-    "M90", "M91", "M92", "M93", "M96",
+    "M80", "M81",
+    "M90", "M91", "M92", "M93", "M94", "M95", "M96",
     "M100", "M101", "M102", "M103", "M104",
     "M110", "M113",
 ];

@@ -77,10 +77,17 @@ impl Reach {
     pub(super) fn assert_everywhere(&self) {
         let answers: Vec<_> = ANSWERS.iter().filter(|name| !self.answers.contains_key(*name)).collect();
         let states: Vec<_> = State::ALL.iter().filter(|state| !self.states.contains(state)).collect();
-        let events: Vec<_> = AuditEvent::ALL.iter().filter(|event| !self.events.contains(event)).collect();
+        let walked = AuditEvent::ALL.iter().filter(|event| !is_beyond(**event));
+        let events: Vec<_> = walked.filter(|event| !self.events.contains(event)).collect();
         let is_everywhere = answers.is_empty() && states.is_empty() && events.is_empty();
         assert!(is_everywhere, "never seen: {answers:?} {states:?} {events:?}, but {self:?}");
     }
+}
+
+/// Whether no step of a walk can bring it about: keys and schedules are no business of a job, and tickets are off.
+fn is_beyond(event: AuditEvent) -> bool {
+    let name = event.as_str();
+    name.starts_with("key.") || name.starts_with("schedule.") || name.ends_with(".refused")
 }
 
 /// What an answer shows.

@@ -95,6 +95,9 @@ impl Batch<'_> {
         if before.state != State::Scheduled {
             after.run_at = new.runs_at(unit.now);
         }
+        if let Some(spec) = unit.spec(seq)? {
+            after = unit.with_ticket(after, &spec);
+        }
         let context = json!({"job_id": after.id.to_string(), "actor_id": self.caller.id,
             "previous_run_at": before.run_at.to_string(), "run_at": after.run_at.to_string()});
         let cause = Cause::caller(self.caller, None);
