@@ -76,7 +76,6 @@ events! {
     GateOpened = "gate.ops.opened", Info, Operator;
     KeyCreated = "key.ops.created", Info, Operator;
     KeyRevoked = "key.ops.revoked", Info, Operator;
-    SecretRotated = "key.ops.secret_rotated", Info, Operator;
     ScheduleCreated = "schedule.ops.created", Info, Operator;
     ScheduleUpdated = "schedule.ops.updated", Info, Operator;
     ScheduleDeleted = "schedule.ops.deleted", Info, Operator;
@@ -86,6 +85,7 @@ events! {
     ScheduleMissed = "schedule.ops.missed", Warning, Operator;
     Refused = "job.ops.refused", Error, Operator;
     Debounced = "job.ops.debounced", Info, Operator;
+    SecretRotated = "key.ops.secret_rotated", Info, Operator;
 }
 
 impl fmt::Display for AuditEvent {
