@@ -35,8 +35,8 @@ async fn works(program: &str, language: &str, file: &str) {
     for payload in [json!({"name": "Ann"}), json!({}), json!({"name": "Bob \"B\" O'Neill"})] {
         let job = served.post("/jobs", &json!({"type": "greet", "payload": payload})).await;
         let path = format!("/jobs/{}?wait=60s", job["id"].as_str().unwrap());
-        let asked = tokio::time::timeout(PATIENCE * 2, served.request("GET", &path).send());
-        let job = asked.await.expect("the job ends").json();
+        let ask = served.request("GET", &path);
+        let job = tokio::time::timeout(PATIENCE * 2, ask.send()).await.expect("the job ends").json();
         ends.push(json!([job["state"], job["result"], job["error"]["message"]]));
     }
     let expected = json!([
