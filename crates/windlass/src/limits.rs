@@ -195,6 +195,10 @@ pub const TRANSACTION_IDLE_MAX: Duration = Duration::from_secs(5);
 pub const OUTAGE_MAX: Duration = Duration::from_secs(20);
 /// How often at most other nodes are told of commits: those in between share one notification.
 pub const NOTIFY_EVERY: Duration = Duration::from_millis(2);
+/// Submissions through the door in SQL that one commit makes jobs of, so that claims never wait long behind it.
+pub const LETTERS_PER_COMMIT: usize = 500;
+/// Bytes of their payloads that are held in memory at once; one more may come on top.
+pub const LETTERS_BYTES_MAX: usize = 16 << 20;
 /// How soon a connection that broke is made anew, the first time.
 pub const RECONNECT_EVERY_MIN: Duration = Duration::from_millis(20);
 /// How often a database server that is away is tried.

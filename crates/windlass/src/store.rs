@@ -149,6 +149,14 @@ impl Store {
     }
 
     /// The engine that keeps this store, for what only the process that keeps it can do.
+    #[cfg_attr(
+        not(feature = "remote"),
+        allow(
+            unused_variables,
+            clippy::unnecessary_wraps,
+            reason = "without servers, every store is kept here"
+        )
+    )]
     fn engine(&self, verb: &'static str) -> Result<&Arc<dyn Engine>, StoreError> {
         match &self.room {
             Room::Here(engine) => Ok(engine),
@@ -211,6 +219,41 @@ impl Store {
             return Err(StoreError::Database(message).into());
         }
         sqlite::lent::submit(transaction, &self.env, caller, jobs, options)
+    }
+
+    /// The statement that submits a job within a transaction of the caller's own on the same database, with any driver:
+    /// committing makes it visible and wakes workers, rolling back leaves nothing.
+    ///
+    /// # Errors
+    /// [`SubmitError`] names field, value and limit; only what can be seen without the database is looked at here.
+    #[cfg(feature = "postgres")]
+    pub fn sql_call(
+        &self,
+        caller: &Caller,
+        job: &NewJob,
+        options: SubmitOptions,
+    ) -> Result<postgres::SqlCall, SubmitError> {
+        let schema = self.engine("sql_call")?.schema().ok_or_else(|| {
+            StoreError::Database("only a store in PostgreSQL is submitted to in SQL".to_owned())
+        })?;
+        postgres::lent::call(schema, &self.env, caller, job, options)
+    }
+
+    /// Submits a job within a transaction of the caller's own on the same database, and answers with its id; the owner is
+    /// the database's user.
+    ///
+    /// # Errors
+    /// [`SubmitError`] as for [`submit`](Store::submit); what else the transaction did stays.
+    #[cfg(feature = "postgres")]
+    pub async fn submit_within_postgres(
+        &self,
+        transaction: &tokio_postgres::Transaction<'_>,
+        caller: &Caller,
+        job: &NewJob,
+        options: SubmitOptions,
+    ) -> Result<JobId, SubmitError> {
+        let call = self.sql_call(caller, job, options)?;
+        postgres::lent::submit(transaction, &call, job).await
     }
 
     /// Does something to a job and says whether it changed.

@@ -7,7 +7,7 @@ use windlass::target::{Network, TargetPolicy};
 /// Where callbacks and pushes may go.
 #[derive(Args)]
 pub(super) struct OutboundArgs {
-    /// Networks that callbacks and pushes may go to although they are not public, such as 10.0.0.0/8,fd00::/8.
+    /// Networks that callbacks and pushes may go to although they are not public, such as `10.0.0.0/8,fd00::/8`.
     #[arg(long, env = "WINDLASS_ALLOW_PRIVATE_CALLBACKS", value_name = "NETWORKS", value_delimiter = ',')]
     allow_private_callbacks: Vec<Network>,
     /// Let callbacks and pushes go to `http` addresses too, where others can read and change them on the way.

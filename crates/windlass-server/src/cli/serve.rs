@@ -93,8 +93,8 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         tracing::info!("stopping");
         stop.cancel();
     };
-    let serving = server.run(stop.cancelled());
-    let calling = outbound::run(store.clone(), Client::new(targets), stop.cancelled());
+    let serving = Box::pin(server.run(stop.cancelled()));
+    let calling = Box::pin(outbound::run(store.clone(), Client::new(targets), stop.cancelled()));
     supervisor.ready();
     // Maintenance goes on while requests and calls are finished, and ends with them.
     let working = maintenance::run(&store, async {

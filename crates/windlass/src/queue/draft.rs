@@ -235,6 +235,36 @@ impl<J: Job> Submit<J> {
     }
 }
 
+#[cfg(feature = "postgres")]
+impl<J: Job> Submit<J> {
+    /// Submits it within a transaction of your own on the same PostgreSQL database, instead of awaiting it: committing makes
+    /// it visible and wakes a worker, rolling back leaves nothing.
+    ///
+    /// It is a job once a writer has taken it in, normally within milliseconds after your commit; its owner is the
+    /// database's user.
+    ///
+    /// # Errors
+    /// [`SubmitError`] names field, value and limit; what else the transaction did stays.
+    pub async fn within_postgres(
+        self,
+        transaction: &tokio_postgres::Transaction<'_>,
+    ) -> Result<Handle<J>, SubmitError> {
+        let new = self.draft.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
+        let (store, caller) = (self.queue.store(), self.queue.caller());
+        let id = store.submit_within_postgres(transaction, caller, &new, self.options).await?;
+        Ok(self.queue.handle(id))
+    }
+
+    /// The statement that submits it, for a transaction of any driver: `sqlx`, `diesel`, …
+    ///
+    /// # Errors
+    /// [`SubmitError`] names field, value and limit; what only the database knows, it tells when the statement is executed.
+    pub fn into_sql(self) -> Result<crate::store::postgres::SqlCall, SubmitError> {
+        let new = self.draft.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
+        self.queue.store().sql_call(self.queue.caller(), &new, self.options)
+    }
+}
+
 impl<J: Job> IntoFuture for Submit<J> {
     type Output = Result<Handle<J>, SubmitError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;

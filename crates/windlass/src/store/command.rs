@@ -11,6 +11,8 @@ pub mod finish;
 pub mod heartbeat;
 pub mod hold;
 pub mod key;
+#[cfg(feature = "postgres")]
+pub mod letter;
 pub(crate) mod record;
 pub mod redrive;
 pub(crate) mod schedule;

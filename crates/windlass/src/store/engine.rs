@@ -12,7 +12,7 @@ use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{
-    ConcurrencyKey, Job, JobId, JobType, Labels, Lane, Need, Payload, Priority, Seq, Spec, Tenant,
+    ConcurrencyKey, Job, JobId, JobType, Labels, Lane, Need, NewJob, Payload, Priority, Seq, Spec, Tenant,
 };
 use crate::store::view::View;
 
@@ -81,6 +81,17 @@ pub struct Key {
     pub job_type: JobType,
     /// The caller's words.
     pub text: String,
+}
+
+/// What a caller submitted in a transaction of its own, and has been given the id of.
+#[derive(Debug, Clone)]
+pub struct Letter {
+    /// The id.
+    pub id: JobId,
+    /// Who submitted it.
+    pub owner: String,
+    /// The job it is to become.
+    pub job: NewJob,
 }
 
 /// Who has a key, and until when.
@@ -356,6 +367,14 @@ pub trait Write: Read {
     fn append(&mut self, records: &mut [Record]) -> EngineResult<()>;
     /// Moves counts.
     fn count(&mut self, changes: &[CountChange]) -> EngineResult<()>;
+    /// Takes out what callers submitted in transactions of their own, oldest first; only a server has such a door.
+    fn take_letters(&mut self, _max: usize) -> EngineResult<Vec<Letter>> {
+        Ok(Vec::new())
+    }
+    /// Sets the oldest of them aside, because no job can be made of it.
+    fn set_letter_aside(&mut self, _why: &str) -> EngineResult<()> {
+        Ok(())
+    }
 }
 
 /// Work to be done inside a commit, together with whatever else is waiting.
@@ -388,6 +407,10 @@ pub trait Engine: Send + Sync + 'static {
     fn read(&self, task: Box<dyn ReadTask>);
     /// The file it keeps, if it keeps one.
     fn file(&self) -> Option<&Path> {
+        None
+    }
+    /// The schema it keeps on a server, if it keeps one.
+    fn schema(&self) -> Option<&str> {
         None
     }
     /// Copies everything, as of one moment, to a new file, while work goes on.

@@ -114,7 +114,9 @@ impl Meters {
             let (done, others) =
                 std::mem::take(going_on).into_iter().partition(|(_, (at, _))| at + 1 < minute);
             let done: BTreeMap<JobType, (i64, Minute)> = done;
-            done.values().for_each(|(_, counts)| over.merge(counts));
+            for (_, counts) in done.values() {
+                over.merge(counts);
+            }
             *going_on = others;
             if going_on.len() >= limits::METERED_TYPES_MAX {
                 return;

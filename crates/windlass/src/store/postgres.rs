@@ -7,9 +7,11 @@ mod advance;
 mod audit;
 mod claim;
 mod document;
+mod door;
 mod facet;
 mod insert;
 mod integrity;
+pub(crate) mod lent;
 mod link;
 mod memory;
 mod migrate;
@@ -28,7 +30,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+pub use self::lent::SqlCall;
+
 use self::address::Address;
+use self::door::Door;
 use self::reader::Reader;
 use self::tables::Tables;
 use self::watch::{News, Watch};
@@ -48,6 +53,7 @@ pub struct PostgresEngine {
     reads: Arc<Inbox<Box<dyn ReadTask>>>,
     news: Arc<News>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    schema: String,
 }
 
 impl PostgresEngine {
@@ -62,6 +68,7 @@ impl PostgresEngine {
             reads: Arc::new(Inbox::new(limits::READS_WAITING_MAX)),
             news: Arc::default(),
             threads: Mutex::default(),
+            schema: address.schema.clone(),
         };
         engine.start(tables, &address, env)?;
         Ok(engine)
@@ -69,7 +76,8 @@ impl PostgresEngine {
 
     fn start(&self, tables: Tables, address: &Address, env: &Arc<Environment>) -> EngineResult<()> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let writer = Writer::new(tables, address.clone(), env.clone(), self.news.clone());
+        let door = Arc::new(Door::new(self.writes.clone()));
+        let writer = Writer::new(tables, address.clone(), env.clone(), self.news.clone(), door.clone());
         let node = writer.node();
         let inboxes = (self.writes.clone(), self.reads.clone());
         threads.push(spawn("windlass-writer", move || writer.serve(&inboxes.0, &inboxes.1))?);
@@ -77,7 +85,7 @@ impl PostgresEngine {
             let (reader, inbox) = (Reader::new(address.clone(), env.clone()), self.reads.clone());
             threads.push(spawn("windlass-reader", move || reader.serve(&inbox))?);
         }
-        let watch = Watch::new(address.clone(), env.clone(), self.news.clone(), node);
+        let watch = Watch::new(address.clone(), env.clone(), self.news.clone(), door, node);
         threads.push(spawn("windlass-lookout", move || watch.serve())?);
         Ok(())
     }
@@ -90,6 +98,7 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
     let now = tables.begin_write(address.lock_key("write"))?;
     tables.rollback();
     env.clock.follow(Timestamp::from_millis(now));
+    tables.tell_door(env.options.payload_bytes_max)?;
     Ok(tables)
 }
 
@@ -105,6 +114,10 @@ impl Engine for PostgresEngine {
         if let Err((task, refusal)) = self.reads.put(task, false) {
             task.done(Err(refusal));
         }
+    }
+
+    fn schema(&self) -> Option<&str> {
+        Some(&self.schema)
     }
 
     fn backup(&self, _to: &Path) -> EngineResult<()> {

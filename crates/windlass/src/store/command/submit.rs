@@ -88,13 +88,37 @@ pub(crate) fn submit(
     options: SubmitOptions,
     spawning: Option<Spawning>,
 ) -> Result<Vec<Receipt>, SubmitError> {
-    let mut batch = Batch::new(unit, caller, jobs, spawning)?;
+    let batch = Batch::new(unit, caller, jobs, spawning)?;
+    submit_batch(unit, batch, options)
+}
+
+/// Submits a job whose caller was given its id before, when it could not be asked for more (M10). It was taken in then,
+/// whatever the depth of its queue is by now.
+#[cfg(feature = "postgres")]
+pub(crate) fn submit_as(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    job: &NewJob,
+    id: JobId,
+) -> Result<Receipt, SubmitError> {
+    let batch = Batch { given_id: Some(id), ..Batch::new(unit, caller, std::slice::from_ref(job), None)? };
+    let mut receipts = submit_batch(unit, batch, SubmitOptions::default())?;
+    Ok(receipts.pop().expect("one job has one receipt"))
+}
+
+fn submit_batch(
+    unit: &mut Unit<'_>,
+    mut batch: Batch<'_>,
+    options: SubmitOptions,
+) -> Result<Vec<Receipt>, SubmitError> {
     let mut duplicates = batch.find_duplicates(unit, options)?;
     batch.find_debounced(unit, &mut duplicates)?;
     batch.wait_for_originals(&duplicates)?;
     batch.check_unique_keys(unit, &duplicates)?;
     let depths = batch.depths(unit)?;
-    batch.check_backlog(unit, &duplicates)?;
+    if batch.given_id.is_none() {
+        batch.check_backlog(unit, &duplicates)?;
+    }
     batch.insert(unit, &duplicates, &depths)
 }
 
@@ -103,6 +127,8 @@ struct Batch<'a> {
     caller: &'a Caller,
     jobs: &'a [NewJob],
     spawning: Option<Spawning>,
+    /// The id of its only job, if that was given out before.
+    given_id: Option<JobId>,
     lanes: Vec<Arc<Lane>>,
     /// For each job, what it waits for.
     needs: Vec<Vec<(Need, Target)>>,
@@ -142,6 +168,6 @@ impl<'a> Batch<'a> {
             needs = graph::resolve(unit, jobs, &lanes, &names)?;
             order = graph::order_of(jobs, &needs)?;
         }
-        Ok(Batch { caller, jobs, spawning, lanes, needs, order })
+        Ok(Batch { caller, jobs, spawning, given_id: None, lanes, needs, order })
     }
 }

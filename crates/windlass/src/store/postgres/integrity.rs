@@ -61,6 +61,7 @@ impl Tables {
         }
         self.check_rows(&mut findings)?;
         self.check_interned()?;
+        findings.extend(self.letters_aside(FINDINGS_MAX)?);
         Ok(findings)
     }
 

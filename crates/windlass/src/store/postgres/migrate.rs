@@ -5,7 +5,8 @@ use super::link::{Link, get};
 use crate::error::{OpenError, StoreError};
 
 /// The steps, the first of which makes an empty schema a store.
-const STEPS: [&str; 1] = [include_str!("migrations/0001_foundation.sql")];
+const STEPS: [&str; 2] =
+    [include_str!("migrations/0001_foundation.sql"), include_str!("migrations/0002_door.sql")];
 
 /// The schema this build knows.
 #[allow(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]

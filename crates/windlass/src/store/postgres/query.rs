@@ -95,6 +95,9 @@ impl Tables {
     }
 
     pub(super) fn key_holders(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
+        if self.is_writer {
+            self.lock_keys(keys)?;
+        }
         let mut holders = vec![None; keys.len()];
         for row in self.link.fetch(KEYS, key_parameters(keys))? {
             let [place, seq, expires_at, check_sum]: [i64; 4] =

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::door::Doorstep;
 use super::link::Link;
 use super::memory::{Floors, Meta};
 use super::row::Places;
@@ -20,7 +21,7 @@ use crate::store::durable::columns::{limit, number};
 use crate::store::durable::interned::Interned;
 use crate::store::engine::{
     CountChange, Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, FacetWrite, Key,
-    KeyHolder, LaneCursor, NewRow, Read, RecordQuery, Side, Write,
+    KeyHolder, LaneCursor, Letter, NewRow, Read, RecordQuery, Side, Write,
 };
 use crate::store::filter::Scan;
 
@@ -42,6 +43,8 @@ pub(super) struct Tables {
     /// Whether this connection writes; if not, nothing is tidied up in passing.
     pub(super) is_writer: bool,
     pub(super) has_written: bool,
+    /// What this transaction has met of the door in SQL.
+    pub(super) doorstep: Doorstep,
     /// The time of this transaction, as far as the order of timers is concerned.
     pub(super) now: i64,
 }
@@ -61,6 +64,7 @@ impl Tables {
             met: FxHashMap::default(),
             is_writer,
             has_written: false,
+            doorstep: Doorstep::default(),
             now: 0,
         }
     }
@@ -206,5 +210,11 @@ impl Write for Tables {
     fn count(&mut self, changes: &[CountChange]) -> EngineResult<()> {
         self.move_counts(changes);
         Ok(())
+    }
+    fn take_letters(&mut self, max: usize) -> EngineResult<Vec<Letter>> {
+        self.read_letters(max)
+    }
+    fn set_letter_aside(&mut self, why: &str) -> EngineResult<()> {
+        self.set_first_letter_aside(why)
     }
 }

@@ -1,6 +1,7 @@
 //! Transactions: one writer at a time across all nodes, by a lock of the whole store that is held until the commit; and
 //! snapshots for readers. What others committed since is learned from the rows of `commits`.
 
+use super::door::Doorstep;
 use super::memory::{Commit, Meta};
 use super::parameter::{Column, Parameter};
 use super::tables::Tables;
@@ -42,6 +43,7 @@ impl Tables {
     /// Begins a transaction that nobody else's can come between; the answer is the database's time.
     pub(super) fn begin_write(&mut self, lock: i64) -> EngineResult<i64> {
         self.clear_transaction();
+        self.doorstep = Doorstep::default();
         self.link.send_plain("BEGIN");
         let lock_wait = millis(limits::LOCK_WAIT_MAX);
         let call_max = millis(limits::CALL_MAX);

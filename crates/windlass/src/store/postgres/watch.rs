@@ -11,6 +11,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
 use super::address::Address;
+use super::door::Door;
 use crate::limits;
 use crate::store::environment::Environment;
 use crate::store::unit::Effects;
@@ -59,6 +60,7 @@ pub(super) struct Watch {
     address: Address,
     env: Arc<Environment>,
     news: Arc<News>,
+    door: Arc<Door>,
     /// This node among the others.
     node: i32,
     /// The last commit that was looked at; none before the first look.
@@ -75,8 +77,14 @@ enum Ended {
 
 impl Watch {
     /// A look-out that is not connected yet.
-    pub(super) fn new(address: Address, env: Arc<Environment>, news: Arc<News>, node: i32) -> Watch {
-        Watch { address, env, news, node, known: None, is_alone: false }
+    pub(super) fn new(
+        address: Address,
+        env: Arc<Environment>,
+        news: Arc<News>,
+        door: Arc<Door>,
+        node: i32,
+    ) -> Watch {
+        Watch { address, env, news, door, node, known: None, is_alone: false }
     }
 
     /// Looks out until it is told to end.
@@ -180,7 +188,7 @@ impl Watch {
         let mut parts = message.split(':').map(str::parse::<i32>);
         let (Some(Ok(node)), Some(Ok(what))) = (parts.next(), parts.next()) else {
             // Not from a node: jobs that came in by the door in SQL.
-            return self.env.wakeups.work_arrived();
+            return self.door.call();
         };
         if node == self.node {
             return;
@@ -209,6 +217,14 @@ impl Watch {
             );
             let alone = client.query_typed(&sql, &[]).await?;
             self.is_alone = alone.first().is_some_and(|row| row.get(0));
+        }
+        let sql = format!(
+            "SELECT EXISTS (SELECT 1 FROM {}inbox WHERE refusal IS NULL)",
+            self.address.prefix()
+        );
+        let letters = client.query_typed(&sql, &[]).await?;
+        if letters.first().is_some_and(|row| row.get(0)) {
+            self.door.call();
         }
         if !self.env.wakeups.has_waiters() {
             return Ok(());

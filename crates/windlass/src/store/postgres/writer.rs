@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::address::Address;
+use super::door::{Door, Opening};
 use super::link::Link;
 use super::migrate;
 use super::tables::Tables;
@@ -31,6 +32,7 @@ pub(super) struct Writer {
     pub(super) env: Arc<Environment>,
     pub(super) memo: Memo,
     pub(super) news: Arc<News>,
+    door: Arc<Door>,
     /// Names commits, so that one can be recognised that nobody answered for. Not the store's own: what that gives out
     /// must not depend on the engine.
     nonces: Entropy,
@@ -53,11 +55,17 @@ enum Attempt {
 
 impl Writer {
     /// A writer on its own connection.
-    pub(super) fn new(tables: Tables, address: Address, env: Arc<Environment>, news: Arc<News>) -> Writer {
+    pub(super) fn new(
+        tables: Tables,
+        address: Address,
+        env: Arc<Environment>,
+        news: Arc<News>,
+        door: Arc<Door>,
+    ) -> Writer {
         let lock = address.lock_key("write");
         let nonces = Entropy::from_system();
         let node = low_half(nonces.bits());
-        Writer { tables, address, env, memo: Memo::default(), news, nonces, node, lock }
+        Writer { tables, address, env, memo: Memo::default(), news, door, nonces, node, lock }
     }
 
     /// This node among the others.
@@ -85,7 +93,13 @@ impl Writer {
         if tasks.is_empty() {
             return Ok(());
         }
-        match self.persist(&mut tasks) {
+        let mut outcome = self.persist(&mut tasks);
+        if outcome.is_err() && self.tables.doorstep.is_unread {
+            // A key stands in a submission that came by the door: that one came first, and is taken in first.
+            self.commit(vec![Box::new(Opening::new(self.door.clone()))])?;
+            outcome = self.persist(&mut tasks);
+        }
+        match outcome {
             Ok(effects) => {
                 self.news.committed(&effects);
                 let env = self.env.clone();
@@ -94,6 +108,9 @@ impl Writer {
             }
             // One of them is to blame, and fails alone: the others are done again without it.
             Err(StoreError::Damaged(_) | StoreError::Database(_)) if tasks.len() > 1 => {
+                tasks.into_iter().try_for_each(|task| self.commit(vec![task]))
+            }
+            Err(StoreError::Overloaded { .. }) if tasks.len() > 1 && self.tables.doorstep.is_busy => {
                 tasks.into_iter().try_for_each(|task| self.commit(vec![task]))
             }
             Err(StoreError::Full) if tasks.len() > 1 && tasks.iter().any(|task| task.adds_jobs()) => {

@@ -75,7 +75,7 @@ impl Batch<'_> {
         let (new, lane, now) = (&self.jobs[index], &self.lanes[index], unit.now);
         let (policy, priority) = policies.resolve(config, new, lane, &unit.env.options.policy);
         let needs = self.stored_needs(unit, index, seqs)?;
-        let id = JobId::new(now, unit.env.entropy.bits());
+        let id = self.given_id.unwrap_or_else(|| JobId::new(now, unit.env.entropy.bits()));
         let any_met = needs.iter().any(|need| need.edge.need == Need::AfterAny && need.state.is_final());
         let job = Job {
             priority,
