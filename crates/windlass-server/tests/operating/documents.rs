@@ -1,6 +1,10 @@
 //! What the page on security says is tested, is tested; and what is packaged fits the program.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+use crate::client::Request;
+use crate::program::{Served, store_in, windlass};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -52,4 +56,26 @@ fn what_is_packaged_uses_settings_that_exist() {
             assert!(is_own || page.contains(&format!("`WINDLASS_{name}`")), "{file}: WINDLASS_{name}");
         }
     }
+}
+
+#[tokio::test]
+async fn the_page_on_the_api_has_every_route_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store_in(folder.path());
+    let served = Served::start(windlass(&["serve", "--listen", "127.0.0.1:0", "--store", &store])).await;
+    let description = Request::new(served.address, "GET", "/openapi.json").send().await.json();
+    let paths = description["paths"].as_object().unwrap();
+    let known: BTreeSet<String> = paths
+        .iter()
+        .flat_map(|(path, methods)| {
+            let path = path.strip_prefix("/api/v1").unwrap_or(path);
+            methods.as_object().unwrap().keys().map(move |method| format!("{} {path}", method.to_uppercase()))
+        })
+        .collect();
+    let page = std::fs::read_to_string(root().join("docs/http-api.md")).unwrap();
+    let (_, table) = page.split_once("| route | what it does |").expect("the table of routes");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let written: BTreeSet<String> = rows.map(|row| row.split('`').nth(1).unwrap().to_owned()).collect();
+    assert_eq!(written, known);
+    served.stop().await;
 }
