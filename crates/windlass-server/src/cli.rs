@@ -34,7 +34,7 @@ pub struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Serve a store over HTTP and keep it going: promote due jobs, end lost leases and lifetimes, seal, prune.
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Look at the settings of `serve`.
     #[command(subcommand)]
     Config(config::ConfigCommand),

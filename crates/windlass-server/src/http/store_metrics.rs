@@ -47,18 +47,18 @@ pub(super) fn write_store(text: &mut String, meters: &Meters, caller: &Caller) {
         "histogram",
         "From claimable to claimed, on this node, by queue.",
     );
-    queues
-        .iter()
-        .for_each(|(queue, total)| write_spread(text, "windlass_job_wait_seconds", queue, &total.waited));
+    for (queue, total) in &queues {
+        write_spread(text, "windlass_job_wait_seconds", queue, &total.waited);
+    }
     heading(
         text,
         "windlass_job_run_seconds",
         "histogram",
         "From claimed to the end of the attempt, on this node, by queue.",
     );
-    queues
-        .iter()
-        .for_each(|(queue, total)| write_spread(text, "windlass_job_run_seconds", queue, &total.ran));
+    for (queue, total) in &queues {
+        write_spread(text, "windlass_job_run_seconds", queue, &total.ran);
+    }
 }
 
 fn write_histogram<N: Display>(

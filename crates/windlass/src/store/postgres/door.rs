@@ -84,7 +84,8 @@ impl Tables {
 
     /// Takes out what came in by the door, oldest first. What cannot be read stays, set aside.
     pub(super) fn read_letters(&mut self, max: usize) -> EngineResult<Vec<Letter>> {
-        let rows = self.link.fetch(LETTERS, vec![limit(max).into(), limit(limits::LETTERS_BYTES_MAX).into()])?;
+        let rows =
+            self.link.fetch(LETTERS, vec![limit(max).into(), limit(limits::LETTERS_BYTES_MAX).into()])?;
         let (mut letters, mut taken) = (Vec::with_capacity(rows.len()), Column::numbers());
         for row in &rows {
             let n: i64 = get(row, 0)?;
@@ -134,15 +135,16 @@ fn busy() -> StoreError {
 }
 
 fn keys_of(job: &NewJob) -> impl Iterator<Item = Key> {
-    let texts =
-        [(KeyKind::Idempotency, &job.idempotency_key), (KeyKind::Unique, &job.unique_key)].map(|(kind, text)| {
+    let texts = [(KeyKind::Idempotency, &job.idempotency_key), (KeyKind::Unique, &job.unique_key)].map(
+        |(kind, text)| {
             text.clone().map(|text| Key {
                 kind,
                 tenant: job.tenant.clone().unwrap_or_default(),
                 job_type: job.job_type.clone(),
                 text,
             })
-        });
+        },
+    );
     texts.into_iter().flatten()
 }
 
