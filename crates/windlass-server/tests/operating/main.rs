@@ -4,6 +4,7 @@
 #[path = "../it/client.rs"]
 mod client;
 mod config;
+mod documents;
 mod log;
 mod metrics;
 mod notify;
