@@ -53,7 +53,8 @@ fn refuse(
 ) -> Result<(), StoreError> {
     let given = &letter.job;
     let is_small = given.payload.bytes.len() <= unit.env.options.payload_bytes_max;
-    let payload = if is_small { given.payload.clone() } else { Payload::bytes([], &given.payload.content_type) };
+    let payload =
+        if is_small { given.payload.clone() } else { Payload::bytes([], &given.payload.content_type) };
     let job = NewJob {
         queue: given.queue.clone(),
         priority: given.priority,

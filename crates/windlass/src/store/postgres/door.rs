@@ -30,8 +30,8 @@ use crate::store::unit::Unit;
 /// The oldest ones, as many as may be held in memory at once.
 const LETTERS: &str = "SELECT i.n, i.id, i.owner, i.tenant, i.type, i.content_type, i.body::text, i.payload \
      FROM (SELECT n, sum(octet_length(payload)) OVER (ORDER BY n) - octet_length(payload) AS before \
-     FROM (SELECT n, payload FROM @.inbox WHERE refusal IS NULL ORDER BY n LIMIT $1) first) some \
-     JOIN @.inbox i ON i.n = some.n WHERE some.before < $2 ORDER BY i.n";
+     FROM (SELECT n, payload FROM @.inbox WHERE refusal IS NULL ORDER BY n LIMIT $1) oldest) sized \
+     JOIN @.inbox i ON i.n = sized.n WHERE sized.before < $2 ORDER BY i.n";
 const TAKE: &str = "DELETE FROM @.inbox WHERE n = ANY($1)";
 const SET_ASIDE: &str = "UPDATE @.inbox SET refusal = $2 WHERE n = $1";
 const SET_FIRST_ASIDE: &str =
@@ -84,7 +84,8 @@ impl Tables {
 
     /// Takes out what came in by the door, oldest first. What cannot be read stays, set aside.
     pub(super) fn read_letters(&mut self, max: usize) -> EngineResult<Vec<Letter>> {
-        let rows = self.link.fetch(LETTERS, vec![limit(max).into(), limit(limits::LETTERS_BYTES_MAX).into()])?;
+        let rows =
+            self.link.fetch(LETTERS, vec![limit(max).into(), limit(limits::LETTERS_BYTES_MAX).into()])?;
         let (mut letters, mut taken) = (Vec::with_capacity(rows.len()), Column::numbers());
         for row in &rows {
             let n: i64 = get(row, 0)?;
@@ -134,15 +135,16 @@ fn busy() -> StoreError {
 }
 
 fn keys_of(job: &NewJob) -> impl Iterator<Item = Key> {
-    let texts =
-        [(KeyKind::Idempotency, &job.idempotency_key), (KeyKind::Unique, &job.unique_key)].map(|(kind, text)| {
+    let texts = [(KeyKind::Idempotency, &job.idempotency_key), (KeyKind::Unique, &job.unique_key)].map(
+        |(kind, text)| {
             text.clone().map(|text| Key {
                 kind,
                 tenant: job.tenant.clone().unwrap_or_default(),
                 job_type: job.job_type.clone(),
                 text,
             })
-        });
+        },
+    );
     texts.into_iter().flatten()
 }
 

@@ -51,8 +51,13 @@ pub(crate) fn call(
 }
 
 /// Submits a job within `transaction`; committing makes it visible, rolling back leaves nothing.
-pub(crate) async fn submit(transaction: &Transaction<'_>, call: &SqlCall, job: &NewJob) -> Result<JobId, SubmitError> {
-    let run = |sql: &'static str| async move { transaction.batch_execute(sql).await.map_err(|e| trouble(&e)) };
+pub(crate) async fn submit(
+    transaction: &Transaction<'_>,
+    call: &SqlCall,
+    job: &NewJob,
+) -> Result<JobId, SubmitError> {
+    let run =
+        |sql: &'static str| async move { transaction.batch_execute(sql).await.map_err(|e| trouble(&e)) };
     run("SAVEPOINT windlass_submit").await?;
     let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
         [(&call.job_type, Type::TEXT), (&call.payload, Type::BYTEA), (&call.options, Type::TEXT)];
