@@ -218,10 +218,8 @@ impl Watch {
             let alone = client.query_typed(&sql, &[]).await?;
             self.is_alone = alone.first().is_some_and(|row| row.get(0));
         }
-        let sql = format!(
-            "SELECT EXISTS (SELECT 1 FROM {}inbox WHERE refusal IS NULL)",
-            self.address.prefix()
-        );
+        let sql =
+            format!("SELECT EXISTS (SELECT 1 FROM {}inbox WHERE refusal IS NULL)", self.address.prefix());
         let letters = client.query_typed(&sql, &[]).await?;
         if letters.first().is_some_and(|row| row.get(0)) {
             self.door.call();

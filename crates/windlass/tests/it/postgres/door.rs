@@ -333,13 +333,11 @@ async fn a_committed_transaction_makes_its_jobs_and_wakes_a_worker() {
         let second = jobs.submit(greet("b")).after(&first).within_postgres(&transaction).await.unwrap();
         assert_eq!(first.state().await.unwrap(), None, "nobody sees it before the commit");
         transaction.commit().await.unwrap();
-        taken_in(jobs.store(), first.id()).await;
         assert_eq!(first.result(LONG).await.unwrap(), "hello, a");
         assert_eq!(second.result(LONG).await.unwrap(), "hello, b");
         let call = jobs.submit(greet("c")).priority("high").into_sql().unwrap();
         let row = client.query_one(&call.statement, &[&call.job_type, &call.payload, &call.options]).await;
         let third = JobId::from_bytes(*row.unwrap().get::<_, Uuid>(0).as_bytes());
-        taken_in(jobs.store(), third).await;
         assert_eq!(jobs.handle::<Greet>(third).result(LONG).await.unwrap(), "hello, c", "{schema}");
         verify(jobs.store()).await;
         stop.send(()).unwrap();
