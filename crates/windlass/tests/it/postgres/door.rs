@@ -158,6 +158,86 @@ async fn the_door_and_the_library_make_the_same_jobs() {
 }
 
 /// Options that are refused, the field that is to blame, and the same asked of the library, if it can be.
+const REFUSED_OPTIONS: [(&str, &str, Option<Change>); 27] = [
+    (r#"{"priority": 101}"#, "priority", None),
+    (r#"{"priority": "50"}"#, "priority", None),
+    (r#"{"priority": 1.5}"#, "priority", None),
+    (r#"{"queue": "1st"}"#, "queue", None),
+    (r#"{"queue": "windlass.callbacks"}"#, "queue", Some(|job| job.queue = queue("windlass.callbacks"))),
+    (r#"{"tenant": ""}"#, "tenant", None),
+    (r#"{"delay": "1x"}"#, "delay", None),
+    (r#"{"delay": ""}"#, "delay", None),
+    (r#"{"delay": -1}"#, "delay", None),
+    (r#"{"delay": "36501d"}"#, "delay", Some(|job| job.delay = Some(Duration::from_secs(36_501 * 86_400)))),
+    (r#"{"run_at": "tomorrow"}"#, "run_at", None),
+    (r#"{"run_at": "2030-02-31T00:00:00Z"}"#, "run_at", None),
+    (
+        r#"{"run_at": "2030-01-31T12:00:00Z", "delay": 1}"#,
+        "run_at",
+        Some(|job| {
+            job.delay = Some(MINUTE);
+            job.run_at = Some(Timestamp::from_millis(0));
+        }),
+    ),
+    (r#"{"retry": "never"}"#, "retry.preset", None),
+    (
+        r#"{"retry": {"max_attempts": 101}}"#,
+        "retry.max_attempts",
+        Some(|job| {
+            job.retry = Some(RetryPolicy::standard().attempts(101));
+        }),
+    ),
+    (
+        r#"{"retry": {"max_attempts": 0}}"#,
+        "retry.max_attempts",
+        Some(|job| {
+            job.retry = Some(RetryPolicy::standard().attempts(0));
+        }),
+    ),
+    (r#"{"retry": {"max_attempts": 3, "max_retries": 3}}"#, "retry.max_retries", None),
+    (
+        r#"{"retry": {"jitter": 1.1}}"#,
+        "retry.jitter",
+        Some(|job| {
+            job.retry = Some(RetryPolicy { jitter: 1.1, ..RetryPolicy::standard() });
+        }),
+    ),
+    (
+        r#"{"retry": {"retry_on": ["permanent"]}}"#,
+        "retry.retry_on",
+        Some(|job| {
+            job.retry = Some(RetryPolicy { retry_on: vec![Category::Permanent], ..RetryPolicy::standard() });
+        }),
+    ),
+    (r#"{"retry": {"tries": 1}}"#, "retry.tries", None),
+    (
+        r#"{"timeouts": {"lease": "10ms"}}"#,
+        "timeouts.lease",
+        Some(|job| {
+            job.lease_timeout = Some(Duration::from_millis(10));
+        }),
+    ),
+    (r#"{"hold": "yes"}"#, "hold", None),
+    (
+        r#"{"tags": {"": "x"}}"#,
+        "tags",
+        Some(|job| {
+            job.labels.tags = BTreeMap::from([(String::new(), "x".to_owned())]);
+        }),
+    ),
+    (
+        r#"{"after": ["01a1de3e-daed-4ac6-8169-9a0a84e88577"]}"#,
+        "after.0",
+        Some(|job| {
+            job.after = vec![Dependency::Job("01a1de3e-daed-4ac6-8169-9a0a84e88577".parse().unwrap())];
+        }),
+    ),
+    (r#"{"after": ["@other"]}"#, "after.0", Some(|job| job.after = vec![Dependency::Named("other".into())])),
+    (r#"{"debounce": {"key": "a", "delay": 1}}"#, "debounce", None),
+    ("[]", "options", None),
+];
+
+/// Those, and longer ones.
 fn refused() -> Vec<(String, &'static str, Option<Change>)> {
     let long = "x".repeat(257);
     let many: BTreeMap<String, &str> = (0..65).map(|number| (format!("t{number}"), "x")).collect();
@@ -189,94 +269,7 @@ fn refused() -> Vec<(String, &'static str, Option<Change>)> {
             }),
         ),
     ];
-    let pairs: [(&str, &'static str, Option<Change>); 27] = [
-        (r#"{"priority": 101}"#, "priority", None),
-        (r#"{"priority": "50"}"#, "priority", None),
-        (r#"{"priority": 1.5}"#, "priority", None),
-        (r#"{"queue": "1st"}"#, "queue", None),
-        (r#"{"queue": "windlass.callbacks"}"#, "queue", Some(|job| job.queue = queue("windlass.callbacks"))),
-        (r#"{"tenant": ""}"#, "tenant", None),
-        (r#"{"delay": "1x"}"#, "delay", None),
-        (r#"{"delay": ""}"#, "delay", None),
-        (r#"{"delay": -1}"#, "delay", None),
-        (
-            r#"{"delay": "36501d"}"#,
-            "delay",
-            Some(|job| job.delay = Some(Duration::from_secs(36_501 * 86_400))),
-        ),
-        (r#"{"run_at": "tomorrow"}"#, "run_at", None),
-        (r#"{"run_at": "2030-02-31T00:00:00Z"}"#, "run_at", None),
-        (
-            r#"{"run_at": "2030-01-31T12:00:00Z", "delay": 1}"#,
-            "run_at",
-            Some(|job| {
-                job.delay = Some(MINUTE);
-                job.run_at = Some(Timestamp::from_millis(0));
-            }),
-        ),
-        (r#"{"retry": "never"}"#, "retry.preset", None),
-        (
-            r#"{"retry": {"max_attempts": 101}}"#,
-            "retry.max_attempts",
-            Some(|job| {
-                job.retry = Some(RetryPolicy::standard().attempts(101));
-            }),
-        ),
-        (
-            r#"{"retry": {"max_attempts": 0}}"#,
-            "retry.max_attempts",
-            Some(|job| {
-                job.retry = Some(RetryPolicy::standard().attempts(0));
-            }),
-        ),
-        (r#"{"retry": {"max_attempts": 3, "max_retries": 3}}"#, "retry.max_retries", None),
-        (
-            r#"{"retry": {"jitter": 1.1}}"#,
-            "retry.jitter",
-            Some(|job| {
-                job.retry = Some(RetryPolicy { jitter: 1.1, ..RetryPolicy::standard() });
-            }),
-        ),
-        (
-            r#"{"retry": {"retry_on": ["permanent"]}}"#,
-            "retry.retry_on",
-            Some(|job| {
-                job.retry =
-                    Some(RetryPolicy { retry_on: vec![Category::Permanent], ..RetryPolicy::standard() });
-            }),
-        ),
-        (r#"{"retry": {"tries": 1}}"#, "retry.tries", None),
-        (
-            r#"{"timeouts": {"lease": "10ms"}}"#,
-            "timeouts.lease",
-            Some(|job| {
-                job.lease_timeout = Some(Duration::from_millis(10));
-            }),
-        ),
-        (r#"{"hold": "yes"}"#, "hold", None),
-        (
-            r#"{"tags": {"": "x"}}"#,
-            "tags",
-            Some(|job| {
-                job.labels.tags = BTreeMap::from([(String::new(), "x".to_owned())]);
-            }),
-        ),
-        (
-            r#"{"after": ["01a1de3e-daed-4ac6-8169-9a0a84e88577"]}"#,
-            "after.0",
-            Some(|job| {
-                job.after = vec![Dependency::Job("01a1de3e-daed-4ac6-8169-9a0a84e88577".parse().unwrap())];
-            }),
-        ),
-        (
-            r#"{"after": ["@other"]}"#,
-            "after.0",
-            Some(|job| job.after = vec![Dependency::Named("other".into())]),
-        ),
-        (r#"{"debounce": {"key": "a", "delay": 1}}"#, "debounce", None),
-        ("[]", "options", None),
-    ];
-    all.extend(pairs.map(|(options, field, change)| (options.to_owned(), field, change)));
+    all.extend(REFUSED_OPTIONS.map(|(options, field, change)| (options.to_owned(), field, change)));
     all
 }
 
@@ -385,7 +378,7 @@ async fn many_transactions_with_one_key_make_one_job() {
                 loop {
                     match jobs.submit(greet("a")).key("one").await {
                         Err(SubmitError::Store(StoreError::Overloaded { .. })) => {
-                            tokio::task::yield_now().await
+                            tokio::task::yield_now().await;
                         }
                         submitted => return submitted.unwrap().id(),
                     }
