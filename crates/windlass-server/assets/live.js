@@ -93,12 +93,24 @@
     const pulse = document.getElementById("pulse");
     if (!address || !pulse || !window.EventSource) return;
     const say = (state, word) => { pulse.className = `pulse ${state}`; pulse.firstElementChild.textContent = word; };
-    const source = new EventSource(address);
-    source.addEventListener("ready", () => { say("on", "Live"); if (isMissed) refresh(); });
-    source.addEventListener("change", refresh);
-    source.onerror = () => { say("off", "Away"); isMissed = true; };
-    addEventListener("pagehide", () => source.close());
-    document.addEventListener("visibilitychange", () => { if (!document.hidden && isMissed) refresh(); });
+    let source = null;
+    // A page that nobody sees listens to nothing: browsers allow few connections, and the server has better to do.
+    const follow = () => {
+      if (document.hidden) {
+        source?.close();
+        source = null;
+        isMissed = true;
+      } else if (!source) {
+        source = new EventSource(address);
+        source.addEventListener("ready", () => { say("on", "Live"); if (isMissed) refresh(); });
+        source.addEventListener("change", refresh);
+        source.onerror = () => { say("off", "Away"); isMissed = true; };
+      }
+    };
+    follow();
+    document.addEventListener("visibilitychange", follow);
+    addEventListener("pagehide", () => source?.close());
+    addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   };
 
   // Forms that act: sent without leaving the page, answered by the page as it is then.

@@ -2,21 +2,26 @@
 
 mod audit;
 mod backup;
+mod config;
 mod demo;
+mod keeping;
 mod keys;
 mod outbound;
 mod serve;
 mod stats;
+mod tickets;
 mod verify;
 mod webhooks;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use windlass::Store;
 use windlass::store::environment::StoreOptions;
+
+use crate::config::{ConfigFile, Setting, in_force, shown};
 
 /// Durable background jobs.
 #[derive(Parser)]
@@ -29,7 +34,10 @@ pub struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Serve a store over HTTP and keep it going: promote due jobs, end lost leases and lifetimes, seal, prune.
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
+    /// Look at the settings of `serve`.
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     /// Look around: a server with a store full of made-up work.
     Demo(demo::DemoArgs),
     /// Check every invariant on what is stored; exits with 1 if one is broken.
@@ -43,6 +51,9 @@ enum Command {
     /// Look after what callbacks and pushes are signed with.
     #[command(subcommand)]
     Webhooks(webhooks::WebhooksCommand),
+    /// Make what tickets are signed with.
+    #[command(subcommand)]
+    Tickets(tickets::TicketsCommand),
     /// Count jobs by queue and state.
     Stats(ReportArgs),
     /// Copy a store to a new file while it is in use.
@@ -63,7 +74,7 @@ enum AuditCommand {
 /// Which store.
 #[derive(Args)]
 struct StoreArgs {
-    /// Where the jobs are: `sqlite:PATH`.
+    /// Where the jobs are: `sqlite:PATH` or `postgres://HOST/DATABASE`.
     #[arg(long, env = "WINDLASS_STORE", default_value = "sqlite:windlass.db", value_name = "ADDRESS")]
     store: String,
 }
@@ -79,6 +90,11 @@ struct ReportArgs {
 }
 
 impl StoreArgs {
+    /// The address without a password.
+    fn shown(&self) -> String {
+        shown(&self.store)
+    }
+
     /// Opens the store; only `serve` makes one that is not there.
     fn open(&self, missing: Missing) -> anyhow::Result<Store> {
         self.open_with(missing, StoreOptions::default())
@@ -94,7 +110,10 @@ impl StoreArgs {
                 self.store
             );
         }
-        Store::open(&self.store, options).with_context(|| format!("cannot open {}", self.store))
+        Store::open(&self.store, options).map_err(|error| {
+            let error = error.to_string().replace(&self.store, &self.shown());
+            anyhow::anyhow!("cannot open {}: {error}", self.shown())
+        })
     }
 }
 
@@ -105,17 +124,77 @@ enum Missing {
     Refuse,
 }
 
+/// What was asked for on the command line, with the environment and a file of settings behind it.
+struct Invocation {
+    cli: Cli,
+    /// The settings of `serve` in force, if the command has any.
+    settings: Vec<Setting>,
+}
+
+/// The commands that take settings, as words on the command line.
+const CONFIGURED: [&[&str]; 2] = [&["serve"], &["config", "check"]];
+
+impl Invocation {
+    fn read(arguments: Vec<OsString>) -> anyhow::Result<Invocation> {
+        let command = Cli::command();
+        let mut matches = parse(&command, arguments.clone());
+        let words = CONFIGURED.into_iter().find(|words| below(&matches, words).is_some());
+        let mut settings = Vec::new();
+        if let Some(words) = words {
+            let path =
+                below(&matches, words).and_then(|matches| matches.get_one::<PathBuf>("config")).cloned();
+            let file = path.map(|path| ConfigFile::read(&path, &command, words)).transpose()?;
+            if let Some(file) = &file {
+                let informed = change(command.clone(), words, &|command| file.apply(command));
+                matches = parse(&informed, arguments);
+            }
+            let configured = words.iter().fold(&command, |command, word| {
+                command.find_subcommand(word).expect("it was asked for, so it is there")
+            });
+            let matches = below(&matches, words).expect("the same words were asked for");
+            settings = in_force(configured, matches, file.as_ref());
+        }
+        let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        Ok(Invocation { cli, settings })
+    }
+}
+
+/// Reads the command line, or says what is wrong with it and ends the process.
+fn parse(command: &clap::Command, arguments: Vec<OsString>) -> ArgMatches {
+    command.clone().try_get_matches_from(arguments).unwrap_or_else(|error| error.exit())
+}
+
+/// What was given to the command at `words`, if that is the one.
+fn below<'a>(matches: &'a ArgMatches, words: &[&str]) -> Option<&'a ArgMatches> {
+    words.iter().try_fold(matches, |matches, word| matches.subcommand_matches(word))
+}
+
+/// Changes the command at `words`.
+fn change(
+    command: clap::Command,
+    words: &[&str],
+    with: &dyn Fn(clap::Command) -> clap::Command,
+) -> clap::Command {
+    match words {
+        [] => with(command),
+        [word, rest @ ..] => command.mut_subcommand(*word, |command| change(command, rest, with)),
+    }
+}
+
 /// Runs the command that was given.
-pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<ExitCode> {
+    let Invocation { cli, settings } = Invocation::read(arguments.collect())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match cli.command {
             Command::Serve(args) => serve::serve(&args).await,
+            Command::Config(config::ConfigCommand::Check(args)) => config::check(&args, &settings),
             Command::Demo(args) => demo::demo(&args).await,
             Command::Verify(report) => verify::verify(&report).await,
             Command::Audit(AuditCommand::Verify(report)) => audit::verify(&report).await,
             Command::Keys(command) => keys::keys(&command).await,
             Command::Webhooks(command) => webhooks::webhooks(&command).await,
+            Command::Tickets(command) => Ok(tickets::tickets(&command)),
             Command::Stats(report) => stats::stats(&report).await,
             Command::Backup { store, to } => backup::backup(&store, &to).await,
         }

@@ -3,6 +3,7 @@
 mod app;
 mod audit;
 pub(crate) mod auth;
+mod code;
 mod describe;
 mod events;
 mod guard;
@@ -10,6 +11,7 @@ mod health;
 mod jobs;
 mod json;
 mod keys;
+mod leftover;
 mod metrics;
 mod openapi;
 mod operate;
@@ -22,18 +24,20 @@ mod rate;
 mod reply;
 mod route;
 mod schedules;
+mod store_metrics;
 mod trace;
 mod wire;
 mod work;
 
 use axum::Router;
 use axum::http::{Method, StatusCode};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 
 pub use self::app::App;
 use self::guard::stamp;
 use self::problem::Problem;
 use self::route::{Route, route};
+pub(crate) use self::wire::time::Span;
 use crate::dashboard;
 use crate::limits::BODY_BYTES_LARGE as LARGE;
 
@@ -143,6 +147,7 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state(app, stamp))
+        .layer(from_fn(leftover::discard))
 }
 
 /// How large the body of a request with one payload may be: the payload in base64, and everything around it.

@@ -2,9 +2,12 @@
 //! holds no rule of its own; what it adds is the door: decoding, authentication, limits, and answers in one shape.
 
 pub mod cli;
+mod config;
 mod dashboard;
 mod demo;
 pub mod http;
 pub mod limits;
+mod log;
+mod notify;
 pub mod outbound;
 pub mod server;

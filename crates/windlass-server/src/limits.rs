@@ -29,6 +29,8 @@ pub const BODY_BYTES_LARGE: usize = 64 << 20;
 pub const ENVELOPE_BYTES: usize = 512 << 10;
 /// Bytes of a refused body that are read and thrown away, so that the client gets to see why it was refused.
 pub const DISCARD_BYTES_MAX: usize = 64 << 20;
+/// How long a refused client may go on sending.
+pub const DISCARD_TIME_MAX: Duration = Duration::from_secs(5);
 /// Levels of nesting in a body: as deep as JSON readers go without being asked to.
 pub const JSON_DEPTH_MAX: usize = 128;
 /// Characters of a refused value that are shown again.

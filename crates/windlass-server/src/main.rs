@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use windlass_server::cli;
 
 fn main() -> ExitCode {
-    match cli::run(cli::Cli::parse()) {
+    match cli::run(std::env::args_os()) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("windlass: {error:#}");

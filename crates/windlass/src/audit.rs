@@ -60,7 +60,6 @@ events! {
     Patched = "job.ops.patched", Info, Operator;
     Deleted = "job.ops.deleted", Info, Operator;
     Signalled = "job.ops.signalled", Info, Operator;
-    Debounced = "job.ops.debounced", Info, Operator;
     Held = "job.ops.held", Info, Routine;
     Promoted = "job.ops.promoted", Info, Routine;
     Released = "job.ops.released", Info, Routine;
@@ -86,6 +85,7 @@ events! {
     ScheduleTriggered = "schedule.ops.triggered", Info, Operator;
     ScheduleMissed = "schedule.ops.missed", Warning, Operator;
     Refused = "job.ops.refused", Error, Operator;
+    Debounced = "job.ops.debounced", Info, Operator;
 }
 
 impl fmt::Display for AuditEvent {

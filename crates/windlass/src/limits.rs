@@ -237,3 +237,7 @@ pub const SERVER_ANSWER_BYTES_MAX: usize = 512 << 20;
 pub const SERVER_SILENCE_MAX: Duration = Duration::from_secs(45);
 /// Bytes of one event in a stream: a record's texts at their limits, many times over.
 pub const SERVER_EVENT_BYTES_MAX: usize = 1 << 20;
+/// Queues of tenants that a process keeps totals of for those who watch it: some 10 MB; any more go uncounted.
+pub const METERED_QUEUES_MAX: usize = 10_000;
+/// Types whose counts of the minute that goes on are kept apart in one queue; any more go uncounted.
+pub const METERED_TYPES_MAX: usize = 1_000;

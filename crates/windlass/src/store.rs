@@ -18,6 +18,7 @@ pub mod filter;
 pub mod group;
 pub mod memo;
 pub mod memory;
+pub mod meter;
 mod operate;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -148,6 +149,14 @@ impl Store {
     }
 
     /// The engine that keeps this store, for what only the process that keeps it can do.
+    #[cfg_attr(
+        not(feature = "remote"),
+        allow(
+            unused_variables,
+            clippy::unnecessary_wraps,
+            reason = "without servers, every store is kept here"
+        )
+    )]
     fn engine(&self, verb: &'static str) -> Result<&Arc<dyn Engine>, StoreError> {
         match &self.room {
             Room::Here(engine) => Ok(engine),

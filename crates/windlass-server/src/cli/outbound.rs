@@ -7,11 +7,11 @@ use windlass::target::{Network, TargetPolicy};
 /// Where callbacks and pushes may go.
 #[derive(Args)]
 pub(super) struct OutboundArgs {
-    /// Networks that callbacks and pushes may go to although they are not public, such as 10.0.0.0/8,fd00::/8.
+    /// Networks that callbacks and pushes may go to although they are not public, such as `10.0.0.0/8,fd00::/8`.
     #[arg(long, env = "WINDLASS_ALLOW_PRIVATE_CALLBACKS", value_name = "NETWORKS", value_delimiter = ',')]
     allow_private_callbacks: Vec<Network>,
     /// Let callbacks and pushes go to `http` addresses too, where others can read and change them on the way.
-    #[arg(long, env = "WINDLASS_ALLOW_HTTP_CALLBACKS")]
+    #[arg(long, env = "WINDLASS_ALLOW_HTTP_CALLBACKS", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set, value_name = "BOOL")]
     allow_http_callbacks: bool,
     /// Ports that callbacks and pushes may go to, or `any`.
     #[arg(

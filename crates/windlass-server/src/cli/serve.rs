@@ -11,70 +11,100 @@ use windlass::maintenance;
 use windlass::store::caller::Caller;
 use windlass::store::environment::StoreOptions;
 
+use super::keeping::KeepingArgs;
 use super::outbound::OutboundArgs;
 use super::{Missing, StoreArgs};
+use crate::log::LogArgs;
+use crate::notify::Supervisor;
 use crate::outbound::{self, Client};
 use crate::server::{Options, Server, TlsFiles};
 
 /// How to serve.
 #[derive(Args)]
 pub(super) struct ServeArgs {
+    /// A file of settings, TOML: its keys are the names of these flags, with `_` for `-`.
+    #[arg(long, env = "WINDLASS_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
     #[command(flatten)]
     store: StoreArgs,
     /// Where to listen; addresses that others can reach need keys and encryption.
     #[arg(long, env = "WINDLASS_LISTEN", default_value = "127.0.0.1:7788", value_name = "ADDRESS")]
     listen: SocketAddr,
     /// The certificate chain for TLS, a PEM file.
-    #[arg(long, env = "WINDLASS_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    #[arg(long, env = "WINDLASS_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// The private key of the certificate, a PEM file.
-    #[arg(long, env = "WINDLASS_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, env = "WINDLASS_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
     /// A proxy in front of this server speaks TLS.
-    #[arg(long, env = "WINDLASS_BEHIND_PROXY")]
+    #[arg(long, env = "WINDLASS_BEHIND_PROXY", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set, value_name = "BOOL")]
     behind_proxy: bool,
     #[command(flatten)]
     outbound: OutboundArgs,
+    #[command(flatten)]
+    keeping: KeepingArgs,
+    #[command(flatten)]
+    log: LogArgs,
 }
 
 impl ServeArgs {
-    fn options(&self) -> Options {
-        let files = self.tls_cert.clone().zip(self.tls_key.clone());
-        let tls = files.map(|(certificate, key)| TlsFiles { certificate, key });
-        Options { listen: self.listen, tls, behind_proxy: self.behind_proxy }
+    /// How to listen.
+    pub(super) fn options(&self) -> anyhow::Result<Options> {
+        let tls = match (self.tls_cert.clone(), self.tls_key.clone()) {
+            (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
+            (None, None) => None,
+            _ => anyhow::bail!("tls_cert and tls_key belong together: one of them is missing"),
+        };
+        Ok(Options { listen: self.listen, tls, behind_proxy: self.behind_proxy })
+    }
+
+    /// How to keep jobs.
+    pub(super) fn store_options(&self) -> anyhow::Result<StoreOptions> {
+        let targets = self.outbound.policy();
+        Ok(StoreOptions { targets, ..self.keeping.store_options()? })
     }
 }
 
 pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
-    let targets = args.outbound.policy();
-    let options = StoreOptions { targets: targets.clone(), ..StoreOptions::default() };
-    let store = args.store.open_with(Missing::Create, options)?;
+    args.log.start()?;
+    let (listening, keeping) = (args.options()?, args.store_options()?);
+    let targets = keeping.targets.clone();
+    let store = args.store.open_with(Missing::Create, keeping)?;
     let jobs: u64 = store.stats(&Caller::local()).await?.states.values().sum();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let server = Server::bind(store.clone(), args.options()).await?;
-    let address = &args.store.store;
-    eprintln!("windlass {} keeps {address} ({jobs} jobs, checked and sound)", env!("CARGO_PKG_VERSION"));
-    eprintln!("listening on {}; stop with Ctrl-C", server.url());
+    let server = Server::bind(store.clone(), listening).await?;
+    let (version, address) = (env!("CARGO_PKG_VERSION"), args.store.shown());
+    tracing::info!("windlass {version} keeps {address} ({jobs} jobs, checked and sound)");
+    tracing::info!("listening on {}; stop with Ctrl-C", server.url());
     if !server.has_keys().await? {
-        eprintln!("no keys yet: whoever is on this machine may do everything, and nobody else can connect");
+        tracing::warn!(
+            "no keys yet: whoever is on this machine may do everything, and nobody else can connect"
+        );
     }
+    let supervisor = Supervisor::from_environment();
     let stop = CancellationToken::new();
     let stopping = async {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
+        supervisor.stopping();
+        tracing::info!("stopping");
         stop.cancel();
     };
-    let serving = server.run(stop.cancelled());
-    let calling = outbound::run(store.clone(), Client::new(targets), stop.cancelled());
+    let serving = Box::pin(server.run(stop.cancelled()));
+    let calling = Box::pin(outbound::run(store.clone(), Client::new(targets), stop.cancelled()));
+    supervisor.ready();
     // Maintenance goes on while requests and calls are finished, and ends with them.
-    maintenance::run(&store, async {
+    let working = maintenance::run(&store, async {
         tokio::join!(stopping, serving, calling);
-    })
-    .await;
+    });
+    tokio::select! {
+        () = working => {}
+        () = supervisor.watch(&store) => {}
+    }
     store.close();
-    eprintln!("stopped");
+    tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }

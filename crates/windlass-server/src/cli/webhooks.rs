@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use windlass::job::Tenant;
 use windlass::store::caller::Caller;
+use windlass::store::webhook::WebhookSecret;
 
 use super::{Missing, StoreArgs};
 
@@ -47,10 +48,12 @@ pub(super) async fn webhooks(command: &WebhooksCommand) -> anyhow::Result<ExitCo
     };
     store.close();
     if args.json {
-        let texts: Vec<&str> = secrets.iter().map(|secret| secret.reveal()).collect();
+        let texts: Vec<&str> = secrets.iter().map(WebhookSecret::reveal).collect();
         println!("{}", json!({"secrets": texts}));
     } else {
-        secrets.iter().for_each(|secret| println!("{}", secret.reveal()));
+        for secret in &secrets {
+            println!("{}", secret.reveal());
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -50,7 +50,7 @@ async fn open_letters(
     loop {
         let filter =
             Filter { states: vec![State::DeadLetter], job_type: job_type.clone(), ..Filter::default() };
-        let limit = windlass::limits::PAGE_JOBS_MAX;
+        let limit = limits::DEAD_LETTERS_PER_READ;
         let page = store.list(caller, ListRequest { filter, order: Order::Newest, cursor, limit }).await?;
         looked += page.jobs.len();
         let open = page.jobs.into_iter().map(|snapshot| snapshot.job);

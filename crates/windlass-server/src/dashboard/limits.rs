@@ -8,10 +8,12 @@ pub(super) const JOBS_PER_PAGE: usize = 50;
 pub(super) const RECORDS_PER_PAGE: usize = 100;
 /// Windows of records looked through for one page of the audit trail; a filter that fits nothing ends there.
 pub(super) const RECORD_WINDOWS_MAX: usize = 20;
-/// Failed jobs that are looked at to group them by their errors.
-pub(super) const FAILURES_SAMPLED: usize = 500;
-/// Dead letters that are looked at to group them: with 500 a page, some tens of milliseconds.
-pub(super) const DEAD_LETTERS_SAMPLED: usize = 2_000;
+/// Failed jobs that are looked at to group them by their errors; each comes with its payload.
+pub(super) const FAILURES_SAMPLED: usize = 200;
+/// Dead letters that are looked at to group them.
+pub(super) const DEAD_LETTERS_SAMPLED: usize = 1_000;
+/// Dead letters read at a time: each comes with its payload, and a hundred of the largest still fit into memory.
+pub(super) const DEAD_LETTERS_PER_READ: usize = 100;
 /// Dead letters that one click redrives at most; a second click takes the next.
 pub(super) const GROUP_REDRIVEN_MAX: usize = 10_000;
 /// Groups of failures shown.

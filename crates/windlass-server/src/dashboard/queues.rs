@@ -195,6 +195,9 @@ pub(super) async fn act(
     Form(form): Form,
 ) -> Result<Response, Trouble> {
     let done = pause_or_resume(&board, &visitor, Target::Queue(name_of(&name)?), &form).await?;
+    if form.get("from") == Some("list") {
+        return Ok(Redirect::to(&format!("/queues?done={done}")).into_response());
+    }
     Ok(back(&name, done))
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -60,7 +60,11 @@ async fn still_admitted(gate: &Gate, pass: Option<Pass>, took: Duration, respons
 /// Marks every answer, refusals of strange paths and methods included.
 pub(crate) async fn stamp(State(app): State<App>, request: Request, next: Next) -> Response {
     let id = request_id(&app, request.headers());
+    let (method, watch) = (request.method().clone(), Stopwatch::start());
+    // The route, not the path: that may hold names which are nobody's business.
+    let route = request.extensions().get::<MatchedPath>().cloned();
     let mut response = next.run(request).await;
+    log(&id, &method, route.as_ref().map_or("none", MatchedPath::as_str), response.status(), watch.elapsed());
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID.clone(), id);
     let now = app.store().environment().clock.now().to_string();
@@ -70,6 +74,17 @@ pub(crate) async fn stamp(State(app): State<App>, request: Request, next: Next) 
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     response
+}
+
+/// One line per request; those that failed by the server's fault stand out.
+fn log(id: &HeaderValue, method: &Method, route: &str, status: StatusCode, took: Duration) {
+    let (id, status) = (id.to_str().unwrap_or_default(), status.as_u16());
+    let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    if status >= 500 {
+        tracing::warn!(id, %method, route, status, millis, "request");
+    } else {
+        tracing::debug!(id, %method, route, status, millis, "request");
+    }
 }
 
 /// The id that a proxy gave the request, or a new one.

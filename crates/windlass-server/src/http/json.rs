@@ -1,9 +1,6 @@
 //! JSON coming in. A body is bounded before it is read, and whatever is wrong with it names the field: what is no JSON is
 //! 400, what does not fit is 422.
 
-use std::time::Duration;
-
-use axum::body::Body as HttpBody;
 use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
 use bytes::Bytes;
@@ -36,7 +33,6 @@ async fn read(request: Request, limit: usize) -> Result<Bytes, Problem> {
     let declared = declared.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     let body = request.into_body();
     if declared.is_some_and(|length| length > limit) {
-        discard(body).await;
         return Err(too_large(limit));
     }
     let mut limited = Limited::new(body, limit);
@@ -51,13 +47,6 @@ async fn read(request: Request, limit: usize) -> Result<Bytes, Problem> {
             Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "the body took too long to arrive"))
         }
     }
-}
-
-/// Throws a body away as it comes: a client that is still sending would not see why it is refused.
-async fn discard(body: HttpBody) {
-    let mut rest = Limited::new(body, limits::DISCARD_BYTES_MAX);
-    let read_on = async { while let Some(Ok(_)) = rest.frame().await {} };
-    let _all_or_enough = tokio::time::timeout(Duration::from_secs(5), read_on).await;
 }
 
 fn too_large(limit: usize) -> Problem {

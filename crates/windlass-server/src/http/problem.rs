@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use super::code::CODES;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use windlass::error::{
@@ -34,6 +35,7 @@ pub(crate) struct ErrorBody {
 #[schemars(rename = "ErrorFields")]
 pub(crate) struct ErrorFields {
     /// A stable word for programs.
+    #[schemars(schema_with = "codes")]
     code: String,
     /// A sentence for people.
     message: String,
@@ -43,9 +45,15 @@ pub(crate) struct ErrorFields {
     details: Map<String, Value>,
 }
 
+fn codes(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": CODES.map(|(_, code, _)| code)})
+}
+
 impl Problem {
     /// A refusal with this status, code and message.
     pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Problem {
+        let is_known = CODES.iter().any(|(known, name, _)| (*known, *name) == (status.as_u16(), code));
+        debug_assert!(is_known, "{status} {code} is not in the list of codes");
         Problem { status, code, message: message.into(), details: Map::new(), retry_after: None }
     }
 

@@ -10,6 +10,7 @@ use super::auth::Who;
 use super::metrics::{heading, line, write_requests};
 use super::problem::Problem;
 use super::reply::Plain;
+use super::store_metrics::write_store;
 
 /// `GET /metrics`
 pub(crate) async fn metrics(State(app): State<App>, Who(caller): Who) -> Result<Plain, Problem> {
@@ -27,15 +28,16 @@ pub(crate) async fn metrics(State(app): State<App>, Who(caller): Who) -> Result<
     heading(&mut text, "windlass_event_streams", "gauge", "Live event streams that are open.");
     let open = crate::limits::STREAMS_MAX - app.streams().available_permits();
     line(&mut text, "windlass_event_streams", "", open);
+    write_store(&mut text, &app.store().environment().meters, &caller);
     write_requests(&mut text, app.counters().iter().map(AsRef::as_ref));
     Ok(Plain(text))
 }
 
 /// How one number is read off a minute.
-type Reading = fn(&Minute) -> u64;
+pub(super) type Reading = fn(&Minute) -> u64;
 
 /// What is told of each queue's last whole minute.
-const RATES: [(&str, Reading); 8] = [
+pub(super) const RATES: [(&str, Reading); 8] = [
     ("submitted", |minute| minute.submitted),
     ("claimed", |minute| minute.claimed),
     ("completed", |minute| minute.completed),

@@ -62,7 +62,9 @@ pub async fn run(store: Store, client: Client, shutdown: impl Future<Output = ()
             () = tokio::time::sleep(limits::PUSH_TARGETS_EVERY) => {}
         }
     }
-    runners.values().for_each(|runner| runner.stop.cancel());
+    for runner in runners.values() {
+        runner.stop.cancel();
+    }
     while tasks.join_next().await.is_some() {}
 }
 

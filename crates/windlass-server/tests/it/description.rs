@@ -117,3 +117,22 @@ async fn the_page_shows_every_route_and_fetches_nothing() {
         assert!(!html.contains(outside), "{outside}");
     }
 }
+
+/// The documents name every code that the server knows, and no other.
+#[tokio::test]
+async fn the_documents_have_every_code() {
+    let t = Fixture::new().await;
+    let fields = description(&t).await["components"]["schemas"]["ErrorFields"].clone();
+    let known: BTreeSet<String> = fields["properties"]["code"]["enum"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|code| code.as_str().unwrap().to_owned())
+        .collect();
+    let document =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http-api.md")).unwrap();
+    let (_, table) = document.split_once("| status | code |").expect("the table of codes");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let written: BTreeSet<String> = rows.map(|row| row.split('`').nth(1).unwrap().to_owned()).collect();
+    assert_eq!(written, known);
+}

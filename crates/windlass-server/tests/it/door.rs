@@ -165,3 +165,20 @@ async fn a_server_that_stops_answers_those_who_wait_for_work() {
     let text = answer_to_a_waiter_of_a_server_that_stops(t, request).await;
     assert!(text.ends_with("{\"jobs\":[],\"paused\":false}"), "{text}");
 }
+
+#[tokio::test]
+async fn a_body_that_nobody_reads_does_not_cost_the_connection() {
+    let t = Fixture::new().await;
+    let mut stream = TcpStream::connect(t.address).await.unwrap();
+    let refused = "PUT /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n";
+    let next = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    // Head, body and the next request arrive apart, as many clients send them.
+    for part in [refused, "{}", next] {
+        stream.write_all(part.as_bytes()).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).await.unwrap();
+    let statuses: Vec<&str> = answers.lines().filter(|line| line.starts_with("HTTP/1.1 ")).collect();
+    assert_eq!(statuses, ["HTTP/1.1 405 Method Not Allowed", "HTTP/1.1 200 OK"]);
+}

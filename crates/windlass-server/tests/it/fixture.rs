@@ -1,5 +1,9 @@
 //! A server on a free port over a store of its own, with a clock that the test moves.
 
+#[allow(dead_code, reason = "the library's own tests use more of it")]
+#[path = "../../../windlass/tests/it/fixture/cluster.rs"]
+mod cluster;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +19,24 @@ use windlass::store::environment::{Environment, StoreOptions};
 use windlass_server::server::{Options, Server};
 
 use crate::client::{Answer, Request};
+
+/// Which engine is behind a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code, reason = "each run has one of them")]
+pub(crate) enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+impl Engine {
+    /// The address of a new store.
+    fn address(self, folder: &TempDir) -> String {
+        match self {
+            Engine::Sqlite => format!("sqlite:{}", folder.path().join("jobs.db").display()),
+            Engine::Postgres => cluster::new_schema(),
+        }
+    }
+}
 
 /// A running server.
 pub(crate) struct Fixture {
@@ -38,8 +60,7 @@ impl Fixture {
         // 2030-01-01, some time in a working life of the store.
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_893_456_000_000)));
         let environment = Environment::new(clock.clone(), Entropy::seeded(1), options);
-        let address = format!("sqlite:{}", folder.path().join("jobs.db").display());
-        let store = Store::open_in(&address, environment).unwrap();
+        let store = Store::open_in(&crate::ENGINE.address(&folder), environment).unwrap();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let server = Server::bind(store.clone(), Options { listen, ..Options::default() }).await.unwrap();
         let address = server.address();

@@ -13,3 +13,6 @@ mod operate;
 mod program;
 mod schedules;
 mod work;
+
+/// The engine behind the servers of this run.
+const ENGINE: fixture::Engine = fixture::Engine::Sqlite;

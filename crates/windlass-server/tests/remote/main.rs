@@ -1,4 +1,6 @@
 //! The library against a server: its own worker tests once more, over HTTP, and what only a network can do to it.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 mod fixture;
 mod worker;

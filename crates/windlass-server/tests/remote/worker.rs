@@ -9,6 +9,7 @@ mod builder;
 mod follow;
 #[path = "../../../windlass/tests/it/worker/handlers.rs"]
 mod handlers;
+#[allow(dead_code, reason = "some kinds are for tests that no server can take part in")]
 #[path = "../../../windlass/tests/it/worker/kinds.rs"]
 mod kinds;
 mod network;
@@ -20,6 +21,8 @@ mod order;
 mod pause;
 #[path = "../../../windlass/tests/it/worker/recovery.rs"]
 mod recovery;
+#[path = "../../../windlass/tests/it/worker/schedules.rs"]
+mod schedules;
 #[path = "../../../windlass/tests/it/worker/shutdown.rs"]
 mod shutdown;
 #[path = "../../../windlass/tests/it/worker/steps.rs"]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::access::KeyRing;
 use super::feed::Feed;
+use super::meter::Meters;
 use super::wakeup::Wakeups;
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::Entropy;
@@ -91,6 +92,8 @@ pub struct Environment {
     pub feed: Feed,
     /// What this process remembers of the API keys.
     pub keys: KeyRing,
+    /// What this process measures of the store.
+    pub meters: Meters,
     /// This store's own name among several processes on one database.
     pub node: String,
 }
@@ -111,6 +114,7 @@ impl Environment {
             wakeups: Wakeups::default(),
             feed: Feed::default(),
             keys: KeyRing::default(),
+            meters: Meters::default(),
             node,
         }
     }

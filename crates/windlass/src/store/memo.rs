@@ -20,6 +20,9 @@ pub struct Memo {
     pub(super) tallies: Tallies,
     /// No job is changed by time before this; none if it is not known.
     quiet_until: Option<Timestamp>,
+    /// Whether somebody else has committed since this connection last did: what is found out now will not be known for
+    /// long, and is not worth a question.
+    pub(super) is_shared: bool,
     /// Rates of the current minute.
     pub rates: Rates,
 }
@@ -85,7 +88,8 @@ impl Memo {
 
     /// Makes sure that nothing is remembered from before somebody else's commit.
     pub fn catch_up(&mut self, generation: u64) {
-        if self.running.generation != generation {
+        self.is_shared = self.running.generation != generation;
+        if self.is_shared {
             self.running = Running { generation, ..Running::default() };
             self.tallies = Tallies::default();
             self.quiet_until = None;

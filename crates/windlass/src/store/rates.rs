@@ -38,6 +38,16 @@ impl Spread {
         }
     }
 
+    /// How many times were below each edge, the edges in order; the last of the pairs counts all.
+    pub fn up_to(&self) -> Vec<(Duration, u64)> {
+        let mut seen = 0;
+        let counts = (0..BUCKETS).map(|bucket| {
+            seen += self.0.get(bucket).copied().unwrap_or(0);
+            (Duration::from_millis(1 << bucket), seen)
+        });
+        counts.collect()
+    }
+
     /// The upper edge of the bucket in which `share` (0 to 1) of all times have been reached; none without times.
     pub fn percentile(&self, share: f64) -> Option<Duration> {
         let total: u64 = self.0.iter().sum();

@@ -458,6 +458,7 @@ impl<'a> Unit<'a> {
         self.flush()?;
         self.write_tallies()?;
         for (lane, minute, counts) in self.memo.rates.take_due(self.now) {
+            self.env.meters.counted(&lane, minute, &counts);
             let key = rate_key(minute, &self.env.node, &lane);
             self.db.put_document(DocumentKind::Rate, &key, Some(&super::config::encode(&counts)))?;
         }

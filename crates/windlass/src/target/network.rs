@@ -29,8 +29,9 @@ impl Network {
     }
 
     pub(super) const fn v6(base: [u16; 8], prefix: u8) -> Network {
-        let [a, b, c, d, e, f, g, h] = base;
-        Network { base: IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), prefix }
+        let [first, second, third, fourth, fifth, sixth, seventh, eighth] = base;
+        let base = Ipv6Addr::new(first, second, third, fourth, fifth, sixth, seventh, eighth);
+        Network { base: IpAddr::V6(base), prefix }
     }
 
     /// Whether an address belongs to it.

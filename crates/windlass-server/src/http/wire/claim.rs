@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use windlass::job::{AttemptId, Fence, JobId, JobType, Progress, QueueName, Tenant, WorkerId};
 use windlass::limits;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
@@ -136,10 +137,14 @@ pub(crate) struct ClaimedView {
     /// When the lease ends unless it is extended by a heartbeat.
     lease_expires_at: Option<Moment>,
     checkpoints: Vec<CheckpointView>,
+    /// Signed by the store, where tickets are on; verified already, and there to be verified again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ticket: Option<Value>,
 }
 
 impl From<Claimed> for ClaimedView {
     fn from(claimed: Claimed) -> ClaimedView {
+        let ticket = claimed.ticket().map(|ticket| json!(ticket));
         let Claimed { job, spec, checkpoints } = claimed;
         let attempt = job.attempt_id();
         ClaimedView {
@@ -158,6 +163,7 @@ impl From<Claimed> for ClaimedView {
             deadline: job.lease.map(|lease| lease.deadline_at.into()),
             lease_expires_at: job.lease.map(|lease| lease.expires_at.into()),
             checkpoints: checkpoints.into_iter().map(CheckpointView::from).collect(),
+            ticket,
         }
     }
 }

@@ -57,7 +57,7 @@ enum OverlapWord {
 impl ScheduleBody {
     /// The schedule, as the library takes it.
     pub(crate) fn into_schedule(self) -> Result<NewSchedule, Problem> {
-        let timing = timing(self.cron, self.timezone, self.every, self.at)?;
+        let timing = timing(self.cron.as_deref(), self.timezone.as_deref(), self.every, self.at)?;
         let job = self.job.into_job(None).map_err(|problem| problem.within("job"))?;
         let mut new = NewSchedule::new(timing, job);
         if let Some(missed) = self.missed {
@@ -79,8 +79,8 @@ impl ScheduleBody {
 }
 
 fn timing(
-    cron: Option<String>,
-    timezone: Option<String>,
+    cron: Option<&str>,
+    timezone: Option<&str>,
     every: Option<Span>,
     at: Option<Moment>,
 ) -> Result<Timing, Problem> {
@@ -93,7 +93,7 @@ fn timing(
     match (cron, every, at) {
         (Some(cron), None, None) => Ok(Timing::Cron {
             cron: cron.parse::<Cron>().map_err(refused("cron"))?,
-            timezone: timezone.as_deref().unwrap_or("UTC").parse::<Zone>().map_err(refused("timezone"))?,
+            timezone: timezone.unwrap_or("UTC").parse::<Zone>().map_err(refused("timezone"))?,
         }),
         (None, Some(every), None) => Ok(Timing::Every(every.0)),
         (None, None, Some(at)) => Ok(Timing::At(at.0)),

@@ -86,10 +86,10 @@ impl Site {
         let mut head =
             format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-            head += &format!("host: {}\r\n", self.host);
+            head.extend(["host: ", &self.host, "\r\n"]);
         }
         for (name, value) in headers {
-            head += &format!("{name}: {value}\r\n");
+            head.extend([name, ": ", value, "\r\n"]);
         }
         stream.write_all(format!("{head}\r\n{body}").as_bytes()).await.unwrap();
         let mut bytes = Vec::new();

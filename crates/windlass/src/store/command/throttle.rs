@@ -169,8 +169,10 @@ impl Unit<'_> {
                 None => return Err(StoreError::Damaged(format!("timer {} cannot be read", document.key))),
             }
         }
-        let first = self.first_timer()?;
-        self.remember_no_timer_before(Some(first.unwrap_or(Timestamp::MAX)));
+        if !self.is_shared() {
+            let first = self.first_timer()?;
+            self.remember_no_timer_before(Some(first.unwrap_or(Timestamp::MAX)));
+        }
         Ok(due.len())
     }
 

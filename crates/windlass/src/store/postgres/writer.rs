@@ -10,8 +10,7 @@ use super::link::Link;
 use super::migrate;
 use super::tables::Tables;
 use super::watch::News;
-use crate::clock::Patience;
-use crate::clock::Timestamp;
+use crate::clock::{Patience, Stopwatch, Timestamp};
 use crate::entropy::Entropy;
 use crate::error::StoreError;
 use crate::limits;
@@ -196,8 +195,12 @@ impl Writer {
         let effects = group::run(&mut self.tables, &mut self.memo, &self.env, now, tasks)?;
         // Whatever is wrong with the writes is told before the commit is asked for, or by it.
         let nonce = (i64::from(self.node) << 32) | i64::from(low_half(self.nonces.bits()).cast_unsigned());
+        let watch = Stopwatch::start();
         match self.tables.commit(nonce, now.as_millis()) {
-            Ok(()) => Ok(Attempt::Committed(effects)),
+            Ok(()) => {
+                self.env.meters.committed(tasks.len(), watch.elapsed());
+                Ok(Attempt::Committed(effects))
+            }
             Err(_) if self.tables.link.lost().is_some() => {
                 self.tables.forget();
                 self.memo.forget();

@@ -28,6 +28,7 @@ pub(super) fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 
 /// A job as it is shown, whatever it is shown for.
 #[derive(Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "each is what one kind of answer says, and no other")]
 pub(super) struct ShownJob {
     id: JobId,
     tenant: Tenant,

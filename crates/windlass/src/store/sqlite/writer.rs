@@ -12,7 +12,7 @@ use super::marker::Marker;
 use super::reserve::Reserve;
 use super::tables::Tables;
 use super::watch::OwnCommits;
-use crate::clock::Timestamp;
+use crate::clock::{Stopwatch, Timestamp};
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::durable::inbox::Inbox;
@@ -126,8 +126,11 @@ impl Writer {
         self.now = self.now.max(self.env.clock.now());
         let effects = group::run(&mut self.tables, &mut self.memo, &self.env, self.now, tasks)?;
         let tables = &mut self.tables;
+        let env = &self.env;
         let number = self.own.make(|| {
+            let watch = Stopwatch::start();
             let number = tables.commit()?;
+            env.meters.committed(tasks.len(), watch.elapsed());
             Ok((number, tables.connection().total_changes() != changes))
         })?;
         // Again, since the commit went to whatever file is open: it counts only if it can be found.

@@ -56,7 +56,7 @@ impl Unit<'_> {
         }
         let now = self.now;
         let due = self.db()?.due(now, max)?;
-        if due.is_empty() {
+        if due.is_empty() && !self.memo.is_shared {
             let next = self.db()?.next_due()?;
             self.memo.quiet_until(next);
         }
@@ -66,6 +66,11 @@ impl Unit<'_> {
     /// The moment before which no timer is due, as far as that is known.
     pub(crate) fn no_timer_before(&self) -> Option<Timestamp> {
         self.memo.tallies.no_timer_before
+    }
+
+    /// Whether others write too, so that little is worth remembering.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.memo.is_shared
     }
 
     /// Remembers the moment before which no timer is due.

@@ -10,7 +10,15 @@ use windlass::queue::{Draft, Missed, Outcome, Overlap, PauseSchedule, When};
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;
 
+use super::bench::step_by_step_on_every_engine;
 use super::kinds::{Greet, greet};
+
+step_by_step_on_every_engine!(
+    a_schedule_runs_its_handler_day_by_day_in_virtual_time,
+    a_schedule_is_paused_triggered_and_deleted_by_its_name,
+    a_job_of_a_schedule_waits_for_its_own_delay,
+    a_schedule_that_cannot_be_meant_is_refused
+);
 
 type Count = Arc<AtomicUsize>;
 
@@ -22,9 +30,8 @@ async fn counted(job: Greet, State(runs): State<Count>) -> anyhow::Result<String
 }
 
 /// M80 M81: a day passes in milliseconds.
-#[tokio::test]
-async fn a_schedule_runs_its_handler_day_by_day_in_virtual_time() {
-    let (t, runs) = (TestQueue::new(), Count::default());
+async fn a_schedule_runs_its_handler_day_by_day_in_virtual_time(t: &TestQueue) {
+    let runs = Count::default();
     let nightly = t
         .queue()
         .schedule("nightly", When::cron("30 2 * * *"), Draft::new(&greet("night")).queue("slow"))
@@ -46,9 +53,7 @@ async fn a_schedule_runs_its_handler_day_by_day_in_virtual_time() {
 }
 
 /// M81
-#[tokio::test]
-async fn a_schedule_is_paused_triggered_and_deleted_by_its_name() {
-    let t = TestQueue::new();
+async fn a_schedule_is_paused_triggered_and_deleted_by_its_name(t: &TestQueue) {
     t.queue().schedule("hourly", When::Every(HOUR), greet("hour")).await.unwrap();
     let hourly = t.queue().schedule_named("hourly").unwrap();
     assert_eq!(hourly.pause(PauseSchedule::default()).await.unwrap(), Outcome::Changed);
@@ -66,9 +71,7 @@ async fn a_schedule_is_paused_triggered_and_deleted_by_its_name() {
 }
 
 /// M35: a delay of the job itself is kept to the moment.
-#[tokio::test]
-async fn a_job_of_a_schedule_waits_for_its_own_delay() {
-    let t = TestQueue::new();
+async fn a_job_of_a_schedule_waits_for_its_own_delay(t: &TestQueue) {
     let draft = Draft::new(&greet("later")).delay(Duration::from_secs(90));
     let hourly = t.queue().schedule("hourly", When::Every(HOUR), draft).await.unwrap();
     let start = t.now();
@@ -78,9 +81,7 @@ async fn a_job_of_a_schedule_waits_for_its_own_delay() {
 }
 
 /// What cannot be meant is told when it is awaited.
-#[tokio::test]
-async fn a_schedule_that_cannot_be_meant_is_refused() {
-    let t = TestQueue::new();
+async fn a_schedule_that_cannot_be_meant_is_refused(t: &TestQueue) {
     let field = |error: ScheduleError| match error {
         ScheduleError::Invalid(invalid) => invalid.field,
         other => panic!("{other}"),

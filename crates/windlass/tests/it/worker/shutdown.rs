@@ -128,10 +128,8 @@ async fn a_worker_leaves_the_registry(bench: &Bench) {
 /// M31
 async fn a_closed_store_ends_its_workers(bench: &Bench) {
     // A store of its own: the bench looks at its store afterwards.
-    let own = match On::of(&bench.address) {
-        On::Memory => Bench::in_virtual_time(),
-        on => Bench::new(on),
-    };
+    let on = On::of(&bench.address);
+    let own = if matches!(on, On::Memory) { Bench::in_virtual_time() } else { Bench::new(on) };
     let running = Started::new(own.worker().handle(|_: Greet| async { anyhow::Ok(String::new()) }));
     running.control.started().await;
     own.queue.close();

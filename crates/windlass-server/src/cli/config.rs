@@ -1,0 +1,28 @@
+//! `windlass config check`: the settings that `serve` would run with, and where each comes from.
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use super::serve::ServeArgs;
+use crate::config::Setting;
+
+/// Look at the settings of `serve`.
+#[derive(Subcommand)]
+pub(super) enum ConfigCommand {
+    /// Print every setting in force and where it comes from; fails if one of them cannot be. Takes the flags of `serve`.
+    Check(Box<ServeArgs>),
+}
+
+pub(super) fn check(args: &ServeArgs, settings: &[Setting]) -> anyhow::Result<ExitCode> {
+    let value = |setting: &Setting| setting.value.clone().unwrap_or_else(|| "-".to_owned());
+    let name_width = settings.iter().map(|setting| setting.name.len()).max().unwrap_or(0);
+    let value_width = settings.iter().map(|setting| value(setting).len()).max().unwrap_or(0);
+    for setting in settings {
+        println!("{:name_width$}  {:value_width$}  {}", setting.name, value(setting), setting.source);
+    }
+    // What can be known without a store and without listening.
+    args.options()?;
+    args.store_options()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,176 @@
+//! Settings from a file. What a file says stands in for the defaults of the flags, so that one parser checks every value
+//! wherever it comes from, and one order holds: flag, environment, file, default.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
+use serde_json::Value;
+
+/// Arguments that are no settings: where the file is cannot be said in the file.
+const NO_SETTINGS: [&str; 3] = ["config", "help", "version"];
+
+/// A file of settings: what it says for each flag, by the flag's name with `_` for `-`.
+pub(crate) struct ConfigFile {
+    path: PathBuf,
+    values: BTreeMap<String, Vec<String>>,
+}
+
+impl ConfigFile {
+    /// Reads a file, and holds it against the flags of `command`, which is at `words` on the command line.
+    pub(crate) fn read(path: &Path, command: &Command, words: &[&str]) -> anyhow::Result<ConfigFile> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+        let file =
+            ConfigFile::parse(path, &text, at(command, words)).with_context(|| format!("in {shown}"))?;
+        file.check(command, words).with_context(|| format!("in {shown}"))?;
+        Ok(file)
+    }
+
+    fn parse(path: &Path, text: &str, command: &Command) -> anyhow::Result<ConfigFile> {
+        let table: BTreeMap<String, Value> =
+            basic_toml::from_str(text).context("not TOML as it is read here")?;
+        let mut values = BTreeMap::new();
+        for (key, value) in table {
+            let setting = settings(command).find(|setting| setting.get_id().as_str() == key);
+            let setting = setting.with_context(|| {
+                let known: Vec<&str> = settings(command).map(|setting| setting.get_id().as_str()).collect();
+                format!("there is no setting `{key}`; there are {}", known.join(", "))
+            })?;
+            let all = texts(&value).with_context(|| {
+                format!("`{key}` must be a text, a whole number, true or false, or a list of those")
+            })?;
+            let delimiter = setting.get_value_delimiter();
+            let split = |text: String| match delimiter {
+                Some(delimiter) => text.split(delimiter).map(str::to_owned).collect(),
+                None => vec![text],
+            };
+            values.insert(key, all.into_iter().flat_map(split).collect());
+        }
+        Ok(ConfigFile { path: path.to_owned(), values })
+    }
+
+    /// Lets the parser of the flags look at every value, as if each had been given as a flag.
+    fn check(&self, command: &Command, words: &[&str]) -> anyhow::Result<()> {
+        let flags = self.values.iter().flat_map(|(key, values)| {
+            let name = key.replace('_', "-");
+            values.iter().map(move |value| format!("--{name}={value}"))
+        });
+        let line = std::iter::once("windlass").chain(words.iter().copied()).map(str::to_owned).chain(flags);
+        command.clone().try_get_matches_from(line).map(drop).map_err(|error| {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            anyhow::anyhow!("{}", first.strip_prefix("error: ").unwrap_or(first).to_owned())
+        })
+    }
+
+    /// The command with what the file says in place of its defaults.
+    pub(crate) fn apply(&self, command: Command) -> Command {
+        self.values.iter().fold(command, |command, (key, values)| {
+            command.mut_arg(key, |setting| setting.default_values(values.clone()))
+        })
+    }
+}
+
+/// A setting in force.
+pub(crate) struct Setting {
+    /// As in a file.
+    pub(crate) name: String,
+    /// None if it is not set.
+    pub(crate) value: Option<String>,
+    /// Where it comes from, in words.
+    pub(crate) source: String,
+}
+
+/// Every setting of `command` as it is in force, and where it comes from.
+pub(crate) fn in_force(command: &Command, matches: &ArgMatches, file: Option<&ConfigFile>) -> Vec<Setting> {
+    let setting = |argument: &clap::Arg| {
+        let name = argument.get_id().as_str();
+        let raw = matches.get_raw(name);
+        let value = raw.map(|values| {
+            let all: Vec<_> = values.map(|value| value.to_string_lossy().into_owned()).collect();
+            shown(&all.join(","))
+        });
+        let from_file = file.filter(|file| file.values.contains_key(name));
+        let source = match (matches.value_source(name), from_file, argument.get_env()) {
+            (Some(ValueSource::CommandLine), _, _) => format!("flag --{}", name.replace('_', "-")),
+            (Some(ValueSource::EnvVariable), _, Some(variable)) => {
+                format!("environment {}", variable.to_string_lossy())
+            }
+            (_, Some(file), _) => format!("file {}", file.path.display()),
+            _ => "default".to_owned(),
+        };
+        Setting { name: name.to_owned(), value, source }
+    };
+    settings(command).map(setting).collect()
+}
+
+/// A value without the password that an address may hold.
+pub(crate) fn shown(value: &str) -> String {
+    let Some((scheme, rest)) = value.split_once("://") else { return value.to_owned() };
+    // A password may hold any character, also one that should have been escaped: it ends at the last `@`.
+    let rest = match rest.rsplit_once('@') {
+        Some((user, rest)) => match user.split_once(':') {
+            Some((name, _)) => format!("{name}:***@{rest}"),
+            None => format!("{user}@{rest}"),
+        },
+        None => rest.to_owned(),
+    };
+    let (place, query) =
+        rest.split_once('?').map_or((rest.as_str(), None), |(place, query)| (place, Some(query)));
+    let query = query.map_or(String::new(), |query| {
+        let parts = query.split('&').map(|part| match part.split_once('=') {
+            Some((name, _)) if name.to_lowercase().contains("password") => format!("{name}=***"),
+            _ => part.to_owned(),
+        });
+        format!("?{}", parts.collect::<Vec<_>>().join("&"))
+    });
+    format!("{scheme}://{place}{query}")
+}
+
+fn at<'a>(command: &'a Command, words: &[&str]) -> &'a Command {
+    words.iter().fold(command, |command, word| {
+        command.find_subcommand(word).expect("settings are asked for of commands that exist")
+    })
+}
+
+fn settings(command: &Command) -> impl Iterator<Item = &clap::Arg> {
+    command.get_arguments().filter(|argument| !NO_SETTINGS.contains(&argument.get_id().as_str()))
+}
+
+fn texts(value: &Value) -> Option<Vec<String>> {
+    match value {
+        Value::String(text) => Some(vec![text.clone()]),
+        Value::Bool(is_so) => Some(vec![is_so.to_string()]),
+        Value::Number(number) if !number.is_f64() => Some(vec![number.to_string()]),
+        Value::Array(values) => {
+            let all: Option<Vec<Vec<String>>> =
+                values.iter().map(|value| if value.is_array() { None } else { texts(value) }).collect();
+            all.map(|all| all.concat())
+        }
+        Value::Number(_) | Value::Object(_) | Value::Null => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn passwords_in_addresses_are_not_shown() {
+        for (value, expected) in [
+            ("sqlite:/var/lib/windlass/jobs.db", "sqlite:/var/lib/windlass/jobs.db"),
+            ("postgres://ann@db/jobs", "postgres://ann@db/jobs"),
+            ("postgres://ann:s3cret@db:5432/jobs", "postgres://ann:***@db:5432/jobs"),
+            ("postgres://ann:s3/c?r@et@db/jobs?schema=a", "postgres://ann:***@db/jobs?schema=a"),
+            (
+                "postgres://db/jobs?user=ann&password=s3cret&schema=a",
+                "postgres://db/jobs?user=ann&password=***&schema=a",
+            ),
+        ] {
+            assert_eq!(shown(value), expected);
+        }
+    }
+}

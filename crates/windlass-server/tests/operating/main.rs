@@ -1,0 +1,11 @@
+//! Running the server as an operator does: settings, log, systemd, metrics, and workers in other languages.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+#[path = "../it/client.rs"]
+mod client;
+mod config;
+mod log;
+mod metrics;
+mod notify;
+mod program;
+mod workers;

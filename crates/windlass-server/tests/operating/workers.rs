@@ -1,0 +1,68 @@
+//! The workers of `docs/workers.md`, taken from the page and run.
+
+use std::process::Stdio;
+
+use serde_json::json;
+use tokio::process::Command;
+
+use crate::program::{PATIENCE, Served, store_in, terminate, windlass};
+
+/// The block of code in this language; none may be longer than the page promises.
+fn block(language: &str) -> String {
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/workers.md")).unwrap();
+    let fence = format!("```{language}\n");
+    let (_, rest) = page.split_once(&fence).unwrap_or_else(|| panic!("no {fence}"));
+    let code = rest.split_once("```").unwrap().0;
+    assert!(code.lines().count() <= 30, "{language}: {} lines", code.lines().count());
+    code.to_owned()
+}
+
+async fn works(program: &str, language: &str, file: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store_in(folder.path());
+    let served = Served::start(windlass(&["serve", "--listen", "127.0.0.1:0", "--store", &store])).await;
+    let path = folder.path().join(file);
+    std::fs::write(&path, block(language)).unwrap();
+    let mut worker = Command::new(program)
+        .arg(&path)
+        .env("WINDLASS_URL", format!("http://{}", served.address))
+        .stdout(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap_or_else(|error| panic!("{program} is needed for this test (./check installs it): {error}"));
+    let mut ends = Vec::new();
+    for payload in [json!({"name": "Ann"}), json!({}), json!({"name": "Bob \"B\" O'Neill"})] {
+        let job = served.post("/jobs", &json!({"type": "greet", "payload": payload})).await;
+        let path = format!("/jobs/{}?wait=60s", job["id"].as_str().unwrap());
+        let asked = tokio::time::timeout(PATIENCE * 2, served.request("GET", &path).send());
+        let job = asked.await.expect("the job ends").json();
+        ends.push(json!([job["state"], job["result"], job["error"]["message"]]));
+    }
+    let expected = json!([
+        ["completed", {"hello": "Ann"}, null],
+        ["failed", null, "nobody to greet"],
+        ["completed", {"hello": "Bob \"B\" O'Neill"}, null],
+    ]);
+    assert_eq!(json!(ends), expected, "{language}");
+    // It leaves when it is told to, and says farewell.
+    terminate(&mut worker).await;
+    let workers = served.request("GET", "/workers").send().await.json();
+    assert_eq!(workers["workers"].as_array().map(Vec::len), Some(0), "{workers}");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn the_worker_in_curl_works() {
+    works("sh", "sh", "worker.sh").await;
+}
+
+#[tokio::test]
+async fn the_worker_in_python_works() {
+    works("python3", "python", "worker.py").await;
+}
+
+#[tokio::test]
+async fn the_worker_in_node_works() {
+    works("node", "javascript", "worker.mjs").await;
+}
