@@ -322,8 +322,11 @@ impl Store {
         let patience = Patience::lasting(timeout);
         loop {
             let mut ends = self.env.wakeups.ends();
-            let found = self.get(caller, id).await?;
-            if patience.is_over() || found.as_ref().is_none_or(|found| found.job.state.is_final()) {
+            let asking = caller.clone();
+            let look = move |view: &mut View<'_>| snapshot::get_or_expect(view, &asking, id);
+            let (found, is_expected) = self.read::<_, StoreError>("wait", look).await?;
+            let is_settled = found.as_ref().map_or(!is_expected, |found| found.job.state.is_final());
+            if patience.is_over() || is_settled {
                 return Ok(found);
             }
             patience.wait_for(ends.news(), limits::BACKSTOP_EVERY).await;

@@ -339,6 +339,10 @@ pub trait Read {
     fn counts(&mut self) -> EngineResult<&Counts>;
     /// What is wrong with the storage itself, in words, as far as no other question would show it. Looks at all there is.
     fn damage(&mut self) -> EngineResult<Vec<String>>;
+    /// Whose job this is to become, if its submission was committed by its caller and is not a job yet.
+    fn expected(&mut self, _id: JobId) -> EngineResult<Option<Tenant>> {
+        Ok(None)
+    }
 }
 
 /// Writing. All of it is on disk, or none of it, before anybody is told.

@@ -2,6 +2,7 @@
 //! over. What holds on every engine is in the other suites, which run here too.
 
 mod cut;
+mod door;
 mod nodes;
 mod outage;
 mod proxy;
@@ -49,6 +50,11 @@ async fn numbers(store: &Store) -> Vec<usize> {
         }
         request.cursor = page.next;
     }
+}
+
+/// How many jobs there are.
+async fn numbers_of_jobs(store: &Store) -> u64 {
+    store.stats(&Caller::local()).await.unwrap().states.values().sum()
 }
 
 /// Every invariant holds.

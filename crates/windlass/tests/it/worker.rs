@@ -8,7 +8,7 @@ mod callers;
 mod crashes;
 mod follow;
 mod handlers;
-mod kinds;
+pub(crate) mod kinds;
 mod operate;
 mod order;
 mod pause;

@@ -30,13 +30,14 @@ use crate::store::unit::Unit;
 /// The oldest ones, as many as may be held in memory at once.
 const LETTERS: &str = "SELECT i.n, i.id, i.owner, i.tenant, i.type, i.content_type, i.body::text, i.payload \
      FROM (SELECT n, sum(octet_length(payload)) OVER (ORDER BY n) - octet_length(payload) AS before \
-     FROM (SELECT n, payload FROM @.inbox WHERE refusal IS NULL ORDER BY n LIMIT $1) first) some \
-     JOIN @.inbox i ON i.n = some.n WHERE some.before < $2 ORDER BY i.n";
+     FROM (SELECT n, payload FROM @.inbox WHERE refusal IS NULL ORDER BY n LIMIT $1) oldest) sized \
+     JOIN @.inbox i ON i.n = sized.n WHERE sized.before < $2 ORDER BY i.n";
 const TAKE: &str = "DELETE FROM @.inbox WHERE n = ANY($1)";
 const SET_ASIDE: &str = "UPDATE @.inbox SET refusal = $2 WHERE n = $1";
 const SET_FIRST_ASIDE: &str =
     "UPDATE @.inbox SET refusal = $1 WHERE n = (SELECT min(n) FROM @.inbox WHERE refusal IS NULL)";
 const ASIDE: &str = "SELECT id, refusal FROM @.inbox WHERE refusal IS NOT NULL ORDER BY n LIMIT $1";
+const WHOSE: &str = "SELECT tenant FROM @.inbox WHERE id = ANY($1) AND refusal IS NULL";
 const SIZE: &str = "UPDATE @.door SET payload_bytes_max = $1 WHERE payload_bytes_max <> $1";
 /// Sets of keys where nobody stands at the door, and single keys elsewhere. Apart from the look at the keys, which must see
 /// what the last holder of a lock has committed.
@@ -105,6 +106,15 @@ impl Tables {
             self.write(TAKE, vec![taken.into()], Some((count, "inbox")))?;
         }
         Ok(letters)
+    }
+
+    /// Whose a submission is that was not taken in yet.
+    pub(super) fn letter_tenant(&mut self, id: JobId) -> EngineResult<Option<Tenant>> {
+        let mut ids = Column::ids();
+        ids.push(id.as_bytes());
+        let rows = self.link.fetch(WHOSE, vec![ids.into()])?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        Ok(Tenant::new(get(row, 0)?).ok())
     }
 
     /// Sets the oldest one aside.

@@ -16,7 +16,7 @@ use super::timer::Timers;
 use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{ConcurrencyKey, Job, JobId, Labels, Lane, Payload, Seq, Spec, State};
+use crate::job::{ConcurrencyKey, Job, JobId, Labels, Lane, Payload, Seq, Spec, State, Tenant};
 use crate::store::durable::columns::{limit, number};
 use crate::store::durable::interned::Interned;
 use crate::store::engine::{
@@ -164,6 +164,9 @@ impl Read for Tables {
     }
     fn damage(&mut self) -> EngineResult<Vec<String>> {
         self.find_damage()
+    }
+    fn expected(&mut self, id: JobId) -> EngineResult<Option<Tenant>> {
+        self.letter_tenant(id)
     }
 }
 

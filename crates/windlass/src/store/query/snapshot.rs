@@ -23,6 +23,17 @@ pub(crate) fn get(view: &mut View<'_>, caller: &Caller, id: JobId) -> Result<Opt
     Ok(snapshots(view, vec![job])?.pop())
 }
 
+/// The same, and whether such a job is on its way in.
+pub(crate) fn get_or_expect(
+    view: &mut View<'_>,
+    caller: &Caller,
+    id: JobId,
+) -> Result<(Option<Snapshot>, bool), StoreError> {
+    let found = get(view, caller, id)?;
+    let is_expected = found.is_none() && view.db.expected(id)?.is_some_and(|tenant| caller.sees(&tenant));
+    Ok((found, is_expected))
+}
+
 /// The record of the job with this id, if it exists for this caller.
 pub(crate) fn visible(view: &mut View<'_>, caller: &Caller, id: JobId) -> Result<Option<Job>, StoreError> {
     let job = view.db.find(&[id])?.pop().flatten();

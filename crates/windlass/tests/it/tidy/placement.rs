@@ -75,7 +75,7 @@ const ALONE: [(&str, &str); 17] = [
     ("backup.rs", "a server is backed up with its own tools"),
     ("checkpoint.rs", "a server moves its log by itself"),
     ("file.rs", "only a file has a file system under it"),
-    ("lent.rs", "a caller's transaction on a server cannot hold the lock that all nodes take turns with"),
+    ("door.rs", "only a server runs a function of ours inside the transactions of other programs"),
     ("lock.rs", "a server's locks wait by themselves"),
     ("marker.rs", "a server's commits are known to have been there by what it says when asked"),
     ("mount.rs", "only a file can be on a network file system"),

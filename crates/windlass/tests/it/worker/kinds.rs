@@ -7,8 +7,8 @@ use windlass::job::{Priority, RetryPolicy};
 use windlass::queue::{Job, JobDefaults};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Greet {
-    pub(super) name: String,
+pub(crate) struct Greet {
+    pub(crate) name: String,
 }
 
 impl Job for Greet {
@@ -26,7 +26,7 @@ impl Job for Add {
     type Output = u64;
 }
 
-pub(super) fn greet(name: &str) -> Greet {
+pub(crate) fn greet(name: &str) -> Greet {
     Greet { name: name.to_owned() }
 }
 
