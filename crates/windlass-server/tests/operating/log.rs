@@ -49,18 +49,11 @@ async fn secrets_and_payloads_never_come_out() {
     std::fs::write(&key, &ticket_key).unwrap();
     let make = ["keys", "create", "--store", &store, "--name", "boss", "--role", "admin"];
     let secret = String::from_utf8(windlass(&make).output().await.unwrap().stdout).unwrap().trim().to_owned();
-    let served = Served::start(windlass(&[
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--store",
-        &store,
-        "--log-level",
-        "trace",
-        "--ticket-key",
-        key.to_str().unwrap(),
-    ]))
-    .await;
+    let arguments =
+        ["serve", "--listen", "127.0.0.1:0", "--store", &store, "--log-level", "trace", "--ticket-key"];
+    let mut serve = windlass(&arguments);
+    serve.arg(&key);
+    let served = Served::start(serve).await;
     let bearer = format!("Bearer {secret}");
     let send = async |method: &str, path: &str, body: Value| {
         let request = served.request(method, path).header("Authorization", &bearer);

@@ -63,8 +63,8 @@ async fn jobs_commits_and_requests_are_measured() {
     // What a page says can be measured, is.
     let page =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating.md")).unwrap();
-    let named = page.split('`').skip(1).step_by(2).filter(|word| word.starts_with("windlass_"));
-    let names: std::collections::BTreeSet<&str> = named.map(|word| word.split('{').next().unwrap()).collect();
+    let words = page.split('`').skip(1).step_by(2).filter(|word| word.starts_with("windlass_"));
+    let names: std::collections::BTreeSet<&str> = words.map(|word| word.split('{').next().unwrap()).collect();
     assert!(names.len() >= 10, "{names:?}");
     for name in names {
         assert!(text.contains(&format!("# TYPE {name} ")), "{name}");
