@@ -179,6 +179,6 @@ async fn a_body_that_nobody_reads_does_not_cost_the_connection() {
     }
     let mut answers = String::new();
     stream.read_to_string(&mut answers).await.unwrap();
-    let statuses: Vec<&str> = answers.lines().filter(|line| line.starts_with("HTTP/1.1 ")).collect();
-    assert_eq!(statuses, ["HTTP/1.1 405 Method Not Allowed", "HTTP/1.1 200 OK"]);
+    let statuses: Vec<&str> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+    assert_eq!(statuses, ["405", "200"], "{answers}");
 }
