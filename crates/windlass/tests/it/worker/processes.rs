@@ -136,12 +136,11 @@ async fn endless(_: Greet) -> anyhow::Result<String> {
 }
 
 /// M6, M31, M55: a hundred processes are asked to end in the middle of their work, and not one attempt is burnt.
-#[tokio::test]
-async fn a_hundred_terminations_burn_no_attempt() {
+async fn a_hundred_terminations_burn_no_attempt(bench: Bench) {
     const QUEUES: [&str; 4] = ["north", "east", "south", "west"];
     let seed = u64::try_from(Entropy::from_system().bits() >> 64).unwrap();
     println!("seed {seed}");
-    let (bench, chance) = (Bench::new(On::Sqlite), Entropy::seeded(seed));
+    let chance = Entropy::seeded(seed);
     let mut jobs = Vec::new();
     for _ in 0..25 {
         // More than enough for each to be in the middle of eight when it is told to end.
@@ -187,9 +186,7 @@ async fn stuck(_: Greet, cx: Cx) -> anyhow::Result<String> {
 }
 
 /// M6, M31, M70, M101
-#[tokio::test]
-async fn a_worker_killed_in_mid_step_is_continued_elsewhere() {
-    let bench = Bench::new(On::Sqlite);
+async fn a_worker_killed_in_mid_step_is_continued_elsewhere(bench: Bench) {
     let job = bench.queue.submit(greet("x")).lease(LEASE).await.unwrap();
     let mut process = Process::start("stuck", &bench);
     let theirs = process.child.id();
@@ -226,9 +223,7 @@ async fn zombie(_: Greet, cx: Cx) -> anyhow::Result<String> {
 }
 
 /// M5, M101: a process that was stopped past its lease and goes on writes nothing.
-#[tokio::test]
-async fn a_zombie_writes_nothing() {
-    let bench = Bench::new(On::Sqlite);
+async fn a_zombie_writes_nothing(bench: Bench) {
     let job = bench.queue.submit(greet("x")).lease(LEASE).await.unwrap();
     let mut process = Process::start("zombie", &bench);
     process.expect("started");
@@ -272,9 +267,8 @@ async fn parent(_: Add, cx: Cx) -> anyhow::Result<u64> {
 }
 
 /// M6, M64
-#[tokio::test]
-async fn a_fan_out_survives_the_death_of_its_workers() {
-    let (bench, (told, mut heard)) = (Bench::new(On::Sqlite), events());
+async fn a_fan_out_survives_the_death_of_its_workers(bench: Bench) {
+    let (told, mut heard) = events();
     let job = bench.queue.submit(Add { numbers: vec![] }).lease(LEASE).await.unwrap();
     for _ in 0..2 {
         let mut process = Process::start("family", &bench);
@@ -294,3 +288,28 @@ async fn a_fan_out_survives_the_death_of_its_workers() {
     running.stop().await;
     bench.verify().await;
 }
+
+/// Runs each test on every engine that several processes can share.
+macro_rules! on_every_shared_engine {
+    ($($name:ident),* $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name(super::Bench::new(super::On::Sqlite)).await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name(super::Bench::new(super::On::Postgres)).await;
+            })*
+        }
+    };
+}
+
+on_every_shared_engine!(
+    a_hundred_terminations_burn_no_attempt,
+    a_worker_killed_in_mid_step_is_continued_elsewhere,
+    a_zombie_writes_nothing,
+    a_fan_out_survives_the_death_of_its_workers,
+);
