@@ -15,7 +15,7 @@ const SEED: u64 = 0x5EED_0026;
 /// Kills by default; `WINDLASS_CRASH_CYCLES` says otherwise.
 const CYCLES: i64 = 110;
 /// The same on PostgreSQL, where opening and verifying are many round trips.
-const CYCLES_ON_POSTGRES: i64 = 40;
+const CYCLES_ON_POSTGRES: i64 = 25;
 /// More than a lease lasts, so that what a killed process held is free in the next cycle.
 const CYCLE_MS: i64 = 600_000;
 
