@@ -13,9 +13,9 @@ use crate::fixture::cluster::{Cluster, schema_at};
 
 const SEED: u64 = 0x5EED_0043;
 /// Kills by default, of the first process and of others in turns; `WINDLASS_CRASH_RESTARTS` says otherwise.
-const KILLS: usize = 10;
+const KILLS: usize = 6;
 /// What must have been acknowledged since the last kill before the next.
-const LINES_BETWEEN: usize = 150;
+const LINES_BETWEEN: usize = 100;
 
 /// M100 M101
 #[tokio::test]

@@ -99,7 +99,9 @@ async fn two_builds_that_start_at_once_both_work_however_they_race() {
             };
             let (after, before): (Vec<_>, Vec<_>) =
                 (0..NODES_OF_EACH).map(|node| (after(node), before(node))).unzip();
-            after.into_iter().for_each(|node| node.join().expect("it starts"));
+            for node in after {
+                node.join().expect("it starts");
+            }
             before.into_iter().map(|node| node.join().expect("it starts")).collect()
         });
         for store in &stores {
