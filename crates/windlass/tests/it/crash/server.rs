@@ -71,6 +71,8 @@ fn load_and_kill(cluster: &Cluster, address: &str, kills: usize) -> Vec<String> 
     }
     drop(inputs);
     lines.extend(heard);
-    hearing.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in hearing {
+        thread.join().unwrap();
+    }
     lines
 }
