@@ -46,6 +46,8 @@ async fn submit(client: &Client, schema: &str, options: &str) -> Result<JobId, (
 /// The job, once it was taken in.
 async fn taken_in(store: &Store, id: JobId) -> Snapshot {
     let mut events = store.events(&Caller::local(), 0);
+    // A commit that was under way tells of nothing below the audit level to those who came later. This one comes after it.
+    store.tick().await.unwrap();
     let found = async {
         loop {
             if let Some(found) = store.get(&Caller::local(), id).await.unwrap() {
