@@ -10,6 +10,7 @@ mod outbound;
 mod serve;
 mod stats;
 mod tickets;
+mod top;
 mod verify;
 mod webhooks;
 
