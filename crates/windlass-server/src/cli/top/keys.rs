@@ -98,7 +98,7 @@ impl Screen {
         match order {
             Some(order) => self.mode = Mode::Confirm(order),
             None if self.chosen(self.pane).is_some() => {
-                self.say("that key acts on jobs, and this is a queue".into(), true)
+                self.say("that key acts on jobs, and this is a queue".into(), true);
             }
             None => {}
         }

@@ -109,7 +109,7 @@ impl Order {
         if job.is_suspended() {
             return Order::resume(job);
         }
-        let consequence = "A new job with the same payload is submitted, with all of its attempts before it.";
+        let consequence = "A new job with the same payload is submitted, and may be tried as often as this one.";
         Order::on_job(job, Verb::Redrive, "Redrive", consequence.to_owned())
     }
 
@@ -119,15 +119,15 @@ impl Order {
     }
 
     /// Where it is posted to.
-    pub(super) fn path(&self) -> String {
-        let target = &self.target;
+    pub(super) fn path(&self) -> [&str; 3] {
+        let target = self.target.as_str();
         match self.verb {
-            Verb::PauseQueue => format!("/queues/{target}/pause"),
-            Verb::ResumeQueue => format!("/queues/{target}/resume"),
-            Verb::Suspend => format!("/jobs/{target}/suspend"),
-            Verb::Resume => format!("/jobs/{target}/resume"),
-            Verb::Cancel => format!("/jobs/{target}/cancel"),
-            Verb::Redrive => format!("/jobs/{target}/redrive"),
+            Verb::PauseQueue => ["queues", target, "pause"],
+            Verb::ResumeQueue => ["queues", target, "resume"],
+            Verb::Suspend => ["jobs", target, "suspend"],
+            Verb::Resume => ["jobs", target, "resume"],
+            Verb::Cancel => ["jobs", target, "cancel"],
+            Verb::Redrive => ["jobs", target, "redrive"],
         }
     }
 

@@ -66,7 +66,9 @@ impl Rates {
                 completed: grown(|counted| counted.completed),
                 failed: grown(|counted| counted.failed),
             });
-            self.seconds.truncate_front(SECONDS_MAX);
+            while self.seconds.len() > SECONDS_MAX {
+                self.seconds.pop_front();
+            }
         }
         self.last = Some((now, minutes));
     }
@@ -92,18 +94,5 @@ impl Rates {
         let Some((_, minutes)) = &self.last else { return Vec::new() };
         let whole = minutes.len().saturating_sub(1);
         minutes.values().take(whole).map(|counted| reading(counted) / 60.0).collect()
-    }
-}
-
-/// Keeps the newest.
-trait TruncateFront {
-    fn truncate_front(&mut self, length_max: usize);
-}
-
-impl<T> TruncateFront for VecDeque<T> {
-    fn truncate_front(&mut self, length_max: usize) {
-        while self.len() > length_max {
-            self.pop_front();
-        }
     }
 }

@@ -43,11 +43,6 @@ impl Console {
         self.terminal.draw(|frame| draw(frame, screen, self.theme))?;
         Ok(())
     }
-
-    /// Draws everything anew, as when something else wrote to the terminal.
-    pub(super) fn refresh(&mut self) -> anyhow::Result<()> {
-        Ok(self.terminal.clear()?)
-    }
 }
 
 impl Drop for Console {

@@ -44,11 +44,13 @@ impl Theme {
     }
 
     /// Headings, and names.
+    #[allow(clippy::unused_self, reason = "it reads like the others")]
     pub(super) fn strong(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
     /// The row the keys act on.
+    #[allow(clippy::unused_self, reason = "it reads like the others")]
     pub(super) fn chosen(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }

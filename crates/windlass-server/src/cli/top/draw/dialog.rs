@@ -25,7 +25,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Th
     }
 }
 
-fn frame_of<'a>(title: String, style: Style) -> Block<'a> {
+fn frame_of<'a>(title: &str, style: Style) -> Block<'a> {
     Block::bordered()
         .border_type(BorderType::Rounded)
         .border_style(style)
@@ -52,7 +52,7 @@ fn draw_help(frame: &mut Frame<'_>, area: Rect, theme: Theme) {
             Line::from(vec![Span::styled(format!("{keys:<11}"), theme.strong()), Span::raw(*what)])
         })
         .collect();
-    frame.render_widget(Paragraph::new(lines).block(frame_of("Keys".to_owned(), theme.frame(true))), area);
+    frame.render_widget(Paragraph::new(lines).block(frame_of("Keys", theme.frame(true))), area);
 }
 
 fn draw_question(frame: &mut Frame<'_>, area: Rect, order: &Order, theme: Theme) {
@@ -69,7 +69,7 @@ fn draw_question(frame: &mut Frame<'_>, area: Rect, order: &Order, theme: Theme)
             Span::raw(" no"),
         ]),
     ];
-    let block = frame_of("Sure?".to_owned(), theme.warning());
+    let block = frame_of("Sure?", theme.warning());
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: true }).block(block), area);
 }
 
@@ -78,7 +78,7 @@ fn draw_details(frame: &mut Frame<'_>, area: Rect, details: &Details, theme: The
     let width = usize::from(area.width);
     let keys =
         if details.job.is_some() { " Esc back · p suspend · r redrive · c cancel " } else { " Esc back " };
-    let block = frame_of(cut(&details.title, width.saturating_sub(4)), theme.frame(true))
+    let block = frame_of(&cut(&details.title, width.saturating_sub(4)), theme.frame(true))
         .title_bottom(Line::styled(keys, theme.faint()).right_aligned());
     let lines: Vec<Line<'_>> = details
         .lines

@@ -1,5 +1,7 @@
 //! The head: where one is looking, whether all is well, and how fast jobs come and go.
 
+use std::time::Duration;
+
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
@@ -14,6 +16,8 @@ use crate::cli::top::words::{age, columns, count, cut, per_second, several};
 
 /// Columns from which on the last hour is drawn beside the last minutes.
 const WIDE: u16 = 100;
+/// How long a job may wait before that is remarkable.
+pub(super) const LONG: Duration = Duration::from_secs(300);
 /// Columns of a rate with its name.
 const LABEL: u16 = 20;
 
@@ -92,11 +96,13 @@ fn draw_health(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme)
         .filter(|queue| queue.paused.is_none())
         .filter_map(|queue| queue.oldest_age)
         .max_by_key(|span| span.0);
+    let ready = sum(&screen.states, &["scheduled"]);
     parts.push(match oldest {
-        Some(span) => (
-            format!("oldest waits {}", age(span.0)),
-            if span.0.as_secs() >= 300 { theme.warning() } else { Style::new() },
-        ),
+        Some(span) => {
+            let style = if span.0 >= LONG { theme.warning() } else { Style::new() };
+            (format!("oldest waits {}", age(span.0)), style)
+        }
+        None if ready > 0 => ("only paused jobs wait".to_owned(), theme.faint()),
         None => ("nothing waits".to_owned(), theme.faint()),
     });
     if let Some(workers) = &screen.workers {
@@ -108,7 +114,7 @@ fn draw_health(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme)
             parts.push((format!("{} of them paused", count(paused)), theme.warning()));
         }
     }
-    parts.push((format!("{} ready", count(sum(&screen.states, &["scheduled"]))), Style::new()));
+    parts.push((format!("{} ready", count(ready)), Style::new()));
     parts.push((format!("{} running", count(sum(&screen.states, &["running"]))), theme.busy()));
     let dead = sum(&screen.states, &["failed", "dead_letter"]);
     parts.push((format!("{} failed", count(dead)), if dead > 0 { theme.bad() } else { theme.faint() }));

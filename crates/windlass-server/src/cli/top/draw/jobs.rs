@@ -9,18 +9,22 @@ use super::draw_list;
 use crate::cli::top::look::{Job, Progress};
 use crate::cli::top::screen::{Pane, Screen};
 use crate::cli::top::theme::Theme;
-use crate::cli::top::words::{age, cut, short};
+use crate::cli::top::words::{age, columns, cut, short};
 
 /// Columns of a pane from which on ids, queues and workers are shown.
 const ROOMY: u16 = 96;
 const WIDE: u16 = 120;
+const WIDEST: u16 = 150;
 /// Columns of a bar that shows how far a job is.
 const BAR: usize = 12;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, pane: Pane, theme: Theme) {
     let jobs = screen.shown_jobs(pane);
-    let (is_roomy, is_wide) = (area.width >= ROOMY, area.width >= WIDE);
-    let kind_width = if is_roomy { 24 } else { 16 };
+    let is_roomy = area.width >= ROOMY;
+    // An error needs its words more than its tenant.
+    let is_wide = area.width >= if pane == Pane::Failures { WIDEST } else { WIDE };
+    let longest = jobs.iter().map(|job| columns(job.r#type.as_str())).max().unwrap_or(0);
+    let kind_width = u16::try_from(longest).unwrap_or(u16::MAX).clamp(4, if is_roomy { 24 } else { 16 });
     let (when, what) = match pane {
         Pane::Running => ("runs for", "progress"),
         Pane::Suspended => ("since", "by"),

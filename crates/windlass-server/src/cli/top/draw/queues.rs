@@ -7,6 +7,7 @@ use ratatui::text::Line;
 use ratatui::widgets::Row;
 
 use super::draw_list;
+use super::head::LONG;
 use crate::cli::top::look::{Queue, sum};
 use crate::cli::top::screen::{Pane, Screen};
 use crate::cli::top::theme::Theme;
@@ -105,7 +106,7 @@ fn oldest(queue: &Queue) -> String {
 }
 
 fn aged(queue: &Queue, theme: Theme) -> Style {
-    if queue.oldest_age.is_some_and(|span| span.0.as_secs() >= 300) { theme.warning() } else { Style::new() }
+    if queue.oldest_age.is_some_and(|span| span.0 >= LONG) { theme.warning() } else { Style::new() }
 }
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) {
