@@ -2,13 +2,26 @@
 
 mod audit;
 mod backup;
+mod bench;
+mod client;
 mod config;
+mod connect;
 mod demo;
+mod exit;
+mod failure;
+mod id;
 mod keeping;
 mod keys;
 mod outbound;
+mod output;
+mod paint;
+mod profile;
+mod progress;
 mod serve;
 mod stats;
+mod stream;
+mod table;
+mod text;
 mod tickets;
 mod top;
 mod verify;
@@ -57,6 +70,10 @@ enum Command {
     Tickets(tickets::TicketsCommand),
     /// Count jobs by queue and state.
     Stats(ReportArgs),
+    /// Watch a server in the terminal, and intervene.
+    Top(top::TopArgs),
+    /// Measure how fast it is: a store, or a server over HTTP.
+    Bench(bench::BenchArgs),
     /// Copy a store to a new file while it is in use.
     Backup {
         #[command(flatten)]
@@ -182,8 +199,19 @@ fn change(
     }
 }
 
-/// Runs the command that was given.
-pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<ExitCode> {
+/// Runs the command that was given, and says on standard error what went wrong.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    attempt(arguments).unwrap_or_else(|error| {
+        let exit = exit::Exit::of(&error);
+        // Whoever has gone is not told so.
+        if exit != exit::Exit::NobodyReads {
+            output::note(&format!("windlass: {error:#}"));
+        }
+        exit.into()
+    })
+}
+
+fn attempt(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<ExitCode> {
     let Invocation { cli, settings } = Invocation::read(arguments.collect())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -197,6 +225,8 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<ExitCode
             Command::Webhooks(command) => webhooks::webhooks(&command).await,
             Command::Tickets(command) => Ok(tickets::tickets(&command)),
             Command::Stats(report) => stats::stats(&report).await,
+            Command::Top(args) => top::top(&args).await,
+            Command::Bench(args) => bench::bench(&args).await,
             Command::Backup { store, to } => backup::backup(&store, &to).await,
         }
     })

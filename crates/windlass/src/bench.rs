@@ -9,9 +9,9 @@ pub mod limited;
 pub mod workflow;
 pub mod workload;
 
-pub use figure::{Figure, Times, rate};
 #[cfg(feature = "sqlite")]
 pub use crate::store::sqlite::floor;
+pub use figure::{Figure, Times, rate};
 pub use workload::Workbench;
 
 /// The type of jobs that do nothing.

@@ -60,7 +60,9 @@ pub(super) async fn singles(target: &Target, time: Duration, payload: usize) -> 
     }
     let submitted = rate(times.len(), watch.elapsed());
     Ok(vec![
-        Figure::new("W1", format!("submit one by one, {CALLERS} connections")).rate(submitted).times(Times::of(times)),
+        Figure::new("W1", format!("submit one by one, {CALLERS} connections"))
+            .rate(submitted)
+            .times(Times::of(times)),
         Figure::new("W1", "GET /jobs/{id} under that load").times(Times::of(looked?)),
     ])
 }
@@ -93,7 +95,8 @@ pub(super) async fn batches(target: &Target, jobs: usize, payload: usize) -> any
         caller??;
     }
     let submitted = rate(batches * BATCH, watch.elapsed());
-    Ok(Figure::new("W2", format!("submit in batches of {BATCH}, {BATCH_CALLERS} connections")).rate(submitted))
+    Ok(Figure::new("W2", format!("submit in batches of {BATCH}, {BATCH_CALLERS} connections"))
+        .rate(submitted))
 }
 
 async fn submit_batches(mut link: Link, request: Arc<[u8]>, left: Arc<AtomicUsize>) -> anyhow::Result<()> {

@@ -28,7 +28,10 @@ async fn used(target: &Target) -> anyhow::Result<Used> {
         line.and_then(|value| value.trim().parse::<f64>().ok())
             .with_context(|| format!("the server does not tell {name}: is it older than this program?"))
     };
-    Ok(Used { cpu_seconds: value("process_cpu_seconds_total")?, resident_bytes: value("process_resident_memory_bytes")? })
+    Ok(Used {
+        cpu_seconds: value("process_cpu_seconds_total")?,
+        resident_bytes: value("process_resident_memory_bytes")?,
+    })
 }
 
 /// Parks everybody, waits, and reads what the server used meanwhile.

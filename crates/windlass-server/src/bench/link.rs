@@ -26,7 +26,8 @@ impl Target {
             format!("cannot measure {url}: only http:// is measured, since TLS would be what one measures")
         })?;
         let (authority, prefix) = rest.split_once('/').map_or((rest, ""), |(host, path)| (host, path));
-        let authority = if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") };
+        let authority =
+            if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") };
         let prefix = prefix.trim_end_matches('/');
         let prefix = if prefix.is_empty() { String::new() } else { format!("/{prefix}") };
         Ok(Target { authority, prefix, key })
@@ -173,7 +174,9 @@ mod tests {
         let target = Target::parse("http://localhost:7788/jobs/", Some("wl_x".into())).unwrap();
         assert_eq!(target.store_address(), "http://wl_x@localhost:7788/jobs");
         let request = String::from_utf8(target.request("GET", "/healthz", b"")).unwrap();
-        assert!(request.starts_with("GET /jobs/healthz HTTP/1.1\r\nHost: localhost:7788\r\nAuthorization: Bearer wl_x\r\n"));
+        assert!(request.starts_with(
+            "GET /jobs/healthz HTTP/1.1\r\nHost: localhost:7788\r\nAuthorization: Bearer wl_x\r\n"
+        ));
         assert!(Target::parse("https://localhost", None).is_err());
     }
 }

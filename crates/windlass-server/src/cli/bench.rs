@@ -24,7 +24,7 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "URL")]
     server: Option<String>,
     /// The API key for that server.
-    #[arg(long, env = "WINDLASS_KEY", hide_env_values = true, requires = "server", value_name = "KEY")]
+    #[arg(long, env = "WINDLASS_KEY", hide_env_values = true, value_name = "KEY")]
     key: Option<String>,
     /// Measure although there are jobs already: they slow it down, and are slowed down by it.
     #[arg(long)]

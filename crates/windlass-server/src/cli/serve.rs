@@ -79,7 +79,10 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let (version, address) = (env!("CARGO_PKG_VERSION"), args.store.shown());
     tracing::info!("windlass {version} keeps {address} ({jobs} jobs, checked and sound)");
     tracing::info!("listening on {}; stop with Ctrl-C", server.url());
-    tracing::info!("{} files may be open, connections among them", files.map_or("any number of".to_owned(), |files| files.to_string()));
+    tracing::info!(
+        "{} files may be open, connections among them",
+        files.map_or("any number of".to_owned(), |files| files.to_string())
+    );
     if !server.has_keys().await? {
         tracing::warn!(
             "no keys yet: whoever is on this machine may do everything, and nobody else can connect"

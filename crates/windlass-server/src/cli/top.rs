@@ -28,9 +28,9 @@ use self::keys::Wish;
 use self::screen::{Mode, Screen};
 use self::terminal::Console;
 use self::theme::Theme;
-use self::words::harmless;
 use super::connect::ConnectArgs;
 use super::failure::Failure;
+use super::output::escaped;
 use super::paint::Paint;
 use crate::limits::{TOP_LOOK_EVERY, TOP_NOTE_TIME};
 
@@ -43,7 +43,9 @@ pub(super) struct TopArgs {
 
 pub(super) async fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
     if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
-        return Err(Failure::usage("top needs a terminal; `windlass stats` and `windlass queues` print to anything"));
+        return Err(Failure::usage(
+            "top needs a terminal; `windlass stats` and `windlass queues` print to anything",
+        ));
     }
     if args.connect.json {
         return Err(Failure::usage("top is for people; `windlass stats --json` is for programs"));
@@ -104,7 +106,7 @@ fn hear(screen: &mut Screen, news: News) {
     match news {
         News::Look(look) => screen.take(*look),
         News::Lost(why) => screen.lose(&why),
-        News::Said { text, is_trouble } => screen.say(harmless(&text), is_trouble),
+        News::Said { text, is_trouble } => screen.say(escaped(&text), is_trouble),
         News::Job(look) => {
             let now = screen.now;
             if let Mode::Details(details) = &mut screen.mode

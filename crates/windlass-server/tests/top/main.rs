@@ -25,7 +25,9 @@ async fn busy(folder: &tempfile::TempDir) -> Served {
         server.post("/jobs", &json!({"type": "email.send", "queue": "mail", "payload": number})).await;
     }
     server.post("/jobs", &json!({"type": "order.export", "queue": "exports", "retry": "none"})).await;
-    let worker = server.post("/workers", &json!({"name": "w", "types": ["order.export"], "queues": ["exports"]})).await;
+    let worker = server
+        .post("/workers", &json!({"name": "w", "types": ["order.export"], "queues": ["exports"]}))
+        .await;
     let claimed = server.post("/claims", &json!({"worker_id": worker["worker_id"]})).await;
     let job = &claimed["jobs"][0];
     let error = json!({"category": "permanent", "message": "\u{1b}[2Jno such customer"});
@@ -50,7 +52,8 @@ async fn a_person_sees_queues_pauses_one_resizes_and_leaves_no_trace() {
     let folder = tempfile::tempdir().unwrap();
     let server = busy(&folder).await;
     let terminal = watch(&server, 100, 40).await;
-    let seen = terminal.shows(&["windlass top", "exports", "mail", "gate open", r"\u{1b}[2Jno such customer"]).await;
+    let seen =
+        terminal.shows(&["windlass top", "exports", "mail", "gate open", r"\u{1b}[2Jno such customer"]).await;
     assert!(terminal.is_taken_over().await, "{seen}");
     // The second queue is paused, after a question.
     terminal.press(&["j", "p"]).await;

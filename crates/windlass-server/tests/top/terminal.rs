@@ -23,7 +23,19 @@ impl Terminal {
         let terminal = Terminal { socket: format!("windlass-{}-{number}", std::process::id()) };
         let (width, height) = (width.to_string(), height.to_string());
         terminal
-            .tmux(&["-f", "/dev/null", "new-session", "-d", "-x", &width, "-y", &height, "env", "PS1=$ ", "sh"])
+            .tmux(&[
+                "-f",
+                "/dev/null",
+                "new-session",
+                "-d",
+                "-x",
+                &width,
+                "-y",
+                &height,
+                "env",
+                "PS1=$ ",
+                "sh",
+            ])
             .await;
         terminal.enter(&format!("echo {BEFORE}")).await;
         terminal.shows(&[&format!("\n{BEFORE}")]).await;
@@ -33,7 +45,11 @@ impl Terminal {
     fn command(&self, arguments: &[&str]) -> std::process::Command {
         let mut command = std::process::Command::new("tmux");
         command.args(["-u", "-L", &self.socket]).args(arguments);
-        command.env_remove("TMUX").env("LC_ALL", "C.UTF-8").env("TERM", "xterm-256color").stdin(Stdio::null());
+        command
+            .env_remove("TMUX")
+            .env("LC_ALL", "C.UTF-8")
+            .env("TERM", "xterm-256color")
+            .stdin(Stdio::null());
         command
     }
 
@@ -103,7 +119,11 @@ impl Terminal {
     pub(crate) async fn is_left_clean(&self, code: i32) {
         let text = self.shows(&[BEFORE, &format!("\nended={code}"), "speed "]).await;
         assert!(!text.contains("-echo ") && !text.contains("-icanon") && !text.contains("-isig"), "{text}");
-        assert_eq!(self.tmux(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]).await.trim(), "0 1", "{text}");
+        assert_eq!(
+            self.tmux(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]).await.trim(),
+            "0 1",
+            "{text}"
+        );
     }
 }
 

@@ -106,7 +106,8 @@ async fn handle(figures: &mut Figures, concurrency: usize) -> anyhow::Result<()>
 }
 
 async fn limits(figures: &mut Figures) -> anyhow::Result<()> {
-    with_new_store(100, async |bench| bench.flatness(MILLION, &mut |figure| figures.tell(figure)).await).await?;
+    with_new_store(100, async |bench| bench.flatness(MILLION, &mut |figure| figures.tell(figure)).await)
+        .await?;
     for how in HeldBack::ALL {
         with_new_store(100, async |bench| Ok(figures.tell(bench.beside(how).await?))).await?;
     }

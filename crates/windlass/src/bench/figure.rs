@@ -109,7 +109,9 @@ impl Figure {
     pub fn value(&self) -> String {
         let mut parts = Vec::new();
         parts.extend(self.per_second.map(|rate| format!("{rate:.0}/s")));
-        parts.extend(self.times.map(|times| format!("p50 {:.2} ms, p99 {:.2} ms", times.p50_ms, times.p99_ms)));
+        parts.extend(
+            self.times.map(|times| format!("p50 {:.2} ms, p99 {:.2} ms", times.p50_ms, times.p99_ms)),
+        );
         parts.extend(self.core_percent.map(|percent| format!("{percent:.2} % of a core")));
         parts.extend(self.cpu_micros_per_job.map(|micros| format!("{micros:.1} µs of processor per job")));
         parts.extend(self.bytes.map(|bytes| format!("{:.0} MB", bytes / 1e6)));
@@ -138,7 +140,8 @@ pub fn table(figures: &[Figure]) -> String {
     };
     let widths = [0, 1, 2, 3].map(width);
     let line = |cells: &[String; 4]| {
-        let cells: Vec<String> = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let cells: Vec<String> =
+            cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         format!("| {} |\n", cells.join(" | "))
     };
     let rule = widths.map(|width| "-".repeat(width.max(1)));
@@ -166,6 +169,9 @@ mod tests {
         assert_eq!(json["ratio"], 0.5);
         assert!(json.get("p50_ms").is_none());
         let table = table(&[figure]);
-        assert!(table.lines().all(|line| line.chars().count() == table.lines().next().unwrap().chars().count()), "{table}");
+        assert!(
+            table.lines().all(|line| line.chars().count() == table.lines().next().unwrap().chars().count()),
+            "{table}"
+        );
     }
 }

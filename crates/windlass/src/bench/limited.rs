@@ -82,7 +82,8 @@ impl Workbench {
         self.fill(2, 1, &NewJob { tenant: Some(late.clone()), ..self.job.clone() }).await?;
         let request = ClaimRequest::new(self.worker, 100);
         let claimed = self.store.claim(&self.me, &request, Duration::ZERO).await?.jobs;
-        let place = claimed.iter().position(|claimed| claimed.job.lane.tenant == late).unwrap_or(claimed.len());
+        let place =
+            claimed.iter().position(|claimed| claimed.job.lane.tenant == late).unwrap_or(claimed.len());
         let what = format!("jobs before a late tenant's first, beside {backlog} of another's");
         Ok(Figure { count: Some(place as u64), ..Figure::new("W5", what) })
     }

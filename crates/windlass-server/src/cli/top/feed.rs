@@ -15,9 +15,7 @@ use super::order::Order;
 use super::screen::Look;
 use crate::cli::client::{Call, Client};
 use crate::cli::failure::Failure;
-use crate::limits::{
-    TOP_FAILURES_PER_LOOK, TOP_JOBS_MAX, TOP_LOOK_EVERY, TOP_NEWS_BUFFERED, TOP_RETRY_MAX,
-};
+use crate::limits::{TOP_FAILURES_PER_LOOK, TOP_JOBS_MAX, TOP_LOOK_EVERY, TOP_NEWS_BUFFERED, TOP_RETRY_MAX};
 
 /// Something to be shown.
 #[derive(Debug)]
@@ -139,9 +137,10 @@ pub(super) async fn look(client: &Client) -> Result<Look, Failure> {
 
 async fn look_at(client: &Client, id: &Plain) -> Result<JobLook, Failure> {
     let id = id.as_str();
-    let (explain, attempts, logs) = (["jobs", id, "explain"], ["jobs", id, "attempts"], ["jobs", id, "logs"]);
+    let whole = ["jobs", id];
+    let [explain, attempts, logs] = ["explain", "attempts", "logs"].map(|part| ["jobs", id, part]);
     let (job, reasons, attempts, logs) = tokio::join!(
-        ask::<Job>(client, &["jobs", id]),
+        ask::<Job>(client, &whole),
         ask::<Reasons>(client, &explain),
         ask::<Attempts>(client, &attempts),
         ask::<Logs>(client, &logs),

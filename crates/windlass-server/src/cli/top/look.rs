@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use windlass::clock::Timestamp;
 
-use super::words::harmless;
+use crate::cli::output::escaped;
 use crate::http::{Moment, Span};
 
 /// Text from elsewhere in which every character is shown as one.
@@ -17,7 +17,7 @@ pub(super) struct Plain(String);
 
 impl Plain {
     pub(super) fn new(text: &str) -> Plain {
-        Plain(harmless(text))
+        Plain(escaped(text))
     }
 
     pub(super) fn as_str(&self) -> &str {

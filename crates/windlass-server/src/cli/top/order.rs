@@ -109,7 +109,8 @@ impl Order {
         if job.is_suspended() {
             return Order::resume(job);
         }
-        let consequence = "A new job with the same payload is submitted, and may be tried as often as this one.";
+        let consequence =
+            "A new job with the same payload is submitted, and may be tried as often as this one.";
         Order::on_job(job, Verb::Redrive, "Redrive", consequence.to_owned())
     }
 

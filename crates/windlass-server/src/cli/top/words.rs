@@ -2,30 +2,7 @@
 
 use std::time::Duration;
 
-use ratatui::text::Span as Piece;
-
-/// Text in which nothing is acted upon by a terminal: what it would obey, and what would hide or reorder other characters,
-/// is shown as its escape.
-pub(super) fn harmless(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character == '\t' {
-            shown.push(' ');
-        } else if is_harmful(character) {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
-}
-
-fn is_harmful(character: char) -> bool {
-    let is_invisible = matches!(character,
-        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
-    character.is_control() || is_invisible
-}
+use unicode_width::UnicodeWidthStr;
 
 /// Text cut to a width, with a sign that it was.
 pub(super) fn cut(text: &str, width: usize) -> String {
@@ -50,7 +27,7 @@ pub(super) fn cut(text: &str, width: usize) -> String {
 
 /// How many columns a text takes.
 pub(super) fn columns(text: &str) -> usize {
-    Piece::raw(text).width()
+    text.width()
 }
 
 /// A duration in at most seven characters.
@@ -116,12 +93,6 @@ pub(super) fn short(id: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_terminal_would_obey_is_shown_instead() {
-        assert_eq!(harmless("a\u{1b}[2Jb\r\n\u{202e}c\td\u{9b}"), r"a\u{1b}[2Jb\r\n\u{202e}c d\u{9b}");
-        assert_eq!(harmless("grüße 日本 🦀"), "grüße 日本 🦀");
-    }
 
     #[test]
     fn text_is_cut_by_columns() {

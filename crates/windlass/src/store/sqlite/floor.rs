@@ -54,15 +54,12 @@ fn rate(watch: Stopwatch) -> f64 {
 
 fn insert(db: &Connection, first: i64, payload: &[u8]) -> Result<()> {
     db.execute_batch("BEGIN IMMEDIATE")?;
-    let mut job = db
-        .prepare_cached("INSERT INTO jobs (seq, owner, \"check\", payload) VALUES (?1, 'local', 1, ?2)")
-        ?;
-    let mut hot = db
-        .prepare_cached(
-            "INSERT INTO hot (seq, id, lane, policy, state, order_key, rank, at, expires_at, created_at, record) \
+    let mut job =
+        db.prepare_cached("INSERT INTO jobs (seq, owner, \"check\", payload) VALUES (?1, 'local', 1, ?2)")?;
+    let mut hot = db.prepare_cached(
+        "INSERT INTO hot (seq, id, lane, policy, state, order_key, rank, at, expires_at, created_at, record) \
              VALUES (?1, ?2, 1, 1, 3, 1, 50, ?1, ?1, ?1, ?3)",
-        )
-        ?;
+    )?;
     for seq in first..first + BATCH {
         job.execute(params![seq, payload])?;
         hot.execute(params![seq, i128::from(seq).to_be_bytes(), RECORD])?;
@@ -72,20 +69,16 @@ fn insert(db: &Connection, first: i64, payload: &[u8]) -> Result<()> {
 
 fn claim(db: &Connection) -> Result<()> {
     db.execute_batch("BEGIN IMMEDIATE")?;
-    let mut ready = db
-        .prepare_cached(
-            "SELECT seq, id, record FROM hot INDEXED BY hot_order \
+    let mut ready = db.prepare_cached(
+        "SELECT seq, id, record FROM hot INDEXED BY hot_order \
              WHERE state = 3 AND order_key = 1 ORDER BY rank, at, seq LIMIT ?1",
-        )
-        ?;
+    )?;
     let seqs: Vec<i64> = ready
         .query_map([CLAIM], |row| {
             let _record: Vec<u8> = row.get(2)?;
             row.get(0)
-        })
-        ?
-        .collect::<Result<_, _>>()
-        ?;
+        })?
+        .collect::<Result<_, _>>()?;
     let mut payload = db.prepare_cached("SELECT owner, payload FROM jobs WHERE seq = ?1")?;
     for seq in &seqs {
         let _payload: Vec<u8> = payload.query_row([seq], |row| row.get(1))?;
@@ -106,12 +99,10 @@ fn finish(db: &Connection, first: i64) -> Result<()> {
     db.execute_batch("BEGIN IMMEDIATE")?;
     let mut find = db.prepare_cached("SELECT seq, record FROM hot WHERE id = ?1")?;
     let mut attempt = db.prepare_cached("INSERT INTO facets VALUES (?1, 0, '', 1, 1, ?2)")?;
-    let mut audit = db
-        .prepare_cached(
-            "INSERT INTO audit (event, at, actor_type, actor_id, tenant, job, context) \
+    let mut audit = db.prepare_cached(
+        "INSERT INTO audit (event, at, actor_type, actor_id, tenant, job, context) \
              VALUES (2, ?1, 'worker', '0123456789abcdef0123456789abcdef0123', 'default', ?2, ?3)",
-        )
-        ?;
+    )?;
     for seq in first..first + CLAIM {
         let id = i128::from(seq).to_be_bytes();
         let _record: Vec<u8> = find.query_row([id], |row| row.get(1))?;
