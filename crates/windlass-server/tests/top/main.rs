@@ -24,7 +24,7 @@ async fn busy(folder: &tempfile::TempDir) -> Served {
     for number in 0..3 {
         server.post("/jobs", &json!({"type": "email.send", "queue": "mail", "payload": number})).await;
     }
-    server.post("/jobs", &json!({"type": "order.export", "queue": "exports", "retry": "none"})).await;
+    server.post("/jobs", &json!({"type": "order.export", "queue": "exports"})).await;
     let worker = server
         .post("/workers", &json!({"name": "w", "types": ["order.export"], "queues": ["exports"]}))
         .await;

@@ -80,9 +80,9 @@ impl Terminal {
         self.tmux(&["resize-window", "-x", &width, "-y", &height]).await;
     }
 
-    /// What is on the screen.
+    /// What is on the screen, with lines that were broken at its edge made whole.
     pub(crate) async fn text(&self) -> String {
-        self.tmux(&["capture-pane", "-p"]).await
+        self.tmux(&["capture-pane", "-p", "-J"]).await
     }
 
     /// Waits until all of these are on the screen at once.

@@ -12,6 +12,7 @@ use crate::cli::top::theme::Theme;
 use crate::cli::top::words::{age, columns, cut, short};
 
 /// Columns of a pane from which on ids, queues and workers are shown.
+const NARROW: u16 = 76;
 const ROOMY: u16 = 96;
 const WIDE: u16 = 120;
 const WIDEST: u16 = 150;
@@ -40,8 +41,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, pane: Pan
         titles.push(Line::from(if pane == Pane::Running { "worker" } else { "tenant" }));
         widths.push(Constraint::Length(14));
     }
-    titles.extend([Line::from("try"), Line::from(when)]);
-    widths.extend([Constraint::Length(5), Constraint::Length(8)]);
+    // On a narrow screen the error itself matters more than how often it came.
+    let has_tries = pane != Pane::Failures || area.width >= NARROW;
+    if has_tries {
+        titles.push(Line::from("try"));
+        widths.push(Constraint::Length(5));
+    }
+    titles.push(Line::from(when));
+    widths.push(Constraint::Length(8));
     if pane == Pane::Failures {
         titles.push(Line::from("state"));
         widths.push(Constraint::Length(if is_roomy { 11 } else { 8 }));
@@ -59,7 +66,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, pane: Pan
         if is_wide {
             cells.push(Line::from(cut(other(screen, job, pane), 14)));
         }
-        cells.push(Line::from(format!("{}/{}", job.attempt, job.max_attempts)));
+        if has_tries {
+            cells.push(Line::from(format!("{}/{}", job.attempt, job.max_attempts)));
+        }
         cells.push(Line::from(age(screen.now.since(since(job, pane)))));
         if pane == Pane::Failures {
             let word =
