@@ -41,7 +41,12 @@ fn write_process(text: &mut String) {
     line(text, "process_cpu_seconds_total", "", process::cpu_time().as_secs_f64());
     // Where the system does not tell, there is no such metric.
     if let Some(bytes) = process::resident_bytes() {
-        heading(text, "process_resident_memory_bytes", "gauge", "Memory of this process that is not swapped out.");
+        heading(
+            text,
+            "process_resident_memory_bytes",
+            "gauge",
+            "Memory of this process that is not swapped out.",
+        );
         line(text, "process_resident_memory_bytes", "", bytes);
     }
 }
