@@ -48,7 +48,11 @@ fn main() -> anyhow::Result<()> {
             for payload in [100, 1024] {
                 submit_and_drain(&mut figures, payload).await?;
             }
-            with_new_store(100, async |bench| Ok(figures.tell(bench.pick_up(500).await?))).await?;
+            with_new_store(100, async |bench| {
+                figures.tell(bench.pick_up(500).await?);
+                Ok(())
+            })
+            .await?;
             handle(&mut figures, 50).await?;
             handle(&mut figures, 100).await?;
         }
@@ -109,9 +113,17 @@ async fn limits(figures: &mut Figures) -> anyhow::Result<()> {
     with_new_store(100, async |bench| bench.flatness(MILLION, &mut |figure| figures.tell(figure)).await)
         .await?;
     for how in HeldBack::ALL {
-        with_new_store(100, async |bench| Ok(figures.tell(bench.beside(how).await?))).await?;
+        with_new_store(100, async |bench| {
+            figures.tell(bench.beside(how).await?);
+            Ok(())
+        })
+        .await?;
     }
-    with_new_store(100, async |bench| Ok(figures.tell(bench.fairness(MILLION).await?))).await
+    with_new_store(100, async |bench| {
+        figures.tell(bench.fairness(MILLION).await?);
+        Ok(())
+    })
+    .await
 }
 
 async fn drain_only() -> anyhow::Result<()> {

@@ -25,7 +25,7 @@ fn flow(submitted: u64, completed: u64, retried: u64) -> Value {
         "dead_letter": 0, "cancelled": 0, "reaped": 0, "waited": none, "ran": {"p50": "1s", "p95": "4s96ms", "p99": "5s"}})
 }
 
-fn queue(name: &str, scheduled: u64, running: u64, failed: u64, paused: Value) -> Value {
+fn queue(name: &str, scheduled: u64, running: u64, failed: u64, paused: &Value) -> Value {
     json!({"name": name, "depth": {"scheduled": scheduled, "running": running, "failed": failed},
         "oldest_age": if scheduled > 0 { json!("2m3s") } else { Value::Null },
         "rates": {"last_minute": flow(60, 58, 1), "last_hour": flow(3600, 3500, 60)},
@@ -33,7 +33,7 @@ fn queue(name: &str, scheduled: u64, running: u64, failed: u64, paused: Value) -
 }
 
 /// A job as the server shows it.
-pub(super) fn job(id: &str, kind: &str, state: &str, more: Value) -> Job {
+pub(super) fn job(id: &str, kind: &str, state: &str, more: &Value) -> Job {
     let mut job = json!({"id": id, "tenant": "default", "type": kind, "queue": "mail", "state": state, "why": null,
         "priority": 50, "attempt": 1, "max_attempts": 3, "created_at": "2030-01-31T11:59:00Z",
         "updated_at": "2030-01-31T12:00:00Z", "run_at": "2030-01-31T11:59:00Z", "started_at": "2030-01-31T12:00:00Z",
@@ -61,7 +61,7 @@ pub(super) fn look() -> Look {
         "minutes": [minute("2030-01-31T11:59:00Z", 600), minute("2030-01-31T12:00:00Z", 100)]}),
     );
     let queues: Queues = read(
-        json!({"queues": [queue("billing", 0, 0, 0, paused), queue("mail", 120, 2, 2, Value::Null), queue("reports", 0, 0, 0, Value::Null)]}),
+        json!({"queues": [queue("billing", 0, 0, 0, &paused), queue("mail", 120, 2, 2, &Value::Null), queue("reports", 0, 0, 0, &Value::Null)]}),
     );
     let gate: Gate = read(json!({"online": true, "reason": null, "by": null, "since": null, "scopes": []}));
     let workers: Workers =
@@ -73,23 +73,23 @@ pub(super) fn look() -> Look {
         gate: Some(gate),
         workers: Some(workers.workers),
         running: vec![
-            job("aaaaaaaa-running1", "email.send", "running", lease),
-            job("bbbbbbbb-running2", "report.build", "running", json!({})),
+            job("aaaaaaaa-running1", "email.send", "running", &lease),
+            job("bbbbbbbb-running2", "report.build", "running", &json!({})),
         ],
         failures: vec![
-            job("cccccccc-failure1", "email.send", "failed", error("older", "2030-01-31T11:58:00Z")),
+            job("cccccccc-failure1", "email.send", "failed", &error("older", "2030-01-31T11:58:00Z")),
             job(
                 "dddddddd-failure2",
                 "webhook.deliver",
                 "dead_letter",
-                error("\u{1b}[31m502 Bad Gateway", "2030-01-31T12:00:20Z"),
+                &error("\u{1b}[31m502 Bad Gateway", "2030-01-31T12:00:20Z"),
             ),
         ],
         suspended: vec![job(
             "eeeeeeee-suspend1",
             "order.approve",
             "suspended",
-            json!({"suspended_at": "2030-01-31T11:59:30Z", "suspended_by": "ann"}),
+            &json!({"suspended_at": "2030-01-31T11:59:30Z", "suspended_by": "ann"}),
         )],
     }
 }
@@ -198,7 +198,7 @@ fn the_newest_failure_is_first_and_what_is_chosen_stays_chosen() {
         "ffffffff-failure3",
         "email.send",
         "failed",
-        error("new", "2030-01-31T12:00:29Z"),
+        &error("new", "2030-01-31T12:00:29Z"),
     ));
     screen.take(later);
     assert_eq!(screen.shown_jobs(Pane::Failures)[0].id.as_str(), "ffffffff-failure3");
