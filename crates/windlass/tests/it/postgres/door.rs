@@ -28,7 +28,9 @@ async fn stranger(address: &str) -> (Client, String) {
     let (server, schema) = address.rsplit_once("&schema=").expect("the schema comes last");
     let (client, connection) = tokio_postgres::connect(server, NoTls).await.unwrap();
     tokio::spawn(connection);
-    client.batch_execute("CREATE TABLE IF NOT EXISTS orders (id bigint)").await.unwrap();
+    // Two tests that made it at once would be in each other's way, `IF NOT EXISTS` or not.
+    let orders = "SELECT pg_advisory_xact_lock(1); CREATE TABLE IF NOT EXISTS orders (id bigint)";
+    client.batch_execute(orders).await.unwrap();
     (client, schema.split('&').next().unwrap().to_owned())
 }
 
