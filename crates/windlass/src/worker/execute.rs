@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Crew;
-use crate::context::{CrashPoint, Cx, Stop};
+use crate::context::{CrashPoint, Cx, Interruption, Stop};
 use crate::handler::{AnyHandler, HandlerFuture, Snooze, failure_of, said};
 use crate::job::{Category, Failure, Strategy};
 use crate::store::command::claim::Claimed;
@@ -113,7 +113,7 @@ async fn supervise(crew: &Crew, cx: &Cx, future: &mut HandlerFuture) -> Option<O
             Stop::Parked | Stop::Crash => None,
         },
         () = tokio::time::sleep(limit) => {
-            cx.cancel();
+            cx.cancel(Interruption::TimedOut);
             let message = format!("ran longer than {limit:?}");
             Some(Outcome::Failed(Failure::new(Category::Timeout, message)))
         }
