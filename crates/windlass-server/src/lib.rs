@@ -10,4 +10,5 @@ pub mod limits;
 mod log;
 mod notify;
 pub mod outbound;
+mod program;
 pub mod server;

@@ -1,0 +1,119 @@
+//! How jobs ended, one line each: for a person on standard error, or for a program on standard output.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::program::{Exit, Summary};
+
+/// Says how jobs ended.
+pub(super) struct Reporter {
+    style: Style,
+}
+
+enum Style {
+    Quiet,
+    Json,
+    Text { has_colour: bool },
+}
+
+impl Reporter {
+    pub(super) fn new(is_quiet: bool, is_json: bool) -> Reporter {
+        let wants_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let style = match (is_quiet, is_json) {
+            (_, true) => Style::Json,
+            (true, false) => Style::Quiet,
+            (false, false) => Style::Text { has_colour: wants_colour && std::io::stderr().is_terminal() },
+        };
+        Reporter { style }
+    }
+
+    /// Says how an attempt ended. A reader that is gone is no reason to stop working.
+    pub(super) fn say(&self, summary: &Summary) {
+        let _read_or_not = match self.style {
+            Style::Quiet => Ok(()),
+            Style::Json => writeln!(std::io::stdout().lock(), "{}", json_line(summary)),
+            Style::Text { has_colour } => {
+                writeln!(std::io::stderr().lock(), "{}", text_line(summary, has_colour))
+            }
+        };
+    }
+}
+
+fn json_line(summary: &Summary) -> serde_json::Value {
+    let (code, signal) = match summary.exit {
+        Some(Exit::Code(code)) => (Some(code), None),
+        Some(Exit::Signal(signal)) => (None, Some(signal)),
+        None => (None, None),
+    };
+    json!({
+        "job": summary.job.to_string(),
+        "type": summary.job_type.as_str(),
+        "queue": summary.queue.as_str(),
+        "attempt": summary.attempt,
+        "outcome": summary.outcome,
+        "exit_code": code,
+        "signal": signal,
+        "duration_ms": u64::try_from(summary.took.as_millis()).unwrap_or(u64::MAX),
+        "error": summary.error,
+    })
+}
+
+fn text_line(summary: &Summary, has_colour: bool) -> String {
+    let id: String = summary.job.to_string().chars().take(8).collect();
+    let outcome = format!("{:<11}", summary.outcome.replace('_', " "));
+    let outcome = match (has_colour, summary.outcome) {
+        (false, _) => outcome,
+        (true, "completed") => format!("\x1b[32m{outcome}\x1b[0m"),
+        (true, "failed" | "not_started" | "timed_out") => format!("\x1b[31m{outcome}\x1b[0m"),
+        (true, _) => format!("\x1b[33m{outcome}\x1b[0m"),
+    };
+    let mut line = format!("{id}  {}  {outcome} {:>7}", summary.job_type, took(summary.took));
+    if summary.attempt > 1 {
+        line.push_str(&format!("  attempt {}", summary.attempt));
+    }
+    if let Some(error) = &summary.error {
+        line.push_str("  ");
+        line.push_str(&on_one_line(error));
+    }
+    line
+}
+
+/// The beginning and the end of a message, which say most, with nothing in it that a terminal would obey.
+fn on_one_line(message: &str) -> String {
+    const SHOWN: usize = 160;
+    let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
+    let (first, last) = (lines.next().unwrap_or_default(), lines.next_back());
+    let text = last.map_or_else(|| first.to_owned(), |last| format!("{first} … {last}"));
+    let shown = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    let cut: String = shown.clone().take(SHOWN).collect();
+    if shown.count() > SHOWN { cut + "…" } else { cut }
+}
+
+fn took(took: Duration) -> String {
+    match took.as_secs() {
+        0 => format!("{}ms", took.as_millis()),
+        1..60 => format!("{:.1}s", took.as_secs_f64()),
+        seconds @ 60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        seconds => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short() {
+        let shown = |millis| took(Duration::from_millis(millis));
+        assert_eq!([shown(7), shown(1_250), shown(61_000), shown(7_260_000)], ["7ms", "1.2s", "1m01s", "2h01m"]);
+    }
+
+    #[test]
+    fn a_message_is_one_line_and_no_terminal_obeys_it() {
+        assert_eq!(on_one_line("exit code 1: a\nb\n\nc\n"), "exit code 1: a … c");
+        assert_eq!(on_one_line("\x1b[2J"), "\u{fffd}[2J");
+        assert_eq!(on_one_line(&"x".repeat(500)).chars().count(), 161);
+    }
+}
