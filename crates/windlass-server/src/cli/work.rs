@@ -17,6 +17,7 @@ use windlass::store::environment::StoreOptions;
 use windlass::{PauseMode, Queue, Worker, WorkerControl, limits};
 
 use self::report::Reporter;
+use super::keeping::payload_bytes;
 use crate::http::Span;
 use crate::limits::PROGRAM_GRACE_MARGIN;
 use crate::log::warn_only;
@@ -53,7 +54,7 @@ pub(super) struct WorkArgs {
     #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = parse_signal)]
     suspend_signal: Signal,
     /// Largest result in bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = limits::PAYLOAD_BYTES_DEFAULT)]
+    #[arg(long, value_name = "BYTES", default_value_t = limits::PAYLOAD_BYTES_DEFAULT, value_parser = payload_bytes)]
     result_bytes_max: usize,
     /// The worker's name, for people; program and machine if not given.
     #[arg(long, value_name = "NAME")]
