@@ -109,9 +109,10 @@ impl Program {
         match verdict {
             Verdict::Completed(answer) => Ok(answer),
             Verdict::Failed(failure) => Err(failure.into()),
-            Verdict::NotStarted { .. } => Err(Snooze(limits::PROGRAM_PAUSE).into()),
-            // Nobody told it to stop who would give the job back.
-            Verdict::Stopped(Cause::Signalled) => Err(Snooze(limits::PROGRAM_PAUSE).into()),
+            // Neither says anything about the job, and nobody else gives it back.
+            Verdict::NotStarted { .. } | Verdict::Stopped(Cause::Signalled) => {
+                Err(Snooze(limits::PROGRAM_PAUSE).into())
+            }
             Verdict::Stopped(_) => {
                 // Given back by whoever said to stop it, which may be about to happen.
                 cx.cancelled().await;

@@ -59,7 +59,7 @@ pub(super) struct WorkArgs {
     /// The worker's name, for people; program and machine if not given.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Give programs the worker's key as WINDLASS_KEY; without this they get none.
+    /// Give programs the worker's key as `WINDLASS_KEY`; without this they get none.
     #[arg(long)]
     pass_key: bool,
     /// Say nothing about jobs.
@@ -130,7 +130,8 @@ impl WorkArgs {
         for job_type in &self.types {
             let program = program.clone();
             let run = move |cx| program.clone().handle(cx);
-            worker = if job_type == ANY_TYPE { worker.handle_any(run) } else { worker.handle_type(job_type, run) };
+            worker =
+                if job_type == ANY_TYPE { worker.handle_any(run) } else { worker.handle_type(job_type, run) };
         }
         worker
     }
@@ -185,7 +186,7 @@ pub(super) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     let farewell = left?;
     queue.close();
     if !args.quiet && farewell.released > 0 {
-        eprintln!("windlass: {} gave back", jobs(farewell.released));
+        eprintln!("windlass: gave back {}", jobs(farewell.released));
     }
     let is_broken = tokio::time::timeout(Duration::ZERO, program.broken()).await.is_ok();
     anyhow::ensure!(!is_broken, "{} cannot be started any more", command.display());

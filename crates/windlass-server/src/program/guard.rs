@@ -81,7 +81,8 @@ pub(crate) async fn guard(grace: Duration) -> io::Result<()> {
 fn left_behind(line: impl BufRead) -> Vec<Pid> {
     let mut groups = BTreeSet::new();
     for told in line.lines().map_while(Result::ok) {
-        let Some((sign, Ok(number))) = told.split_at_checked(1).map(|(sign, rest)| (sign, rest.parse::<i32>()))
+        let Some((sign, Ok(number))) =
+            told.split_at_checked(1).map(|(sign, rest)| (sign, rest.parse::<i32>()))
         else {
             continue;
         };

@@ -80,7 +80,13 @@ mod tests {
 
     #[test]
     fn anything_else_is_for_the_log() {
-        for line in ["progress 5", " windlass:progress 5", "windlass: progress 5", "windlass:stop now", "windlass:cost"] {
+        for line in [
+            "progress 5",
+            " windlass:progress 5",
+            "windlass: progress 5",
+            "windlass:stop now",
+            "windlass:cost",
+        ] {
             assert_eq!(Instruction::parse(line), None, "{line}");
         }
     }

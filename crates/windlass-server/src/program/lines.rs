@@ -45,7 +45,7 @@ impl Lines {
         left_out += text.len() - end;
         text.truncate(end);
         if left_out > 0 {
-            text.push_str(&format!(" … ({left_out} bytes left out)"));
+            text += &format!(" … ({left_out} bytes left out)");
         }
         text
     }

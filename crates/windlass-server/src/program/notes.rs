@@ -249,7 +249,10 @@ mod tests {
     async fn last_words_are_the_end_of_what_was_said_and_short() {
         let said: String = (0..1_000).map(|number| format!("{number} {}\n", "y".repeat(300))).collect();
         let words = heard(&said).await.last_words().text;
-        assert!(words.len() <= limits::PROGRAM_LAST_WORDS_BYTES && words.lines().last().unwrap().starts_with("999 "));
+        assert!(
+            words.len() <= limits::PROGRAM_LAST_WORDS_BYTES
+                && words.lines().last().unwrap().starts_with("999 ")
+        );
         let words = heard(&"ü".repeat(100_000)).await.last_words().text;
         assert!(!words.is_empty() && words.len() <= limits::PROGRAM_LAST_WORDS_BYTES);
     }

@@ -26,7 +26,8 @@ impl Process {
         let children = unix::signal(SignalKind::child())?;
         let child = command.process_group(0).kill_on_drop(true).spawn()?;
         let id = child.id().expect("it was not waited for yet");
-        let group = i32::try_from(id).ok().and_then(Pid::from_raw).expect("the kernel numbers from 1 within i32");
+        let group =
+            i32::try_from(id).ok().and_then(Pid::from_raw).expect("the kernel numbers from 1 within i32");
         Ok(Process { child, group, children })
     }
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
@@ -169,10 +169,12 @@ pub(crate) struct Process(Pid);
 impl Process {
     /// Returns when it has ended.
     pub(crate) async fn gone(&self) {
-        let Ok(descriptor) = pidfd_open(self.0, PidfdFlags::NONBLOCK) else { return };
-        let descriptor = AsyncFd::register(descriptor).unwrap();
-        let ended = tokio::time::timeout(PATIENCE, descriptor.readable()).await;
-        ended.expect("the process ends").unwrap().clear_ready();
+        let Ok(descriptor) = pidfd_open(self.0, PidfdFlags::empty()) else { return };
+        let looking = tokio::task::spawn_blocking(move || {
+            let patience = PATIENCE.try_into().unwrap();
+            poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&patience)).unwrap()
+        });
+        assert_eq!(looking.await.unwrap(), 1, "the process ends");
     }
 
     /// Whether it has not ended; a process that ended but was not reaped has.

@@ -29,7 +29,8 @@ async fn a_worker_that_is_killed_takes_its_programs_along_and_the_job_runs_again
     std::fs::write(bench.file("go"), "").unwrap();
     let other = bench.work(&[], WAITS);
     let job = bench.until_state(&id, "completed").await;
-    assert_eq!((&job["result"], &job["attempt"]), (&json!("done"), &json!(2)));
+    assert_eq!(job["result"], "done");
+    assert!(job["attempt"].as_u64().unwrap() >= 2, "{job:#}");
     other.stop().await;
 }
 

@@ -16,8 +16,12 @@ async fn a_program_gets_the_payload_and_what_it_prints_is_the_result(bench: &Ben
     let job = bench.until_state(&id, "completed").await;
     assert_eq!(job["result"], json!({"to": "ann", "weight": 1.10}));
     let end = worker.next_end().await;
-    assert_eq!((&end["job"], &end["outcome"], &end["exit_code"]), (&json!(id), &json!("completed"), &json!(0)));
-    let text = bench.submit(json!({"payload_base64": "aGVsbG8KeW91Cg==", "content_type": "text/plain"})).await;
+    assert_eq!(
+        (&end["job"], &end["outcome"], &end["exit_code"]),
+        (&json!(id), &json!("completed"), &json!(0))
+    );
+    let text =
+        bench.submit(json!({"payload_base64": "aGVsbG8KeW91Cg==", "content_type": "text/plain"})).await;
     assert_eq!(bench.until_state(&text, "completed").await["result"], "hello\nyou");
     worker.stop().await;
 }
@@ -34,7 +38,10 @@ async fn every_exit_code_has_its_meaning(bench: &Bench) {
     let job = bench.until_state(&fine, "completed").await;
     assert_eq!((&job["result"], &job["error"]), (&json!(null), &json!(null)));
     let job = bench.until_state(&later, "retrying").await;
-    assert_eq!((&job["error"]["category"], &job["error"]["retry_after"]), (&json!("temporary"), &json!("1h")));
+    assert_eq!(
+        (&job["error"]["category"], &job["error"]["retry_after"]),
+        (&json!("temporary"), &json!("1h"))
+    );
     assert_eq!(job["error"]["message"], "exit code 75: about to end with 75");
     let job = bench.until_state(&wrong, "failed").await;
     assert_eq!((&job["error"]["category"], &job["error"]["code"]), (&json!("permanent"), &json!("exit_65")));

@@ -42,11 +42,11 @@ async fn a_cancelled_job_has_its_program_terminated(bench: &Bench) {
 }
 
 async fn a_program_that_takes_too_long_is_terminated_and_the_attempt_timed_out(bench: &Bench) {
-    let mut worker = bench.work(&["--timeout", "1s"], STAYS);
+    let mut worker = bench.work(&["--timeout", "2s"], STAYS);
     let id = bench.submit(once()).await;
     let job = bench.until_state(&id, "dead_letter").await;
     assert_eq!(job["error"]["category"], "timeout");
-    assert_eq!(job["error"]["message"], "ran longer than 1s and was stopped");
+    assert_eq!(job["error"]["message"], "ran longer than 2s and was stopped");
     let end = worker.next_end().await;
     assert_eq!((&end["outcome"], &end["signal"]), (&json!("failed"), &json!(15)));
     assert!(!bench.process("self").is_alive() && !bench.process("child").is_alive());
@@ -79,7 +79,7 @@ async fn a_process_that_left_the_group_is_not_waited_for() {
 async fn a_program_that_ignores_termination_is_killed_with_all_it_started() {
     let bench = Bench::on_sqlite().await;
     let script = format!("trap '' TERM; {STAYS}");
-    let mut worker = bench.work(&["--timeout", "500ms", "--grace", "300ms"], &script);
+    let mut worker = bench.work(&["--timeout", "2s", "--grace", "300ms"], &script);
     let id = bench.submit(once()).await;
     assert_eq!(bench.until_state(&id, "dead_letter").await["error"]["category"], "timeout");
     assert_eq!(worker.next_end().await["signal"], 9);
@@ -93,7 +93,7 @@ async fn the_jobs_own_time_limit_ends_the_program() {
     let bench = Bench::on_sqlite().await;
     let mut worker = bench.work(&["--grace", "300ms"], &format!("trap '' TERM; {STAYS}"));
     let mut job = once();
-    job["timeouts"] = json!({"execution": "1s"});
+    job["timeouts"] = json!({"execution": "3s"});
     let id = bench.submit(job).await;
     assert_eq!(bench.until_state(&id, "dead_letter").await["error"]["category"], "timeout");
     assert_eq!(worker.next_end().await["outcome"], "timed_out");
@@ -129,7 +129,7 @@ async fn a_lost_lease_kills_the_program_without_waiting_for_it() {
     let script = format!("trap '' TERM; {STAYS}");
     let mut worker = bench.work(&["--grace", "10m"], &script);
     let mut job = once();
-    job["timeouts"] = json!({"lease": "1s"});
+    job["timeouts"] = json!({"lease": "4s"});
     let id = bench.submit(job).await;
     assert_eq!(bench.until_state(&id, "dead_letter").await["error"]["category"], "system");
     let end = worker.next_end().await;

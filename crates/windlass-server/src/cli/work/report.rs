@@ -71,11 +71,10 @@ fn text_line(summary: &Summary, has_colour: bool) -> String {
     };
     let mut line = format!("{id}  {}  {outcome} {:>7}", summary.job_type, took(summary.took));
     if summary.attempt > 1 {
-        line.push_str(&format!("  attempt {}", summary.attempt));
+        line += &format!("  attempt {}", summary.attempt);
     }
     if let Some(error) = &summary.error {
-        line.push_str("  ");
-        line.push_str(&on_one_line(error));
+        line += &format!("  {}", on_one_line(error));
     }
     line
 }
@@ -107,7 +106,10 @@ mod tests {
     #[test]
     fn durations_are_short() {
         let shown = |millis| took(Duration::from_millis(millis));
-        assert_eq!([shown(7), shown(1_250), shown(61_000), shown(7_260_000)], ["7ms", "1.2s", "1m01s", "2h01m"]);
+        assert_eq!(
+            [shown(7), shown(1_250), shown(61_000), shown(7_260_000)],
+            ["7ms", "1.2s", "1m01s", "2h01m"]
+        );
     }
 
     #[test]
