@@ -44,10 +44,7 @@ impl Lines {
         let end = (0..=KEPT_BYTES.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         left_out += text.len() - end;
         text.truncate(end);
-        if left_out > 0 {
-            text += &format!(" … ({left_out} bytes left out)");
-        }
-        text
+        if left_out == 0 { text } else { format!("{text} … ({left_out} bytes left out)") }
     }
 }
 

@@ -69,14 +69,10 @@ fn text_line(summary: &Summary, has_colour: bool) -> String {
         (true, "failed" | "not_started" | "timed_out") => format!("\x1b[31m{outcome}\x1b[0m"),
         (true, _) => format!("\x1b[33m{outcome}\x1b[0m"),
     };
-    let mut line = format!("{id}  {}  {outcome} {:>7}", summary.job_type, took(summary.took));
-    if summary.attempt > 1 {
-        line += &format!("  attempt {}", summary.attempt);
-    }
-    if let Some(error) = &summary.error {
-        line += &format!("  {}", on_one_line(error));
-    }
-    line
+    let line = format!("{id}  {}  {outcome} {:>7}", summary.job_type, took(summary.took));
+    let attempt = (summary.attempt > 1).then(|| format!("attempt {}", summary.attempt));
+    let error = summary.error.as_deref().map(on_one_line);
+    [Some(line), attempt, error].into_iter().flatten().collect::<Vec<_>>().join("  ")
 }
 
 /// The beginning and the end of a message, which say most, with nothing in it that a terminal would obey.
