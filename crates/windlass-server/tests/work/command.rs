@@ -1,5 +1,8 @@
 //! The command itself: what it takes, what it says, what it refuses.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::json;
 
 use crate::bench::{Bench, windlass};
@@ -84,4 +87,29 @@ async fn a_program_that_disappears_stops_the_worker_and_costs_the_job_nothing() 
     assert!(said.contains("cannot be started any more"), "{said}");
     let job = bench.get(&format!("/jobs/{second}")).await;
     assert_eq!((&job["failures"], &job["error"]), (&json!(0), &json!(null)), "{job:#}");
+}
+
+/// The program of `docs/workers.md`, taken from the page and run.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_documented_program_works() {
+    let page = include_str!("../../../../docs/workers.md");
+    let (_, rest) = page.split_once("```bash\n").expect("the page has a program");
+    let bench = Bench::on_sqlite().await;
+    let program = bench.file("count-words");
+    std::fs::write(&program, rest.split_once("```").unwrap().0).unwrap();
+    std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(bench.file("text"), "three small words").unwrap();
+    let mut command = windlass(&["work", "words.count", "--concurrency", "4", "--url", &bench.url(), "--"]);
+    let _worker = command.arg(&program).spawn().unwrap();
+    let submit = async |payload: serde_json::Value| {
+        let job = bench.post("/jobs", &json!({"type": "words.count", "payload": payload})).await;
+        job["id"].as_str().unwrap().to_owned()
+    };
+    let id = submit(json!({"file": bench.file("text")})).await;
+    assert_eq!(bench.until_state(&id, "completed").await["result"], json!({"words": 3}));
+    bench.until_state(&submit(json!({})).await, "failed").await;
+    let error =
+        bench.until_state(&submit(json!({"file": "/not/there"})).await, "retrying").await["error"].clone();
+    assert_eq!(error["retry_after"], "30s");
+    assert_eq!(error["message"], "exit code 75: /not/there is not there yet");
 }

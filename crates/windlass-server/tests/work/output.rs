@@ -8,10 +8,10 @@ use crate::bench::Bench;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_prints_megabytes_on_both_streams_is_neither_stopped_nor_kept_whole() {
     let bench = Bench::on_sqlite().await;
-    let script = r#"
+    let script = r"
         seq 1 400000 | sed 's/^/this is line number /' >&2 &
         head -c 900000 /dev/zero | tr '\0' x
-        wait"#;
+        wait";
     let worker = bench.work(&[], script);
     let id = bench.submit(json!({})).await;
     let job = bench.until_state(&id, "completed").await;
