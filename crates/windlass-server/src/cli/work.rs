@@ -13,6 +13,7 @@ use clap::Args;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use windlass::key::KeySecret;
 use windlass::store::environment::StoreOptions;
 use windlass::{PauseMode, Queue, Worker, WorkerControl, limits};
 
@@ -68,6 +69,9 @@ pub(super) struct WorkArgs {
     /// Print one JSON object per job on standard output.
     #[arg(long)]
     json: bool,
+    /// The key to the server, with the role `worker`.
+    #[arg(long, env = "WINDLASS_KEY", hide_env_values = true, value_name = "KEY")]
+    key: Option<String>,
     /// Where the server is.
     #[arg(long, env = "WINDLASS_URL", default_value = "http://127.0.0.1:7788", value_name = "URL")]
     url: String,
@@ -109,9 +113,13 @@ impl WorkArgs {
             grace: self.grace.0,
             suspend_signal: self.suspend_signal,
             result_bytes_max: self.result_bytes_max,
-            url: self.store.is_none().then(|| self.url.clone()),
-            key: None,
+            url: self.store.is_none().then(|| without_key(&self.url)),
+            key: self.key().filter(|_| self.pass_key),
         }
+    }
+
+    fn key(&self) -> Option<KeySecret> {
+        self.key.as_deref().and_then(KeySecret::parse)
     }
 
     fn worker(&self, queue: &Queue, program: &Arc<Program>) -> Worker {
@@ -165,9 +173,11 @@ pub(super) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     warn_only()?;
     let queue = match &args.store {
         Some(store) => Queue::open_with(store, StoreOptions::default()).await?,
-        None => Queue::open_with(&args.url, StoreOptions::default()).await?,
+        None => {
+            Queue::open_with(&args.url, StoreOptions { key: args.key(), ..StoreOptions::default() }).await?
+        }
     };
-    let reporter = Reporter::new(args.quiet, args.json);
+    let reporter = Reporter::new(args.quiet, args.json, &args.types);
     let said = move |summary: program::Summary| reporter.say(&summary);
     let program = Arc::new(Program::new(args.conduct(), args.places(), args.guard()?, said));
     let worker = args.worker(&queue, &program);
@@ -230,6 +240,14 @@ async fn leave_when_told(
     let _gone_or_stuck = tokio::time::timeout(PROGRAM_GRACE_MARGIN, program.emptied()).await;
     control.pause(PauseMode::Aggressive);
     std::future::pending().await
+}
+
+/// A server's address without the key that may stand in it.
+fn without_key(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
 }
 
 fn greet(args: &WorkArgs) {

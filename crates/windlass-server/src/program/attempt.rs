@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use windlass::Cx;
 use windlass::clock::Stopwatch;
 use windlass::context::Interruption;
-use windlass::job::{JobId, JobType, QueueName};
+use windlass::job::{Category, JobId, JobType, QueueName};
 
 use super::notes::Notebook;
 use super::output::Output;
@@ -33,6 +33,8 @@ pub(crate) struct Summary {
     pub(crate) exit: Option<Exit>,
     /// One word for it.
     pub(crate) outcome: &'static str,
+    /// What kind of failure it was, if it was one.
+    pub(crate) category: Option<Category>,
     /// What went wrong, if anything did.
     pub(crate) error: Option<String>,
 }
@@ -54,6 +56,10 @@ impl Program {
             Verdict::Stopped(cause) => (cause.as_str(), None),
             Verdict::NotStarted { error } => ("not_started", Some(error.clone())),
         };
+        let category = match &verdict {
+            Verdict::Failed(failure) => Some(failure.category),
+            _ => None,
+        };
         (self.said)(Summary {
             job: cx.job_id(),
             job_type: cx.job_type().clone(),
@@ -62,6 +68,7 @@ impl Program {
             took: watch.elapsed(),
             exit,
             outcome,
+            category,
             error,
         });
         verdict

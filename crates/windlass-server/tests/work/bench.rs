@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::client::{Answer, Request};
+use crate::client::Request;
 use crate::cluster;
 
 /// How long anything may take on a machine that is busy.
@@ -53,6 +53,7 @@ pub(crate) struct Bench {
     pub(crate) address: SocketAddr,
     pub(crate) store: String,
     folder: TempDir,
+    key: String,
     _server: Child,
 }
 
@@ -76,10 +77,15 @@ impl Bench {
             if let Some((_, rest)) = line.split_once("listening on http://") {
                 let address = rest.split(';').next().unwrap().parse().unwrap();
                 tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-                return Bench { address, store, folder, _server: server };
+                return Bench { address, store, folder, key: "none".to_owned(), _server: server };
             }
         }
         panic!("the server ended without listening");
+    }
+
+    /// The same, asked with a key.
+    pub(crate) fn with_key(self, key: &str) -> Bench {
+        Bench { key: key.to_owned(), ..self }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -110,15 +116,19 @@ impl Bench {
         Process(Pid::from_raw(text.trim().parse().unwrap()).unwrap())
     }
 
+    fn request(&self, method: &str, path: &str) -> Request {
+        let request = Request::new(self.address, method, &format!("/api/v1{path}"));
+        request.header("Authorization", &format!("Bearer {}", self.key))
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Value {
-        let answer = Request::new(self.address, "GET", &format!("/api/v1{path}")).send().await;
+        let answer = self.request("GET", path).send().await;
         assert_eq!(answer.status, 200, "{path}: {}", String::from_utf8_lossy(&answer.body));
         answer.json()
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Value {
-        let request = Request::new(self.address, "POST", &format!("/api/v1{path}")).json(body);
-        let answer: Answer = request.send().await;
+        let answer = self.request("POST", path).json(body).send().await;
         assert!(answer.status < 300, "{path}: {}", String::from_utf8_lossy(&answer.body));
         answer.json()
     }

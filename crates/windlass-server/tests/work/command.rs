@@ -29,7 +29,7 @@ async fn people_see_one_line_per_job_or_nothing_at_all() {
     let id = bench.submit(json!({})).await;
     bench.until_state(&id, "failed").await;
     let said = worker.stop().await;
-    let line = said.lines().find(|line| line.starts_with(&id[..8])).unwrap_or_else(|| panic!("{said}"));
+    let line = said.lines().find(|line| line.starts_with(&id[..18])).unwrap_or_else(|| panic!("{said}"));
     assert!(line.contains("  t  failed ") && line.ends_with("  exit code 65: bad"), "{line}");
     assert!(!said.contains('\x1b'), "{said}");
     let worker = bench.start(windlass(&["work", "t", "--quiet"]), "exit 0");

@@ -100,3 +100,21 @@ async fn a_program_knows_the_facts_of_its_job_and_nothing_of_the_worker() {
     assert!(!told.contains("secret"), "{told}");
     worker.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_gets_the_key_only_if_the_worker_is_told_to_pass_it() {
+    let bench = Bench::on_sqlite().await;
+    let create = ["keys", "create", "--store", &bench.store, "--name", "bo", "--role", "admin"];
+    let made = crate::bench::windlass(&create).output().await.unwrap();
+    let key = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+    let bench = bench.with_key(&key);
+    for (flags, told) in [(&[][..], "none"), (&["--pass-key"][..], key.as_str())] {
+        let mut command = crate::bench::windlass(&[&["work", "t", "--json"], flags].concat());
+        command.env("WINDLASS_KEY", &key);
+        let worker = bench.start(command, "echo ${WINDLASS_KEY-none}; env | grep -c WINDLASS_URL=http://127");
+        let id = bench.submit(json!({})).await;
+        let job = bench.until_state(&id, "completed").await;
+        assert_eq!(job["result"], format!("{told}\n1"));
+        worker.stop().await;
+    }
+}

@@ -7,9 +7,16 @@ use serde_json::json;
 
 use crate::program::{Exit, Summary};
 
+/// Characters of an id that are shown: up to these it is the moment of submission and some chance, which no two share.
+const ID_CHARS: usize = 18;
+/// How wide the column of types may be; longer ones push the rest aside.
+const TYPE_WIDTH_MAX: usize = 30;
+
 /// Says how jobs ended.
 pub(super) struct Reporter {
     style: Style,
+    /// How wide the types are, so that what follows stands in columns.
+    type_width: usize,
 }
 
 enum Style {
@@ -19,14 +26,15 @@ enum Style {
 }
 
 impl Reporter {
-    pub(super) fn new(is_quiet: bool, is_json: bool) -> Reporter {
+    pub(super) fn new(is_quiet: bool, is_json: bool, types: &[String]) -> Reporter {
         let wants_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let style = match (is_quiet, is_json) {
             (_, true) => Style::Json,
             (true, false) => Style::Quiet,
             (false, false) => Style::Text { has_colour: wants_colour && std::io::stderr().is_terminal() },
         };
-        Reporter { style }
+        let type_width = types.iter().map(String::len).max().unwrap_or_default().min(TYPE_WIDTH_MAX);
+        Reporter { style, type_width }
     }
 
     /// Says how an attempt ended. A reader that is gone is no reason to stop working.
@@ -35,7 +43,7 @@ impl Reporter {
             Style::Quiet => Ok(()),
             Style::Json => writeln!(std::io::stdout().lock(), "{}", json_line(summary)),
             Style::Text { has_colour } => {
-                writeln!(std::io::stderr().lock(), "{}", text_line(summary, has_colour))
+                writeln!(std::io::stderr().lock(), "{}", text_line(summary, self.type_width, has_colour))
             }
         };
     }
@@ -53,6 +61,7 @@ fn json_line(summary: &Summary) -> serde_json::Value {
         "queue": summary.queue.as_str(),
         "attempt": summary.attempt,
         "outcome": summary.outcome,
+        "category": summary.category,
         "exit_code": code,
         "signal": signal,
         "duration_ms": u64::try_from(summary.took.as_millis()).unwrap_or(u64::MAX),
@@ -60,8 +69,8 @@ fn json_line(summary: &Summary) -> serde_json::Value {
     })
 }
 
-fn text_line(summary: &Summary, has_colour: bool) -> String {
-    let id: String = summary.job.to_string().chars().take(8).collect();
+fn text_line(summary: &Summary, type_width: usize, has_colour: bool) -> String {
+    let id: String = summary.job.to_string().chars().take(ID_CHARS).collect();
     let outcome = format!("{:<11}", summary.outcome.replace('_', " "));
     let outcome = match (has_colour, summary.outcome) {
         (false, _) => outcome,
@@ -69,7 +78,8 @@ fn text_line(summary: &Summary, has_colour: bool) -> String {
         (true, "failed" | "not_started" | "timed_out") => format!("\x1b[31m{outcome}\x1b[0m"),
         (true, _) => format!("\x1b[33m{outcome}\x1b[0m"),
     };
-    let line = format!("{id}  {}  {outcome} {:>7}", summary.job_type, took(summary.took));
+    let line =
+        format!("{id}  {:<type_width$}  {outcome} {:>7}", summary.job_type.as_str(), took(summary.took));
     let attempt = (summary.attempt > 1).then(|| format!("attempt {}", summary.attempt));
     let error = summary.error.as_deref().map(on_one_line);
     [Some(line), attempt, error].into_iter().flatten().collect::<Vec<_>>().join("  ")
@@ -81,9 +91,24 @@ fn on_one_line(message: &str) -> String {
     let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
     let (first, last) = (lines.next().unwrap_or_default(), lines.next_back());
     let text = last.map_or_else(|| first.to_owned(), |last| format!("{first} … {last}"));
+    let text = without_colour(&text);
     let shown = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
     let cut: String = shown.clone().take(SHOWN).collect();
     if shown.count() > SHOWN { cut + "…" } else { cut }
+}
+
+/// The text without what only sets colours.
+fn without_colour(text: &str) -> String {
+    let mut pieces = text.split("\x1b[");
+    let mut plain = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let rest = piece.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+        match rest.strip_prefix('m') {
+            Some(rest) => plain.push_str(rest),
+            None => plain.extend(["\x1b[", piece]),
+        }
+    }
+    plain
 }
 
 fn took(took: Duration) -> String {
@@ -112,6 +137,7 @@ mod tests {
     fn a_message_is_one_line_and_no_terminal_obeys_it() {
         assert_eq!(on_one_line("exit code 1: a\nb\n\nc\n"), "exit code 1: a … c");
         assert_eq!(on_one_line("\x1b[2J"), "\u{fffd}[2J");
+        assert_eq!(on_one_line("it is \x1b[1;31mbad\x1b[0m"), "it is bad");
         assert_eq!(on_one_line(&"x".repeat(500)).chars().count(), 161);
     }
 }
