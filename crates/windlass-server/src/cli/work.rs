@@ -13,6 +13,7 @@ use clap::Args;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use windlass::error::{StoreError, WorkError};
 use windlass::key::KeySecret;
 use windlass::store::environment::StoreOptions;
 use windlass::{PauseMode, Queue, Worker, WorkerControl, limits};
@@ -70,13 +71,13 @@ pub(super) struct WorkArgs {
     #[arg(long)]
     json: bool,
     /// The key to the server, with the role `worker`.
-    #[arg(long, env = "WINDLASS_KEY", hide_env_values = true, value_name = "KEY")]
-    key: Option<String>,
+    #[arg(long, env = "WINDLASS_KEY", hide_env_values = true, value_name = "KEY", value_parser = parse_key)]
+    key: Option<KeySecret>,
     /// Where the server is.
     #[arg(long, env = "WINDLASS_URL", default_value = "http://127.0.0.1:7788", value_name = "URL")]
     url: String,
     /// Work on a store directly, without a server: `sqlite:PATH` or `postgres://HOST/DATABASE`.
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "url")]
+    #[arg(long, value_name = "ADDRESS")]
     store: Option<String>,
 }
 
@@ -114,12 +115,8 @@ impl WorkArgs {
             suspend_signal: self.suspend_signal,
             result_bytes_max: self.result_bytes_max,
             url: self.store.is_none().then(|| without_key(&self.url)),
-            key: self.key().filter(|_| self.pass_key),
+            key: self.key.clone().filter(|_| self.pass_key),
         }
-    }
-
-    fn key(&self) -> Option<KeySecret> {
-        self.key.as_deref().and_then(KeySecret::parse)
     }
 
     fn worker(&self, queue: &Queue, program: &Arc<Program>) -> Worker {
@@ -174,7 +171,8 @@ pub(super) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     let queue = match &args.store {
         Some(store) => Queue::open_with(store, StoreOptions::default()).await?,
         None => {
-            Queue::open_with(&args.url, StoreOptions { key: args.key(), ..StoreOptions::default() }).await?
+            Queue::open_with(&args.url, StoreOptions { key: args.key.clone(), ..StoreOptions::default() })
+                .await?
         }
     };
     let reporter = Reporter::new(args.quiet, args.json, &args.types);
@@ -193,7 +191,7 @@ pub(super) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
         program.kill();
         program.emptied().await;
     }
-    let farewell = left?;
+    let farewell = left.map_err(|error| explained(args, error))?;
     queue.close();
     if !args.quiet && farewell.released > 0 {
         eprintln!("windlass: gave back {}", jobs(farewell.released));
@@ -240,6 +238,22 @@ async fn leave_when_told(
     let _gone_or_stuck = tokio::time::timeout(PROGRAM_GRACE_MARGIN, program.emptied()).await;
     control.pause(PauseMode::Aggressive);
     std::future::pending().await
+}
+
+/// What keeps the worker from working, and what to try.
+fn explained(args: &WorkArgs, error: WorkError) -> anyhow::Error {
+    let is_unreachable = matches!(&error, WorkError::Store(StoreError::Unreachable(_)));
+    let error = anyhow::Error::from(error);
+    if is_unreachable {
+        let url = without_key(&args.url);
+        return error
+            .context(format!("no server at {url}; start one with `windlass serve` or set WINDLASS_URL"));
+    }
+    error
+}
+
+fn parse_key(text: &str) -> Result<KeySecret, &'static str> {
+    KeySecret::parse(text).ok_or("is no API key; one begins with wl_ and is made by `windlass keys create`")
 }
 
 /// A server's address without the key that may stand in it.
