@@ -14,12 +14,13 @@ use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use windlass::error::{StoreError, WorkError};
-use windlass::key::KeySecret;
-use windlass::store::environment::StoreOptions;
 use windlass::{PauseMode, Queue, Worker, WorkerControl, limits};
 
 use self::report::Reporter;
+use super::connect::{ConnectArgs, Connection};
+use super::failure::{Failure, Refusal};
 use super::keeping::payload_bytes;
+use super::{Missing, StoreArgs};
 use crate::http::Span;
 use crate::limits::PROGRAM_GRACE_MARGIN;
 use crate::log::warn_only;
@@ -67,18 +68,11 @@ pub(super) struct WorkArgs {
     /// Say nothing about jobs.
     #[arg(long, conflicts_with = "json")]
     quiet: bool,
-    /// Print one JSON object per job on standard output.
-    #[arg(long)]
-    json: bool,
-    /// The key to the server, with the role `worker`.
-    #[arg(long, env = "WINDLASS_KEY", hide_env_values = true, value_name = "KEY", value_parser = parse_key)]
-    key: Option<KeySecret>,
-    /// Where the server is.
-    #[arg(long, env = "WINDLASS_URL", default_value = "http://127.0.0.1:7788", value_name = "URL")]
-    url: String,
     /// Work on a store directly, without a server: `sqlite:PATH` or `postgres://HOST/DATABASE`.
     #[arg(long, value_name = "ADDRESS")]
     store: Option<String>,
+    #[command(flatten)]
+    server: ConnectArgs,
 }
 
 /// A queue, and how many of its jobs may run at once.
@@ -106,7 +100,9 @@ impl WorkArgs {
         self.queues.iter().map(|queue| queue.concurrency.unwrap_or(self.concurrency)).sum()
     }
 
-    fn conduct(&self) -> Conduct {
+    /// How programs are treated; without a server they are told of none.
+    fn conduct(&self, server: Option<Connection>) -> Conduct {
+        let (url, key) = server.map(|server| (server.url, server.key)).unzip();
         Conduct {
             command: self.command[0].clone(),
             arguments: self.command[1..].to_vec(),
@@ -114,9 +110,19 @@ impl WorkArgs {
             grace: self.grace.0,
             suspend_signal: self.suspend_signal,
             result_bytes_max: self.result_bytes_max,
-            url: self.store.is_none().then(|| without_key(&self.url)),
-            key: self.key.clone().filter(|_| self.pass_key),
+            url,
+            key: key.flatten().filter(|_| self.pass_key),
         }
+    }
+
+    /// The queue to work on, and the server that keeps it, if one does.
+    async fn open(&self) -> anyhow::Result<(Queue, Option<Connection>)> {
+        if let Some(store) = &self.store {
+            let store = StoreArgs { store: store.clone() };
+            return Ok((Queue::over(store.open(Missing::Refuse)?), None));
+        }
+        let server = self.server.connection()?;
+        Ok((Queue::open(&server.queue_address()).await?, Some(server)))
     }
 
     fn worker(&self, queue: &Queue, program: &Arc<Program>) -> Worker {
@@ -168,16 +174,12 @@ pub(super) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
         command.display()
     );
     warn_only()?;
-    let queue = match &args.store {
-        Some(store) => Queue::open_with(store, StoreOptions::default()).await?,
-        None => {
-            Queue::open_with(&args.url, StoreOptions { key: args.key.clone(), ..StoreOptions::default() })
-                .await?
-        }
-    };
-    let reporter = Reporter::new(args.quiet, args.json, &args.types);
+    let (queue, server) = args.open().await?;
+    let had_key = server.as_ref().is_some_and(|server| server.key.is_some());
+    let place = server.as_ref().map_or_else(String::new, |server| server.place().to_owned());
+    let reporter = Reporter::new(args.quiet, args.server.json, &args.types);
     let said = move |summary: program::Summary| reporter.say(&summary);
-    let program = Arc::new(Program::new(args.conduct(), args.places(), args.guard()?, said));
+    let program = Arc::new(Program::new(args.conduct(server), args.places(), args.guard()?, said));
     let worker = args.worker(&queue, &program);
     let (control, stop) = (worker.control(), CancellationToken::new());
     let running = worker.run_until(stop.cancelled());
@@ -191,7 +193,7 @@ pub(super) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
         program.kill();
         program.emptied().await;
     }
-    let farewell = left.map_err(|error| explained(args, error))?;
+    let farewell = left.map_err(|error| explained(&place, had_key, error))?;
     queue.close();
     if !args.quiet && farewell.released > 0 {
         eprintln!("windlass: gave back {}", jobs(farewell.released));
@@ -240,28 +242,28 @@ async fn leave_when_told(
     std::future::pending().await
 }
 
-/// What keeps the worker from working, and what to try.
-fn explained(args: &WorkArgs, error: WorkError) -> anyhow::Error {
-    let is_unreachable = matches!(&error, WorkError::Store(StoreError::Unreachable(_)));
-    let error = anyhow::Error::from(error);
-    if is_unreachable {
-        let url = without_key(&args.url);
-        return error
-            .context(format!("no server at {url}; start one with `windlass serve` or set WINDLASS_URL"));
+/// What keeps the worker from working, in the words of every command.
+fn explained(place: &str, had_key: bool, error: WorkError) -> anyhow::Error {
+    match error {
+        WorkError::Store(StoreError::Unreachable(cause)) => {
+            Failure::NoServer { place: place.to_owned(), cause }.into()
+        }
+        WorkError::Denied(denied) => {
+            // A role of its own stands for nobody: the key was not known.
+            let (status, code) =
+                if denied.role == "none" { (401, "unauthorized") } else { (403, "forbidden") };
+            let refusal = Refusal {
+                status,
+                code: code.to_owned(),
+                message: denied.to_string(),
+                details: serde_json::Map::new(),
+                retry_after: None,
+                had_key,
+            };
+            Failure::Refused(Box::new(refusal)).into()
+        }
+        error => error.into(),
     }
-    error
-}
-
-fn parse_key(text: &str) -> Result<KeySecret, &'static str> {
-    KeySecret::parse(text).ok_or("is no API key; one begins with wl_ and is made by `windlass keys create`")
-}
-
-/// A server's address without the key that may stand in it.
-fn without_key(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    format!("{scheme}://{host}{path}")
 }
 
 fn greet(args: &WorkArgs) {

@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn progress_is_a_number_and_perhaps_words() {
-        let read = |line| match Instruction::parse(line) {
+        let read = |line: &str| match Instruction::parse(line) {
             Some(Instruction::Progress(progress)) => Some((progress.percent, progress.message)),
             _ => None,
         };

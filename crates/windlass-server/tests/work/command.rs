@@ -113,3 +113,23 @@ async fn the_documented_program_works() {
     assert_eq!(error["retry_after"], "30s");
     assert_eq!(error["message"], "exit code 75: /not/there is not there yet");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_may_not_or_cannot_work_says_why_and_ends_with_its_own_code() {
+    let nobody =
+        windlass(&["work", "t", "--url", "http://127.0.0.1:1", "--", "true"]).output().await.unwrap();
+    let said = String::from_utf8_lossy(&nobody.stderr);
+    assert_eq!(nobody.status.code(), Some(6), "{said}");
+    assert!(said.contains("no server at 127.0.0.1:1") && said.contains("windlass serve"), "{said}");
+    let bench = Bench::on_sqlite().await;
+    let create = ["keys", "create", "--store", &bench.store, "--name", "vi", "--role", "viewer"];
+    let made = windlass(&create).output().await.unwrap();
+    let viewer = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+    for (key, words) in [("", "WINDLASS_KEY"), (viewer.as_str(), "viewer")] {
+        let mut command = windlass(&["work", "t", "--url", &bench.url(), "--", "true"]);
+        let refused = command.env("WINDLASS_KEY", key).output().await.unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(5), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+}

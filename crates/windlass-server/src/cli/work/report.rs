@@ -1,10 +1,12 @@
 //! How jobs ended, one line each: for a person on standard error, or for a program on standard output.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use serde_json::json;
 
+use crate::cli::output::escaped;
+use crate::cli::paint::{Colour, Paint};
 use crate::program::{Exit, Summary};
 
 /// Characters of an id that are shown: up to these it is the moment of submission and some chance, which no two share.
@@ -22,16 +24,15 @@ pub(super) struct Reporter {
 enum Style {
     Quiet,
     Json,
-    Text { has_colour: bool },
+    Text { paint: Paint },
 }
 
 impl Reporter {
     pub(super) fn new(is_quiet: bool, is_json: bool, types: &[String]) -> Reporter {
-        let wants_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let style = match (is_quiet, is_json) {
             (_, true) => Style::Json,
             (true, false) => Style::Quiet,
-            (false, false) => Style::Text { has_colour: wants_colour && std::io::stderr().is_terminal() },
+            (false, false) => Style::Text { paint: Paint::for_talk() },
         };
         let type_width = types.iter().map(String::len).max().unwrap_or_default().min(TYPE_WIDTH_MAX);
         Reporter { style, type_width }
@@ -42,8 +43,8 @@ impl Reporter {
         let _read_or_not = match self.style {
             Style::Quiet => Ok(()),
             Style::Json => writeln!(std::io::stdout().lock(), "{}", json_line(summary)),
-            Style::Text { has_colour } => {
-                writeln!(std::io::stderr().lock(), "{}", text_line(summary, self.type_width, has_colour))
+            Style::Text { paint } => {
+                writeln!(std::io::stderr().lock(), "{}", text_line(summary, self.type_width, paint))
             }
         };
     }
@@ -69,15 +70,15 @@ fn json_line(summary: &Summary) -> serde_json::Value {
     })
 }
 
-fn text_line(summary: &Summary, type_width: usize, has_colour: bool) -> String {
+fn text_line(summary: &Summary, type_width: usize, paint: Paint) -> String {
     let id: String = summary.job.to_string().chars().take(ID_CHARS).collect();
     let outcome = format!("{:<11}", summary.outcome.replace('_', " "));
-    let outcome = match (has_colour, summary.outcome) {
-        (false, _) => outcome,
-        (true, "completed") => format!("\x1b[32m{outcome}\x1b[0m"),
-        (true, "failed" | "not_started" | "timed_out") => format!("\x1b[31m{outcome}\x1b[0m"),
-        (true, _) => format!("\x1b[33m{outcome}\x1b[0m"),
+    let colour = match summary.outcome {
+        "completed" => Colour::Good,
+        "failed" | "not_started" | "timed_out" => Colour::Bad,
+        _ => Colour::Warning,
     };
+    let outcome = paint.paint(&outcome, Some(colour));
     let line =
         format!("{id}  {:<type_width$}  {outcome} {:>7}", summary.job_type.as_str(), took(summary.took));
     let attempt = (summary.attempt > 1).then(|| format!("attempt {}", summary.attempt));
@@ -91,10 +92,9 @@ fn on_one_line(message: &str) -> String {
     let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
     let (first, last) = (lines.next().unwrap_or_default(), lines.next_back());
     let text = last.map_or_else(|| first.to_owned(), |last| format!("{first} … {last}"));
-    let text = without_colour(&text);
-    let shown = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
-    let cut: String = shown.clone().take(SHOWN).collect();
-    if shown.count() > SHOWN { cut + "…" } else { cut }
+    let text = escaped(&without_colour(&text));
+    let cut: String = text.chars().take(SHOWN).collect();
+    if cut.len() < text.len() { cut + "…" } else { cut }
 }
 
 /// The text without what only sets colours.
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_message_is_one_line_and_no_terminal_obeys_it() {
         assert_eq!(on_one_line("exit code 1: a\nb\n\nc\n"), "exit code 1: a … c");
-        assert_eq!(on_one_line("\x1b[2J"), "\u{fffd}[2J");
+        assert_eq!(on_one_line("\x1b[2J"), "\\u{1b}[2J");
         assert_eq!(on_one_line("it is \x1b[1;31mbad\x1b[0m"), "it is bad");
         assert_eq!(on_one_line(&"x".repeat(500)).chars().count(), 161);
     }
