@@ -220,7 +220,7 @@ mod tests {
 
     #[tokio::test]
     async fn too_many_lines_at_once_lose_their_middle_and_the_log_says_how_many() {
-        let said: String = (0..5_000).map(|number| format!("line {number}\n")).collect();
+        let said = (0..5_000).map(|number| format!("line {number}")).collect::<Vec<_>>().join("\n");
         let notebook = heard(&said).await;
         let batch = notebook.lock().take(false);
         assert!(batch.lines.len() <= windlass::limits::LOG_LINES_PER_CALL_MAX);
@@ -247,8 +247,8 @@ mod tests {
 
     #[tokio::test]
     async fn last_words_are_the_end_of_what_was_said_and_short() {
-        let said: String = (0..1_000).map(|number| format!("{number} {}\n", "y".repeat(300))).collect();
-        let words = heard(&said).await.last_words().text;
+        let said: Vec<_> = (0..1_000).map(|number| format!("{number} {}", "y".repeat(300))).collect();
+        let words = heard(&said.join("\n")).await.last_words().text;
         assert!(
             words.len() <= limits::PROGRAM_LAST_WORDS_BYTES
                 && words.lines().last().unwrap().starts_with("999 ")
