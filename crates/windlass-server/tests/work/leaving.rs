@@ -39,6 +39,7 @@ async fn a_worker_that_is_told_to_stop_lets_its_programs_end(bench: &Bench) {
     let (id, next) = (bench.submit(json!({})).await, bench.submit(json!({})).await);
     bench.until_ready(&id).await;
     worker.signal(Signal::INT);
+    worker.until_said("may go on for").await;
     std::fs::write(bench.file("go"), "").unwrap();
     assert_eq!(worker.next_end().await["outcome"], "completed");
     let (code, said) = worker.ended().await;
