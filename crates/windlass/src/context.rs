@@ -5,6 +5,7 @@ mod blocking;
 mod children;
 mod interruption;
 mod order;
+mod shared;
 mod step;
 mod wait;
 
@@ -127,6 +128,7 @@ struct Shared {
     /// Copies of the context that the worker and the handler's arguments hold.
     holders: AtomicUsize,
     is_blocking: AtomicBool,
+    is_one_of_many: AtomicBool,
     cost_cents: AtomicI64,
     stop: Mutex<Option<Stop>>,
     stopped: Notify,
@@ -155,6 +157,7 @@ impl Cx {
             order,
             holders: AtomicUsize::new(0),
             is_blocking: AtomicBool::new(false),
+            is_one_of_many: AtomicBool::new(false),
             cost_cents: AtomicI64::new(0),
             stop: Mutex::new(None),
             stopped: Notify::new(),
@@ -344,11 +347,12 @@ impl Cx {
         }
     }
 
-    /// Stops the handler here: its future is dropped by whoever runs it, its thread unwound if it has one.
+    /// Stops the handler here: its future is dropped by whoever runs it; its thread, or the call that it shares with
+    /// other jobs, is unwound if it has one.
     async fn stop<T>(&self, stop: Stop) -> T {
-        *lock(&self.0.stop) = Some(stop);
-        self.0.stopped.notify_one();
-        if self.0.is_blocking.load(Ordering::Relaxed) && cfg!(panic = "unwind") {
+        self.says(stop);
+        let flags = [&self.0.is_blocking, &self.0.is_one_of_many];
+        if flags.iter().any(|flag| flag.load(Ordering::Relaxed)) && cfg!(panic = "unwind") {
             blocking::unwind();
         }
         std::future::pending().await

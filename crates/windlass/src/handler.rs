@@ -1,12 +1,19 @@
 //! Handlers: plain async functions of a job and whatever else they ask for. Any error is a temporary failure unless it says
 //! otherwise.
 
+mod batch;
+
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use batch::Batched;
+pub use batch::{BatchHandler, BatchOptions, Ended, ExtractAll, Outcomes};
 
 use crate::context::{Cx, Unwound};
 use crate::job::{Category, Failure};
@@ -21,6 +28,9 @@ pub(crate) trait AnyHandler: Send + Sync {
 
     /// What it asks for and these are not, if anything.
     fn missing(&self, states: &States) -> Option<&'static str>;
+
+    /// A worker begins that runs no more than `slots` jobs at once, and starts none any more once `stop` fires.
+    fn begins(&self, _slots: usize, _stop: &CancellationToken) {}
 }
 
 /// An async function that runs jobs of kind `J`; `Args` are what it asks for beside the job.

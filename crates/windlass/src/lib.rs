@@ -83,7 +83,7 @@ pub mod worker;
 
 pub use clock::Timestamp;
 pub use context::Cx;
-pub use handler::{Snooze, State};
+pub use handler::{BatchOptions, Snooze, State};
 pub use job::{Failure, GroupStrategy, JobId, RetryPolicy};
 pub use queue::{Draft, Handle, Job, Outcome, Pause, Queue, Suspend};
 pub use store::Store;

@@ -101,6 +101,10 @@ pub const QUICK_HANDLER_MAX: Duration = Duration::from_millis(2);
 pub const SPARE_SEATS_FROM: usize = 10;
 /// How long a job that was claimed ahead waits for its turn before it is given back.
 pub const TURN_WAIT_MAX: Duration = Duration::from_millis(100);
+/// Jobs that a batch handler may be given at once: no claim brings more.
+pub const GATHERED_JOBS_MAX: usize = CLAIM_JOBS_MAX;
+/// How long a batch handler may let jobs wait for others: they are held meanwhile, and nobody else can run them.
+pub const GATHERING_MAX: Duration = Duration::from_secs(60);
 /// How long a dead or departed worker stays in the registry for people to see.
 pub const WORKER_REMEMBERED: Duration = Duration::from_secs(3600);
 /// Longest duration anywhere: 100 years.

@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 pub use tamper::tamper;
+use tokio_util::sync::CancellationToken;
 
 pub use crate::context::{CrashPoint, StepCall, StepRun};
 
@@ -148,6 +149,10 @@ impl TestQueue {
     pub async fn run_due(&self, worker: Worker) -> usize {
         let (crew, lanes, _inbox) =
             worker.journalled(self.journal.clone()).assemble().await.expect("the worker registers");
+        // Everything that is due is started at once: a batch need not wait for more.
+        let no_more = CancellationToken::new();
+        no_more.cancel();
+        crew.begins(&no_more);
         let mut attempts = 0;
         loop {
             let mut started = Vec::new();

@@ -3,6 +3,7 @@
 
 mod control;
 pub(crate) mod execute;
+pub(crate) mod gather;
 mod heartbeat;
 mod lane;
 pub(crate) mod report;
@@ -28,7 +29,9 @@ pub use shutdown::Farewell;
 
 use crate::context::{Conduct, CrashPoint, Cx, Interruption, Journal, StepMode};
 use crate::error::{Invalid, Problem, WorkError};
-use crate::handler::{AnyHandler, Blocking, Handler, HandlerFuture, States, Typed, Untyped};
+use crate::handler::{
+    AnyHandler, BatchHandler, BatchOptions, Batched, Blocking, Handler, HandlerFuture, States, Typed, Untyped,
+};
 use crate::job::{Failure, JobType, QueueName, WorkerId};
 use crate::limits;
 use crate::queue::{Job, Queue};
@@ -135,6 +138,23 @@ impl Worker {
         handler: impl Fn(J, Cx) -> Result<J::Output, E> + Clone + Send + Sync + 'static,
     ) -> Worker {
         self.insert(J::TYPE, Arc::new(Blocking { handler, kind: PhantomData::<fn() -> J> }))
+    }
+
+    /// Runs jobs of kind `J` with an async function that takes many at once: as many as `options` say, or as have come
+    /// when the first has waited long enough. Each keeps its own slot, time limit, retries and end.
+    ///
+    /// A call that panics fails all its jobs, and one that hangs those whose time is over; each of them is tried by itself
+    /// the next time, so that one bad job does not spend the attempts of others.
+    #[must_use]
+    pub fn handle_batch<J: Job, Args: 'static>(
+        mut self,
+        options: BatchOptions,
+        handler: impl BatchHandler<J, Args>,
+    ) -> Worker {
+        if let Err(invalid) = options.check() {
+            self.invalid = Some(invalid);
+        }
+        self.insert(J::TYPE, Arc::new(Batched::<_, J, Args>::new(handler, options)))
     }
 
     /// Runs jobs of every type that no other handler is for: their type and payload are in the context. The worker then
@@ -252,6 +272,7 @@ impl Worker {
     pub async fn run_until(self, shutdown: impl Future) -> Result<Farewell, WorkError> {
         let (crew, queues, inbox) = self.assemble().await?;
         let stop = CancellationToken::new();
+        crew.begins(&stop);
         let mut lanes = JoinSet::new();
         for (queue, slots) in queues {
             lanes.spawn(lane::run(crew.clone(), queue, Seats::new(slots), stop.clone()));
@@ -370,6 +391,12 @@ impl Crew {
     /// The types it claims; none for any.
     pub(crate) fn types(&self) -> Option<Vec<JobType>> {
         self.fallback.is_none().then(|| self.handlers.keys().cloned().collect())
+    }
+
+    /// Tells handlers how many jobs can run at once, and what fires when no more are started.
+    pub(crate) fn begins(&self, stop: &CancellationToken) {
+        let slots = usize::try_from(self.new.concurrency).unwrap_or(usize::MAX);
+        self.handlers.values().for_each(|handler| handler.begins(slots, stop));
     }
 
     /// What runs jobs of a type.

@@ -68,7 +68,7 @@ impl Cx {
             return results(group);
         }
         // The store has parked the job; even a new group that is decided at once is read by the next attempt.
-        self.stop(Stop::Parked).await
+        self.leave(Stop::Parked).await
     }
 
     async fn known_group(&self, name: &str) -> Result<Option<Group>, anyhow::Error> {

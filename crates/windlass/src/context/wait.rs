@@ -40,9 +40,9 @@ impl Cx {
     }
 
     /// Stops the handler until what it waits for has come.
-    async fn park<T>(&self, park: Park) -> T {
+    async fn park<T>(&self, park: Park) -> Result<T, anyhow::Error> {
         self.crash_at(&CrashPoint::BeforePark).await;
-        self.stop(Stop::Park(park)).await
+        self.leave(Stop::Park(park)).await
     }
 
     fn now(&self) -> Timestamp {

@@ -18,7 +18,7 @@ use crate::job::{Category, Failure, Strategy};
 use crate::store::command::claim::Claimed;
 use crate::store::command::finish::{Outcome, Park, Report};
 
-type Panic = Box<dyn Any + Send>;
+pub(crate) type Panic = Box<dyn Any + Send>;
 
 /// Starts a job that was claimed, in its turn; its seat is free again when its outcome is on its way.
 pub(super) fn start(crew: Arc<Crew>, claimed: Claimed, seats: Arc<Seats>, seat: OwnedSemaphorePermit) {
@@ -173,10 +173,15 @@ fn outcome_of(cx: &Cx, ended: Result<Result<Vec<u8>, anyhow::Error>, Panic>) -> 
 }
 
 fn outcome_of_panic(panic: &Panic) -> Outcome {
-    let message = panic
+    let message = words_of(panic);
+    Outcome::Failed(Failure::new(Category::System, format!("panicked: {message}")).with_code("panic"))
+}
+
+/// What a panic says.
+pub(crate) fn words_of(panic: &Panic) -> String {
+    panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "something that is not text".into());
-    Outcome::Failed(Failure::new(Category::System, format!("panicked: {message}")).with_code("panic"))
+        .unwrap_or_else(|| "something that is not text".into())
 }

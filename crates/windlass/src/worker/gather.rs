@@ -1,0 +1,170 @@
+//! Gathering: what comes one by one is collected until there is enough of it, the first has waited long enough, or
+//! nothing more will come. It does not know what it gathers.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::give_way;
+
+/// Where things are gathered.
+pub(crate) struct Gather<T> {
+    count_max: usize,
+    wait_max: Duration,
+    supply: OnceLock<Supply>,
+    /// What is being gathered now.
+    open: Mutex<Option<Open<T>>>,
+}
+
+/// How much can come at all.
+struct Supply {
+    slots: usize,
+    over: CancellationToken,
+}
+
+struct Open<T> {
+    gathered: Vec<T>,
+    /// Takes them when there are enough.
+    full: oneshot::Sender<Vec<T>>,
+}
+
+/// The task of whoever came first: to wait for the others.
+pub(crate) struct Gathering<T> {
+    gather: Arc<Gather<T>>,
+    full: oneshot::Receiver<Vec<T>>,
+}
+
+impl<T> Gather<T> {
+    /// Gathers up to `count_max`, and waits for no longer than `wait_max` after the first.
+    pub(crate) fn new(count_max: usize, wait_max: Duration) -> Arc<Gather<T>> {
+        Arc::new(Gather { count_max, wait_max, supply: OnceLock::new(), open: Mutex::default() })
+    }
+
+    /// Says that no more than `slots` are ever there at once, and none come any more once `over` fires.
+    pub(crate) fn supplied_by(&self, slots: usize, over: &CancellationToken) {
+        // A worker begins once; whoever would begin again finds the first's.
+        let _first_or_not = self.supply.set(Supply { slots, over: over.clone() });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Open<T>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds one; whoever adds the first of a new lot has to wait for the others.
+    pub(crate) fn add(self: &Arc<Gather<T>>, one: T) -> Option<Gathering<T>> {
+        let slots = self.supply.get().map_or(usize::MAX, |supply| supply.slots);
+        let mut open = self.lock();
+        let (mut lot, first) = match open.take() {
+            Some(lot) => (lot, None),
+            None => {
+                let (sender, full) = oneshot::channel();
+                let lot = Open { gathered: Vec::new(), full: sender };
+                (lot, Some(Gathering { gather: self.clone(), full }))
+            }
+        };
+        lot.gathered.push(one);
+        if lot.gathered.len() >= self.count_max.min(slots) {
+            // Nobody waits for it only if the runtime ends, and everything with it.
+            let _ = lot.full.send(lot.gathered);
+        } else {
+            *open = Some(lot);
+        }
+        first
+    }
+
+    /// Returns when nothing more will come: after the last word, once those that are on their way have arrived.
+    async fn over(&self) {
+        match self.supply.get() {
+            Some(supply) => supply.over.cancelled().await,
+            None => std::future::pending().await,
+        }
+        let mut here = self.count();
+        loop {
+            give_way().await;
+            let before = std::mem::replace(&mut here, self.count());
+            if here <= before {
+                return;
+            }
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.lock().as_ref().map_or(0, |lot| lot.gathered.len())
+    }
+}
+
+impl<T> Gathering<T> {
+    /// Waits for as many as may be.
+    pub(crate) async fn all(mut self) -> Vec<T> {
+        tokio::select! {
+            biased;
+            all = &mut self.full => return all.unwrap_or_default(),
+            () = self.gather.over() => {}
+            () = tokio::time::sleep(self.gather.wait_max) => {}
+        }
+        let mut open = self.gather.lock();
+        // It may have become full since; otherwise what is open is this lot, since the next begins only after it.
+        match self.full.try_recv() {
+            Ok(all) => all,
+            Err(_) => open.take().map(|lot| lot.gathered).unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const WAIT: Duration = Duration::from_secs(5);
+
+    fn first(gather: &Arc<Gather<u32>>, one: u32) -> Gathering<u32> {
+        gather.add(one).expect("it is the first of its lot")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn enough_does_not_wait() {
+        let gather = Gather::new(2, WAIT);
+        let (one, began) = (first(&gather, 1), Instant::now());
+        assert!(gather.add(2).is_none());
+        let other = first(&gather, 3);
+        assert_eq!((one.all().await, began.elapsed()), (vec![1, 2], Duration::ZERO));
+        assert_eq!((other.all().await, began.elapsed()), (vec![3], WAIT));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_than_can_come_is_waited_for() {
+        let gather = Gather::new(100, WAIT);
+        gather.supplied_by(2, &CancellationToken::new());
+        let (lot, began) = (first(&gather, 1), Instant::now());
+        assert!(gather.add(2).is_none());
+        assert_eq!((lot.all().await, began.elapsed()), (vec![1, 2], Duration::ZERO));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_nothing_more_comes_nothing_is_waited_for() {
+        let (gather, over) = (Gather::new(100, WAIT), CancellationToken::new());
+        gather.supplied_by(100, &over);
+        let (lot, began) = (first(&gather, 1), Instant::now());
+        over.cancel();
+        assert_eq!((lot.all().await, began.elapsed()), (vec![1], Duration::ZERO));
+        assert_eq!(first(&gather, 2).all().await, [2], "what comes all the same is a lot of its own");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_waits_no_longer_for_those_who_come_late() {
+        let gather = Gather::new(100, WAIT);
+        let (lot, began) = (first(&gather, 1), Instant::now());
+        let late = gather.clone();
+        tokio::spawn(async move {
+            for one in 2..5 {
+                tokio::time::sleep(WAIT / 2 - Duration::from_millis(1)).await;
+                late.add(one);
+            }
+        });
+        assert_eq!((lot.all().await, began.elapsed()), (vec![1, 2, 3], WAIT));
+    }
+}
