@@ -1,5 +1,7 @@
 //! The very tests that the library's workers, handlers and contexts pass embedded, with a server in between.
 
+#[path = "../../../windlass/tests/it/worker/batch.rs"]
+mod batch;
 mod bench;
 #[path = "../../../windlass/tests/it/worker/blocking.rs"]
 mod blocking;
@@ -7,6 +9,8 @@ mod blocking;
 mod builder;
 #[path = "../../../windlass/tests/it/worker/follow.rs"]
 mod follow;
+#[path = "../../../windlass/tests/it/worker/gathering.rs"]
+mod gathering;
 #[path = "../../../windlass/tests/it/worker/handlers.rs"]
 mod handlers;
 #[allow(dead_code, reason = "some kinds are for tests that no server can take part in")]

@@ -5,19 +5,22 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{AnyHandler, Extract, HandlerFuture, Snooze, State, States, encode, failure_of, said, unreadable};
+use super::{
+    AnyHandler, Extract, HandlerFuture, Snooze, State, States, encode, failure_of, said, unreadable,
+};
 use crate::context::{Cx, Unwound};
 use crate::error::{Invalid, Problem};
 use crate::job::{Category, Failure};
 use crate::limits;
 use crate::queue::Job;
 use crate::worker::execute::{Panic, words_of};
-use crate::worker::gather::Gather;
+use crate::worker::gather::{Gather, Leaves};
 
 /// How many jobs a batch handler is given at once, and how long the first of them waits for the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +45,12 @@ impl BatchOptions {
             return range("jobs_max", self.jobs_max.to_string(), "1", limits::GATHERED_JOBS_MAX.to_string());
         }
         if self.wait_max > limits::GATHERING_MAX {
-            return range("wait_max", format!("{:?}", self.wait_max), "0s", format!("{:?}", limits::GATHERING_MAX));
+            return range(
+                "wait_max",
+                format!("{:?}", self.wait_max),
+                "0s",
+                format!("{:?}", limits::GATHERING_MAX),
+            );
         }
         Ok(())
     }
@@ -193,6 +201,32 @@ struct Member<J> {
     job: J,
     cx: Cx,
     answer: oneshot::Sender<Answer>,
+    place: Arc<Place>,
+}
+
+/// A job's place in a batch: either the batch begins with it, or it leaves before.
+#[derive(Default)]
+struct Place(AtomicBool);
+
+impl Place {
+    /// Whether whoever asks is the first to do so.
+    fn take(&self) -> bool {
+        !self.0.swap(true, Ordering::SeqCst)
+    }
+
+    /// Returns when the job was told to stop before its batch began.
+    async fn left(&self, cx: &Cx) {
+        cx.cancelled().await;
+        if !self.take() {
+            std::future::pending().await
+        }
+    }
+}
+
+impl<J> Leaves for Member<J> {
+    fn has_left(&self) -> bool {
+        self.answer.is_closed()
+    }
 }
 
 /// What became of one job; or what the handler said when it panicked.
@@ -219,13 +253,19 @@ where
             cx.is_one_of_many();
             let is_alone = must_be_alone(&cx);
             let (answer, answered) = oneshot::channel();
-            let member = Member { job, cx: cx.clone(), answer };
+            let place = Arc::<Place>::default();
+            let member = Member { job, cx: cx.clone(), answer, place: place.clone() };
             if is_alone {
                 tokio::spawn(run(handler, vec![member]));
             } else if let Some(gathering) = gather.add(member) {
                 tokio::spawn(async move { run(handler, gathering.all().await).await });
             }
-            match answered.await {
+            let answered = tokio::select! {
+                biased;
+                answered = answered => answered,
+                () = place.left(&cx) => return Err(Failure::temporary("told to stop before it began").into()),
+            };
+            match answered {
                 Ok(Ok(ended)) if !cx.has_left() => ended,
                 Ok(Err(panic)) => resume_unwind(Box::new(panic)),
                 // It has parked, or the worker dies for a test: whoever supervises this knows.
@@ -255,10 +295,7 @@ fn must_be_alone(cx: &Cx) -> bool {
 async fn run<H: BatchHandler<J, Args>, J: Job, Args: 'static>(handler: H, members: Vec<Member<J>>) {
     let (mut jobs, mut contexts, mut answers) = (Vec::new(), Vec::new(), Vec::new());
     for member in members {
-        // Told to stop before it began: it is given back, or nobody asks any more.
-        if member.cx.is_cancelled() {
-            let _ = member.answer.send(Ok(Err(Failure::temporary("told to stop before it began").into())));
-        } else if !member.answer.is_closed() {
+        if !member.has_left() && member.place.take() {
             jobs.push(member.job);
             contexts.push(member.cx);
             answers.push(member.answer);
@@ -310,7 +347,8 @@ fn encoded<T: serde::Serialize>(ended: Ended<T>, count: usize) -> Vec<Result<Vec
             return outcomes.into_iter().map(|outcome| encode(&outcome?)).collect();
         }
         Ok(outcomes) => {
-            let message = format!("the batch handler was given {count} jobs and returned {} outcomes", outcomes.len());
+            let message =
+                format!("the batch handler was given {count} jobs and returned {} outcomes", outcomes.len());
             Failure::temporary(message).with_code("outcomes_miscounted").into()
         }
         Err(error) => error,

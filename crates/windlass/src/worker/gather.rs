@@ -1,5 +1,5 @@
 //! Gathering: what comes one by one is collected until there is enough of it, the first has waited long enough, or
-//! nothing more will come. It does not know what it gathers.
+//! nothing more will come. It does not know what it gathers, only whether it is still there.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -8,6 +8,12 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::give_way;
+
+/// Something that may leave again before enough has come.
+pub(crate) trait Leaves {
+    /// Whether it has left.
+    fn has_left(&self) -> bool;
+}
 
 /// Where things are gathered.
 pub(crate) struct Gather<T> {
@@ -36,7 +42,7 @@ pub(crate) struct Gathering<T> {
     full: oneshot::Receiver<Vec<T>>,
 }
 
-impl<T> Gather<T> {
+impl<T: Leaves> Gather<T> {
     /// Gathers up to `count_max`, and waits for no longer than `wait_max` after the first.
     pub(crate) fn new(count_max: usize, wait_max: Duration) -> Arc<Gather<T>> {
         Arc::new(Gather { count_max, wait_max, supply: OnceLock::new(), open: Mutex::default() })
@@ -65,7 +71,11 @@ impl<T> Gather<T> {
             }
         };
         lot.gathered.push(one);
-        if lot.gathered.len() >= self.count_max.min(slots) {
+        let enough = self.count_max.min(slots);
+        if lot.gathered.len() >= enough {
+            lot.gathered.retain(|one| !one.has_left());
+        }
+        if lot.gathered.len() >= enough {
             // Nobody waits for it only if the runtime ends, and everything with it.
             let _ = lot.full.send(lot.gathered);
         } else {
@@ -95,7 +105,7 @@ impl<T> Gather<T> {
     }
 }
 
-impl<T> Gathering<T> {
+impl<T: Leaves> Gathering<T> {
     /// Waits for as many as may be.
     pub(crate) async fn all(mut self) -> Vec<T> {
         tokio::select! {
@@ -119,6 +129,12 @@ mod tests {
 
     use super::*;
 
+    impl Leaves for u32 {
+        fn has_left(&self) -> bool {
+            *self == 0
+        }
+    }
+
     const WAIT: Duration = Duration::from_secs(5);
 
     fn first(gather: &Arc<Gather<u32>>, one: u32) -> Gathering<u32> {
@@ -133,6 +149,14 @@ mod tests {
         let other = first(&gather, 3);
         assert_eq!((one.all().await, began.elapsed()), (vec![1, 2], Duration::ZERO));
         assert_eq!((other.all().await, began.elapsed()), (vec![3], WAIT));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_have_left_do_not_count() {
+        let gather = Gather::new(2, WAIT);
+        let lot = first(&gather, 0);
+        assert!(gather.add(1).is_none() && gather.add(2).is_none());
+        assert_eq!(lot.all().await, [1, 2]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,12 +2,14 @@
 
 mod ahead;
 mod assertions;
+mod batch;
 mod bench;
 mod blocking;
 mod builder;
 mod callers;
 mod crashes;
 mod follow;
+mod gathering;
 mod handlers;
 pub(crate) mod kinds;
 mod operate;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass::job::{NewJob, WorkerId};
+use windlass::limits::BATCH_JOBS_MAX;
 use windlass::store::config::{FairBy, QueueSettings, TenantSettings};
 
 use super::concurrency::submit_many;
@@ -52,7 +53,9 @@ async fn tenants_take_turns_in_a_fair_queue(t: &Fixture) {
 async fn one_tenants_many_jobs_delay_anothers_first_by_one_turn(t: &Fixture) {
     t.set_queue("default", fair()).await;
     let worker = t.worker().await;
-    submit_many(t, of("a"), 2_000).await;
+    for _ in 0..2 {
+        submit_many(t, of("a"), BATCH_JOBS_MAX).await;
+    }
     assert_eq!(order(t, worker, 7).await, "aaaaaaa");
     let late = t.submit(of("b")).await.id;
     assert_eq!(t.claim(worker, 1).await[0].job.id, late);
