@@ -199,6 +199,12 @@ pub const NOTIFY_EVERY: Duration = Duration::from_millis(2);
 pub const LETTERS_PER_COMMIT: usize = 500;
 /// Bytes of their payloads that are held in memory at once; one more may come on top.
 pub const LETTERS_BYTES_MAX: usize = 16 << 20;
+/// Rows that one commit of a move holds: enough that its fsync is lost among them, few enough that a progress bar moves.
+pub const MOVE_ROWS_PER_COMMIT: usize = 2_000;
+/// Bytes of payloads and the like that one commit of a move holds in memory; one more row may come on top.
+pub const MOVE_BYTES_PER_COMMIT: usize = 8 << 20;
+/// How long a move waits for those who still have the store open: a process that was just ended may need a moment.
+pub const MOVE_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How soon a connection that broke is made anew, the first time.
 pub const RECONNECT_EVERY_MIN: Duration = Duration::from_millis(20);
 /// How often a database server that is away is tried.

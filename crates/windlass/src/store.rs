@@ -32,6 +32,7 @@ pub mod show;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub(crate) mod task;
+pub mod transfer;
 pub mod unit;
 pub mod verify;
 pub mod view;

@@ -30,6 +30,7 @@ fn run_all(
     now: Timestamp,
     tasks: &mut [Box<dyn WriteTask>],
 ) -> Result<Effects, StoreError> {
+    memo.admit(db, env)?;
     let mut unit = Unit::new(db, memo, env, now);
     for task in tasks {
         task.run(&mut unit);

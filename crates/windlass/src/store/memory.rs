@@ -3,6 +3,7 @@
 
 mod read;
 mod tables;
+mod transfer;
 #[cfg(test)]
 mod tests;
 mod write;

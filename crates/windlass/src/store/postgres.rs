@@ -23,6 +23,7 @@ mod row;
 mod tables;
 mod timer;
 mod transaction;
+pub(crate) mod transfer;
 mod watch;
 mod writer;
 
@@ -43,6 +44,7 @@ use super::durable::panic::panicked;
 use super::durable::thread::{join, spawn};
 use super::engine::{Engine, EngineResult, ReadTask, WriteTask};
 use super::environment::Environment;
+use super::memo::Memo;
 use crate::clock::Timestamp;
 use crate::error::{OpenError, StoreError};
 use crate::limits;
@@ -96,7 +98,9 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
     migrate::migrate(&mut link, address)?;
     let mut tables = Tables::new(link, true);
     let now = tables.begin_write(address.lock_key("write"))?;
+    let admitted = Memo::default().admit(&mut tables, env);
     tables.rollback();
+    admitted?;
     env.clock.follow(Timestamp::from_millis(now));
     tables.tell_door(env.options.payload_bytes_max)?;
     Ok(tables)

@@ -25,6 +25,7 @@ mod reader;
 mod reserve;
 mod row;
 mod tables;
+pub(crate) mod transfer;
 mod watch;
 mod writer;
 
@@ -134,8 +135,10 @@ fn open_writer(
     file::own_log(&connection)?;
     let marker = Marker::open(&head_path, location.mode, head)
         .map_err(|error| file::cannot("write", &head_path, &error))?;
+    let mut tables = Tables::new(connection)?;
+    Memo::default().admit(&mut tables, &env)?;
     Ok(Writer {
-        tables: Tables::new(connection)?,
+        tables,
         env,
         identity: Identity::of(location),
         log: location.beside("-wal"),

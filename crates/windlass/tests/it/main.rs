@@ -8,5 +8,6 @@ mod examples;
 mod fixture;
 mod postgres;
 mod tidy;
+mod transfer;
 mod walk;
 mod worker;
