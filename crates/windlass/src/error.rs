@@ -251,6 +251,33 @@ pub enum MoveError {
     Store(#[from] StoreError),
 }
 
+/// A backup could not be made a store of; nothing is left of the attempt.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// There is no backup.
+    #[error("there is no file at `{0}`")]
+    NoBackup(String),
+    /// Something is in the way.
+    #[error(
+        "`{0}` is there already, and nothing is overwritten: make sure that no server uses it, then move it away, or \
+         restore to another name"
+    )]
+    Exists(String),
+    /// The backup is no store.
+    #[error("the backup cannot be opened: {0}")]
+    Open(#[from] OpenError),
+    /// The backup breaks promises.
+    #[error("the backup breaks promises: {}", promises.join("; "))]
+    Broken {
+        /// The promises.
+        promises: Vec<String>,
+    },
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// A submission was refused; nothing was stored.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]

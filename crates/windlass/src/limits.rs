@@ -205,6 +205,8 @@ pub const MOVE_ROWS_PER_COMMIT: usize = 2_000;
 pub const MOVE_BYTES_PER_COMMIT: usize = 8 << 20;
 /// How long a move waits for those who still have the store open: a process that was just ended may need a moment.
 pub const MOVE_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How far fences are raised when a backup becomes a store again: more than a job is claimed between a backup and a loss.
+pub const FENCES_PER_RESTORE: u64 = 1 << 20;
 /// How soon a connection that broke is made anew, the first time.
 pub const RECONNECT_EVERY_MIN: Duration = Duration::from_millis(20);
 /// How often a database server that is away is tried.

@@ -26,7 +26,10 @@ pub mod query;
 pub mod rates;
 #[cfg(feature = "remote")]
 mod remote;
+#[cfg(feature = "sqlite")]
+pub mod restore;
 pub mod schedules;
+pub mod schema;
 pub mod settings;
 pub mod show;
 #[cfg(feature = "sqlite")]

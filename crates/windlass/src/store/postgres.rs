@@ -14,7 +14,7 @@ mod integrity;
 pub(crate) mod lent;
 mod link;
 mod memory;
-mod migrate;
+pub(super) mod migrate;
 mod parameter;
 mod prune;
 mod query;
@@ -22,6 +22,7 @@ mod reader;
 mod row;
 mod tables;
 mod timer;
+mod tls;
 mod transaction;
 pub(crate) mod transfer;
 mod watch;
@@ -94,7 +95,7 @@ impl PostgresEngine {
 }
 
 fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError> {
-    let mut link = link::Link::connect(&address.config, address.prefix(), address.keeps_statements)?;
+    let mut link = link::Link::connect(address)?;
     migrate::migrate(&mut link, address)?;
     let mut tables = Tables::new(link, true);
     let now = tables.begin_write(address.lock_key("write"))?;

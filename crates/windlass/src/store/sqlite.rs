@@ -6,7 +6,7 @@
 
 mod advance;
 mod audit;
-mod backup;
+pub(super) mod backup;
 mod checkpoint;
 mod claim;
 mod document;
@@ -17,7 +17,7 @@ mod integrity;
 pub(crate) mod lent;
 mod lock;
 mod marker;
-mod migrate;
+pub(super) mod migrate;
 mod mount;
 mod prune;
 mod query;

@@ -34,7 +34,7 @@ const SEEDS: u64 = 20;
 /// The same on PostgreSQL, where every step is several round trips.
 const SEEDS_ON_POSTGRES: u64 = 6;
 /// Walks on which the store is moved.
-const SEEDS_MOVED: u64 = 4;
+const SEEDS_MOVED: u64 = 2;
 const STEPS: usize = 400;
 /// Steps between two looks at everything.
 const LOOK_EVERY: usize = 25;

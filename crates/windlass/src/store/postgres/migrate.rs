@@ -3,10 +3,14 @@
 use super::address::Address;
 use super::link::{Link, get};
 use crate::error::{OpenError, StoreError};
+use crate::store::durable::panic::panicked;
+use crate::store::schema::Schema;
 
-/// The steps, the first of which makes an empty schema a store.
-const STEPS: [&str; 2] =
-    [include_str!("migrations/0001_foundation.sql"), include_str!("migrations/0002_door.sql")];
+/// The steps by name, the first of which makes an empty schema a store.
+const STEPS: [(&str, &str); 2] = [
+    ("0001_foundation", include_str!("migrations/0001_foundation.sql")),
+    ("0002_door", include_str!("migrations/0002_door.sql")),
+];
 
 /// The schema this build knows.
 #[allow(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]
@@ -33,6 +37,16 @@ pub(super) fn migrate(link: &mut Link, address: &Address) -> Result<(), OpenErro
     migrated
 }
 
+/// Looks at the schema at an address, which need not be there.
+pub(crate) fn look(address: &str) -> Result<Schema, OpenError> {
+    let address = Address::parse(address)?;
+    let look = || version(&mut Link::connect(&address)?, &address);
+    // On a thread of its own: whoever asks may be inside a runtime.
+    let found = std::thread::scope(|scope| scope.spawn(look).join());
+    let found = found.map_err(|payload| panicked(payload.as_ref()))??;
+    Ok(Schema::at(found, STEPS.iter().map(|(name, _)| *name)))
+}
+
 fn migrate_locked(link: &mut Link, address: &Address) -> Result<(), OpenError> {
     link.fetch("SELECT pg_advisory_xact_lock($1)", vec![address.lock_key("migrate").into()])?;
     // Looked up again: another node may have been here while this one waited for the lock.
@@ -40,7 +54,7 @@ fn migrate_locked(link: &mut Link, address: &Address) -> Result<(), OpenError> {
     if found == 0 {
         link.run(&BEGIN.replace("SCHEMA\"", &format!("{}\"", address.schema)))?;
     }
-    for (step, number) in STEPS.iter().zip(1_i64..).skip(usize::try_from(found).unwrap_or(usize::MAX)) {
+    for ((_, step), number) in STEPS.iter().zip(1_i64..).skip(usize::try_from(found).unwrap_or(usize::MAX)) {
         link.run(step)?;
         link.send(DONE, vec![number.into()], None)?;
     }

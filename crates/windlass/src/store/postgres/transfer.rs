@@ -198,7 +198,7 @@ fn read_key(row: &Row) -> EngineResult<(Key, KeyHolder)> {
 pub(crate) fn is_in_use(address: &str) -> Result<bool, OpenError> {
     let address = Address::parse(address)?;
     let ask = || {
-        let mut link = Link::connect(&address.config, address.prefix(), address.keeps_statements)?;
+        let mut link = Link::connect(&address)?;
         // Only whoever is alone gets the lock that all nodes share.
         let rows = link.fetch(ALONE, vec![address.lock_key("nodes").into()])?;
         rows.first().map_or(Ok(false), |row| get::<bool>(row, 0).map(|is_alone| !is_alone))
