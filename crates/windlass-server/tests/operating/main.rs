@@ -10,4 +10,5 @@ mod log;
 mod metrics;
 mod notify;
 mod program;
+mod store;
 mod workers;

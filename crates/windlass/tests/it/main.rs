@@ -7,6 +7,7 @@ mod crash;
 mod examples;
 mod fixture;
 mod postgres;
+mod restore;
 mod tidy;
 mod transfer;
 mod walk;

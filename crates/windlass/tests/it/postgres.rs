@@ -7,6 +7,7 @@ mod nodes;
 mod outage;
 mod proxy;
 mod schema;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;

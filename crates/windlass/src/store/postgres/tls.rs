@@ -247,16 +247,15 @@ where
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<Handshake> {
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, format!("`{host}` is no name of a server")))?;
-        Ok(Handshake { connector: TlsConnector::from(self.config.clone()), name })
+        // Asked also where there will be no handshake, such as for a local socket, which has no name.
+        Ok(Handshake { connector: TlsConnector::from(self.config.clone()), host: host.to_owned() })
     }
 }
 
 /// A handshake with one server.
 pub(super) struct Handshake {
     connector: TlsConnector,
-    name: ServerName<'static>,
+    host: String,
 }
 
 impl<S> TlsConnect<S> for Handshake
@@ -268,7 +267,11 @@ where
     type Future = Pin<Box<dyn Future<Output = io::Result<Secured<S>>> + Send>>;
 
     fn connect(self, stream: S) -> Self::Future {
-        Box::pin(async move { self.connector.connect(self.name, stream).await.map(Secured) })
+        Box::pin(async move {
+            let unnamed = |_| io::Error::new(io::ErrorKind::InvalidInput, "the server has no name to be checked");
+            let name = ServerName::try_from(self.host).map_err(unnamed)?;
+            self.connector.connect(name, stream).await.map(Secured)
+        })
     }
 }
 
