@@ -2,16 +2,28 @@
 
 mod audit;
 mod backup;
+mod client;
 mod config;
+mod connect;
 mod demo;
+mod exit;
+mod failure;
+mod id;
 mod keeping;
 mod keys;
 mod migrate;
 mod move_store;
 mod outbound;
+mod output;
+mod paint;
+mod profile;
+mod progress;
 mod restore;
 mod serve;
 mod stats;
+mod stream;
+mod table;
+mod text;
 mod tickets;
 mod verify;
 mod webhooks;
@@ -190,8 +202,19 @@ fn change(
     }
 }
 
-/// Runs the command that was given.
-pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<ExitCode> {
+/// Runs the command that was given, and says on standard error what went wrong.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    attempt(arguments).unwrap_or_else(|error| {
+        let exit = exit::Exit::of(&error);
+        // Whoever has gone is not told so.
+        if exit != exit::Exit::NobodyReads {
+            output::note(&format!("windlass: {error:#}"));
+        }
+        exit.into()
+    })
+}
+
+fn attempt(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<ExitCode> {
     let Invocation { cli, settings } = Invocation::read(arguments.collect())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {

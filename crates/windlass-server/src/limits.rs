@@ -82,3 +82,24 @@ pub const CALL_DRAIN_MAX: Duration = Duration::from_secs(5);
 pub const CALL_GRACE: Duration = Duration::from_millis(500);
 /// How long to wait when a worker of the server's own could not go on.
 pub const CALL_TROUBLE_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a command waits for a server to accept its connection.
+pub const CLIENT_CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long a command waits for an answer, beside what it asked the server to wait: as long as the server may take.
+pub const CLIENT_CALL_TIME_MAX: Duration = Duration::from_secs(35);
+/// How long a command's connection is kept for the next call: less than the server keeps it.
+pub const CLIENT_IDLE_MAX: Duration = Duration::from_secs(20);
+/// Bytes of an answer that a command takes: a page of 500 jobs with payloads of 1 MiB each.
+pub const CLIENT_ANSWER_BYTES_MAX: usize = 512 << 20;
+/// How long a stream may be silent: three signs of life.
+pub const CLIENT_SILENCE_MAX: Duration = Duration::from_secs(45);
+/// Bytes of one event.
+pub const CLIENT_EVENT_BYTES_MAX: usize = 1 << 20;
+/// How long a bulk action may take on the server.
+pub const CLIENT_BULK_TIME_MAX: Duration = Duration::from_secs(600);
+/// Jobs that a command asks for at once: as many as the API gives.
+pub const LIST_PAGE_JOBS: usize = 500;
+/// Pages of jobs that are looked through for a part of an id: a beginning that fits more jobs is too short.
+pub const ID_SEARCH_PAGES_MAX: usize = 40;
+/// How much later than the time in its id a job may have been stored.
+pub const ID_TIME_SLACK: Duration = Duration::from_secs(60);

@@ -2,14 +2,6 @@
 
 use std::process::ExitCode;
 
-use windlass_server::cli;
-
 fn main() -> ExitCode {
-    match cli::run(std::env::args_os()) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("windlass: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    windlass_server::cli::run(std::env::args_os())
 }

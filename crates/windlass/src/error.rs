@@ -147,8 +147,8 @@ pub enum OpenError {
         /// What is wrong with it.
         problem: String,
     },
-    /// The file belongs to a newer version.
-    #[error("the file has schema {found}, this version knows {known}: use a newer windlass")]
+    /// The store belongs to a newer version.
+    #[error("the store has schema {found}, this version knows {known}: use a newer windlass")]
     NewerSchema {
         /// Schema found in the file.
         found: u32,

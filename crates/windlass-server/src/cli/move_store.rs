@@ -1,18 +1,15 @@
 //! `windlass move`: a store to another database, everything in it, and back out of it again.
 
-use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
 use windlass::clock::Stopwatch;
-use windlass::store::transfer::{End, Move, MoveOptions, MoveReport, Progress, Stage};
+use windlass::store::transfer::{self, End, Move, MoveOptions, MoveReport, Stage};
 
+use super::progress::Progress;
 use crate::config::shown;
-
-/// How often progress is told to somebody who looks, and to a log.
-const TOLD_EVERY: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
 
 /// Flags of `move`.
 #[derive(Args)]
@@ -52,12 +49,31 @@ pub(super) async fn move_store(args: &MoveArgs) -> anyhow::Result<ExitCode> {
     let Some(to) = to else { anyhow::bail!("--to is missing") };
     let began = Stopwatch::start();
     let moving = Move::open(&from, &to, &MoveOptions::default())?;
-    let mut teller = Teller::new();
-    let outcome = moving.run(|progress| teller.tell(progress)).await;
-    teller.end();
+    let mut shown: Option<(Stage, Progress)> = None;
+    let outcome = moving.run(|told| show(&mut shown, told)).await;
+    drop(shown);
     moving.close();
     report(&outcome?, &from, &to, began.elapsed(), args.json);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Shows how far it has come; every stage has a bar of its own.
+fn show(shown: &mut Option<(Stage, Progress)>, told: transfer::Progress) {
+    if shown.as_ref().is_none_or(|(stage, _)| *stage != told.stage) {
+        let what = match told.stage {
+            Stage::Copying => "rows copied",
+            Stage::Comparing => "rows compared",
+            Stage::Verifying => {
+                *shown = None;
+                eprintln!("checking every invariant on what arrived");
+                return;
+            }
+        };
+        *shown = Some((told.stage, Progress::start(what, Some(told.expected))));
+    }
+    if let Some((_, bar)) = shown {
+        bar.set(told.done);
+    }
 }
 
 fn report(report: &MoveReport, from: &End, to: &End, took: Duration, is_json: bool) {
@@ -94,72 +110,4 @@ fn report(report: &MoveReport, from: &End, to: &End, took: Duration, is_json: bo
         report.invariants,
         to.shown
     );
-}
-
-/// Tells progress: one line that changes to a person, a line now and then to a log.
-struct Teller {
-    is_watched: bool,
-    since: Stopwatch,
-    last: Option<(Stage, Stopwatch)>,
-}
-
-impl Teller {
-    fn new() -> Teller {
-        Teller { is_watched: std::io::stderr().is_terminal(), since: Stopwatch::start(), last: None }
-    }
-
-    fn tell(&mut self, progress: Progress) {
-        let every = TOLD_EVERY[usize::from(!self.is_watched)];
-        match self.last {
-            Some((stage, told)) if stage == progress.stage && told.elapsed() < every => return,
-            Some((stage, _)) if stage != progress.stage => self.since = Stopwatch::start(),
-            _ => {}
-        }
-        self.last = Some((progress.stage, Stopwatch::start()));
-        let line = line(progress, self.since.elapsed());
-        if self.is_watched {
-            eprint!("\r\x1b[2K{line}");
-            // A line that is not shown is not worth failing for.
-            let _ = std::io::stderr().flush();
-        } else {
-            eprintln!("{line}");
-        }
-    }
-
-    fn end(&self) {
-        if self.is_watched && self.last.is_some() {
-            eprint!("\r\x1b[2K");
-        }
-    }
-}
-
-fn line(progress: Progress, elapsed: Duration) -> String {
-    let Progress { stage, part, done, expected } = progress;
-    let verb = match stage {
-        Stage::Copying => "copying",
-        Stage::Comparing => "comparing",
-        Stage::Verifying => return "verifying every invariant on what arrived".to_owned(),
-    };
-    let rate = u128::from(done) * 1_000 / elapsed.as_millis().max(1);
-    let left = u128::from(expected.saturating_sub(done));
-    let remaining = match left.checked_div(rate) {
-        Some(seconds) if rate > 0 && elapsed > Duration::from_secs(2) => format!(", some {seconds} s left"),
-        _ => String::new(),
-    };
-    format!("{verb} {part}: {done} rows, {rate}/s{remaining}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn progress_says_what_how_many_how_fast_and_how_long() {
-        let progress = Progress { stage: Stage::Copying, part: "jobs", done: 40_000, expected: 100_000 };
-        assert_eq!(line(progress, Duration::from_secs(4)), "copying jobs: 40000 rows, 10000/s, some 6 s left");
-        assert_eq!(line(progress, Duration::from_secs(1)), "copying jobs: 40000 rows, 40000/s");
-        let none = Progress { done: 0, ..progress };
-        assert_eq!(line(none, Duration::ZERO), "copying jobs: 0 rows, 0/s");
-        assert_eq!(line(none, Duration::from_secs(9)), "copying jobs: 0 rows, 0/s");
-    }
 }

@@ -1,13 +1,20 @@
-//! Running the server as an operator does: settings, log, systemd, metrics, and workers in other languages.
+//! Running the server as an operator does: settings, log, systemd, metrics, workers in other languages, and servers that
+//! are killed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 #[allow(dead_code, reason = "a client for all tests; these ask less of it")]
 #[path = "../it/client.rs"]
 mod client;
+#[allow(dead_code, reason = "the library's own tests use more of it")]
+#[path = "../../../windlass/tests/it/fixture/cluster.rs"]
+mod cluster;
 mod config;
 mod documents;
+mod killed;
+mod load;
 mod log;
 mod metrics;
+mod nodes;
 mod notify;
 mod program;
 mod store;

@@ -76,6 +76,11 @@ impl Served {
         answer.json()
     }
 
+    /// Kills it without a word (SIGKILL).
+    pub(crate) async fn kill(mut self) {
+        self.child.kill().await.unwrap();
+    }
+
     /// Ends it, and gives all it said.
     pub(crate) async fn stop(mut self) -> String {
         terminate(&mut self.child).await;

@@ -33,9 +33,8 @@ impl Schema {
 
     /// The state of a store that was found at a step.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    pub(crate) fn at(found: u32, steps: impl ExactSizeIterator<Item = &'static str>) -> Schema {
-        let known = u32::try_from(steps.len()).unwrap_or(u32::MAX);
-        let done = usize::try_from(found).unwrap_or(usize::MAX);
-        Schema { found, known, pending: steps.skip(done).collect() }
+    pub(crate) fn at(found: usize, steps: impl ExactSizeIterator<Item = &'static str>) -> Schema {
+        let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        Schema { found: small(found), known: small(steps.len()), pending: steps.skip(found).collect() }
     }
 }

@@ -13,6 +13,7 @@ mod ledger;
 mod load;
 mod process;
 mod processes;
+mod server;
 mod sync;
 
 use std::fs;

@@ -2,6 +2,7 @@
 //! done to it.
 
 pub(crate) mod cluster;
+pub(crate) mod pooler;
 mod states;
 
 use std::sync::Arc;

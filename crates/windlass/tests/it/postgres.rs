@@ -5,8 +5,11 @@ mod cut;
 mod door;
 mod nodes;
 mod outage;
+mod pooler;
 mod proxy;
 mod schema;
+mod skew;
+mod snapshot;
 mod tls;
 
 use std::sync::Arc;

@@ -43,16 +43,24 @@ impl Address {
             is_notifying: true,
             keeps_statements: true,
         };
+        let mut notify = None;
+        let mut is_direct = false;
         for (name, value) in own {
             match (name.as_str(), value.as_str()) {
                 ("schema", name) if is_plain_name(name) => name.clone_into(&mut parsed.schema),
-                ("notify" | "statement_cache", "on") => {}
-                ("notify", "off") => parsed.is_notifying = false,
+                ("statement_cache", "on") => {}
+                ("notify", "on" | "off") => notify = Some(value == "on"),
                 ("statement_cache", "off") => parsed.keeps_statements = false,
-                ("listen", address) => (parsed.listen, parsed.listen_tls) = parse_config(address)?,
+                ("listen", address) => {
+                    (parsed.listen, parsed.listen_tls) = parse_config(address)?;
+                    is_direct = true;
+                }
                 _ => return Err(OpenError::BadAddress(format!("`{value}` is no value for `{name}`"))),
             }
         }
+        // Without statements of its own a connection is a pooler's, where a subscription would stay behind with whoever
+        // comes next and be heard by nobody.
+        parsed.is_notifying = notify.unwrap_or(is_direct || parsed.keeps_statements);
         Ok(parsed)
     }
 
@@ -164,6 +172,20 @@ mod tests {
         let listen = "postgres://db/app?listen=postgres://direct/app%3Fsslmode%3Drequire";
         assert_eq!(Address::parse(listen).unwrap().listen.get_ssl_mode(), SslMode::Require);
         assert_eq!(mode(listen), SslMode::Prefer);
+    }
+
+    #[test]
+    fn a_pooler_without_a_way_past_it_is_not_listened_to() {
+        for (options, is_notifying) in [
+            ("", true),
+            ("?statement_cache=off", false),
+            ("?statement_cache=off&notify=on", true),
+            ("?statement_cache=off&listen=postgres://direct/app", true),
+            ("?notify=off&listen=postgres://direct/app", false),
+        ] {
+            let parsed = Address::parse(&format!("postgres://db/app{options}")).unwrap();
+            assert_eq!(parsed.is_notifying, is_notifying, "{options}");
+        }
     }
 
     #[test]

@@ -1,4 +1,8 @@
-//! Brings a schema to what this build knows, step by step. It never goes back: a newer one is refused.
+//! Brings a schema to what this build knows, step by step. It never goes back: a newer one is worked on if the build that
+//! made it said that this one may, and refused otherwise.
+
+#[cfg(test)]
+mod tests;
 
 use super::address::Address;
 use super::link::{Link, get};
@@ -6,33 +10,46 @@ use crate::error::{OpenError, StoreError};
 use crate::store::durable::panic::panicked;
 use crate::store::schema::Schema;
 
-/// The steps by name, the first of which makes an empty schema a store.
-const STEPS: [(&str, &str); 2] = [
-    ("0001_foundation", include_str!("migrations/0001_foundation.sql")),
-    ("0002_door", include_str!("migrations/0002_door.sql")),
-];
+/// One step.
+#[derive(Clone, Copy)]
+struct Step {
+    name: &'static str,
+    sql: &'static str,
+    /// The oldest schema whose builds can go on working once this step is done. A step that only adds leaves it one
+    /// behind its own number or further, so that a fleet can be replaced node by node.
+    works_with: u32,
+}
 
-/// The schema this build knows.
-#[allow(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]
-const SCHEMA: u32 = STEPS.len() as u32;
+/// The steps, the first of which makes an empty schema a store.
+const STEPS: [Step; 2] = [
+    Step { name: "0001_foundation", sql: include_str!("migrations/0001_foundation.sql"), works_with: 1 },
+    // Nothing older was ever released.
+    Step { name: "0002_door", sql: include_str!("migrations/0002_door.sql"), works_with: 2 },
+];
 
 /// From the catalogue's rows: what `to_regclass` remembers may be older than the lock.
 const IS_THERE: &str = "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c \
      JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'migrations'), \
      pg_is_in_recovery()";
-const VERSION: &str = "SELECT max(version) FROM @.migrations";
+const VERSION: &str = "SELECT max(version), max(works_with) FROM @.migrations";
 const BEGIN: &str = "CREATE SCHEMA IF NOT EXISTS \"SCHEMA\"; \
-     CREATE TABLE IF NOT EXISTS @.migrations (version bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT now());";
-const DONE: &str = "INSERT INTO @.migrations (version) VALUES ($1)";
+     CREATE TABLE IF NOT EXISTS @.migrations (version bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT now(), \
+     works_with bigint NOT NULL);";
+const DONE: &str = "INSERT INTO @.migrations (version, works_with) VALUES ($1, $2)";
 
-/// Brings the schema to [`SCHEMA`], all steps in one transaction under a lock, so that a crash leaves a whole schema and
-/// many nodes may start at once: whoever comes second finds it done.
+/// Brings the schema to the last of [`STEPS`].
 pub(super) fn migrate(link: &mut Link, address: &Address) -> Result<(), OpenError> {
-    if version(link, address)? == SCHEMA {
+    migrate_by(&STEPS, link, address)
+}
+
+/// Takes all steps in one transaction under a lock, so that a crash leaves a whole schema and many nodes may start at once:
+/// whoever comes second finds it done.
+fn migrate_by(steps: &[Step], link: &mut Link, address: &Address) -> Result<(), OpenError> {
+    if version(steps, link, address)? >= steps.len() {
         return Ok(());
     }
     link.run("BEGIN")?;
-    let migrated = migrate_locked(link, address);
+    let migrated = migrate_locked(steps, link, address);
     link.run(if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
     migrated
 }
@@ -40,30 +57,39 @@ pub(super) fn migrate(link: &mut Link, address: &Address) -> Result<(), OpenErro
 /// Looks at the schema at an address, which need not be there.
 pub(crate) fn look(address: &str) -> Result<Schema, OpenError> {
     let address = Address::parse(address)?;
-    let look = || version(&mut Link::connect(&address)?, &address);
+    let look = || version(&STEPS, &mut Link::connect(&address)?, &address);
     // On a thread of its own: whoever asks may be inside a runtime.
     let found = std::thread::scope(|scope| scope.spawn(look).join());
     let found = found.map_err(|payload| panicked(payload.as_ref()))??;
-    Ok(Schema::at(found, STEPS.iter().map(|(name, _)| *name)))
+    Ok(Schema::at(found, STEPS.iter().map(|step| step.name)))
 }
 
-fn migrate_locked(link: &mut Link, address: &Address) -> Result<(), OpenError> {
-    link.fetch("SELECT pg_advisory_xact_lock($1)", vec![address.lock_key("migrate").into()])?;
+fn migrate_locked(steps: &[Step], link: &mut Link, address: &Address) -> Result<(), OpenError> {
+    lock(link, address, "migrate")?;
     // Looked up again: another node may have been here while this one waited for the lock.
-    let found = version(link, address)?;
+    let found = version(steps, link, address)?;
     if found == 0 {
         link.run(&BEGIN.replace("SCHEMA\"", &format!("{}\"", address.schema)))?;
+    } else if found < steps.len() {
+        // Nobody writes meanwhile: a writer and a step that locked tables in different orders would wait for each other.
+        lock(link, address, "write")?;
     }
-    for ((_, step), number) in STEPS.iter().zip(1_i64..).skip(usize::try_from(found).unwrap_or(usize::MAX)) {
-        link.run(step)?;
-        link.send(DONE, vec![number.into()], None)?;
+    for (step, number) in steps.iter().zip(1_i64..).skip(found) {
+        link.run(step.sql)?;
+        link.send(DONE, vec![number.into(), i64::from(step.works_with).into()], None)?;
     }
     link.settle()?;
     Ok(())
 }
 
-/// The schema's version, 0 if there is none; an error if this build does not know it, or the server cannot be written to.
-fn version(link: &mut Link, address: &Address) -> Result<u32, OpenError> {
+fn lock(link: &mut Link, address: &Address, part: &str) -> Result<(), OpenError> {
+    link.fetch("SELECT pg_advisory_xact_lock($1)", vec![address.lock_key(part).into()])?;
+    Ok(())
+}
+
+/// The schema's version, 0 if there is none; an error if a build that knows these steps cannot work on it, or the server
+/// cannot be written to.
+fn version(steps: &[Step], link: &mut Link, address: &Address) -> Result<usize, OpenError> {
     let rows = link.fetch(IS_THERE, vec![address.schema.as_str().into()])?;
     let Some(row) = rows.first() else { return Ok(0) };
     if get(row, 1)? {
@@ -73,9 +99,14 @@ fn version(link: &mut Link, address: &Address) -> Result<u32, OpenError> {
         return Ok(0);
     }
     let rows = link.fetch(VERSION, Vec::new())?;
-    let found: Option<i64> = rows.first().map_or(Ok(None), |row| get::<Option<i64>>(row, 0))?;
-    let found = u32::try_from(found.unwrap_or(0)).unwrap_or(u32::MAX);
-    if found > SCHEMA { Err(OpenError::NewerSchema { found, known: SCHEMA }) } else { Ok(found) }
+    let number = |place| rows.first().map_or(Ok(None), |row| get::<Option<i64>>(row, place));
+    let (found, works_with) = (number(0)?.unwrap_or(0), number(1)?.unwrap_or(0));
+    let known = i64::try_from(steps.len()).unwrap_or(i64::MAX);
+    if found > known && works_with > known {
+        let small = |version: i64| u32::try_from(version).unwrap_or(u32::MAX);
+        return Err(OpenError::NewerSchema { found: small(found), known: small(known) });
+    }
+    Ok(usize::try_from(found).unwrap_or(0))
 }
 
 /// Refuses a server that cannot be written to, which after a failover may be the one that answers.

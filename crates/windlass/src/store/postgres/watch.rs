@@ -146,10 +146,7 @@ impl Watch {
         heard: &mut mpsc::Receiver<String>,
     ) -> Result<Ended, tokio_postgres::Error> {
         let (channel, nodes) = (self.address.channel(), self.address.lock_key("nodes"));
-        // Telling others is worth no disk write: whoever misses it looks by himself.
-        let greeting = format!(
-            "SET synchronous_commit = off; SELECT pg_advisory_lock_shared({nodes}); LISTEN \"{channel}\""
-        );
+        let greeting = format!("SELECT pg_advisory_lock_shared({nodes}); LISTEN \"{channel}\"");
         if self.address.is_notifying {
             client.batch_execute(&greeting).await?;
             self.tell(client, WORK | ENDS | INTERRUPTS).await?;
@@ -181,7 +178,13 @@ impl Watch {
     }
 
     async fn tell(&self, client: &Client, what: u8) -> Result<(), tokio_postgres::Error> {
-        let sql = format!("NOTIFY \"{}\", '{}:{what}'", self.address.channel(), self.node);
+        // Telling others is worth no disk write: whoever misses it looks by himself. Said for this transaction alone: were
+        // the connection a pooler's, others would commit on it later.
+        let sql = format!(
+            "SELECT set_config('synchronous_commit', 'off', true), pg_notify('{}', '{}:{what}')",
+            self.address.channel(),
+            self.node
+        );
         client.batch_execute(&sql).await
     }
 

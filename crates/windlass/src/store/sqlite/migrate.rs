@@ -38,7 +38,7 @@ pub(crate) fn look(path: &Path) -> Result<Schema, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
     super::file::leave_log(&connection)?;
-    Ok(Schema::at(version(&connection)?, steps()))
+    Ok(Schema::at(usize::try_from(version(&connection)?).unwrap_or(usize::MAX), steps()))
 }
 
 fn step(connection: &mut Connection) -> rusqlite::Result<()> {

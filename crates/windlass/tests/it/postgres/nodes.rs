@@ -22,7 +22,7 @@ use crate::fixture::cluster::new_schema;
 use crate::fixture::queue;
 
 /// Jobs and claimers of the race.
-const JOBS: usize = 20_000;
+const JOBS: usize = 100_000;
 const NODES: usize = 4;
 const CLAIMERS_PER_NODE: usize = 16;
 
@@ -76,7 +76,7 @@ async fn many_claimers_on_many_nodes_claim_each_job_once() {
 /// M103: whoever waits on one node is woken by a submission on another, with notifications and without.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_waits_is_woken_by_another_node() {
-    for option in ["", "&notify=off", "&statement_cache=off"] {
+    for option in ["", "&notify=off", "&statement_cache=off", "&statement_cache=off&notify=on"] {
         let address = format!("{}{option}", new_schema());
         let (here, there) = (open(&address), open(&address));
         let me = Caller::local();

@@ -32,7 +32,7 @@ fn many_nodes_that_start_at_once_make_the_schema_once() {
 async fn a_newer_schema_is_refused() {
     let address = new_schema();
     open(&address).close();
-    meddle(&address, "INSERT INTO migrations (version) VALUES (99)").await;
+    meddle(&address, "INSERT INTO migrations (version, works_with) VALUES (99, 99)").await;
     let refused = Store::open(&address, StoreOptions::default()).err();
     assert!(matches!(refused, Some(OpenError::NewerSchema { found: 99, .. })), "{refused:?}");
 }

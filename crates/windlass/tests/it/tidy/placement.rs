@@ -79,6 +79,7 @@ const ALONE: [(&str, &str); 18] = [
     ("door.rs", "only a server runs a function of ours inside the transactions of other programs"),
     ("lock.rs", "a server's locks wait by themselves"),
     ("marker.rs", "a server's commits are known to have been there by what it says when asked"),
+    ("migrate/tests.rs", "only a server is shared by builds of different age for any length of time"),
     ("mount.rs", "only a file can be on a network file system"),
     ("reserve.rs", "a server's disk is not ours to hold back"),
     ("life_tests.rs", "the life of a server is tested from outside"),

@@ -26,7 +26,7 @@ const BOTH: [Table; 10] = [
     ("facets", "seq, kind, name, number, check, body", "as side records"),
     ("documents", "kind, key, check, body", "as documents"),
     ("audit", AUDIT, "as audit records"),
-    ("migrations", "version, at", "the schema's own"),
+    ("migrations", "version, at, works_with", "the schema's own"),
 ];
 
 const SQLITE: [Table; 3] = [

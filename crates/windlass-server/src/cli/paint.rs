@@ -1,0 +1,115 @@
+//! Colour: only for a person at a terminal, and never against `NO_COLOR`.
+
+use std::io::IsTerminal;
+
+/// A colour with a meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Colour {
+    /// It went well.
+    Good,
+    /// It is under way.
+    Active,
+    /// Look at it.
+    Warning,
+    /// It went wrong.
+    Bad,
+    /// Beside the point.
+    Faint,
+    /// A heading.
+    Strong,
+}
+
+impl Colour {
+    fn sequence(self) -> &'static str {
+        match self {
+            Colour::Good => "\x1b[32m",
+            Colour::Active => "\x1b[36m",
+            Colour::Warning => "\x1b[33m",
+            Colour::Bad => "\x1b[31m",
+            Colour::Faint => "\x1b[2m",
+            Colour::Strong => "\x1b[1m",
+        }
+    }
+
+    /// The colour of a job's state.
+    pub(crate) fn of_state(state: &str) -> Option<Colour> {
+        match state {
+            "completed" => Some(Colour::Good),
+            "running" => Some(Colour::Active),
+            "suspended" | "retrying" => Some(Colour::Warning),
+            "failed" | "dead_letter" => Some(Colour::Bad),
+            "cancelled" => Some(Colour::Faint),
+            _ => None,
+        }
+    }
+}
+
+/// Whether colours are used on one stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Paint(bool);
+
+impl Paint {
+    /// For what goes to standard output.
+    pub(crate) fn for_data() -> Paint {
+        Paint(std::io::stdout().is_terminal() && is_wanted())
+    }
+
+    /// For what goes to standard error.
+    pub(crate) fn for_talk() -> Paint {
+        Paint(std::io::stderr().is_terminal() && is_wanted())
+    }
+
+    /// No colours.
+    #[cfg(test)]
+    pub(crate) fn plain() -> Paint {
+        Paint(false)
+    }
+
+    /// Colours, wherever it goes.
+    #[cfg(test)]
+    pub(crate) fn always() -> Paint {
+        Paint(true)
+    }
+
+    /// The text in this colour.
+    pub(crate) fn paint(self, text: &str, colour: Option<Colour>) -> String {
+        match colour {
+            Some(colour) if self.0 && !text.is_empty() => format!("{}{text}\x1b[0m", colour.sequence()),
+            _ => text.to_owned(),
+        }
+    }
+
+    /// The text as a heading.
+    pub(crate) fn strong(self, text: &str) -> String {
+        self.paint(text, Some(Colour::Strong))
+    }
+
+    /// The text as something beside the point.
+    pub(crate) fn faint(self, text: &str) -> String {
+        self.paint(text, Some(Colour::Faint))
+    }
+
+    /// A job's state in its colour.
+    pub(crate) fn state(self, state: &str) -> String {
+        self.paint(state, Colour::of_state(state))
+    }
+}
+
+/// What the environment says: `NO_COLOR` with any value, or a terminal that cannot.
+fn is_wanted() -> bool {
+    let is_refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !is_refused && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_surround_text_only_where_they_are_wanted() {
+        assert_eq!(Paint::plain().state("failed"), "failed");
+        assert_eq!(Paint::always().state("failed"), "\x1b[31mfailed\x1b[0m");
+        assert_eq!(Paint::always().state("scheduled"), "scheduled");
+        assert_eq!(Paint::always().strong(""), "");
+    }
+}

@@ -1,0 +1,158 @@
+//! Worker processes whose machine's clock is off by an hour, each way: nothing is due early, no lease ends early or late.
+//! The child is this test binary, started again under `faketime`. Only here does real time pass.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use windlass::clock::{Clock, SystemClock, Timestamp};
+use windlass::context::Cx;
+use windlass::job::{AttemptOutcome, State};
+use windlass::queue::Queue;
+use windlass::store::Store;
+use windlass::store::attempt::AttemptRecord;
+use windlass::store::caller::Caller;
+use windlass::store::command::claim::ClaimRequest;
+use windlass::store::command::worker::NewWorker;
+use windlass::worker::Worker;
+
+use super::{LONG, open, verify};
+use crate::fixture::cluster::new_schema;
+use crate::worker::kinds::{Greet, greet};
+
+const ADDRESS: &str = "WINDLASS_SKEW_ADDRESS";
+const HOUR: Duration = Duration::from_secs(3600);
+/// A lease that nobody extends, and a delay.
+const SOON: Duration = Duration::from_secs(3);
+/// The shortest lease there is; extended by heartbeats for as long as a job of `SOON` takes.
+const LEASE: Duration = Duration::from_secs(1);
+/// Time acts within a second (M35), on a machine that is not busy; an hour is more than that anyway.
+const LATE: Duration = Duration::from_secs(20);
+
+/// The other process; nothing when it runs as an ordinary test.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn child() {
+    let Ok(address) = std::env::var(ADDRESS) else { return };
+    eprintln!("@clock {}", SystemClock::new().now().as_millis());
+    let queue = Queue::over(open(&address));
+    let worker =
+        Worker::new(&queue).heartbeat_every(Duration::from_millis(200)).handle(run).queue("default", 8);
+    let dismissed = tokio::task::spawn_blocking(|| std::io::stdin().lines().for_each(drop));
+    worker.run_until(async { drop(dismissed.await) }).await.unwrap();
+    queue.close();
+}
+
+async fn run(job: Greet, cx: Cx) -> anyhow::Result<String> {
+    eprintln!("@started {} {}", job.name, cx.attempt());
+    if job.name == "long" {
+        tokio::time::sleep(SOON).await;
+    }
+    Ok(job.name)
+}
+
+/// A process that works by another clock; it ends with this.
+struct Skewed {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Skewed {
+    fn start(by: &str, address: &str) -> Skewed {
+        let mut child = Command::new("faketime")
+            .args(["-m", "--exclude-monotonic", "-f", by])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "postgres::skew::child", "--nocapture"])
+            .env(ADDRESS, address)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("faketime is needed (Debian: apt-get install faketime)");
+        let (said, lines) = mpsc::channel(100);
+        let spoken = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let own = spoken.filter_map(|line| line.strip_prefix('@').map(str::to_owned));
+        std::thread::spawn(move || own.for_each(|line| said.blocking_send(line).unwrap_or_default()));
+        Skewed { child, lines }
+    }
+
+    async fn hear(&mut self) -> String {
+        let heard = tokio::time::timeout(LONG, self.lines.recv()).await;
+        heard.expect("it says something in time").expect("it still runs")
+    }
+}
+
+impl Drop for Skewed {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// The attempts of a job that have ended.
+async fn attempts(store: &Store, id: windlass::job::JobId) -> Vec<AttemptRecord> {
+    let attempts = store.attempts(&Caller::local(), id).await.unwrap().expect("the job is there");
+    attempts.into_iter().filter_map(|attempt| attempt.record).collect()
+}
+
+fn assert_between(first: Timestamp, at: Timestamp, context: &str) {
+    assert!(at >= first, "{context}: {at} is before {first}");
+    assert!(at.since(first) < LATE, "{context}: {at} is long after {first}");
+}
+
+/// A worker with a wrong clock does all the work; time acts there alone, or here as well.
+async fn a_worker_with_a_wrong_clock_breaks_nothing(by: &str, is_kept_here: bool) {
+    let address = new_schema();
+    let store = open(&address);
+    let queue = if is_kept_here { Queue::over(store.clone()) } else { Queue::over_kept(store.clone()) };
+    let me = Caller::local();
+    let worker =
+        store.register(&me, NewWorker { heartbeats: false, ..NewWorker::default() }).await.unwrap().id;
+    let held = queue.submit(greet("held")).lease(SOON).await.unwrap();
+    let began = Instant::now();
+    let claimed = store.claim(&me, &ClaimRequest::new(worker, 1), Duration::ZERO).await.unwrap().jobs;
+    let lease = claimed[0].job.lease.expect("a running job has a lease");
+    let later = queue.submit(greet("later")).delay(SOON).await.unwrap();
+    let long = queue.submit(greet("long")).lease(LEASE).await.unwrap();
+
+    let mut skewed = Skewed::start(by, &address);
+    let shown = skewed.hear().await;
+    let shown: i64 = shown.strip_prefix("clock ").expect("the clock comes first").parse().unwrap();
+    let off = SystemClock::new().now().as_millis() - shown;
+    let hour = i64::try_from(HOUR.as_millis()).unwrap();
+    assert!((off.abs() - hour).abs() < hour / 10, "the clock there is off by {off} ms");
+    let mut heard = Vec::new();
+    while heard.len() < 3 {
+        let line = skewed.hear().await;
+        assert!(line == "started long 1" || began.elapsed() >= SOON, "{line} after {:?}", began.elapsed());
+        heard.push(line);
+    }
+    heard.sort();
+    assert_eq!(heard, ["started held 2", "started later 1", "started long 1"]);
+    for job in [&held, &later, &long] {
+        let ended = job.wait(LONG).await.unwrap().expect("it ends in time");
+        assert_eq!(ended.job.state, State::Completed, "{by}");
+    }
+    let [lost, done] = &attempts(&store, held.id()).await[..] else { panic!("two attempts") };
+    assert_eq!((lost.outcome, done.outcome), (AttemptOutcome::Lost, AttemptOutcome::Completed));
+    assert_between(lease.expires_at, lost.ended_at, "the end of a lease");
+    let due = later.snapshot().await.unwrap().expect("the job is there").job.run_at;
+    assert_between(due, attempts(&store, later.id()).await[0].started_at, "a delay");
+    let long = attempts(&store, long.id()).await;
+    assert_eq!(long.iter().map(|attempt| attempt.outcome).collect::<Vec<_>>(), [AttemptOutcome::Completed]);
+    verify(&store).await;
+    drop(skewed);
+    queue.close();
+}
+
+/// M7, M31, M35, M101
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_process_whose_clock_is_off_by_an_hour_breaks_nothing() {
+    tokio::join!(
+        a_worker_with_a_wrong_clock_breaks_nothing("+1h", false),
+        a_worker_with_a_wrong_clock_breaks_nothing("-1h", false),
+        a_worker_with_a_wrong_clock_breaks_nothing("+1h", true),
+        a_worker_with_a_wrong_clock_breaks_nothing("-1h", true),
+    );
+}
