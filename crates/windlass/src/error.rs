@@ -192,7 +192,9 @@ pub enum MoveError {
         error: OpenError,
     },
     /// Somebody has one of the ends open.
-    #[error("`{0}` is in use: stop every server and program that has it open, then run the same command again")]
+    #[error(
+        "`{0}` is in use: stop every server and program that has it open, then run the same command again"
+    )]
     InUse(String),
     /// Both ends are the same.
     #[error("both addresses lead to the same store")]

@@ -23,8 +23,9 @@ pub(super) struct MigrateArgs {
 
 pub(super) fn migrate(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
     let place = args.store.shown();
-    let schema = Schema::of(&args.store.store)
-        .map_err(|error| anyhow::anyhow!("cannot look at {place}: {}", error.to_string().replace(&args.store.store, &place)))?;
+    let schema = Schema::of(&args.store.store).map_err(|error| {
+        anyhow::anyhow!("cannot look at {place}: {}", error.to_string().replace(&args.store.store, &place))
+    })?;
     if !args.dry_run && !schema.pending.is_empty() {
         // Every store is brought to its schema as it is opened, under a lock, each step whole or not at all.
         args.store.open(Missing::Create)?.close();

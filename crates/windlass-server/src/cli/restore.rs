@@ -23,7 +23,9 @@ pub(super) struct RestoreArgs {
 
 pub(super) async fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let Some(to) = args.store.store.strip_prefix("sqlite:") else {
-        anyhow::bail!("only files are restored: a store in PostgreSQL is restored with that server's own tools")
+        anyhow::bail!(
+            "only files are restored: a store in PostgreSQL is restored with that server's own tools"
+        )
     };
     let told = |stage| match stage {
         Restoring::Copying => eprintln!("copying {}", args.from.display()),

@@ -3,9 +3,9 @@
 
 mod read;
 mod tables;
-mod transfer;
 #[cfg(test)]
 mod tests;
+mod transfer;
 mod write;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

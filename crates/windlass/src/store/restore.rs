@@ -81,10 +81,7 @@ pub async fn restore(
     outcome
 }
 
-async fn check_and_fence(
-    draft: &Path,
-    told: &mut impl FnMut(Restoring),
-) -> Result<Restored, RestoreError> {
+async fn check_and_fence(draft: &Path, told: &mut impl FnMut(Restoring)) -> Result<Restored, RestoreError> {
     told(Restoring::Checking);
     let store = open(draft, Arc::new(SystemClock::new()))?;
     let written = store.read::<_, StoreError>("restore", last_moment).await?;
@@ -101,9 +98,8 @@ async fn check_and_fence(
     }
     let store = open(draft, Arc::new(SystemClock::new()))?;
     let fenced = fence_all(&store, told).await;
-    let jobs = store.read::<_, StoreError>("restore", |view| {
-        Ok(view.db.counts()?.lanes.values().flatten().sum::<u64>())
-    });
+    let jobs = store
+        .read::<_, StoreError>("restore", |view| Ok(view.db.counts()?.lanes.values().flatten().sum::<u64>()));
     let jobs = jobs.await;
     store.close();
     let (fenced, released) = fenced?;
@@ -167,7 +163,8 @@ fn copy(from: &Path, draft: &Path) -> Result<(), RestoreError> {
 }
 
 fn refuse_leftovers(to: &Path) -> Result<(), RestoreError> {
-    let found = BESIDE.into_iter().map(|ending| beside(to, ending)).find(|part| part.symlink_metadata().is_ok());
+    let found =
+        BESIDE.into_iter().map(|ending| beside(to, ending)).find(|part| part.symlink_metadata().is_ok());
     found.map_or(Ok(()), |part| Err(RestoreError::Exists(part.display().to_string())))
 }
 

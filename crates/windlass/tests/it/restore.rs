@@ -21,7 +21,13 @@ fn open(path: &Path) -> Store {
 }
 
 async fn submit(store: &Store) -> JobId {
-    store.submit(&Caller::local(), vec![new_job("a")], SubmitOptions::default()).await.unwrap().remove(0).job.id
+    store
+        .submit(&Caller::local(), vec![new_job("a")], SubmitOptions::default())
+        .await
+        .unwrap()
+        .remove(0)
+        .job
+        .id
 }
 
 async fn claim(store: &Store, worker: windlass::job::WorkerId) -> Claimed {

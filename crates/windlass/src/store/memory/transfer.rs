@@ -7,9 +7,7 @@ use super::tables::Tables;
 use crate::audit::Record;
 use crate::error::StoreError;
 use crate::job::Seq;
-use crate::store::engine::{
-    Document, DocumentKind, Edge, EngineResult, Facet, Key, KeyHolder, NewRow,
-};
+use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, Facet, Key, KeyHolder, NewRow};
 use crate::store::transfer::rows::{Export, FacetPlace, Import, Numbers, Page};
 
 impl Export for Tables {
@@ -64,7 +62,8 @@ impl Export for Tables {
         let start = after.map_or(Bound::Included((kind, String::new())), |after| {
             Bound::Excluded((kind, after.to_owned()))
         });
-        let documents = self.documents.range((start, Bound::Unbounded)).take_while(|((of, _), _)| *of == kind);
+        let documents =
+            self.documents.range((start, Bound::Unbounded)).take_while(|((of, _), _)| *of == kind);
         let found = documents.take(page.rows);
         Ok(found.map(|((_, key), body)| Document { key: key.clone(), body: body.clone() }).collect())
     }

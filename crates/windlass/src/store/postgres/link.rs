@@ -49,8 +49,9 @@ impl Link {
             .enable_all()
             .build()
             .map_err(|error| StoreError::Database(format!("cannot start a runtime: {error}")))?;
-        let connected = runtime
-            .block_on(async { tokio::time::timeout(limits::CONNECT_MAX, address.config.connect(address.tls.clone())).await });
+        let connected = runtime.block_on(async {
+            tokio::time::timeout(limits::CONNECT_MAX, address.config.connect(address.tls.clone())).await
+        });
         let (client, connection) = match connected {
             Ok(Ok(connected)) => connected,
             Ok(Err(error)) => return Err(away(&error)),

@@ -77,7 +77,9 @@ impl Tls {
     pub(super) fn new(options: &TlsOptions, hosts: &[Host]) -> Result<(Tls, SslMode), OpenError> {
         let word = options.mode.as_deref().unwrap_or("prefer");
         let mode = Mode::parse(word).ok_or_else(|| {
-            bad(format!("`{word}` is no value for `sslmode`: disable, prefer, require, verify-ca or verify-full"))
+            bad(format!(
+                "`{word}` is no value for `sslmode`: disable, prefer, require, verify-ca or verify-full"
+            ))
         })?;
         // What goes over a local socket goes over no network.
         let is_local = !hosts.is_empty() && hosts.iter().all(|host| matches!(host, Host::Unix(_)));
@@ -151,7 +153,8 @@ impl Trusted {
             (Some(path), _) => certificates(Path::new(path), "`sslrootcert`")?,
             (None, Mode::VerifyCa | Mode::VerifyFull) => {
                 let usual = usual_root().ok_or_else(|| {
-                    bad("`sslrootcert` is missing: a file of certificates, or `system` with verify-full".to_owned())
+                    bad("`sslrootcert` is missing: a file of certificates, or `system` with verify-full"
+                        .to_owned())
                 })?;
                 certificates(&usual, "nobody else")?
             }
@@ -268,7 +271,8 @@ where
 
     fn connect(self, stream: S) -> Self::Future {
         Box::pin(async move {
-            let unnamed = |_| io::Error::new(io::ErrorKind::InvalidInput, "the server has no name to be checked");
+            let unnamed =
+                |_| io::Error::new(io::ErrorKind::InvalidInput, "the server has no name to be checked");
             let name = ServerName::try_from(self.host).map_err(unnamed)?;
             self.connector.connect(name, stream).await.map(Secured)
         })
@@ -295,7 +299,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Secured<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Secured<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(context, bytes)
     }
 

@@ -16,13 +16,11 @@ use crate::clock::Timestamp;
 use crate::error::{OpenError, StoreError};
 use crate::job::{JobType, Seq, Tenant};
 use crate::store::durable::columns::{
-    damaged, facet_check, facet_kind_code, facet_kind_of, key_check, key_columns, key_kind_of, limit, need_code,
-    need_of, number,
+    damaged, facet_check, facet_kind_code, facet_kind_of, key_check, key_columns, key_kind_of, limit,
+    need_code, need_of, number,
 };
 use crate::store::durable::panic::panicked;
-use crate::store::engine::{
-    Document, DocumentKind, Edge, EngineResult, Facet, Key, KeyHolder, NewRow,
-};
+use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, Facet, Key, KeyHolder, NewRow};
 use crate::store::transfer::rows::{Export, FacetPlace, Import, LetterCounts, Numbers, Page};
 
 const SIZES: &str = "SELECT h.seq, coalesce(octet_length(j.payload), 0)::bigint FROM @.hot h \
@@ -49,7 +47,8 @@ const SHUT_DOOR: &str = "CREATE OR REPLACE FUNCTION @.door_is_shut() RETURNS tri
      HINT = 'Nothing was submitted. Submit to where it was moved.'; END $$; \
      CREATE OR REPLACE TRIGGER door_is_shut BEFORE INSERT ON @.inbox FOR EACH STATEMENT \
      EXECUTE FUNCTION @.door_is_shut()";
-const OPEN_DOOR: &str = "DROP TRIGGER IF EXISTS door_is_shut ON @.inbox; DROP FUNCTION IF EXISTS @.door_is_shut()";
+const OPEN_DOOR: &str =
+    "DROP TRIGGER IF EXISTS door_is_shut ON @.inbox; DROP FUNCTION IF EXISTS @.door_is_shut()";
 
 impl Export for Tables {
     fn numbers(&mut self) -> EngineResult<Numbers> {
@@ -91,14 +90,19 @@ impl Export for Tables {
 
     fn keys_after(&mut self, after: Option<&Key>, page: Page) -> EngineResult<Vec<(Key, KeyHolder)>> {
         let (kind, tenant, job_type, text) = after.map_or((-1, "", "", ""), key_columns);
-        let values =
-            vec![kind.into(), tenant.into(), job_type.into(), text.as_bytes().into(), limit(page.rows).into()];
+        let values = vec![
+            kind.into(),
+            tenant.into(),
+            job_type.into(),
+            text.as_bytes().into(),
+            limit(page.rows).into(),
+        ];
         self.link.fetch(KEYS, values)?.iter().map(read_key).collect()
     }
 
     fn edges_after(&mut self, after: Option<Edge>, page: Page) -> EngineResult<Vec<Edge>> {
-        let place =
-            after.map_or([i64::MIN, 0, 0], |edge| [edge.dependency.0, edge.dependent.0, need_code(edge.need)]);
+        let place = after
+            .map_or([i64::MIN, 0, 0], |edge| [edge.dependency.0, edge.dependent.0, need_code(edge.need)]);
         let mut values = Vec::from(place.map(Parameter::from));
         values.push(limit(page.rows).into());
         let rows = self.link.fetch(EDGES, values)?;

@@ -6,19 +6,17 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags, Row, params};
 
 use super::row::read_job;
-use super::{file, lock};
 use super::tables::{Holds, Tables, prepare, store_error};
+use super::{file, lock};
 use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobType, Seq, Tenant};
 use crate::store::durable::columns::{
-    damaged, document_kind_code, facet_check, facet_kind_code, facet_kind_of, key_check, key_columns, key_kind_of,
-    limit, need_code, need_of, number,
+    damaged, document_kind_code, facet_check, facet_kind_code, facet_kind_of, key_check, key_columns,
+    key_kind_of, limit, need_code, need_of, number,
 };
-use crate::store::engine::{
-    Document, DocumentKind, Edge, EngineResult, Facet, Key, KeyHolder, NewRow,
-};
+use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, Facet, Key, KeyHolder, NewRow};
 use crate::store::transfer::rows::{Export, FacetPlace, Import, Numbers, Page};
 
 const JOBS: &str =
@@ -102,8 +100,8 @@ impl<C: Holds> Export for Tables<C> {
     }
 
     fn edges_after(&mut self, after: Option<Edge>, page: Page) -> EngineResult<Vec<Edge>> {
-        let [dependency, dependent, need] =
-            after.map_or([i64::MIN, 0, 0], |edge| [edge.dependency.0, edge.dependent.0, need_code(edge.need)]);
+        let [dependency, dependent, need] = after
+            .map_or([i64::MIN, 0, 0], |edge| [edge.dependency.0, edge.dependent.0, need_code(edge.need)]);
         self.page(EDGES, params![dependency, dependent, need, limit(page.rows)], page, |row| {
             let [dependency, dependent, need]: [i64; 3] = columns(row)?;
             let need = need_of(need).ok_or_else(|| damaged("edges", dependency, "names no kind of need"))?;
@@ -201,7 +199,8 @@ pub(crate) fn is_in_use(path: &Path) -> EngineResult<bool> {
     // A log that is there is for whoever opens the store to judge.
     file::leave_log(&connection)?;
     // Having the file alone is refused as long as anybody else has it at all, also without a transaction.
-    let alone = "PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; SELECT count(*) FROM sqlite_schema; ROLLBACK";
+    let alone =
+        "PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; SELECT count(*) FROM sqlite_schema; ROLLBACK";
     match connection.execute_batch(alone).map_err(store_error) {
         Ok(()) => Ok(false),
         Err(error) if lock::is_locked(&error) => Ok(true),

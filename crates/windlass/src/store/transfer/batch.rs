@@ -100,7 +100,8 @@ fn read_page(db: &mut dyn Read, cursor: &Cursor, page: Page) -> EngineResult<(Ro
     Ok(match cursor {
         Cursor::Documents { kind, after } => {
             let rows = db.documents_after(*kind, after.as_deref(), page)?;
-            let next = rows.last().map(|last| Cursor::Documents { kind: *kind, after: Some(last.key.clone()) });
+            let next =
+                rows.last().map(|last| Cursor::Documents { kind: *kind, after: Some(last.key.clone()) });
             (Rows::Documents(*kind, rows), next)
         }
         Cursor::Records { after } => {

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::Record;
 use crate::job::Seq;
-use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, Facet, FacetKind, Key, KeyHolder, NewRow};
+use crate::store::engine::{
+    Document, DocumentKind, Edge, EngineResult, Facet, FacetKind, Key, KeyHolder, NewRow,
+};
 
 /// How much is read at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -199,7 +199,9 @@ impl Move {
             (Some(Mark::Moved { id, .. }), Some(Mark::Arriving { id: other, .. })) if id == other => {
                 Ok(Plan::Open(id))
             }
-            (Some(Mark::Leaving { id, .. }), Some(Mark::Arriving { id: other, cursor, .. })) if id == other => {
+            (Some(Mark::Leaving { id, .. }), Some(Mark::Arriving { id: other, cursor, .. }))
+                if id == other =>
+            {
                 Ok(Plan::Copy(id, cursor))
             }
             (Some(Mark::Leaving { id, to: meant }), None) if meant == *to => {
@@ -294,8 +296,7 @@ impl Move {
         expected: u64,
         progress: &mut impl FnMut(Progress),
     ) -> Result<Vec<PartDigest>, MoveError> {
-        let mut told =
-            |part, done| progress(Progress { stage: Stage::Comparing, part, done, expected });
+        let mut told = |part, done| progress(Progress { stage: Stage::Comparing, part, done, expected });
         let mut untold = |_, _| {};
         let (source, target) = tokio::join!(
             digests(&self.from, self.page, &mut untold),
@@ -344,9 +345,8 @@ impl Move {
 /// Opens an end although it may be shut.
 fn open_end(end: &End, must_exist: bool, clock: &Arc<dyn Clock>) -> Result<Store, MoveError> {
     let path = end.address.strip_prefix("sqlite:").map(Path::new);
-    let is_known = path.is_some()
-        || end.address.starts_with("postgres://")
-        || end.address.starts_with("postgresql://");
+    let is_known =
+        path.is_some() || end.address.starts_with("postgres://") || end.address.starts_with("postgresql://");
     if !is_known {
         return Err(MoveError::NoDatabase(end.shown.clone()));
     }

@@ -108,7 +108,8 @@ fn refused(address: &str) -> String {
 async fn a_server_is_spoken_to_in_secret_and_only_if_it_is_the_right_one() {
     let papers = Papers::made();
     let server = Listening::start(Some(&papers));
-    let (root, stranger, own) = (papers.shown("root.crt"), papers.shown("stranger.crt"), papers.shown("server.crt"));
+    let (root, stranger, own) =
+        (papers.shown("root.crt"), papers.shown("stranger.crt"), papers.shown("server.crt"));
     for (host, options) in [
         ("localhost", String::new()),
         ("127.0.0.1", "sslmode=require".to_owned()),

@@ -54,7 +54,8 @@ async fn a_submission_that_was_set_aside_is_not_left_behind() {
     let ((_, from), (_files, to)) = (On::Postgres.address(), On::Sqlite.address());
     Store::open(&from, StoreOptions::default()).unwrap().close();
     let (client, schema) = stranger(&from).await;
-    let spoil = format!("SELECT {schema}.submit('greet', '{{}}'); UPDATE {schema}.inbox SET refusal = 'it is odd'");
+    let spoil =
+        format!("SELECT {schema}.submit('greet', '{{}}'); UPDATE {schema}.inbox SET refusal = 'it is odd'");
     client.batch_execute(&spoil).await.unwrap();
     let refused = moved(&from, &to, Arc::new(SystemClock::new()), 100).await;
     assert_eq!(refused, Err(MoveError::LettersAside(1)));

@@ -14,8 +14,12 @@ use windlass::store::transfer::{Move, MoveReport};
 use super::{end, options, refusal};
 use crate::fixture::{On, new_job};
 
-const EVERY_PAIR: [(On, On); 4] =
-    [(On::Sqlite, On::Postgres), (On::Postgres, On::Sqlite), (On::Sqlite, On::Sqlite), (On::Postgres, On::Postgres)];
+const EVERY_PAIR: [(On, On); 4] = [
+    (On::Sqlite, On::Postgres),
+    (On::Postgres, On::Sqlite),
+    (On::Sqlite, On::Sqlite),
+    (On::Postgres, On::Postgres),
+];
 
 fn open(address: &str) -> Store {
     Store::open(address, StoreOptions::default()).expect("the store opens")

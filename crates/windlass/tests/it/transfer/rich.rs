@@ -63,7 +63,12 @@ async fn finish(store: &Store, worker: WorkerId, claimed: &Claimed, outcome: Out
 async fn configure(store: &Store) -> String {
     let me = Caller::local();
     let rate = Some(Rate { count: 1_000, per: secs(3600) });
-    let mail = QueueSettings { rate, max_running_per_key: Some(1), max_depth: Some(10_000), ..QueueSettings::default() };
+    let mail = QueueSettings {
+        rate,
+        max_running_per_key: Some(1),
+        max_depth: Some(10_000),
+        ..QueueSettings::default()
+    };
     let acme = TenantSettings {
         budget_cents: Some(9_999),
         budget_period: Some(BudgetPeriod::Month),
@@ -90,7 +95,8 @@ async fn configure(store: &Store) -> String {
 /// Jobs in many states, with all that can hang on them.
 async fn work(store: &Store, worker: WorkerId) -> (Claimed, JobId) {
     let me = Caller::local();
-    let first = submit(store, NewJob { idempotency_key: Some("order 17 ✓".into()), ..new_job("first") }).await;
+    let first =
+        submit(store, NewJob { idempotency_key: Some("order 17 ✓".into()), ..new_job("first") }).await;
     let claimed = claim(store, worker).await;
     assert_eq!(claimed.job.id, first);
     let notes = vec![
