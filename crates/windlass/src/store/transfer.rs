@@ -6,9 +6,17 @@
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod batch;
+#[cfg_attr(
+    not(any(feature = "sqlite", feature = "postgres")),
+    allow(dead_code, reason = "what is only in memory is not moved")
+)]
 pub(crate) mod cursor;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod digest;
+#[cfg_attr(
+    not(any(feature = "sqlite", feature = "postgres")),
+    allow(dead_code, reason = "what is only in memory is not moved")
+)]
 pub(crate) mod mark;
 pub mod rows;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]

@@ -49,8 +49,9 @@ impl Digests {
     /// What was found.
     pub(super) fn finish(self) -> Vec<PartDigest> {
         let parts = PARTS.into_iter().zip(self.parts);
-        let hex = |digest: &[u8]| digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        parts.map(|(part, (rows, sha))| PartDigest { part, rows, sha256: hex(&sha.finalize()) }).collect()
+        parts
+            .map(|(part, (rows, sha))| PartDigest { part, rows, sha256: format!("{:x}", sha.finalize()) })
+            .collect()
     }
 }
 
@@ -87,15 +88,17 @@ fn fold_rows(fold: &mut Fold<'_>, rows: &Rows) {
         Rows::Records(records) => records.iter().for_each(|record| fold_record(fold, record)),
         Rows::Jobs(rows) => {
             let mut packed = Vec::with_capacity(256);
-            rows.iter().for_each(|row| fold_job(fold, row, &mut packed));
+            for row in rows {
+                fold_job(fold, row, &mut packed);
+            }
         }
         Rows::Facets(facets) => facets.iter().for_each(|facet| fold_facet(fold, facet)),
         Rows::Keys(keys) => keys.iter().for_each(|(key, holder)| fold_key(fold, key, *holder)),
         Rows::Edges(edges) => {
             for edge in edges {
-                [edge.dependency.0, edge.dependent.0, need_code(edge.need)]
-                    .into_iter()
-                    .for_each(|number| fold.number(number));
+                for number in [edge.dependency.0, edge.dependent.0, need_code(edge.need)] {
+                    fold.number(number);
+                }
             }
         }
         Rows::Numbers(numbers) => {
