@@ -4,11 +4,11 @@ use std::path::Path;
 use std::process::Output;
 
 use serde_json::Value;
+use windlass::job::{JobType, NewJob, Payload};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::environment::StoreOptions;
-use windlass::{Payload, job};
 
 use crate::program::{store_in, windlass};
 
@@ -23,7 +23,7 @@ fn said(bytes: &[u8]) -> String {
 async fn filled(folder: &Path) -> String {
     let address = store_in(folder);
     let store = Store::open(&address, StoreOptions::default()).unwrap();
-    let new = || job::NewJob::new(job::JobType::new("email.send").unwrap(), Payload::json("{}"));
+    let new = || NewJob::new(JobType::new("email.send").unwrap(), Payload::json("{}"));
     store.submit(&Caller::local(), vec![new(), new(), new()], SubmitOptions::default()).await.unwrap();
     store.close();
     address
