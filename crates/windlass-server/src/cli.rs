@@ -2,6 +2,7 @@
 
 mod audit;
 mod backup;
+mod bench;
 mod client;
 mod config;
 mod connect;
@@ -25,6 +26,7 @@ mod stream;
 mod table;
 mod text;
 mod tickets;
+mod top;
 mod verify;
 mod webhooks;
 
@@ -71,6 +73,10 @@ enum Command {
     Tickets(tickets::TicketsCommand),
     /// Count jobs by queue and state.
     Stats(ReportArgs),
+    /// Watch a server in the terminal, and intervene.
+    Top(top::TopArgs),
+    /// Measure how fast it is: a store, or a server over HTTP.
+    Bench(bench::BenchArgs),
     /// Copy a store to a new file while it is in use.
     Backup {
         #[command(flatten)]
@@ -228,6 +234,8 @@ fn attempt(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<ExitCode
             Command::Webhooks(command) => webhooks::webhooks(&command).await,
             Command::Tickets(command) => Ok(tickets::tickets(&command)),
             Command::Stats(report) => stats::stats(&report).await,
+            Command::Top(args) => top::top(&args).await,
+            Command::Bench(args) => bench::bench(&args).await,
             Command::Backup { store, to } => backup::backup(&store, &to).await,
             Command::Restore(args) => restore::restore(&args).await,
             Command::Migrate(args) => migrate::migrate(&args),

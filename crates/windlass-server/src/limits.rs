@@ -103,3 +103,18 @@ pub const LIST_PAGE_JOBS: usize = 500;
 pub const ID_SEARCH_PAGES_MAX: usize = 40;
 /// How much later than the time in its id a job may have been stored.
 pub const ID_TIME_SLACK: Duration = Duration::from_secs(60);
+
+/// Keys and changes of size that wait for `windlass top`: more than anybody types while one screen is drawn.
+pub const TERMINAL_EVENTS_BUFFERED: usize = 256;
+/// Looks, answers and refusals that wait to be shown by `windlass top`.
+pub const TOP_NEWS_BUFFERED: usize = 64;
+/// How often `windlass top` asks for each kind of thing: often enough to look alive, far too seldom to be felt.
+pub const TOP_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long `windlass top` waits at most before it tries a server again that was lost.
+pub const TOP_RETRY_MAX: Duration = Duration::from_secs(5);
+/// Jobs that each list of `windlass top` holds: several times the rows of the tallest terminal.
+pub const TOP_JOBS_MAX: usize = 200;
+/// Jobs that failed a moment ago and are asked for one by one, per look.
+pub const TOP_FAILURES_PER_LOOK: usize = 10;
+/// How long `windlass top` shows what became of an order.
+pub const TOP_NOTE_TIME: Duration = Duration::from_secs(8);

@@ -4,6 +4,7 @@
 
 mod address;
 mod advance;
+mod ahead;
 mod audit;
 mod claim;
 mod document;
@@ -98,7 +99,7 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
     let mut link = link::Link::connect(address)?;
     migrate::migrate(&mut link, address)?;
     let mut tables = Tables::new(link, true);
-    let now = tables.begin_write(address.lock_key("write"))?;
+    let now = tables.begin_write(address.lock_key("write"), 0)?;
     let admitted = Memo::default().admit(&mut tables, env);
     tables.rollback();
     admitted?;
