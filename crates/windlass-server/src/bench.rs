@@ -43,7 +43,11 @@ pub(crate) async fn store(
     size: Size,
     tell: &mut dyn FnMut(Figure),
 ) -> anyhow::Result<()> {
-    let floor = floor.map(|folder| floor::measure(folder.path(), size.payload)).transpose()?;
+    let floor = floor
+        .map(|folder| {
+            floor::measure(folder.path(), u32::try_from(size.jobs).unwrap_or(u32::MAX), size.payload)
+        })
+        .transpose()?;
     let bench = Workbench::open(address, size.payload).await?;
     tell(bench.submit_singly(size.jobs / 4, CALLERS).await?);
     tell(bench.submit_batches(size.jobs).await?.beside(floor.map(|floor| floor.insert)));

@@ -81,7 +81,7 @@ async fn submit_and_drain(figures: &mut Figures, payload: usize) -> anyhow::Resu
         (None, None)
     } else {
         let files = tempfile::tempdir_in(".")?;
-        let floor = floor::measure(files.path(), payload)?;
+        let floor = floor::measure(files.path(), 200_000, payload)?;
         (Some(floor.insert), Some(floor.claim_and_finish))
     };
     with_new_store(payload, async |bench| {
