@@ -31,8 +31,6 @@ pub(crate) struct Size {
 
 /// Callers that submit at once.
 const CALLERS: usize = 32;
-/// Children of one job.
-const CHILDREN: usize = 10_000;
 /// Jobs that a worker runs at once.
 const CONCURRENCY: usize = 100;
 
@@ -61,7 +59,7 @@ pub(crate) async fn store(
     bench.close().await?;
     let plan = Plan { concurrency: CONCURRENCY, jobs: size.jobs, rounds: size.rounds, idle: size.time };
     handlers::measure(address, plan, tell).await?;
-    workflow::measure(address, size.jobs / 100, CHILDREN, tell).await
+    workflow::measure(address, size.jobs / 100, size.jobs / 20, tell).await
 }
 
 /// Measures a server over HTTP.

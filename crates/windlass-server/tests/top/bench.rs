@@ -11,7 +11,7 @@ async fn every_workload_is_measured_and_nothing_is_left_behind() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let report: Value = serde_json::from_slice(&done.stdout).unwrap();
     let figures = report["figures"].as_array().unwrap();
-    let of = |workload: &str| figures.iter().filter(move |figure| figure["workload"] == workload);
+    let of = |workload: &'static str| figures.iter().filter(move |figure| figure["workload"] == workload);
     for workload in ["W1", "W2", "W3", "W4", "W7", "W8", "W10"] {
         assert!(of(workload).count() > 0, "{workload} is missing in {report}");
     }
