@@ -26,6 +26,7 @@ mod tickets;
 mod top;
 mod verify;
 mod webhooks;
+mod work;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -62,6 +63,11 @@ enum Command {
     /// Make API keys.
     #[command(subcommand)]
     Keys(keys::KeysCommand),
+    /// Run a program for every job: payload in, result out, exit code as outcome.
+    Work(Box<work::WorkArgs>),
+    /// End what a worker that was killed has left behind; started by `work` itself.
+    #[command(hide = true)]
+    WorkGuard(work::GuardArgs),
     /// Look after what callbacks and pushes are signed with.
     #[command(subcommand)]
     Webhooks(webhooks::WebhooksCommand),
@@ -224,6 +230,8 @@ fn attempt(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<ExitCode
             Command::Keys(command) => keys::keys(&command).await,
             Command::Webhooks(command) => webhooks::webhooks(&command).await,
             Command::Tickets(command) => Ok(tickets::tickets(&command)),
+            Command::Work(args) => work::work(&args).await,
+            Command::WorkGuard(args) => work::guard(&args).await,
             Command::Stats(report) => stats::stats(&report).await,
             Command::Top(args) => top::top(&args).await,
             Command::Bench(args) => bench::bench(&args).await,

@@ -7,6 +7,7 @@ mod heartbeat;
 mod lane;
 pub(crate) mod report;
 mod running;
+mod seats;
 mod shutdown;
 
 use std::collections::HashMap;
@@ -18,14 +19,14 @@ use std::task::Poll;
 use std::time::Duration;
 
 use serde::Serialize;
-use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use control::WorkerControl;
 pub use shutdown::Farewell;
 
-use crate::context::{Conduct, CrashPoint, Cx, Journal, StepMode};
+use crate::context::{Conduct, CrashPoint, Cx, Interruption, Journal, StepMode};
 use crate::error::{Invalid, Problem, WorkError};
 use crate::handler::{AnyHandler, Blocking, Handler, HandlerFuture, States, Typed, Untyped};
 use crate::job::{Failure, JobType, QueueName, WorkerId};
@@ -34,6 +35,7 @@ use crate::queue::{Job, Queue};
 use crate::store::command::finish::{Outcome, Report};
 use crate::store::command::worker::NewWorker;
 use running::Running;
+use seats::Seats;
 
 /// Something that runs around every handler.
 pub(crate) type Layer = Arc<dyn Fn(Cx, HandlerFuture) -> HandlerFuture + Send + Sync>;
@@ -148,6 +150,18 @@ impl Worker {
         self
     }
 
+    /// Runs jobs of one type, by its name: for types that are known only when the program runs. Their payload is in the
+    /// context.
+    #[must_use]
+    pub fn handle_type<F, R, E>(self, name: &str, handler: impl Fn(Cx) -> F + Send + Sync + 'static) -> Worker
+    where
+        F: Future<Output = Result<R, E>> + Send + 'static,
+        R: Serialize,
+        E: Into<anyhow::Error>,
+    {
+        self.insert(name, Arc::new(Untyped { handler }))
+    }
+
     fn insert(mut self, name: &str, handler: Arc<dyn AnyHandler>) -> Worker {
         match JobType::new(name) {
             Ok(job_type) => {
@@ -240,8 +254,7 @@ impl Worker {
         let stop = CancellationToken::new();
         let mut lanes = JoinSet::new();
         for (queue, slots) in queues {
-            let slots = Arc::new(Semaphore::new(slots));
-            lanes.spawn(lane::run(crew.clone(), queue, slots, stop.clone()));
+            lanes.spawn(lane::run(crew.clone(), queue, Seats::new(slots), stop.clone()));
         }
         let (over, closing) = (CancellationToken::new(), CancellationToken::new());
         let beating = tokio::spawn(heartbeat::run(crew.clone(), over.clone()));
@@ -380,7 +393,7 @@ impl Crew {
         if self.id() != forgotten {
             return Ok(());
         }
-        self.cancel_all();
+        self.cancel_all(Interruption::Lost);
         let id = self.queue.store().register(self.queue.caller(), self.new.clone()).await?.id;
         tracing::warn!(%forgotten, worker = %id, "worker was forgotten and has registered anew");
         self.control.registered(id);
@@ -388,8 +401,8 @@ impl Crew {
     }
 
     /// Tells every handler to stop.
-    pub(crate) fn cancel_all(&self) {
-        self.running.all().iter().for_each(Cx::cancel);
+    pub(crate) fn cancel_all(&self, why: Interruption) {
+        self.running.all().iter().for_each(|cx| cx.cancel(why));
     }
 }
 
