@@ -4,8 +4,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, Result, params};
 
-use crate::bench::Floor;
 use crate::clock::Stopwatch;
+use crate::store::floor::Floor;
 
 const SCHEMA: &str = include_str!("migrations/0001_foundation.sql");
 const BATCH: i64 = 1_000;
