@@ -142,6 +142,13 @@ pub const KEY_USE_WRITTEN_EVERY: Duration = Duration::from_secs(60);
 pub const KEYS_TRUSTED_FOR: Duration = Duration::from_millis(500);
 /// How long an idle claim waits before it looks again without having been woken (M103).
 pub const BACKSTOP_EVERY: Duration = Duration::from_secs(1);
+/// Claims that wait in one process and each look every [`BACKSTOP_EVERY`]; with as many more, each looks half as often, and so
+/// on up to [`HEARTBEAT_EVERY`], by which a worker must have shown that it lives.
+pub const BACKSTOP_CROWD: usize = 100;
+/// Lanes that one commit names as those with new work; beyond them everybody who waits looks for themselves.
+pub const NEWS_LANES_MAX: usize = 32;
+/// News of work that are remembered for those who were looking while they came.
+pub const NEWS_REMEMBERED: usize = 64;
 /// How often a waiting process looks whether another one changed the file.
 pub const CROSS_PROCESS_EVERY: Duration = Duration::from_millis(20);
 /// Minutes for which rates are kept.

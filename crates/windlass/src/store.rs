@@ -15,6 +15,8 @@ pub mod environment;
 pub mod events;
 pub mod feed;
 pub mod filter;
+#[cfg(feature = "bench")]
+pub mod floor;
 pub mod group;
 pub mod memo;
 pub mod memory;
