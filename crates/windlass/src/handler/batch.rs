@@ -218,7 +218,7 @@ impl Place {
     async fn left(&self, cx: &Cx) {
         cx.cancelled().await;
         if !self.take() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

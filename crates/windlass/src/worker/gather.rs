@@ -62,14 +62,7 @@ impl<T: Leaves> Gather<T> {
     pub(crate) fn add(self: &Arc<Gather<T>>, one: T) -> Option<Gathering<T>> {
         let slots = self.supply.get().map_or(usize::MAX, |supply| supply.slots);
         let mut open = self.lock();
-        let (mut lot, first) = match open.take() {
-            Some(lot) => (lot, None),
-            None => {
-                let (sender, full) = oneshot::channel();
-                let lot = Open { gathered: Vec::new(), full: sender };
-                (lot, Some(Gathering { gather: self.clone(), full }))
-            }
-        };
+        let (mut lot, first) = open.take().map_or_else(|| self.begin(), |lot| (lot, None));
         lot.gathered.push(one);
         let enough = self.count_max.min(slots);
         if lot.gathered.len() >= enough {
@@ -82,6 +75,12 @@ impl<T: Leaves> Gather<T> {
             *open = Some(lot);
         }
         first
+    }
+
+    fn begin(self: &Arc<Gather<T>>) -> (Open<T>, Option<Gathering<T>>) {
+        let (sender, full) = oneshot::channel();
+        let lot = Open { gathered: Vec::new(), full: sender };
+        (lot, Some(Gathering { gather: self.clone(), full }))
     }
 
     /// Returns when nothing more will come: after the last word, once those that are on their way have arrived.
@@ -188,7 +187,7 @@ mod tests {
         let late = gather.clone();
         tokio::spawn(async move {
             for one in 2..5 {
-                tokio::time::sleep(WAIT / 2 - AT_ONCE).await;
+                tokio::time::sleep(WAIT * 2 / 5).await;
                 late.add(one);
             }
         });
