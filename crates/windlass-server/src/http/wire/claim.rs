@@ -3,15 +3,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use windlass::job::{AttemptId, Fence, JobId, JobType, Progress, QueueName, Tenant, WorkerId};
+use windlass::job::{AttemptId, Fence, JobId, JobType, Progress, QueueName, Strategy, Tenant, WorkerId};
 use windlass::limits;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::heartbeat::{Beat, Pulse};
 use windlass::store::command::worker::NewWorker;
 use windlass::store::config::PauseMode;
 
+use super::job::ErrorView;
 use super::name::Text;
 use super::payload;
+use super::retry::RetryInForce;
 use super::side::CheckpointView;
 use super::time::{Moment, Span};
 use crate::http::path::shown;
@@ -131,6 +133,16 @@ pub(crate) struct ClaimedView {
     priority: u8,
     /// How many attempts may fail before the job is given up.
     max_attempts: u32,
+    /// How many attempts before this one failed.
+    failures: u32,
+    /// How many of them were crashes.
+    crashes: u32,
+    /// The error of the last one that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorView>,
+    /// Its retry policy, if that leaves it to the worker when it is tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<RetryInForce>,
     #[serde(flatten)]
     payload: payload::Shown,
     idempotency_key: Option<String>,
@@ -162,6 +174,10 @@ impl From<Claimed> for ClaimedView {
             queue: Text(job.lane.queue.clone()),
             priority: job.priority.value(),
             max_attempts: job.policy.retry.max_attempts,
+            failures: job.failures,
+            crashes: job.crashes,
+            error: job.details.error.as_ref().map(ErrorView::from),
+            retry: (job.policy.retry.strategy == Strategy::Custom).then(|| (&job.policy.retry).into()),
             payload: (&spec.payload).into(),
             idempotency_key: spec.idempotency_key,
             correlation_id: spec.labels.correlation_id,

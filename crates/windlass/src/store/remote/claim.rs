@@ -11,13 +11,13 @@ use serde_json::value::RawValue;
 
 use super::Remote;
 use super::client::Call;
-use super::job::{given, payload};
+use super::job::{ShownError, ShownRetry, given, payload};
 use super::text::{Moment, Span};
 use crate::clock::{Patience, Timestamp};
 use crate::error::{StoreError, WorkError};
 use crate::job::{
-    Fence, Job, JobId, JobType, Labels, Lane, Lease, Policy, Priority, QueueName, Seq, Spec, State, Tenant,
-    Timeouts, WorkerId,
+    Fence, Job, JobId, JobType, Labels, Lane, Lease, Policy, Priority, QueueName, RetryPolicy, Seq, Spec,
+    State, Tenant, Timeouts, WorkerId,
 };
 use crate::limits;
 use crate::store::command::claim::{Checkpoint, ClaimAnswer, ClaimRequest, Claimed};
@@ -60,6 +60,12 @@ struct ClaimedView {
     tenant: Tenant,
     priority: Option<Priority>,
     max_attempts: Option<u32>,
+    #[serde(default)]
+    failures: u32,
+    #[serde(default)]
+    crashes: u32,
+    error: Option<ShownError>,
+    retry: Option<ShownRetry>,
     #[serde(default, deserialize_with = "given")]
     payload: Option<Box<RawValue>>,
     payload_base64: Option<String>,
@@ -95,16 +101,22 @@ impl ClaimedView {
         let timeouts = Timeouts { execution: deadline_at.since(now), ..Timeouts::default() };
         let mut policy = Policy { timeouts, ..Policy::default() };
         // Servers before these were told say neither.
+        policy.retry = self.retry.map_or(policy.retry, RetryPolicy::from);
         policy.retry.max_attempts = self.max_attempts.unwrap_or(policy.retry.max_attempts);
-        let job = Job {
+        let mut job = Job {
             state: State::Running,
             priority: self.priority.unwrap_or_default(),
             attempt: self.attempt,
+            failures: self.failures,
+            crashes: self.crashes,
             fence: Fence(self.fence),
             started_at: Some(now),
             lease: Some(Lease { worker, expires_at, deadline_at }),
             ..Job::new(Seq(0), self.id, Arc::new(lane), Arc::new(policy), now)
         };
+        if let Some(error) = self.error {
+            job.details_mut().error = Some(error.into());
+        }
         let spec = Spec {
             payload: payload(self.payload, self.payload_base64, self.content_type),
             idempotency_key: self.idempotency_key,

@@ -199,8 +199,11 @@ async fn after_a_panic_each_job_is_tried_by_itself(t: &TestQueue) {
     }
     let (told, mut heard) = events();
     let worker = || Worker::new(t.queue()).with(told.clone()).handle_batch(up_to(10), handler);
-    let [a, bad, b] = ["a", "bad", "b"];
-    let jobs = t.queue().submit_all([a, bad, b].map(greet)).await.unwrap();
+    let mut jobs = Vec::new();
+    for name in ["a", "bad", "b"] {
+        // They are due together again.
+        jobs.push(t.queue().submit(greet(name)).retry(RetryPolicy::fixed()).await.unwrap());
+    }
     t.run_due(worker()).await;
     assert_eq!(heard.all(), ["a b bad"]);
     for job in &jobs {
@@ -355,6 +358,7 @@ async fn layers_costs_and_delays_are_those_of_each_job(t: &TestQueue) {
             Some(name)
         );
         assert_eq!(outcomes(t.queue(), *id).await, [AttemptOutcome::Failed]);
+        assert_eq!(job.next_run_at().since(t.now()), secs(100));
     }
     costs.sort_unstable();
     assert_eq!(costs, [1, 2]);
