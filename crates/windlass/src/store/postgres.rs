@@ -98,7 +98,7 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
     let mut link = link::Link::connect(&address.config, address.prefix(), address.keeps_statements)?;
     migrate::migrate(&mut link, address)?;
     let mut tables = Tables::new(link, true);
-    let now = tables.begin_write(address.lock_key("write"), 0)?;
+    let now = tables.begin_write(address.lock_key("write"), &ahead::Needs::default())?;
     tables.rollback();
     env.clock.follow(Timestamp::from_millis(now));
     tables.tell_door(env.options.payload_bytes_max)?;
