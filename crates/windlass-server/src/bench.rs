@@ -31,8 +31,6 @@ pub(crate) struct Size {
 
 /// Callers that submit at once.
 const CALLERS: usize = 32;
-/// Children of one job.
-const CHILDREN: usize = 10_000;
 /// Jobs that a worker runs at once.
 const CONCURRENCY: usize = 100;
 
@@ -45,7 +43,7 @@ pub(crate) async fn store(
     tell: &mut dyn FnMut(Figure),
 ) -> anyhow::Result<()> {
     let floor = match floor {
-        Some(folder) => Some(sqlite_floor::measure(folder.path(), size.payload)?),
+        Some(folder) => Some(sqlite_floor::measure(folder.path(), u32::try_from(size.jobs)?, size.payload)?),
         None if address.starts_with("postgres") => Some(bare_postgres(address, size.payload).await?),
         None => None,
     };
@@ -62,7 +60,7 @@ pub(crate) async fn store(
     bench.close().await?;
     let plan = Plan { concurrency: CONCURRENCY, jobs: size.jobs, rounds: size.rounds, idle: size.time };
     handlers::measure(address, plan, tell).await?;
-    workflow::measure(address, size.jobs / 100, CHILDREN, tell).await
+    workflow::measure(address, size.jobs / 100, size.jobs / 20, tell).await
 }
 
 /// On a thread that may wait: the connection is driven by whoever holds it.

@@ -12,11 +12,14 @@ mod failure;
 mod id;
 mod keeping;
 mod keys;
+mod migrate;
+mod move_store;
 mod outbound;
 mod output;
 mod paint;
 mod profile;
 mod progress;
+mod restore;
 mod serve;
 mod stats;
 mod stream;
@@ -87,6 +90,12 @@ enum Command {
         /// The file to be written; it must not exist.
         to: PathBuf,
     },
+    /// Make a store of a backup: checked, and safe from workers that were busy when it was lost.
+    Restore(restore::RestoreArgs),
+    /// Bring a store to the schema that this version knows, or say what that would take.
+    Migrate(migrate::MigrateArgs),
+    /// Move a store to another database: everything, with the same ids; run again it goes on where it ended.
+    Move(move_store::MoveArgs),
 }
 
 #[derive(Subcommand)]
@@ -236,6 +245,9 @@ fn attempt(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<ExitCode
             Command::Top(args) => top::top(&args).await,
             Command::Bench(args) => bench::bench(&args).await,
             Command::Backup { store, to } => backup::backup(&store, &to).await,
+            Command::Restore(args) => restore::restore(&args).await,
+            Command::Migrate(args) => migrate::migrate(&args),
+            Command::Move(args) => move_store::move_store(&args).await,
         }
     })
 }

@@ -1,7 +1,7 @@
 //! The workloads by which this library is measured, for `windlass bench` and `cargo bench`; feature `bench`.
 //!
-//! They go through the public API alone, on any address that [`Store::open`](crate::Store::open) takes, a server's included. They are no part of what
-//! the library promises, and change with what is worth measuring.
+//! They go through the public API alone, on any address that [`Store::open`](crate::Store::open) takes, a server's
+//! included. They are no part of what the library promises, and change with what is worth measuring.
 
 pub mod figure;
 pub mod handlers;
@@ -9,21 +9,13 @@ pub mod limited;
 pub mod workflow;
 pub mod workload;
 
+pub use crate::store::floor::Floor;
 #[cfg(feature = "postgres")]
 pub use crate::store::postgres::floor as postgres_floor;
 #[cfg(feature = "sqlite")]
 pub use crate::store::sqlite::floor as sqlite_floor;
 pub use figure::{Figure, Times, rate};
 pub use workload::Workbench;
-
-/// Rates of a bare database, in jobs a second.
-#[derive(Debug, Clone, Copy)]
-pub struct Floor {
-    /// Jobs written in batches of a thousand.
-    pub insert: f64,
-    /// Jobs claimed by the hundred, and finished.
-    pub claim_and_finish: f64,
-}
 
 /// The type of jobs that do nothing.
 pub const NOTHING: &str = "bench.nothing";

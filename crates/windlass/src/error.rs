@@ -110,6 +110,9 @@ pub enum StoreError {
     /// Any other trouble with the database.
     #[error("the database answered: {0}")]
     Database(String),
+    /// What was stored here is elsewhere by now, or on its way; the text says what to do.
+    #[error("{0}")]
+    Moved(String),
     /// The server that keeps the store does not answer; what it was asked for may have happened all the same.
     #[error("the server does not answer: {0}")]
     Unreachable(String),
@@ -166,6 +169,113 @@ pub enum OpenError {
         last_acknowledged: u64,
     },
     /// The store itself refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A store could not be moved; both ends are as they were, or shut until the move is run again or undone.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MoveError {
+    /// One of the ends is no database.
+    #[error("`{0}` is no database: give `sqlite:PATH` or `postgres://HOST/DATABASE`")]
+    NoDatabase(String),
+    /// There is nothing to be moved.
+    #[error("there is no store at `{0}`")]
+    Missing(String),
+    /// One of the ends cannot be opened.
+    #[error("cannot open `{place}`: {error}")]
+    Open {
+        /// Which end.
+        place: String,
+        /// Why not.
+        error: OpenError,
+    },
+    /// Somebody has one of the ends open.
+    #[error(
+        "`{0}` is in use: stop every server and program that has it open, then run the same command again"
+    )]
+    InUse(String),
+    /// Both ends are the same.
+    #[error("both addresses lead to the same store")]
+    SamePlace,
+    /// The target holds something already.
+    #[error("`{0}` is not empty: give a new file, database or schema")]
+    NotEmpty(String),
+    /// The source itself is only half there.
+    #[error("`{0}` is not whole: it was being moved there, or was given up")]
+    NotWhole(String),
+    /// The source went elsewhere, or is on its way.
+    #[error("`{from}` was moved to {to}, or is on its way there: run that move to its end, or undo it")]
+    MovedElsewhere {
+        /// The source.
+        from: String,
+        /// Where it went.
+        to: String,
+    },
+    /// The target is part of another move.
+    #[error("`{0}` belongs to another move")]
+    OtherMove(String),
+    /// Submissions in SQL of which no job can be made are still there.
+    #[error(
+        "{0} submissions in `inbox` were set aside, and would be left behind: `windlass verify` tells which; mend or \
+         delete them first"
+    )]
+    LettersAside(u64),
+    /// The two ends do not hold the same.
+    #[error("what arrived is not what was sent: sent were {sent}, there are {arrived}; undo the move")]
+    Differs {
+        /// What the source holds.
+        sent: String,
+        /// What the target holds.
+        arrived: String,
+    },
+    /// What arrived breaks promises.
+    #[error(
+        "what arrived is what was sent, and breaks promises: {}; undo the move and ask `windlass verify` for more",
+        promises.join("; ")
+    )]
+    Broken {
+        /// The promises.
+        promises: Vec<String>,
+    },
+    /// There is nothing to be taken back.
+    #[error("`{0}` was not moved: there is nothing to undo")]
+    NotMoved(String),
+    /// Taking it back would lose something.
+    #[error(
+        "the move has ended: whatever happened in the target since would be lost; move it back with `windlass move` \
+         instead, or insist with `--force`"
+    )]
+    NeedsForce,
+    /// One of the stores refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A backup could not be made a store of; nothing is left of the attempt.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// There is no backup.
+    #[error("there is no file at `{0}`")]
+    NoBackup(String),
+    /// Something is in the way.
+    #[error(
+        "`{0}` is there already, and nothing is overwritten: make sure that no server uses it, then move it away, or \
+         restore to another name"
+    )]
+    Exists(String),
+    /// The backup is no store.
+    #[error("the backup cannot be opened: {0}")]
+    Open(#[from] OpenError),
+    /// The backup breaks promises.
+    #[error("the backup breaks promises: {}", promises.join("; "))]
+    Broken {
+        /// The promises.
+        promises: Vec<String>,
+    },
+    /// The store refused.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

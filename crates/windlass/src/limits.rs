@@ -142,6 +142,13 @@ pub const KEY_USE_WRITTEN_EVERY: Duration = Duration::from_secs(60);
 pub const KEYS_TRUSTED_FOR: Duration = Duration::from_millis(500);
 /// How long an idle claim waits before it looks again without having been woken (M103).
 pub const BACKSTOP_EVERY: Duration = Duration::from_secs(1);
+/// Claims that wait in one process and each look every [`BACKSTOP_EVERY`]; with as many more, each looks half as often, and so
+/// on up to [`HEARTBEAT_EVERY`], by which a worker must have shown that it lives.
+pub const BACKSTOP_CROWD: usize = 100;
+/// Lanes that one commit names as those with new work; beyond them everybody who waits looks for themselves.
+pub const NEWS_LANES_MAX: usize = 32;
+/// News of work that are remembered for those who were looking while they came.
+pub const NEWS_REMEMBERED: usize = 64;
 /// How often a waiting process looks whether another one changed the file.
 pub const CROSS_PROCESS_EVERY: Duration = Duration::from_millis(20);
 /// Minutes for which rates are kept.
@@ -207,6 +214,14 @@ pub const NOTIFY_EVERY: Duration = Duration::from_millis(2);
 pub const LETTERS_PER_COMMIT: usize = 500;
 /// Bytes of their payloads that are held in memory at once; one more may come on top.
 pub const LETTERS_BYTES_MAX: usize = 16 << 20;
+/// Rows that one commit of a move holds: enough that its fsync is lost among them, few enough that a progress bar moves.
+pub const MOVE_ROWS_PER_COMMIT: usize = 2_000;
+/// Bytes of payloads and the like that one commit of a move holds in memory; one more row may come on top.
+pub const MOVE_BYTES_PER_COMMIT: usize = 8 << 20;
+/// How long a move waits for those who still have the store open: a process that was just ended may need a moment.
+pub const MOVE_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How far fences are raised when a backup becomes a store again: more than a job is claimed between a backup and a loss.
+pub const FENCES_PER_RESTORE: u64 = 1 << 20;
 /// How soon a connection that broke is made anew, the first time.
 pub const RECONNECT_EVERY_MIN: Duration = Duration::from_millis(20);
 /// How often a database server that is away is tried.

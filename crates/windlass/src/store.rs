@@ -15,6 +15,8 @@ pub mod environment;
 pub mod events;
 pub mod feed;
 pub mod filter;
+#[cfg(feature = "bench")]
+pub mod floor;
 pub mod group;
 pub mod memo;
 pub mod memory;
@@ -26,12 +28,16 @@ pub mod query;
 pub mod rates;
 #[cfg(feature = "remote")]
 mod remote;
+#[cfg(feature = "sqlite")]
+pub mod restore;
 pub mod schedules;
+pub mod schema;
 pub mod settings;
 pub mod show;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub(crate) mod task;
+pub mod transfer;
 pub mod unit;
 pub mod verify;
 pub mod view;

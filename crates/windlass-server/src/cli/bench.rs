@@ -29,7 +29,7 @@ pub(super) struct BenchArgs {
     /// Measure although there are jobs already: they slow it down, and are slowed down by it.
     #[arg(long)]
     i_know: bool,
-    /// A tenth of the work: less exact, and much sooner.
+    /// A twentieth of the work: less exact, and much sooner.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
     /// Also behind a million jobs that wait, are delayed and are paused; takes minutes.
@@ -48,7 +48,7 @@ impl BenchArgs {
         let payload = usize::try_from(self.payload)?;
         let size = Size { jobs: 200_000, rounds: 500, backlog: 0, time: Duration::from_secs(10), payload };
         Ok(match (self.quick, self.full) {
-            (true, _) => Size { jobs: 20_000, rounds: 50, time: Duration::from_secs(2), ..size },
+            (true, _) => Size { jobs: 10_000, rounds: 50, time: Duration::from_secs(2), ..size },
             (_, true) => Size { backlog: 1_000_000, ..size },
             _ => size,
         })

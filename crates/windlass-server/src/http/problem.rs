@@ -209,7 +209,7 @@ impl From<StoreError> for Problem {
             StoreError::Overloaded { retry_after, .. } => {
                 Problem { retry_after: Some(retry_after), ..unavailable("overloaded") }
             }
-            StoreError::Stopped(_) => unavailable("stopped"),
+            StoreError::Stopped(_) | StoreError::Moved(_) => unavailable("stopped"),
             StoreError::Damaged(_) => {
                 tracing::error!(message, "stored data is damaged");
                 Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "damaged", message)

@@ -17,4 +17,5 @@ mod metrics;
 mod nodes;
 mod notify;
 mod program;
+mod store;
 mod workers;

@@ -1,6 +1,7 @@
-//! `windlass top` in a real terminal: tmux keeps one, types into it, and tells what is on it.
+//! `windlass top` in a real terminal: tmux keeps one, types into it, and tells what is on it. And `windlass bench`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod bench;
 #[allow(dead_code, reason = "a client for all tests; these ask less of it")]
 #[path = "../it/client.rs"]
 mod client;

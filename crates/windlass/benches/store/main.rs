@@ -91,7 +91,7 @@ async fn submit_and_drain(figures: &mut Figures, payload: usize) -> anyhow::Resu
             .join()
             .map_err(|_| anyhow::anyhow!("the floor could not be measured"))??
     } else {
-        sqlite_floor::measure(tempfile::tempdir_in(".")?.path(), payload)?
+        sqlite_floor::measure(tempfile::tempdir_in(".")?.path(), 200_000, payload)?
     };
     let (insert, work) = (Some(floor.insert), Some(floor.claim_and_finish));
     with_new_store(payload, async |bench| {

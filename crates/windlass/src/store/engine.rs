@@ -5,8 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 pub use super::counts::{CountChange, Counts, Part, StateCounts};
 use super::filter::Scan;
+use super::transfer::rows::{Export, Import};
 use super::unit::Unit;
 use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
@@ -62,7 +65,7 @@ pub struct LaneCursor {
 }
 
 /// What a key is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum KeyKind {
     /// Same key, same job (M13).
     Idempotency,
@@ -71,7 +74,7 @@ pub enum KeyKind {
 }
 
 /// A key within its scope.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
     /// What it is for.
     pub kind: KeyKind,
@@ -104,7 +107,7 @@ pub struct KeyHolder {
 }
 
 /// One job waits for another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Edge {
     /// The job that is waited for.
     pub dependency: Seq,
@@ -124,7 +127,7 @@ pub enum Side {
 }
 
 /// What hangs on a job and goes with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum FacetKind {
     /// An attempt that ended; `number` is the attempt's.
     Attempt,
@@ -138,6 +141,18 @@ pub enum FacetKind {
     Result,
     /// A group of children; `number` is the group's.
     Group,
+}
+
+impl FacetKind {
+    /// Every kind.
+    pub const ALL: [FacetKind; 6] = [
+        FacetKind::Attempt,
+        FacetKind::Checkpoint,
+        FacetKind::Signal,
+        FacetKind::Log,
+        FacetKind::Result,
+        FacetKind::Group,
+    ];
 }
 
 /// Something that hangs on a job.
@@ -189,7 +204,7 @@ pub struct FacetQuery<'a> {
 }
 
 /// Kinds of settings and other small documents, all of them few enough to be held in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DocumentKind {
     /// A queue's settings.
     Queue,
@@ -215,11 +230,13 @@ pub enum DocumentKind {
     Secret,
     /// How much of a rate or a budget is used.
     Bucket,
+    /// Where the store is being moved from or to; the only kind that is not moved with it.
+    Transfer,
 }
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [DocumentKind; 12] = [
+    pub const ALL: [DocumentKind; 13] = [
         DocumentKind::Queue,
         DocumentKind::Type,
         DocumentKind::Tenant,
@@ -232,6 +249,7 @@ impl DocumentKind {
         DocumentKind::ApiKey,
         DocumentKind::Secret,
         DocumentKind::Bucket,
+        DocumentKind::Transfer,
     ];
 
     /// Whether documents of this kind are part of the configuration that claims consult.
@@ -243,7 +261,8 @@ impl DocumentKind {
             | DocumentKind::Hold
             | DocumentKind::Worker
             | DocumentKind::Schedule
-            | DocumentKind::ApiKey => true,
+            | DocumentKind::ApiKey
+            | DocumentKind::Transfer => true,
             DocumentKind::Rate
             | DocumentKind::Seal
             | DocumentKind::Cost
@@ -298,7 +317,7 @@ pub struct NewRow {
 pub type EngineResult<T> = Result<T, StoreError>;
 
 /// Reading. Inside a commit, jobs that were handed over stay locked until it ends.
-pub trait Read {
+pub trait Read: Export {
     /// The jobs with these ids, in this order.
     fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>>;
     /// The jobs at these places, in this order.
@@ -346,7 +365,7 @@ pub trait Read {
 }
 
 /// Writing. All of it is on disk, or none of it, before anybody is told.
-pub trait Write: Read {
+pub trait Write: Read + Import {
     /// The first of `count` new places in the order of submission.
     fn allocate(&mut self, count: usize) -> EngineResult<Seq>;
     /// Adds jobs.

@@ -96,6 +96,8 @@ pub struct Environment {
     pub meters: Meters,
     /// This store's own name among several processes on one database.
     pub node: String,
+    /// Whether the store is opened to move what is in it, and so also while it is shut to all others.
+    pub(crate) is_moving: bool,
 }
 
 impl Environment {
@@ -116,6 +118,7 @@ impl Environment {
             keys: KeyRing::default(),
             meters: Meters::default(),
             node,
+            is_moving: false,
         }
     }
 }

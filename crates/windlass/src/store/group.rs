@@ -30,6 +30,7 @@ fn run_all(
     now: Timestamp,
     tasks: &mut [Box<dyn WriteTask>],
 ) -> Result<Effects, StoreError> {
+    memo.admit(db, env)?;
     let mut unit = Unit::new(db, memo, env, now);
     for task in tasks {
         task.run(&mut unit);
@@ -43,7 +44,7 @@ fn run_all(
 /// Tells the world about a commit that is on disk, then answers everybody who took part.
 pub fn answer(env: &Environment, effects: Effects, tasks: Vec<Box<dyn WriteTask>>) {
     if effects.has_work {
-        env.wakeups.work_arrived();
+        env.wakeups.work_arrived_in(effects.work);
     }
     if effects.has_ends {
         env.wakeups.jobs_ended();

@@ -7,14 +7,19 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::config::Config;
 use super::engine::{EngineResult, Read};
+use super::environment::Environment;
 use super::rates::Rates;
+use super::transfer::mark;
 use crate::clock::Timestamp;
+use crate::error::StoreError;
 use crate::job::{Job, JobId, Lane, Seq, State, acts_at};
 
 /// A connection's memory.
 #[derive(Debug, Default)]
 pub struct Memo {
     config: Option<(u64, Arc<Config>)>,
+    /// Why nobody is served, if so, as of a version of the configuration.
+    shut: Option<(u64, Option<String>)>,
     lanes: FxHashSet<Arc<Lane>>,
     running: Running,
     pub(super) tallies: Tallies,
@@ -65,10 +70,30 @@ impl Memo {
         Ok(config)
     }
 
+    /// Refuses to serve a store whose content is elsewhere, or on its way (see [`transfer`](super::transfer)). Looked up
+    /// again whenever the configuration has changed, so that it binds every process from the next commit on.
+    pub(crate) fn admit(&mut self, db: &mut (impl Read + ?Sized), env: &Environment) -> EngineResult<()> {
+        if env.is_moving {
+            return Ok(());
+        }
+        let version = db.configuration_version()?;
+        if self.shut.as_ref().is_none_or(|(known, _)| *known != version) {
+            self.shut = Some((version, mark::refusal(db)?));
+        }
+        match &self.shut {
+            Some((_, Some(why))) => Err(StoreError::Moved(why.clone())),
+            _ => Ok(()),
+        }
+    }
+
     /// Changes the remembered configuration along with the database, which is at `version` from now on.
     pub fn change_config(&mut self, version: u64, change: impl FnOnce(&mut Config)) {
         if let Some((known, config)) = &mut self.config {
             change(Arc::make_mut(config));
+            *known = version;
+        }
+        // Nothing but this connection's own change lies between the two versions.
+        if let Some((known, _)) = &mut self.shut {
             *known = version;
         }
     }

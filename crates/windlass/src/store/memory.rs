@@ -5,6 +5,7 @@ mod read;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod transfer;
 mod write;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

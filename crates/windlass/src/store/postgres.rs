@@ -17,7 +17,7 @@ mod integrity;
 pub(crate) mod lent;
 mod link;
 mod memory;
-mod migrate;
+pub(super) mod migrate;
 mod parameter;
 mod prune;
 mod query;
@@ -25,7 +25,9 @@ mod reader;
 mod row;
 mod tables;
 mod timer;
+mod tls;
 mod transaction;
+pub(crate) mod transfer;
 mod watch;
 mod writer;
 
@@ -46,6 +48,7 @@ use super::durable::panic::panicked;
 use super::durable::thread::{join, spawn};
 use super::engine::{Engine, EngineResult, ReadTask, WriteTask};
 use super::environment::Environment;
+use super::memo::Memo;
 use crate::clock::Timestamp;
 use crate::error::{OpenError, StoreError};
 use crate::limits;
@@ -95,11 +98,13 @@ impl PostgresEngine {
 }
 
 fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError> {
-    let mut link = link::Link::connect(&address.config, address.prefix(), address.keeps_statements)?;
+    let mut link = link::Link::connect(address)?;
     migrate::migrate(&mut link, address)?;
     let mut tables = Tables::new(link, true);
     let now = tables.begin_write(address.lock_key("write"), &ahead::Needs::default())?;
+    let admitted = Memo::default().admit(&mut tables, env);
     tables.rollback();
+    admitted?;
     env.clock.follow(Timestamp::from_millis(now));
     tables.tell_door(env.options.payload_bytes_max)?;
     Ok(tables)

@@ -6,7 +6,7 @@
 
 mod advance;
 mod audit;
-mod backup;
+pub(super) mod backup;
 mod checkpoint;
 mod claim;
 mod document;
@@ -19,7 +19,7 @@ mod integrity;
 pub(crate) mod lent;
 mod lock;
 mod marker;
-mod migrate;
+pub(super) mod migrate;
 mod mount;
 mod prune;
 mod query;
@@ -27,6 +27,7 @@ mod reader;
 mod reserve;
 mod row;
 mod tables;
+pub(crate) mod transfer;
 mod watch;
 mod writer;
 
@@ -136,8 +137,10 @@ fn open_writer(
     file::own_log(&connection)?;
     let marker = Marker::open(&head_path, location.mode, head)
         .map_err(|error| file::cannot("write", &head_path, &error))?;
+    let mut tables = Tables::new(connection)?;
+    Memo::default().admit(&mut tables, &env)?;
     Ok(Writer {
-        tables: Tables::new(connection)?,
+        tables,
         env,
         identity: Identity::of(location),
         log: location.beside("-wal"),

@@ -146,7 +146,7 @@ where
     E: From<StoreError> + Send + 'static,
 {
     fn run(&mut self, view: &mut View<'_>) {
-        self.result = Some((self.work)(view));
+        self.result = Some(view.admit().map_err(E::from).and_then(|()| (self.work)(view)));
     }
 
     fn is_long(&self) -> bool {

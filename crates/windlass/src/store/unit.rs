@@ -16,6 +16,7 @@ use super::engine::{
 use super::environment::Environment;
 use super::memo::Memo;
 use super::rates::rate_key;
+use super::wakeup::WorkNews;
 use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -84,6 +85,8 @@ impl CountChanges {
 pub struct Effects {
     /// Whether jobs became claimable.
     pub has_work: bool,
+    /// Where they did.
+    pub work: WorkNews,
     /// Whether jobs became final.
     pub has_ends: bool,
     /// Whether running jobs were cut off.
@@ -299,7 +302,10 @@ impl<'a> Unit<'a> {
 
     fn note_change(&mut self, previous: &Job, seq: Seq) {
         let job = &self.jobs[&seq].job;
-        self.effects.has_work |= job.state == State::Scheduled && !job.is_blocked;
+        if job.state == State::Scheduled && !job.is_blocked {
+            self.effects.has_work = true;
+            self.effects.work.add(&job.lane);
+        }
         self.effects.has_ends |= job.state.is_final();
         self.memo.rates.count(Some(previous), job, self.now);
         self.memo.written(job);
@@ -318,7 +324,10 @@ impl<'a> Unit<'a> {
     /// Adds a job.
     pub fn insert(&mut self, job: Job, spec: Spec, keys: Vec<(Key, Timestamp)>) {
         let seq = job.seq;
-        self.effects.has_work |= job.state == State::Scheduled;
+        if job.state == State::Scheduled {
+            self.effects.has_work = true;
+            self.effects.work.add(&job.lane);
+        }
         self.effects.has_ends |= job.state.is_final();
         self.memo.rates.count(None, &job, self.now);
         self.memo.written(&job);
@@ -468,6 +477,7 @@ impl<'a> Unit<'a> {
     /// Says that waiting workers should look again.
     pub fn wake(&mut self) {
         self.effects.has_work = true;
+        self.effects.work = WorkNews::everywhere();
     }
 
     /// Says that running jobs were cut off: their workers should ask.

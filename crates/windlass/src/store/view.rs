@@ -36,6 +36,11 @@ impl<'a> View<'a> {
         View { db, memo, env, now }
     }
 
+    /// Refuses to look at a store whose content is elsewhere.
+    pub(crate) fn admit(&mut self) -> EngineResult<()> {
+        self.memo.admit(self.db, self.env)
+    }
+
     /// The configuration in force.
     pub fn config(&mut self) -> EngineResult<Arc<Config>> {
         self.memo.config(self.db)

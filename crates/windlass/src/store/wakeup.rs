@@ -3,11 +3,16 @@
 
 #[cfg(test)]
 mod tests;
+mod work;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::watch;
+
+use self::work::Board;
+pub(crate) use self::work::WorkListener;
+pub use self::work::{Interest, WorkNews};
 
 /// Wakes everybody who waits in this process.
 ///
@@ -15,7 +20,7 @@ use tokio::sync::watch;
 /// wait are never missed.
 #[derive(Debug)]
 pub struct Wakeups {
-    work: watch::Sender<u64>,
+    work: Arc<Board>,
     ends: watch::Sender<u64>,
     interrupts: watch::Sender<u64>,
     elsewhere: watch::Sender<u64>,
@@ -25,7 +30,7 @@ pub struct Wakeups {
 impl Default for Wakeups {
     fn default() -> Wakeups {
         Wakeups {
-            work: watch::Sender::new(0),
+            work: Arc::default(),
             ends: watch::Sender::new(0),
             interrupts: watch::Sender::new(0),
             elsewhere: watch::Sender::new(0),
@@ -35,9 +40,14 @@ impl Default for Wakeups {
 }
 
 impl Wakeups {
-    /// Says that jobs may have become claimable. Call after the commit: a worker woken earlier would not see them.
+    /// Says that jobs may have become claimable anywhere. Call after the commit: a worker woken earlier would not see them.
     pub fn work_arrived(&self) {
-        self.work.send_modify(|count| *count += 1);
+        self.work.tell(WorkNews::everywhere());
+    }
+
+    /// Says where jobs became claimable; only those who wait for such jobs are woken.
+    pub fn work_arrived_in(&self, news: WorkNews) {
+        self.work.tell(news);
     }
 
     /// Says that jobs may have become final.
@@ -64,8 +74,8 @@ impl Wakeups {
     }
 
     /// News of claimable jobs, from now on.
-    pub(crate) fn work(&self) -> Listener {
-        self.listen(&self.work)
+    pub(crate) fn work(&self) -> WorkListener {
+        self.work.listen(self.waiting.clone())
     }
 
     /// News of ended jobs, from now on.
@@ -83,9 +93,14 @@ impl Wakeups {
         self.listen(&self.elsewhere)
     }
 
+    /// How many wait.
+    pub fn waiters(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     /// Whether anybody waits; if not, nobody need look for changes by other processes.
     pub fn has_waiters(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
+        self.waiters() > 0
     }
 
     fn listen(&self, sender: &watch::Sender<u64>) -> Listener {

@@ -68,10 +68,11 @@ impl Store {
             if !answer.jobs.is_empty() || patience.is_over() {
                 return Ok(answer);
             }
+            work.narrow(answer.interest.clone());
             tokio::select! {
                 biased;
                 () = &mut gone => return Ok(answer),
-                () = patience.wait_for(work.news(), answer.look_again_after()) => {}
+                () = patience.wait_for(work.news(), answer.look_again_after(self.env.wakeups.waiters())) => {}
             }
         }
     }

@@ -7,6 +7,8 @@ mod crash;
 mod examples;
 mod fixture;
 mod postgres;
+mod restore;
 mod tidy;
+mod transfer;
 mod walk;
 mod worker;

@@ -10,6 +10,7 @@ mod proxy;
 mod schema;
 mod skew;
 mod snapshot;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;

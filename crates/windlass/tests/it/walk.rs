@@ -33,6 +33,8 @@ use crate::fixture::On;
 const SEEDS: u64 = 20;
 /// The same on PostgreSQL, where every step is several round trips.
 const SEEDS_ON_POSTGRES: u64 = 6;
+/// Walks on which the store is moved.
+const SEEDS_MOVED: u64 = 2;
 const STEPS: usize = 400;
 /// Steps between two looks at everything.
 const LOOK_EVERY: usize = 25;
@@ -52,6 +54,14 @@ fn any_walk_looks_the_same_on_a_file_as_in_memory() {
 #[test]
 fn any_walk_looks_the_same_on_postgres_as_in_memory() {
     any_walk(On::Postgres);
+}
+
+/// M3, M13, M92: what a store answers does not depend on where it is kept, or was.
+#[test]
+fn a_walk_goes_on_as_if_nothing_were_when_its_store_is_moved() {
+    for seed in 1..=setting("WINDLASS_WALK_SEEDS").unwrap_or(SEEDS_MOVED) {
+        walk_by(On::Sqlite, seed, STEPS, Walker::walk_and_move);
+    }
 }
 
 fn any_walk(on: On) {
@@ -91,10 +101,19 @@ fn setting<T: FromStr>(name: &str) -> Option<T> {
 
 /// Takes one walk; shows how it went if it goes wrong.
 fn walk(on: On, seed: u64, steps: usize) -> Reach {
+    walk_by(on, seed, steps, Walker::walk)
+}
+
+fn walk_by(
+    on: On,
+    seed: u64,
+    steps: usize,
+    way: impl AsyncFnOnce(&mut Walker, usize) -> Result<(), String>,
+) -> Reach {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime starts");
     let mut walker = Walker::new(on, seed);
-    if let Err(finding) = runtime.block_on(walker.walk(steps)) {
+    if let Err(finding) = runtime.block_on(way(&mut walker, steps)) {
         let last: Vec<String> = walker.last.iter().map(|(step, done)| format!("{step}: {done:?}")).collect();
         panic!(
             "seed {seed} on {on:?}, after step {}: {finding}\n\nthe last steps:\n{}\n\nto see it again:\n\
@@ -152,6 +171,24 @@ impl Walker {
             }
         }
         self.look(true).await?;
+        self.pair.durable.close();
+        Ok(())
+    }
+
+    /// A walk to another database, and back to another file, with looks at everything on the way.
+    async fn walk_and_move(&mut self, steps: usize) -> Result<(), String> {
+        for step in 1..=steps {
+            let operation = steps::next(&mut self.dice, &self.world);
+            self.take(operation).await?;
+            if step % (steps / 4) == 0 {
+                self.look(true).await?;
+                self.pair.move_on().await?;
+                self.was_reopened = true;
+                self.look(true).await?;
+            } else if step % LOOK_EVERY == 0 {
+                self.look(false).await?;
+            }
+        }
         self.pair.durable.close();
         Ok(())
     }

@@ -68,7 +68,7 @@ impl Parcel {
 /// The jobs count as handed over once they are on their way to the client.
 impl IntoResponse for Parcel {
     fn into_response(mut self) -> Response {
-        let ClaimAnswer { jobs, is_paused, throttled_for: _ } = std::mem::take(&mut self.answer);
+        let ClaimAnswer { jobs, is_paused, .. } = std::mem::take(&mut self.answer);
         let view = ClaimView { jobs: jobs.into_iter().map(ClaimedView::from).collect(), paused: is_paused };
         let bytes = serde_json::to_vec(&view).expect("what is answered is plain data").into();
         let mut response = Response::new(HttpBody::new(Delivery { parcel: self, bytes: Some(bytes) }));

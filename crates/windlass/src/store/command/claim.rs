@@ -14,9 +14,11 @@ use crate::error::{StoreError, WorkError};
 use crate::job::{Event, Job, JobType, Lane, QueueName, Seq, Spec, WorkerId};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
+use crate::store::config::Worker;
 use crate::store::engine::{FacetKind, FacetQuery};
 use crate::store::query::side::all_there;
 use crate::store::unit::Unit;
+use crate::store::wakeup::Interest;
 use crate::ticket::Ticket;
 use search::Search;
 
@@ -37,6 +39,21 @@ impl ClaimRequest {
     /// `limit` jobs of whatever the worker registered for.
     pub fn new(worker: WorkerId, limit: usize) -> ClaimRequest {
         ClaimRequest { worker, queues: None, types: None, limit }
+    }
+
+    /// What it waits for: as asked for, or else as registered.
+    fn interest(&self, worker: &Worker) -> Interest {
+        let registered = |any: bool| (!any).then_some(worker);
+        Interest {
+            queues: self
+                .queues
+                .clone()
+                .or(registered(worker.queues.is_empty()).map(|worker| worker.queues.clone())),
+            types: self
+                .types
+                .clone()
+                .or(registered(worker.types.is_empty()).map(|worker| worker.types.clone())),
+        }
     }
 
     fn wants(&self, lane: &Lane) -> bool {
@@ -82,12 +99,18 @@ pub struct ClaimAnswer {
     pub is_paused: bool,
     /// How long until a rate or a budget may let jobs start that it kept back from this claim (M111).
     pub throttled_for: Option<Duration>,
+    /// Which jobs this claim is for: news of others are none for it.
+    pub interest: Interest,
 }
 
 impl ClaimAnswer {
-    /// How long to wait for news of work before it is worth looking again anyway.
-    pub(crate) fn look_again_after(&self) -> Duration {
-        self.throttled_for.map_or(limits::BACKSTOP_EVERY, |wait| wait.min(limits::BACKSTOP_EVERY))
+    /// How long to wait for news of work before it is worth looking again anyway, beside so many others who wait.
+    pub(crate) fn look_again_after(&self, others: usize) -> Duration {
+        // Whatever a wake-up missed, one of many finds soon; all of them every second would be the polling they avoid.
+        let crowd = u32::try_from(others / limits::BACKSTOP_CROWD).unwrap_or(u32::MAX);
+        let every =
+            limits::BACKSTOP_EVERY.saturating_mul(crowd.saturating_add(1)).min(limits::HEARTBEAT_EVERY);
+        self.throttled_for.map_or(every, |wait| wait.min(every))
     }
 }
 
@@ -106,8 +129,13 @@ pub(crate) fn claim(
     unit.wake_throttled(limits::TICK_JOBS_PER_COMMIT)?;
     let config = unit.config()?;
     if config.hold_on_worker(worker.id, unit.now).is_some() {
-        return Ok(ClaimAnswer { is_paused: true, ..ClaimAnswer::default() });
+        return Ok(ClaimAnswer {
+            is_paused: true,
+            interest: request.interest(&worker),
+            ..ClaimAnswer::default()
+        });
     }
+    let interest = request.interest(&worker);
     let limit = request.limit.min(limits::CLAIM_JOBS_MAX);
     let mut search = Search::new(unit, &config, &worker, request)?;
     let cause = Cause { kind: "worker", id: worker.id.to_string(), reason: None, trace_id: None };
@@ -124,7 +152,7 @@ pub(crate) fn claim(
         unit.heard_of(worker, limits::BACKSTOP_EVERY)?;
     }
     let throttled_for = search.settle(unit)?.map(|at| at.since(unit.now).max(Duration::from_millis(1)));
-    Ok(ClaimAnswer { jobs: hand_over(unit, &taken)?, is_paused: false, throttled_for })
+    Ok(ClaimAnswer { jobs: hand_over(unit, &taken)?, is_paused: false, throttled_for, interest })
 }
 
 fn hand_over(unit: &mut Unit<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, StoreError> {

@@ -34,6 +34,11 @@ pub(crate) fn key_kind_code(kind: KeyKind) -> i64 {
     }
 }
 
+/// What a key is for, from its code.
+pub(crate) fn key_kind_of(code: i64) -> Option<KeyKind> {
+    [KeyKind::Idempotency, KeyKind::Unique].into_iter().find(|kind| key_kind_code(*kind) == code)
+}
+
 /// How a job waits, as stored; ordered as [`Need`] is.
 pub(crate) fn need_code(need: Need) -> i64 {
     match need {
@@ -59,6 +64,11 @@ pub(crate) fn facet_kind_code(kind: FacetKind) -> i64 {
     }
 }
 
+/// What hangs on a job, from its code.
+pub(crate) fn facet_kind_of(code: i64) -> Option<FacetKind> {
+    FacetKind::ALL.into_iter().find(|kind| facet_kind_code(*kind) == code)
+}
+
 /// A kind of document, as stored.
 pub(crate) fn document_kind_code(kind: DocumentKind) -> i64 {
     match kind {
@@ -74,6 +84,7 @@ pub(crate) fn document_kind_code(kind: DocumentKind) -> i64 {
         DocumentKind::ApiKey => 9,
         DocumentKind::Secret => 10,
         DocumentKind::Bucket => 11,
+        DocumentKind::Transfer => 12,
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
 
+use super::tls::{Tls, TlsOptions};
 use crate::error::OpenError;
 use crate::limits;
 
@@ -17,6 +17,10 @@ pub(super) struct Address {
     pub(super) config: Config,
     /// For notifications, which need a connection of their own: past a pooler.
     pub(super) listen: Config,
+    /// What speaks TLS for the one.
+    pub(super) tls: Tls,
+    /// And for the other.
+    pub(super) listen_tls: Tls,
     /// The schema that holds the tables.
     pub(super) schema: String,
     /// Whether commits are announced to other nodes, or found by polling alone.
@@ -28,11 +32,13 @@ pub(super) struct Address {
 impl Address {
     /// Understands an address.
     pub(super) fn parse(address: &str) -> Result<Address, OpenError> {
-        let (driver, own) = split(address);
-        let config = parse_config(&driver)?;
+        let (driver, own) = split(address, &["schema", "notify", "statement_cache", "listen"]);
+        let (config, tls) = parse_config(&driver)?;
         let mut parsed = Address {
             listen: config.clone(),
             config,
+            listen_tls: tls.clone(),
+            tls,
             schema: "windlass".to_owned(),
             is_notifying: true,
             keeps_statements: true,
@@ -45,7 +51,10 @@ impl Address {
                 ("statement_cache", "on") => {}
                 ("notify", "on" | "off") => notify = Some(value == "on"),
                 ("statement_cache", "off") => parsed.keeps_statements = false,
-                ("listen", address) => (parsed.listen, is_direct) = (parse_config(address)?, true),
+                ("listen", address) => {
+                    (parsed.listen, parsed.listen_tls) = parse_config(address)?;
+                    is_direct = true;
+                }
                 _ => return Err(OpenError::BadAddress(format!("`{value}` is no value for `{name}`"))),
             }
         }
@@ -80,13 +89,21 @@ fn is_plain_name(name: &str) -> bool {
     (1..=48).contains(&name.len()) && name.chars().all(is_plain) && !name.starts_with("pg_")
 }
 
-fn parse_config(address: &str) -> Result<Config, OpenError> {
-    let mut config: Config = address.parse().map_err(|error| OpenError::BadAddress(format!("{error}")))?;
-    if config.get_ssl_mode() == SslMode::Require {
-        let message =
-            "this build does not speak TLS to PostgreSQL: use a local socket, a private network or a tunnel";
-        return Err(OpenError::BadAddress(message.to_owned()));
+/// What the driver is told, and what speaks TLS for it, of which it knows less than libpq.
+fn parse_config(address: &str) -> Result<(Config, Tls), OpenError> {
+    let (driver, own) = split(address, &["sslmode", "sslrootcert", "sslcert", "sslkey"]);
+    let mut config: Config = driver.parse().map_err(|error| OpenError::BadAddress(format!("{error}")))?;
+    let mut options = TlsOptions::default();
+    for (name, value) in own {
+        match name.as_str() {
+            "sslmode" => options.mode = Some(value),
+            "sslrootcert" => options.root = Some(value),
+            "sslcert" => options.identity[0] = Some(value),
+            _ => options.identity[1] = Some(value),
+        }
     }
+    let (tls, mode) = Tls::new(&options, config.get_hosts())?;
+    config.ssl_mode(mode);
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(limits::CONNECT_MAX);
     }
@@ -97,17 +114,16 @@ fn parse_config(address: &str) -> Result<Config, OpenError> {
     if config.get_application_name().is_none() {
         config.application_name("windlass");
     }
-    Ok(config)
+    Ok((config, tls))
 }
 
-/// The address without this engine's own options, and those.
-fn split(address: &str) -> (String, Vec<(String, String)>) {
-    const OWN: [&str; 4] = ["schema", "notify", "statement_cache", "listen"];
+/// The address without some of its options, and those.
+fn split(address: &str, wanted: &[&str]) -> (String, Vec<(String, String)>) {
     let Some((base, query)) = address.split_once('?') else { return (address.to_owned(), Vec::new()) };
     let (mut own, mut driver) = (Vec::new(), Vec::new());
     for option in query.split('&') {
         match option.split_once('=') {
-            Some((name, value)) if OWN.contains(&name) => own.push((name.to_owned(), decode(value))),
+            Some((name, value)) if wanted.contains(&name) => own.push((name.to_owned(), decode(value))),
             _ => driver.push(option),
         }
     }
@@ -130,6 +146,8 @@ fn decode(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio_postgres::config::SslMode;
+
     use super::*;
 
     #[test]
@@ -142,6 +160,18 @@ mod tests {
         assert_eq!(parsed.config.get_connect_timeout(), Some(&Duration::from_secs(3)));
         assert_eq!(parsed.listen.get_application_name(), Some("ears"));
         assert_eq!(parsed.prefix(), "\"jobs\".");
+    }
+
+    #[test]
+    fn tls_is_asked_for_as_libpq_does() {
+        let mode = |address: &str| Address::parse(address).unwrap().config.get_ssl_mode();
+        assert_eq!(mode("postgres://db/app"), SslMode::Prefer);
+        assert_eq!(mode("postgres://db/app?sslmode=disable"), SslMode::Disable);
+        assert_eq!(mode("postgres://db/app?schema=a&sslmode=require&connect_timeout=3"), SslMode::Require);
+        assert_eq!(mode("postgres:///app?host=/run/postgresql&sslmode=require"), SslMode::Disable);
+        let listen = "postgres://db/app?listen=postgres://direct/app%3Fsslmode%3Drequire";
+        assert_eq!(Address::parse(listen).unwrap().listen.get_ssl_mode(), SslMode::Require);
+        assert_eq!(mode(listen), SslMode::Prefer);
     }
 
     #[test]
@@ -166,7 +196,10 @@ mod tests {
             "postgres://db/app?schema=pg_jobs",
             "postgres://db/app?notify=maybe",
             "postgres://db/app?no_such_option=1",
-            "postgres://db/app?sslmode=require",
+            "postgres://db/app?sslmode=allow",
+            "postgres://db/app?sslmode=verify-ca&sslrootcert=/no/such/file",
+            "postgres://db/app?sslmode=require&sslrootcert=system",
+            "postgres://db/app?sslcert=/a/certificate",
         ] {
             assert!(matches!(Address::parse(address), Err(OpenError::BadAddress(_))), "{address}");
         }

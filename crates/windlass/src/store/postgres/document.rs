@@ -35,7 +35,7 @@ impl Tables {
         self.documents_by(BEFORE, kind, vec![end.as_bytes().into(), limit(max).into()])
     }
 
-    fn documents_by(
+    pub(super) fn documents_by(
         &mut self,
         sql: &str,
         kind: DocumentKind,

@@ -5,10 +5,10 @@ use super::address::Address;
 use super::parameter::{Column, Parameter};
 use super::row::TupleId;
 use super::{advance, ahead, audit, insert, link, migrate, writer};
-use crate::bench::Floor;
 use crate::clock::Stopwatch;
 use crate::error::OpenError;
 use crate::store::engine::EngineResult;
+use crate::store::floor::Floor;
 
 const JOBS: i64 = 100_000;
 const BATCH: i64 = 1_000;

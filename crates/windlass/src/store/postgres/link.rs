@@ -11,8 +11,9 @@ use std::task::{Context, Poll, Waker};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Config, NoTls, Row, Statement};
+use tokio_postgres::{Client, Row, Statement};
 
+use super::address::Address;
 use super::parameter::Parameter;
 use crate::error::StoreError;
 use crate::limits;
@@ -47,13 +48,14 @@ pub(super) struct Link {
 
 impl Link {
     /// Connects, within the time limit for it.
-    pub(super) fn connect(config: &Config, prefix: String, keeps_statements: bool) -> EngineResult<Link> {
+    pub(super) fn connect(address: &Address) -> EngineResult<Link> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| StoreError::Database(format!("cannot start a runtime: {error}")))?;
-        let connected = runtime
-            .block_on(async { tokio::time::timeout(limits::CONNECT_MAX, config.connect(NoTls)).await });
+        let connected = runtime.block_on(async {
+            tokio::time::timeout(limits::CONNECT_MAX, address.config.connect(address.tls.clone())).await
+        });
         let (client, connection) = match connected {
             Ok(Ok(connected)) => connected,
             Ok(Err(error)) => return Err(away(&error)),
@@ -68,6 +70,7 @@ impl Link {
         });
         let (statements, sent) = (HashMap::new(), Vec::new());
         let client = Arc::new(client);
+        let (prefix, keeps_statements) = (address.prefix(), address.keeps_statements);
         Ok(Link { runtime, client, statements, keeps_statements, prefix, sent, lost: None })
     }
 

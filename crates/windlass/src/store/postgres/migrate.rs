@@ -7,10 +7,13 @@ mod tests;
 use super::address::Address;
 use super::link::{Link, get};
 use crate::error::{OpenError, StoreError};
+use crate::store::durable::panic::panicked;
+use crate::store::schema::Schema;
 
 /// One step.
 #[derive(Clone, Copy)]
 struct Step {
+    name: &'static str,
     sql: &'static str,
     /// The oldest schema whose builds can go on working once this step is done. A step that only adds leaves it one
     /// behind its own number or further, so that a fleet can be replaced node by node.
@@ -19,9 +22,9 @@ struct Step {
 
 /// The steps, the first of which makes an empty schema a store.
 const STEPS: [Step; 2] = [
-    Step { sql: include_str!("migrations/0001_foundation.sql"), works_with: 1 },
+    Step { name: "0001_foundation", sql: include_str!("migrations/0001_foundation.sql"), works_with: 1 },
     // Nothing older was ever released.
-    Step { sql: include_str!("migrations/0002_door.sql"), works_with: 2 },
+    Step { name: "0002_door", sql: include_str!("migrations/0002_door.sql"), works_with: 2 },
 ];
 
 /// From the catalogue's rows: what `to_regclass` remembers may be older than the lock.
@@ -49,6 +52,16 @@ fn migrate_by(steps: &[Step], link: &mut Link, address: &Address) -> Result<(), 
     let migrated = migrate_locked(steps, link, address);
     link.run(if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
     migrated
+}
+
+/// Looks at the schema at an address, which need not be there.
+pub(crate) fn look(address: &str) -> Result<Schema, OpenError> {
+    let address = Address::parse(address)?;
+    let look = || version(&STEPS, &mut Link::connect(&address)?, &address);
+    // On a thread of its own: whoever asks may be inside a runtime.
+    let found = std::thread::scope(|scope| scope.spawn(look).join());
+    let found = found.map_err(|payload| panicked(payload.as_ref()))??;
+    Ok(Schema::at(found, STEPS.iter().map(|step| step.name)))
 }
 
 fn migrate_locked(steps: &[Step], link: &mut Link, address: &Address) -> Result<(), OpenError> {

@@ -68,8 +68,7 @@ impl Reader {
         let tables = match &mut self.tables {
             Some(tables) => tables,
             none => {
-                let address = &self.address;
-                let link = Link::connect(&address.config, address.prefix(), address.keeps_statements)?;
+                let link = Link::connect(&self.address)?;
                 none.insert(Tables::new(link, false))
             }
         };

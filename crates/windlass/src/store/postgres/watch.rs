@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
-use tokio_postgres::{AsyncMessage, Client, NoTls};
+use tokio_postgres::{AsyncMessage, Client};
 
 use super::address::Address;
 use super::door::Door;
@@ -119,7 +119,8 @@ impl Watch {
 
     /// Looks out as long as the connection lasts.
     async fn connected(&mut self) -> Ended {
-        let Ok((client, mut connection)) = self.address.listen.connect(NoTls).await else {
+        let connected = self.address.listen.connect(self.address.listen_tls.clone()).await;
+        let Ok((client, mut connection)) = connected else {
             return Ended::Lost;
         };
         let (hear, mut heard) = mpsc::channel(HEARD_MAX);

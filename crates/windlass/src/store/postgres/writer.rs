@@ -237,7 +237,7 @@ impl Writer {
 
 /// A connection to a server that can be written to.
 pub(super) fn connect(address: &Address) -> EngineResult<Link> {
-    let mut link = Link::connect(&address.config, address.prefix(), address.keeps_statements)?;
+    let mut link = Link::connect(address)?;
     migrate::refuse_standby(&mut link)?;
     Ok(link)
 }

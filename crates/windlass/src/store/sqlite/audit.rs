@@ -23,10 +23,17 @@ const BY_JOB: &str = "SELECT seq, event, alias, at, actor_type, actor_id, tenant
 
 impl<C: Holds> Tables<C> {
     pub(super) fn append_records(&mut self, records: &mut [Record]) -> EngineResult<()> {
-        let mut statement = prepare(self.connection.get(), APPEND)?;
-        for record in records {
+        for record in &mut *records {
             record.seq = self.meta.next_record;
             self.meta.next_record += 1;
+        }
+        self.write_records(records)
+    }
+
+    /// Adds records with the numbers that they have.
+    pub(super) fn write_records(&mut self, records: &[Record]) -> EngineResult<()> {
+        let mut statement = prepare(self.connection.get(), APPEND)?;
+        for record in records {
             statement
                 .execute(params![
                     number(record.seq),

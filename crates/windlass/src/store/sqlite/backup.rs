@@ -15,7 +15,7 @@ use crate::limits;
 use crate::store::engine::EngineResult;
 
 /// Copies the database at `from` to a new file that only its owner can read.
-pub(super) fn backup(from: &Path, to: &Path) -> EngineResult<()> {
+pub(crate) fn backup(from: &Path, to: &Path) -> EngineResult<()> {
     let exists = || cannot("write a backup to", to, &io::Error::from(ErrorKind::AlreadyExists));
     if fs::symlink_metadata(to).is_ok() {
         return Err(exists());
@@ -61,4 +61,10 @@ fn copy(from: &Path, to: &Path) -> EngineResult<()> {
     }
     target.close().map_err(|(_, error)| store_error(error))?;
     File::open(to).and_then(|file| file.sync_all()).map_err(|error| cannot("sync", to, &error))
+}
+
+/// Makes sure that a file and its name are on disk.
+pub(crate) fn keep_name(path: &Path) -> EngineResult<()> {
+    let kept = File::open(path).and_then(|file| file.sync_all()).and_then(|()| sync_folder(path));
+    kept.map_err(|error| cannot("sync", path, &error))
 }

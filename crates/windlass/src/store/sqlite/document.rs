@@ -30,7 +30,7 @@ impl<C: Holds> Tables<C> {
         self.documents_by(BEFORE, kind, params![document_kind_code(kind), end, limit(max)])
     }
 
-    fn documents_by(
+    pub(super) fn documents_by(
         &self,
         sql: &str,
         kind: DocumentKind,

@@ -4,21 +4,21 @@ use std::path::Path;
 
 use rusqlite::{Connection, Result, params};
 
-use crate::bench::Floor;
 use crate::clock::Stopwatch;
+use crate::store::floor::Floor;
 
 const SCHEMA: &str = include_str!("migrations/0001_foundation.sql");
-const JOBS: i64 = 200_000;
 const BATCH: i64 = 1_000;
 const CLAIM: i64 = 100;
 /// What a packed job record takes.
 const RECORD: [u8; 200] = [7; 200];
 
-/// Measures them in a new file of this folder, with payloads of this size.
+/// Measures them with so many jobs in a new file of this folder, with payloads of this size.
 ///
 /// # Errors
 /// When SQLite has one, such as a full disk.
-pub fn measure(folder: &Path, payload: usize) -> Result<Floor> {
+pub fn measure(folder: &Path, jobs: u32, payload: usize) -> Result<Floor> {
+    let jobs = i64::from(jobs);
     let db = Connection::open(folder.join("floor.db"))?;
     db.execute_batch(
         "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
@@ -27,21 +27,21 @@ pub fn measure(folder: &Path, payload: usize) -> Result<Floor> {
     db.execute_batch(SCHEMA)?;
     let payload = vec![b'x'; payload];
     let watch = Stopwatch::start();
-    for first in (0..JOBS / BATCH).map(|batch| batch * BATCH) {
+    for first in (0..jobs / BATCH).map(|batch| batch * BATCH) {
         insert(&db, first, &payload)?;
     }
-    let inserted = rate(watch);
+    let inserted = rate(jobs, watch);
     let watch = Stopwatch::start();
-    for first in (0..JOBS / CLAIM).map(|claim| claim * CLAIM) {
+    for first in (0..jobs / CLAIM).map(|claim| claim * CLAIM) {
         claim(&db)?;
         finish(&db, first)?;
     }
-    Ok(Floor { insert: inserted, claim_and_finish: rate(watch) })
+    Ok(Floor { insert: inserted, claim_and_finish: rate(jobs, watch) })
 }
 
 #[allow(clippy::cast_precision_loss, reason = "nobody reads more than three digits")]
-fn rate(watch: Stopwatch) -> f64 {
-    JOBS as f64 / watch.elapsed().as_secs_f64()
+fn rate(jobs: i64, watch: Stopwatch) -> f64 {
+    jobs as f64 / watch.elapsed().as_secs_f64()
 }
 
 fn insert(db: &Connection, first: i64, payload: &[u8]) -> Result<()> {

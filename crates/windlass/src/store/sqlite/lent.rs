@@ -41,6 +41,7 @@ fn submit_here(
 ) -> Result<Vec<Receipt>, SubmitError> {
     let mut tables = Tables::lent(connection)?;
     let mut memo = Memo::default();
+    memo.admit(&mut tables, env)?;
     let mut unit = Unit::new(&mut tables, &mut memo, env, env.clock.now());
     unit.begin();
     let receipts = submit::submit(&mut unit, caller, jobs, options, None)?;

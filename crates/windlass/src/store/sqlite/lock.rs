@@ -53,7 +53,7 @@ pub(super) fn patiently<T>(
 }
 
 /// Whether another connection was in the way. The engine's error has no variant for it, since no caller may ever see it.
-fn is_locked(error: &StoreError) -> bool {
+pub(super) fn is_locked(error: &StoreError) -> bool {
     let StoreError::Database(answer) = error else { return false };
     answer.contains("is locked") || answer.contains("locking protocol")
 }

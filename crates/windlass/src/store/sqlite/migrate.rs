@@ -1,12 +1,15 @@
 //! Brings a file to the schema this build knows, step by step. It never goes back: a newer file is refused.
 
-use rusqlite::{Connection, TransactionBehavior};
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::tables::store_error;
 use crate::error::OpenError;
+use crate::store::schema::Schema;
 
-/// The steps, the first of which makes an empty file a store.
-const STEPS: [&str; 1] = [include_str!("migrations/0001_foundation.sql")];
+/// The steps by name, the first of which makes an empty file a store.
+const STEPS: [(&str, &str); 1] = [("0001_foundation", include_str!("migrations/0001_foundation.sql"))];
 
 /// The schema this build knows.
 #[allow(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]
@@ -26,11 +29,23 @@ pub(super) fn is_blank(connection: &Connection) -> Result<bool, OpenError> {
     Ok(version(connection)? == 0)
 }
 
+/// Looks at the schema of a file, which need not be there.
+pub(crate) fn look(path: &Path) -> Result<Schema, OpenError> {
+    let steps = || STEPS.iter().map(|(name, _)| *name);
+    if !path.exists() {
+        return Ok(Schema::at(0, steps()));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
+    super::file::leave_log(&connection)?;
+    Ok(Schema::at(usize::try_from(version(&connection)?).unwrap_or(usize::MAX), steps()))
+}
+
 fn step(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Looked up again: another process may have been here while this one waited for the lock.
     let found: u32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if let Some(sql) = STEPS.get(usize::try_from(found).unwrap_or(usize::MAX)) {
+    if let Some((_, sql)) = STEPS.get(usize::try_from(found).unwrap_or(usize::MAX)) {
         transaction.execute_batch(sql)?;
         transaction.pragma_update(None, "user_version", found + 1)?;
     }

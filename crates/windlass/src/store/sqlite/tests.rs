@@ -569,10 +569,10 @@ fn documents_move_the_configuration_only_if_they_are_part_of_it() {
         assert_eq!(tables.document(kind, "b").unwrap(), Some(document("b")));
         assert_eq!(tables.document(kind, "c").unwrap(), None);
     }
-    assert_eq!(tables.configuration_version().unwrap(), 7 * 5);
+    assert_eq!(tables.configuration_version().unwrap(), 8 * 5);
     tables.commit().unwrap();
     tables.begin_read().unwrap();
-    assert_eq!(tables.configuration_version().unwrap(), 35);
+    assert_eq!(tables.configuration_version().unwrap(), 40);
     tables.end_read();
 }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Listener;
+use super::{Interest, Listener, WorkListener};
 use crate::clock::{ManualClock, Timestamp};
 use crate::entropy::Entropy;
 use crate::job::{JobType, NewJob, Payload, QueueName, WorkerId};
+use crate::limits;
 use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::claim::{ClaimRequest, Claimed};
@@ -97,6 +98,98 @@ async fn a_place_that_becomes_free_wakes_those_who_wait_for_work() {
         let (worker, claimed) = t.running().await;
         let mut work = t.store.environment().wakeups.work();
         t.complete(worker, &claimed).await;
-        assert_eq!(has_news(&mut work).await, max_running.is_some());
+        assert_eq!(hears(&mut work).await, max_running.is_some());
     }
+}
+
+fn job_in(queue: &str, job_type: &str) -> NewJob {
+    let job = NewJob::new(JobType::new(job_type).unwrap(), Payload::json("{}"));
+    NewJob { queue: QueueName::new(queue).unwrap(), ..job }
+}
+
+impl Fixture {
+    async fn submit(&self, jobs: Vec<NewJob>) {
+        self.store.submit(&self.me, jobs, SubmitOptions::default()).await.unwrap();
+    }
+
+    /// Somebody who waits for jobs of these queues and types.
+    fn waits_for(&self, queues: &[&str], types: &[&str]) -> WorkListener {
+        let mut work = self.store.environment().wakeups.work();
+        let queues: Vec<QueueName> = queues.iter().map(|name| QueueName::new(name).unwrap()).collect();
+        let types: Vec<JobType> = types.iter().map(|name| JobType::new(name).unwrap()).collect();
+        work.narrow(Interest {
+            queues: (!queues.is_empty()).then_some(queues),
+            types: (!types.is_empty()).then_some(types),
+        });
+        work
+    }
+}
+
+async fn hears(work: &mut WorkListener) -> bool {
+    tokio::time::timeout(Duration::ZERO, work.news()).await.is_ok()
+}
+
+/// M103: a thousand idle workers do not look whenever anything is submitted anywhere.
+#[tokio::test]
+async fn only_those_who_wait_for_such_a_job_are_woken_by_it() {
+    let t = Fixture::new();
+    let mut fitting = [
+        t.waits_for(&[], &[]),
+        t.waits_for(&["mail"], &[]),
+        t.waits_for(&["other", "mail"], &["send"]),
+        t.waits_for(&[], &["send"]),
+    ];
+    let mut others =
+        [t.waits_for(&["other"], &[]), t.waits_for(&["mail"], &["draw"]), t.waits_for(&[], &["draw"])];
+    // Before the first wait, and while somebody waits.
+    for is_waiting in [false, true] {
+        if is_waiting {
+            for work in fitting.iter_mut().chain(&mut others) {
+                assert!(!hears(work).await);
+            }
+        }
+        t.submit(vec![job_in("mail", "send")]).await;
+        for work in &mut fitting {
+            assert!(hears(work).await, "{is_waiting}");
+            assert!(!hears(work).await, "news are told once");
+        }
+        for work in &mut others {
+            assert!(!hears(work).await, "{is_waiting}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_commit_with_work_in_very_many_places_wakes_everybody() {
+    let t = Fixture::new();
+    let mut other = t.waits_for(&["other"], &[]);
+    let jobs = (0..=limits::NEWS_LANES_MAX).map(|number| job_in(&format!("q{number}"), "send"));
+    t.submit(jobs.collect()).await;
+    assert!(hears(&mut other).await);
+}
+
+#[tokio::test]
+async fn whoever_looked_for_long_takes_forgotten_news_for_news() {
+    let t = Fixture::new();
+    let mut other = t.waits_for(&["other"], &[]);
+    for _ in 0..limits::NEWS_REMEMBERED {
+        t.submit(vec![job_in("mail", "send")]).await;
+    }
+    assert!(!hears(&mut other).await, "none of them was for it");
+    let mut late = t.waits_for(&["other"], &[]);
+    for _ in 0..=limits::NEWS_REMEMBERED {
+        t.submit(vec![job_in("mail", "send")]).await;
+    }
+    assert!(hears(&mut late).await, "one that it cannot know of might have been");
+}
+
+#[tokio::test]
+async fn whoever_goes_away_is_forgotten() {
+    let t = Fixture::new();
+    let mut work = t.waits_for(&["mail"], &[]);
+    assert!(!t.store.environment().wakeups.has_waiters());
+    assert!(!hears(&mut work).await);
+    assert!(t.store.environment().wakeups.has_waiters());
+    drop(work);
+    assert!(!t.store.environment().wakeups.has_waiters());
 }

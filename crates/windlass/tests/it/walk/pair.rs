@@ -25,7 +25,8 @@ pub(super) struct Pair {
     address: String,
     events: Option<[Receiver<Arc<Record>>; 2]>,
     steps: Steps,
-    _files: TempDir,
+    moves: usize,
+    files: TempDir,
 }
 
 impl Pair {
@@ -48,7 +49,8 @@ impl Pair {
             address,
             events: None,
             steps: Steps::default(),
-            _files: files,
+            moves: 0,
+            files,
         };
         // Listeners make a store build records it would not keep; both ways must do the same.
         if seed % 2 == 1 {
@@ -98,8 +100,30 @@ impl Pair {
 
     /// Closes the store and opens it again, as after a restart; chance goes on where it was.
     pub(super) fn reopen(&mut self) {
-        let had_listeners = self.events.take().is_some();
         self.durable.close();
+        self.open_durable();
+    }
+
+    /// Moves the durable store to a new place, on the other engine, and goes on there.
+    pub(super) async fn move_on(&mut self) -> Result<(), String> {
+        self.durable.close();
+        self.moves += 1;
+        let next = match On::of(&self.address) {
+            On::Sqlite => On::Postgres.address().1,
+            On::Memory | On::Postgres => {
+                format!("sqlite:{}", self.files.path().join(format!("jobs{}.db", self.moves)).display())
+            }
+        };
+        // Small pages, so that there are many.
+        let report = crate::transfer::moved(&self.address, &next, self.clock.clone(), 7).await;
+        report.map_err(|error| format!("cannot move to {next}: {error}"))?;
+        self.address = next;
+        self.open_durable();
+        Ok(())
+    }
+
+    fn open_durable(&mut self) {
+        let had_listeners = self.events.take().is_some();
         // A new stream of the same seed, moved to where the other store's is by now.
         let (entropy, place) = (Entropy::seeded(self.seed), self.memory.environment().entropy.bits());
         while entropy.bits() != place {}

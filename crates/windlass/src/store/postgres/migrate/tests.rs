@@ -32,7 +32,7 @@ const ADDITION: &str = "ALTER TABLE @.hot ADD COLUMN later bigint; \
 /// What the next build knows.
 fn next(sql: &'static str, works_with: usize) -> Vec<Step> {
     let works_with = u32::try_from(works_with).unwrap();
-    STEPS.iter().copied().chain([Step { sql, works_with }]).collect()
+    STEPS.iter().copied().chain([Step { name: "later", sql, works_with }]).collect()
 }
 
 /// A node starts that knows these steps; says which were taken, in order. On a thread of its own: a connection is driven by
@@ -40,7 +40,7 @@ fn next(sql: &'static str, works_with: usize) -> Vec<Step> {
 fn start(steps: &[Step], address: &str) -> Result<Vec<i64>, OpenError> {
     let starting = || {
         let address = Address::parse(address)?;
-        let mut link = Link::connect(&address.config, address.prefix(), address.keeps_statements)?;
+        let mut link = Link::connect(&address)?;
         migrate_by(steps, &mut link, &address)?;
         let rows = link.fetch("SELECT version FROM @.migrations ORDER BY version", Vec::new())?;
         Ok(rows.iter().map(|row| get(row, 0)).collect::<Result<_, StoreError>>()?)
@@ -159,7 +159,7 @@ fn a_step_that_the_build_before_cannot_work_with_keeps_it_out() {
     let refusal = OpenError::NewerSchema { found: number(steps.len()), known: number(STEPS.len()) };
     assert_eq!(open(&address).err(), Some(refusal));
     // A later step that would let it in does not undo that.
-    let later = Step { sql: "CREATE TABLE @.latest (id bigint)", works_with: 1 };
+    let later = Step { name: "latest", sql: "CREATE TABLE @.latest (id bigint)", works_with: 1 };
     let latest: Vec<Step> = steps.iter().copied().chain([later]).collect();
     start(&latest, &address).expect("the build after that starts");
     assert!(matches!(open(&address).err(), Some(OpenError::NewerSchema { .. })));

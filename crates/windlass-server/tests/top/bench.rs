@@ -1,0 +1,50 @@
+//! `windlass bench`: every workload gives its figures, nothing is left behind, and nobody's jobs are disturbed unasked.
+
+use serde_json::{Value, json};
+
+use crate::program::{Served, store_in, windlass};
+
+#[tokio::test]
+async fn every_workload_is_measured_and_nothing_is_left_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let done = windlass(&["bench", "--quick", "--json"]).current_dir(folder.path()).output().await.unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let figures = report["figures"].as_array().unwrap();
+    let of = |workload: &'static str| figures.iter().filter(move |figure| figure["workload"] == workload);
+    for workload in ["W1", "W2", "W3", "W4", "W7", "W8", "W10"] {
+        assert!(of(workload).count() > 0, "{workload} is missing in {report}");
+    }
+    for workload in ["W1", "W2", "W3", "W4", "W10"] {
+        let over_http = of(workload).any(|figure| figure["what"].as_str().unwrap().ends_with("over HTTP"));
+        assert!(over_http, "{workload} over HTTP is missing in {report}");
+    }
+    for figure in of("W2").chain(of("W3")).filter(|figure| figure["floor_per_second"].is_number()) {
+        assert!(figure["ratio"].as_f64().unwrap() > 0.0, "{figure}");
+    }
+    let idle = of("W10").find(|figure| figure["bytes"].is_number()).unwrap();
+    assert!(idle["bytes"].as_f64().unwrap() > 1e6, "{idle}");
+    // Each figure was told as it came.
+    assert!(String::from_utf8_lossy(&done.stderr).lines().count() >= figures.len());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn what_has_jobs_is_not_measured_unasked() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store_in(folder.path());
+    let server = Served::start(windlass(&["serve", "--listen", "127.0.0.1:0", "--store", &store])).await;
+    server.post("/jobs", &json!({"type": "a"})).await;
+    let url = format!("http://{}", server.address);
+    for place in [["--store", &store], ["--server", &url]] {
+        let refused = windlass(&[&["bench"], &place[..]].concat()).output().await.unwrap();
+        assert_eq!(refused.status.code(), Some(1));
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(said.contains("has jobs") && said.contains("--i-know"), "{said}");
+    }
+    let jobs = server.request("GET", "/jobs").send().await.json();
+    assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1, "nothing was submitted");
+    server.stop().await;
+    let nobody = windlass(&["bench", "--server", "http://127.0.0.1:1"]).output().await.unwrap();
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("no server at 127.0.0.1:1"), "{nobody:?}");
+}

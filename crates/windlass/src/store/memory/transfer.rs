@@ -1,0 +1,97 @@
+//! Everything in memory, row by row, and rows from elsewhere as they were there: the specification of what a move reads and
+//! writes.
+
+use std::ops::Bound;
+
+use super::tables::Tables;
+use crate::audit::Record;
+use crate::error::StoreError;
+use crate::job::Seq;
+use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, Facet, Key, KeyHolder, NewRow};
+use crate::store::transfer::rows::{Export, FacetPlace, Import, Numbers, Page};
+
+impl Export for Tables {
+    fn numbers(&mut self) -> EngineResult<Numbers> {
+        Ok(Numbers { seq: Seq(self.last_seq + 1), record: self.records.len() as u64 + 1 })
+    }
+
+    fn jobs_after(&mut self, after: Seq, page: Page) -> EngineResult<Vec<NewRow>> {
+        let rows = self.rows.range((Bound::Excluded(after), Bound::Unbounded)).map(|(_, row)| row);
+        let count = page.fitting(rows.clone().map(|row| row.spec.payload.bytes.len()));
+        let found = rows.take(count).map(|row| NewRow {
+            job: row.job.clone(),
+            spec: row.spec.clone(),
+            keys: Vec::new(),
+        });
+        Ok(found.collect())
+    }
+
+    fn facets_after(&mut self, after: Option<&FacetPlace>, page: Page) -> EngineResult<Vec<Facet>> {
+        let start = after.map_or(Bound::Unbounded, |after| {
+            Bound::Excluded((after.seq, after.kind, after.name.clone(), after.number))
+        });
+        let facets = self.facets.range((start, Bound::Unbounded));
+        let count = page.fitting(facets.clone().map(|(_, body)| body.len()));
+        let found = facets.take(count).map(|((seq, kind, name, number), body)| Facet {
+            seq: *seq,
+            kind: *kind,
+            name: name.clone(),
+            number: *number,
+            body: body.clone(),
+        });
+        Ok(found.collect())
+    }
+
+    fn keys_after(&mut self, after: Option<&Key>, page: Page) -> EngineResult<Vec<(Key, KeyHolder)>> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let keys = self.keys.range((start, Bound::Unbounded)).take(page.rows);
+        Ok(keys.map(|(key, holder)| (key.clone(), *holder)).collect())
+    }
+
+    fn edges_after(&mut self, after: Option<Edge>, page: Page) -> EngineResult<Vec<Edge>> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        Ok(self.edges.range((start, Bound::Unbounded)).take(page.rows).copied().collect())
+    }
+
+    fn documents_after(
+        &mut self,
+        kind: DocumentKind,
+        after: Option<&str>,
+        page: Page,
+    ) -> EngineResult<Vec<Document>> {
+        let start = after.map_or(Bound::Included((kind, String::new())), |after| {
+            Bound::Excluded((kind, after.to_owned()))
+        });
+        let documents =
+            self.documents.range((start, Bound::Unbounded)).take_while(|((of, _), _)| *of == kind);
+        let found = documents.take(page.rows);
+        Ok(found.map(|((_, key), body)| Document { key: key.clone(), body: body.clone() }).collect())
+    }
+}
+
+impl Import for Tables {
+    fn import_keys(&mut self, keys: &[(Key, KeyHolder)]) -> EngineResult<()> {
+        for (key, holder) in keys {
+            self.set_key(key.clone(), Some(*holder));
+            if let Some(row) = self.rows.get_mut(&holder.seq) {
+                // Undone with its row, which is not undone later than its keys.
+                row.keys.push(key.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn import_records(&mut self, records: &[Record]) -> EngineResult<()> {
+        for record in records {
+            if self.add_record(record) != record.seq {
+                return Err(StoreError::Damaged(format!("audit record {} does not come next", record.seq)));
+            }
+        }
+        Ok(())
+    }
+
+    fn adopt(&mut self, numbers: Numbers) -> EngineResult<()> {
+        self.last_seq = numbers.seq.0 - 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,188 @@
+//! A backup becomes a store again: copied, checked, and fenced. Between the backup and the loss jobs were claimed that the
+//! copy knows nothing of, and their workers may still be there: every fence is raised so far that none of them fits again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::clock::{Clock, ManualClock, SystemClock, Timestamp};
+use crate::entropy::Entropy;
+use crate::error::{RestoreError, StoreError};
+use crate::job::{Event, Fence, Job, Seq, State};
+use crate::limits;
+use crate::store::Store;
+use crate::store::command::record::Cause;
+use crate::store::engine::{Place, RecordQuery};
+use crate::store::environment::{Environment, StoreOptions};
+use crate::store::filter::{Filter, Order, Scan};
+use crate::store::sqlite::backup;
+use crate::store::task::Kind;
+use crate::store::unit::Unit;
+use crate::store::view::View;
+
+/// What is being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restoring {
+    /// The file is copied.
+    Copying,
+    /// The copy is checked.
+    Checking,
+    /// The fences are raised, of so many jobs by now.
+    Fencing(u64),
+}
+
+/// What a restoration came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restored {
+    /// How many jobs there are.
+    pub jobs: u64,
+    /// How many are not over, and were fenced off.
+    pub fenced: u64,
+    /// How many were running in the backup, and run again.
+    pub released: u64,
+    /// How many invariants hold.
+    pub invariants: usize,
+}
+
+/// What stands beside a database.
+const BESIDE: [&str; 5] = ["", "-wal", "-shm", "-head", "-reserve"];
+
+/// Makes a store at `to` of the backup at `from`.
+///
+/// # Errors
+/// [`RestoreError`] says what is in the way or wrong with the backup; there is nothing at `to` then.
+pub async fn restore(
+    from: &Path,
+    to: &Path,
+    mut told: impl FnMut(Restoring),
+) -> Result<Restored, RestoreError> {
+    refuse_leftovers(to)?;
+    if !from.is_file() {
+        return Err(RestoreError::NoBackup(from.display().to_string()));
+    }
+    // Under another name until it is whole: a store that was not checked must never pass for one.
+    let draft = beside(to, "-restoring");
+    clear(&draft)?;
+    told(Restoring::Copying);
+    copy(from, &draft)?;
+    let outcome = check_and_fence(&draft, &mut told).await.and_then(|restored| {
+        refuse_leftovers(to)?;
+        for ending in BESIDE.into_iter().rev() {
+            let part = beside(&draft, ending);
+            if part.exists() {
+                std::fs::rename(&part, beside(to, ending)).map_err(|error| trouble(&part, &error))?;
+            }
+        }
+        backup::keep_name(to)?;
+        Ok(restored)
+    });
+    if outcome.is_err() {
+        clear(&draft)?;
+    }
+    outcome
+}
+
+async fn check_and_fence(draft: &Path, told: &mut impl FnMut(Restoring)) -> Result<Restored, RestoreError> {
+    told(Restoring::Checking);
+    let store = open(draft, Arc::new(SystemClock::new()))?;
+    let written = store.read::<_, StoreError>("restore", last_moment).await?;
+    store.close();
+    // As of when it was written: what should have happened since has not, and is no fault of the copy.
+    let store = open(draft, Arc::new(ManualClock::new(written.unwrap_or(Timestamp::MIN))))?;
+    let verdicts = store.verify().await?;
+    store.close();
+    let broken = verdicts.iter().filter(|verdict| !verdict.holds());
+    let broken: Vec<String> =
+        broken.map(|verdict| format!("{}: {}", verdict.promise, verdict.findings.join(", "))).collect();
+    if !broken.is_empty() {
+        return Err(RestoreError::Broken { promises: broken });
+    }
+    let store = open(draft, Arc::new(SystemClock::new()))?;
+    let fenced = fence_all(&store, told).await;
+    let jobs = store
+        .read::<_, StoreError>("restore", |view| Ok(view.db.counts()?.lanes.values().flatten().sum::<u64>()));
+    let jobs = jobs.await;
+    store.close();
+    let (fenced, released) = fenced?;
+    Ok(Restored { jobs: jobs?, fenced, released, invariants: verdicts.len() })
+}
+
+fn open(draft: &Path, clock: Arc<dyn Clock>) -> Result<Store, RestoreError> {
+    let environment = Environment::new(clock, Entropy::from_system(), StoreOptions::default());
+    Ok(Store::open_in(&format!("sqlite:{}", draft.display()), environment)?)
+}
+
+/// The time of the last audit record.
+fn last_moment(view: &mut View<'_>) -> Result<Option<Timestamp>, StoreError> {
+    let after = view.db.numbers()?.record.saturating_sub(2);
+    let last = view.db.records(&RecordQuery { after, limit: 1, ..RecordQuery::default() })?;
+    Ok(last.first().map(|record| record.at))
+}
+
+/// Raises the fences of all jobs that are not over, and gives those back that ran.
+async fn fence_all(store: &Store, told: &mut impl FnMut(Restoring)) -> Result<(u64, u64), StoreError> {
+    let (mut fenced, mut released, mut after) = (0, 0, None);
+    loop {
+        let work = move |unit: &mut Unit<'_>| fence_some(unit, after);
+        let (count, ran, last) = store.write("restore", Kind::Ordinary, work).await?;
+        if last.is_none() {
+            return Ok((fenced, released));
+        }
+        (fenced, released, after) = (fenced + count, released + ran, last);
+        told(Restoring::Fencing(fenced));
+    }
+}
+
+/// A commit's worth of it: how many jobs, how many of them ran, and the last one's place.
+fn fence_some(unit: &mut Unit<'_>, after: Option<Place>) -> Result<(u64, u64, Option<Place>), StoreError> {
+    let states = State::ALL.into_iter().filter(|state| !state.is_final()).collect();
+    let filter = Filter { states, ..Filter::default() };
+    let scan = Scan { filter, order: Order::Oldest, after, limit: limits::BULK_JOBS_PER_COMMIT };
+    let jobs: Vec<Job> = unit.reader()?.scan(&scan)?;
+    let last = jobs.last().map(Place::of);
+    let (count, mut ran) = (jobs.len() as u64, 0);
+    let cause = Cause { reason: Some("the store was restored from a backup".to_owned()), ..Cause::system() };
+    for job in jobs {
+        let is_running = job.state == State::Running;
+        let seq: Seq = unit.remember(job.clone());
+        unit.put(Job { fence: Fence(job.fence.0 + limits::FENCES_PER_RESTORE), ..job });
+        if is_running {
+            let _always_allowed = unit.apply(seq, &Event::Release, &cause)?;
+            ran += 1;
+        }
+    }
+    Ok((count, ran, last))
+}
+
+fn copy(from: &Path, draft: &Path) -> Result<(), RestoreError> {
+    if beside(from, "-wal").exists() {
+        // It was not closed, or is in use: what is in its log belongs to it.
+        return Ok(backup::backup(from, draft)?);
+    }
+    std::fs::copy(from, draft).map_err(|error| trouble(from, &error))?;
+    Ok(())
+}
+
+fn refuse_leftovers(to: &Path) -> Result<(), RestoreError> {
+    let found =
+        BESIDE.into_iter().map(|ending| beside(to, ending)).find(|part| part.symlink_metadata().is_ok());
+    found.map_or(Ok(()), |part| Err(RestoreError::Exists(part.display().to_string())))
+}
+
+fn clear(draft: &Path) -> Result<(), RestoreError> {
+    for part in BESIDE.map(|ending| beside(draft, ending)) {
+        if part.exists() {
+            std::fs::remove_file(&part).map_err(|error| trouble(&part, &error))?;
+        }
+    }
+    Ok(())
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+fn trouble(path: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::Database(format!("cannot copy, name or remove `{}`: {error}", path.display()))
+}

@@ -1,0 +1,143 @@
+//! Rows on their way from one store to another, a page at a time: read here, written there in one commit, or folded into a
+//! hash at either end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::cursor::Cursor;
+use super::rows::{FacetPlace, Numbers, Page};
+use crate::audit::Record;
+use crate::job::{Lane, State};
+use crate::store::engine::{
+    CountChange, Document, DocumentKind, Edge, EngineResult, Facet, FacetWrite, Key, KeyHolder, NewRow, Read,
+    RecordQuery, Write,
+};
+
+/// Rows of one part.
+pub(super) enum Rows {
+    Documents(DocumentKind, Vec<Document>),
+    Records(Vec<Record>),
+    Jobs(Vec<NewRow>),
+    Facets(Vec<Facet>),
+    Keys(Vec<(Key, KeyHolder)>),
+    Edges(Vec<Edge>),
+    Numbers(Numbers),
+}
+
+impl Rows {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Rows::Documents(_, rows) => rows.len(),
+            Rows::Records(rows) => rows.len(),
+            Rows::Jobs(rows) => rows.len(),
+            Rows::Facets(rows) => rows.len(),
+            Rows::Keys(rows) => rows.len(),
+            Rows::Edges(rows) => rows.len(),
+            Rows::Numbers(_) => 1,
+        }
+    }
+
+    /// The part's place in [`PARTS`](super::cursor::PARTS).
+    pub(super) fn part(&self) -> usize {
+        match self {
+            Rows::Documents(..) => 0,
+            Rows::Records(_) => 1,
+            Rows::Jobs(_) => 2,
+            Rows::Facets(_) => 3,
+            Rows::Keys(_) => 4,
+            Rows::Edges(_) => 5,
+            Rows::Numbers(_) => 6,
+        }
+    }
+}
+
+/// A page of rows, and what comes after them.
+pub(super) struct Batch {
+    pub(super) rows: Rows,
+    pub(super) next: Cursor,
+}
+
+impl Batch {
+    /// Reads the page at a cursor; none at the end. Parts in which nothing is left are passed.
+    pub(super) fn read(db: &mut dyn Read, cursor: &Cursor, page: Page) -> EngineResult<Option<Batch>> {
+        let mut cursor = cursor.clone();
+        loop {
+            if cursor == Cursor::End {
+                return Ok(None);
+            }
+            let (rows, next) = read_page(db, &cursor, page)?;
+            match next {
+                Some(next) => return Ok(Some(Batch { rows, next })),
+                None => cursor = cursor.next_part(),
+            }
+        }
+    }
+
+    /// Writes the rows, with the counts that follow from them.
+    pub(super) fn write(&self, db: &mut dyn Write) -> EngineResult<()> {
+        match &self.rows {
+            Rows::Documents(kind, documents) => documents
+                .iter()
+                .try_for_each(|document| db.put_document(*kind, &document.key, Some(&document.body))),
+            Rows::Records(records) => db.import_records(records),
+            Rows::Jobs(rows) => {
+                db.insert(rows)?;
+                db.count(&counts(rows))
+            }
+            Rows::Facets(facets) => {
+                let writes: Vec<FacetWrite> = facets.iter().cloned().map(FacetWrite::Put).collect();
+                db.write_facets(&writes)
+            }
+            Rows::Keys(keys) => db.import_keys(keys),
+            Rows::Edges(edges) => db.link(edges),
+            Rows::Numbers(numbers) => db.adopt(*numbers),
+        }
+    }
+}
+
+/// The rows at a cursor, and the cursor after the last of them; none if there are none.
+fn read_page(db: &mut dyn Read, cursor: &Cursor, page: Page) -> EngineResult<(Rows, Option<Cursor>)> {
+    Ok(match cursor {
+        Cursor::Documents { kind, after } => {
+            let rows = db.documents_after(*kind, after.as_deref(), page)?;
+            let next =
+                rows.last().map(|last| Cursor::Documents { kind: *kind, after: Some(last.key.clone()) });
+            (Rows::Documents(*kind, rows), next)
+        }
+        Cursor::Records { after } => {
+            let query = RecordQuery { after: *after, limit: page.rows, ..RecordQuery::default() };
+            let rows = db.records(&query)?;
+            let next = rows.last().map(|last| Cursor::Records { after: last.seq });
+            (Rows::Records(rows), next)
+        }
+        Cursor::Jobs { after } => {
+            let rows = db.jobs_after(*after, page)?;
+            let next = rows.last().map(|last| Cursor::Jobs { after: last.job.seq });
+            (Rows::Jobs(rows), next)
+        }
+        Cursor::Facets { after } => {
+            let rows = db.facets_after(after.as_ref(), page)?;
+            let next = rows.last().map(|last| Cursor::Facets { after: Some(FacetPlace::of(last)) });
+            (Rows::Facets(rows), next)
+        }
+        Cursor::Keys { after } => {
+            let rows = db.keys_after(after.as_ref(), page)?;
+            let next = rows.last().map(|(last, _)| Cursor::Keys { after: Some(last.clone()) });
+            (Rows::Keys(rows), next)
+        }
+        Cursor::Edges { after } => {
+            let rows = db.edges_after(*after, page)?;
+            let next = rows.last().map(|last| Cursor::Edges { after: Some(*last) });
+            (Rows::Edges(rows), next)
+        }
+        Cursor::Numbers | Cursor::End => (Rows::Numbers(db.numbers()?), Some(Cursor::End)),
+    })
+}
+
+fn counts(rows: &[NewRow]) -> Vec<CountChange> {
+    let mut counts: BTreeMap<(Arc<Lane>, State), i64> = BTreeMap::new();
+    for row in rows {
+        *counts.entry((row.job.lane.clone(), row.job.state)).or_default() += 1;
+    }
+    counts.into_iter().map(|((lane, state), by)| CountChange { lane, state, by }).collect()
+}

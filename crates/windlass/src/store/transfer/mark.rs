@@ -1,0 +1,72 @@
+//! The mark of a move, kept in both stores: what keeps a store from being served while its content is on its way, or
+//! elsewhere. Every process that has the store open meets it in its next commit, so that the two ends are never both served.
+
+use serde::{Deserialize, Serialize};
+
+use super::cursor::Cursor;
+use crate::clock::Timestamp;
+use crate::store::config::{encode, parse};
+use crate::store::engine::{DocumentKind, EngineResult, Read, Write};
+
+/// The only document of its kind.
+const KEY: &str = "mark";
+
+/// Where a store stands in a move. `id` is the move's, the same at both ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "stage", rename_all = "snake_case")]
+pub(crate) enum Mark {
+    /// What is in it is being copied elsewhere.
+    Leaving { id: String, to: String },
+    /// What was in it is elsewhere.
+    Moved { id: String, to: String, at: Timestamp },
+    /// It is being filled, and is whole up to `cursor`.
+    Arriving { id: String, from: String, cursor: Cursor },
+    /// It was filled, and is served like any other.
+    Arrived { id: String, from: String, at: Timestamp },
+    /// It was filled, wholly or not, and the other end was taken back instead.
+    GivenUp { id: String, from: String },
+}
+
+impl Mark {
+    /// The mark of a store, if it has one.
+    pub(crate) fn read(db: &mut (impl Read + ?Sized)) -> EngineResult<Option<Mark>> {
+        db.document(DocumentKind::Transfer, KEY)?.map(|document| parse(&document.body)).transpose()
+    }
+
+    /// Marks a store, or removes its mark.
+    pub(crate) fn write(db: &mut dyn Write, mark: Option<&Mark>) -> EngineResult<()> {
+        db.put_document(DocumentKind::Transfer, KEY, mark.map(encode).as_deref())
+    }
+
+    /// Whether nobody may be served.
+    pub(crate) fn is_shut(&self) -> bool {
+        !matches!(self, Mark::Arrived { .. })
+    }
+
+    /// What whoever opens the store is told.
+    fn told(&self) -> String {
+        match self {
+            Mark::Leaving { to, .. } => format!(
+                "this store is being moved to {to}: run the same `windlass move` again to go on, or take it back with \
+                 `windlass move --undo`"
+            ),
+            Mark::Moved { to, at, .. } => format!(
+                "this store was moved to {to} ({at}): use that one; `windlass move --undo` takes this one back, for good \
+                 reasons only"
+            ),
+            Mark::Arriving { from, .. } => format!(
+                "this store holds only a part of what is being moved here from {from}: run the same `windlass move` \
+                 again to go on"
+            ),
+            Mark::Arrived { from, .. } => format!("this store was moved here from {from}"),
+            Mark::GivenUp { from, .. } => format!(
+                "this store was moved here from {from}, and given up when that one was taken back: use that one"
+            ),
+        }
+    }
+}
+
+/// Why nobody may be served, if so.
+pub(crate) fn refusal(db: &mut (impl Read + ?Sized)) -> EngineResult<Option<String>> {
+    Ok(Mark::read(db)?.filter(Mark::is_shut).map(|mark| mark.told()))
+}

@@ -1,0 +1,210 @@
+//! News of claimable jobs: each waiter says which queues and types it waits for, and is woken by those alone. Otherwise a
+//! thousand idle workers would all look whenever anything is submitted anywhere.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustc_hash::FxHashMap;
+use tokio::sync::Notify;
+
+use crate::job::{JobType, Lane, QueueName};
+use crate::limits::{NEWS_LANES_MAX, NEWS_REMEMBERED};
+
+/// Where jobs became claimable in one commit.
+#[derive(Debug, Clone, Default)]
+pub struct WorkNews {
+    lanes: Vec<Arc<Lane>>,
+    is_everywhere: bool,
+}
+
+impl WorkNews {
+    /// Jobs may have become claimable anywhere.
+    pub fn everywhere() -> WorkNews {
+        WorkNews { lanes: Vec::new(), is_everywhere: true }
+    }
+
+    /// A job of this lane became claimable. Lanes are shared values, told apart by where they are.
+    pub fn add(&mut self, lane: &Arc<Lane>) {
+        if self.is_everywhere || self.lanes.iter().rev().any(|known| Arc::ptr_eq(known, lane)) {
+            return;
+        }
+        if self.lanes.len() < NEWS_LANES_MAX {
+            self.lanes.push(lane.clone());
+        } else {
+            *self = WorkNews::everywhere();
+        }
+    }
+
+    fn concerns(&self, interest: &Interest) -> bool {
+        self.is_everywhere || self.lanes.iter().any(|lane| interest.fits(lane))
+    }
+}
+
+/// Which jobs somebody waits for; what is not named is any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Interest {
+    /// From these queues.
+    pub queues: Option<Vec<QueueName>>,
+    /// Of these types.
+    pub types: Option<Vec<JobType>>,
+}
+
+impl Interest {
+    fn fits(&self, lane: &Lane) -> bool {
+        self.queues.as_ref().is_none_or(|queues| queues.contains(&lane.queue)) && self.fits_type(lane)
+    }
+
+    fn fits_type(&self, lane: &Lane) -> bool {
+        self.types.as_ref().is_none_or(|types| types.contains(&lane.job_type))
+    }
+}
+
+/// Somebody who waits.
+#[derive(Debug)]
+struct Waiter {
+    interest: Interest,
+    bell: Notify,
+}
+
+/// All who wait for work, and the last news.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How many news there were.
+    number: u64,
+    /// The last of them, for those who looked meanwhile.
+    recent: VecDeque<WorkNews>,
+    by_queue: FxHashMap<QueueName, Vec<Arc<Waiter>>>,
+    in_any_queue: Vec<Arc<Waiter>>,
+}
+
+impl State {
+    /// Whether there were news for somebody since then. What is no longer remembered may have been.
+    fn has_news_since(&self, number: u64, interest: &Interest) -> bool {
+        let missed = usize::try_from(self.number - number).unwrap_or(usize::MAX);
+        missed > self.recent.len()
+            || self.recent.iter().rev().take(missed).any(|news| news.concerns(interest))
+    }
+
+    fn enter(&mut self, waiter: &Arc<Waiter>) {
+        match &waiter.interest.queues {
+            None => self.in_any_queue.push(waiter.clone()),
+            Some(queues) => {
+                for queue in queues {
+                    self.by_queue.entry(queue.clone()).or_default().push(waiter.clone());
+                }
+            }
+        }
+    }
+
+    fn leave(&mut self, waiter: &Arc<Waiter>) {
+        let without = |waiters: &mut Vec<Arc<Waiter>>| waiters.retain(|other| !Arc::ptr_eq(other, waiter));
+        match &waiter.interest.queues {
+            None => without(&mut self.in_any_queue),
+            Some(queues) => {
+                for queue in queues {
+                    if let Some(waiters) = self.by_queue.get_mut(queue) {
+                        without(waiters);
+                        if waiters.is_empty() {
+                            self.by_queue.remove(queue);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn ring(&self, news: &WorkNews) {
+        if news.is_everywhere {
+            let all = self.by_queue.values().flatten().chain(&self.in_any_queue);
+            all.for_each(|waiter| waiter.bell.notify_one());
+        }
+        for lane in &news.lanes {
+            let here = self.by_queue.get(&lane.queue).into_iter().flatten().chain(&self.in_any_queue);
+            here.filter(|waiter| waiter.interest.fits_type(lane)).for_each(|waiter| waiter.bell.notify_one());
+        }
+    }
+}
+
+impl Board {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing that is done under the lock can leave it half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells those who wait for such jobs.
+    pub(super) fn tell(&self, news: WorkNews) {
+        let mut state = self.state();
+        state.ring(&news);
+        state.number += 1;
+        state.recent.push_back(news);
+        if state.recent.len() > NEWS_REMEMBERED {
+            state.recent.pop_front();
+        }
+    }
+
+    /// Listens from now on, for any job until told otherwise.
+    pub(super) fn listen(self: &Arc<Board>, waiting: Arc<AtomicUsize>) -> WorkListener {
+        let number = self.state().number;
+        WorkListener { board: self.clone(), number, interest: Interest::default(), waiter: None, waiting }
+    }
+}
+
+/// Somebody who will wait for work. It takes its number before it looks, so news that come between the look and the wait are
+/// never missed; and it waits for what it turns out to want.
+pub(crate) struct WorkListener {
+    board: Arc<Board>,
+    /// The last news that it knows of.
+    number: u64,
+    interest: Interest,
+    waiter: Option<Arc<Waiter>>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl WorkListener {
+    /// Only news of such jobs count from here on, those since it was made included.
+    pub(crate) fn narrow(&mut self, interest: Interest) {
+        self.leave();
+        self.interest = interest;
+    }
+
+    /// Returns at the next news since this was made or last returned.
+    pub(crate) async fn news(&mut self) {
+        loop {
+            let waiter = {
+                let mut state = self.board.state();
+                let has_news = state.has_news_since(self.number, &self.interest);
+                self.number = state.number;
+                if has_news {
+                    return;
+                }
+                let waiter = self.waiter.get_or_insert_with(|| {
+                    let waiter = Arc::new(Waiter { interest: self.interest.clone(), bell: Notify::new() });
+                    state.enter(&waiter);
+                    self.waiting.fetch_add(1, Ordering::Relaxed);
+                    waiter
+                });
+                waiter.clone()
+            };
+            waiter.bell.notified().await;
+        }
+    }
+
+    fn leave(&mut self) {
+        if let Some(waiter) = self.waiter.take() {
+            self.board.state().leave(&waiter);
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for WorkListener {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
