@@ -96,6 +96,13 @@ impl Call {
         self
     }
 
+    /// With this body, which is JSON already.
+    #[must_use]
+    pub(crate) fn raw(mut self, body: String) -> Call {
+        self.body = body.into();
+        self
+    }
+
     /// The server may take so long before it answers, beside the usual time.
     #[must_use]
     pub(crate) fn waiting(mut self, wait: Duration) -> Call {
