@@ -95,10 +95,10 @@ enum Command {
     /// Every queue: what waits, what runs, how fast
     Queues(connect::ConnectArgs),
     /// Start nothing of a queue, worker, type or tenant
-    Pause(pause::PauseArgs),
+    Pause(Box<pause::PauseArgs>),
     /// Start nothing at all, or look whether anything starts
     #[command(args_conflicts_with_subcommands = true)]
-    Gate(operations::GateArgs),
+    Gate(Box<operations::GateArgs>),
     /// Every worker: alive, paused or lost
     Workers(connect::ConnectArgs),
     /// Every type of job, counted by state
@@ -108,16 +108,16 @@ enum Command {
     Schedules(Box<schedules::SchedulesArgs>),
     /// Count jobs by queue and state
     ///
-    /// Asks the server; with --store or WINDLASS_STORE it looks into the store itself.
+    /// Asks the server; with `--store` or `WINDLASS_STORE` it looks into the store itself.
     Stats(stats::StatsArgs),
     /// What happened, and with -f what happens now
-    Events(trail::EventsArgs),
+    Events(Box<trail::EventsArgs>),
     /// Read the audit trail, or prove that it is whole
     #[command(args_conflicts_with_subcommands = true)]
-    Audit(audit::AuditArgs),
+    Audit(Box<audit::AuditArgs>),
     /// Make, list and revoke API keys
     #[command(subcommand)]
-    Keys(keys::KeysCommand),
+    Keys(Box<keys::KeysCommand>),
 
     /// Check every invariant on what is stored; exits with 1 if one is broken
     Verify(ReportArgs),

@@ -197,9 +197,9 @@ async fn one(client: &Client, which: &ActArgs, action: &Action, text: &str) -> a
         let job = client.value(Call::get(&["jobs", &id])).await?;
         let state = Paint::for_data().state(job["state"].as_str().unwrap_or_default());
         if which.connect.json {
-            output::json(&job)?
+            output::json(&job)?;
         } else {
-            output::line(&format!("{id}  {state}"))?
+            output::line(&format!("{id}  {state}"))?;
         }
         return Ok(());
     }
@@ -241,9 +241,9 @@ async fn many(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Resu
     let matched = answer["matched"].as_u64().unwrap_or(0);
     if which.dry_run {
         if which.connect.json {
-            output::json(&answer)?
+            output::json(&answer)?;
         } else {
-            output::line(&format!("{} fit", counted(matched, "job")))?
+            output::line(&format!("{} fit", counted(matched, "job")))?;
         }
         return Ok(Exit::Done.into());
     }

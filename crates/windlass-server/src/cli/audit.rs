@@ -20,7 +20,7 @@ pub(super) struct AuditArgs {
 #[derive(Subcommand)]
 enum AuditCommand {
     /// The records, oldest first
-    List(AuditListArgs),
+    List(Box<AuditListArgs>),
     /// Check that no record was edited, removed, added or moved; exits with 1 if one was
     Verify(ReportArgs),
 }

@@ -126,7 +126,7 @@ fn keyed(line: &str, number: u64, run: &str) -> Result<String, String> {
         return Ok(line.trim().to_owned());
     }
     let hash = Sha256::digest(format!("{run}\n{number}\n{}", line.trim()));
-    let key: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let key: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
     // The rest of the line stays as it is, so that payloads are kept byte for byte.
     let rest = line.trim().strip_prefix('{').unwrap_or_default().trim_start();
     let comma = if fields.is_empty() { "" } else { "," };

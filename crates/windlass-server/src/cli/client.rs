@@ -1,6 +1,7 @@
 //! Calls to a server over its HTTP API. Every call has a deadline, nothing is repeated, and whatever goes wrong is one of
 //! the kinds of [`Failure`].
 
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -39,7 +40,8 @@ pub(crate) struct Call {
 
 impl Call {
     fn new(method: Method, parts: &[&str]) -> Call {
-        let path = parts.iter().map(|part| format!("/{}", encoded(part))).collect();
+        let parts: Vec<String> = parts.iter().flat_map(|part| ["/".to_owned(), encoded(part)]).collect();
+        let path = parts.concat();
         Call { method, path, has_query: false, body: Bytes::new(), wait: Duration::ZERO }
     }
 
@@ -308,7 +310,7 @@ fn encoded(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~') {
             encoded.push(char::from(byte));
         } else {
-            encoded.push_str(&format!("%{byte:02X}"));
+            let _always_fits = write!(encoded, "%{byte:02X}");
         }
     }
     encoded

@@ -1,5 +1,6 @@
 //! What the program says of itself: help by theme, completions for shells, pages for `man`.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -64,7 +65,7 @@ fn themes(command: &Command) -> String {
     for (title, names) in THEMES {
         let lines: String = names.iter().filter_map(|name| Some(line(name, &about(name)?))).collect();
         if !lines.is_empty() {
-            text.push_str(&format!("{title}:\n{lines}\n"));
+            let _always_fits = writeln!(text, "{title}:\n{lines}");
         }
     }
     let others = unplaced(command).into_iter().filter_map(|name| Some(line(&name, &about(&name)?)));

@@ -1,5 +1,6 @@
 //! `windlass schedules`: work at times of the day, every so often or once.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -300,7 +301,7 @@ fn told(client: &Client, schedule: &Value, is_json: bool) -> anyhow::Result<Exit
     let paint = Paint::for_data();
     let mut text = format!("{}\n", paint.strong(&escaped(&field(&schedule["name"]))));
     let mut fact = |name: &str, value: String| {
-        text.push_str(&format!("{}  {}\n", paint.faint(&format!("{name:>10}")), escaped(&value)));
+        let _always_fits = writeln!(text, "{}  {}", paint.faint(&format!("{name:>10}")), escaped(&value));
     };
     fact("when", timing(schedule));
     fact("job", schedule["job"].to_string());

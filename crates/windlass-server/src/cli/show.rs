@@ -1,5 +1,6 @@
 //! `windlass show` and `windlass explain`: all about one job, as a person would ask for it.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -77,11 +78,8 @@ fn facts(job: &Value, now: Timestamp, paint: Paint) -> String {
     let mut text = format!("{}  {}\n", paint.strong(&field(&job["id"])), paint.state(&field(&job["state"])));
     let mut fact = |name: &str, value: String| {
         if value != "-" && !value.is_empty() {
-            text.push_str(&format!(
-                "{}  {}\n",
-                paint.faint(&format!("{name:>12}")),
-                fitted(&escaped(&value), 14)
-            ));
+            let _always_fits =
+                writeln!(text, "{}  {}", paint.faint(&format!("{name:>12}")), fitted(&escaped(&value), 14));
         }
     };
     fact("type", field(&job["type"]));
@@ -185,7 +183,8 @@ fn timeline(events: &Value, paint: Paint) -> String {
         let at = moment(&field(&event["at"]));
         let name = format!("{:<22}", field(&event["event"]));
         let by = escaped(&field(&event["actor"]["id"]));
-        text.push_str(&format!("  {}  {name}  {}\n", paint.faint(&at), paint.faint(&fitted(&by, 46))));
+        let _always_fits =
+            writeln!(text, "  {}  {name}  {}", paint.faint(&at), paint.faint(&fitted(&by, 46)));
     }
     text
 }
@@ -196,5 +195,5 @@ fn pretty(value: &Value) -> String {
         return String::new();
     }
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    text.lines().map(|line| format!("  {}\n", escaped(line))).collect()
+    text.lines().flat_map(|line| ["  ".to_owned(), escaped(line), "\n".to_owned()]).collect()
 }

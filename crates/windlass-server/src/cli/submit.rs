@@ -230,9 +230,9 @@ pub(super) async fn submit(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
         return wait(&client, id, args.connect.json).await;
     }
     if args.connect.json {
-        output::json(&job)?
+        output::json(&job)?;
     } else {
-        output::line(id)?
+        output::line(id)?;
     }
     Ok(Exit::Done.into())
 }

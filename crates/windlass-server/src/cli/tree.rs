@@ -1,6 +1,7 @@
 //! Jobs around a job as a tree: what it waits for above it, what waits for it and what it spawned below.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ pub(super) fn drawn(id: &str, graph: &Value, children: &Value, paint: Paint) -> 
     let jobs = Jobs::read(graph, children);
     let mut text = String::new();
     for before in jobs.before.get(id).into_iter().flatten() {
-        text.push_str(&format!("  {} {}\n", paint.faint("after"), jobs.told(before, paint)));
+        let _always_fits = writeln!(text, "  {} {}", paint.faint("after"), jobs.told(before, paint));
     }
     let mut left = JOBS_SHOWN;
     let mut seen = BTreeSet::from([id.to_owned()]);
@@ -23,7 +24,7 @@ pub(super) fn drawn(id: &str, graph: &Value, children: &Value, paint: Paint) -> 
     if text.is_empty() && below.is_empty() {
         return text;
     }
-    text.push_str(&format!("  {}\n{below}", jobs.told(id, paint)));
+    let _always_fits = write!(text, "  {}\n{below}", jobs.told(id, paint));
     if left == 0 || graph["truncated"] == true {
         text.push_str("  …\n");
     }
@@ -40,10 +41,10 @@ struct Jobs {
 impl Jobs {
     fn read(graph: &Value, children: &Value) -> Jobs {
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-        let (nodes, edges, children) =
+        let (nodes, edges, spawned) =
             (list(&graph["nodes"]), list(&graph["edges"]), list(&children["children"]));
-        let named = |job: &Value| (field(&job["id"]), (field(&job["type"]), field(&job["state"])));
-        let names = nodes.iter().chain(&children).map(named).collect();
+        let known = |job: &Value| (field(&job["id"]), (field(&job["type"]), field(&job["state"])));
+        let names = nodes.iter().chain(&spawned).map(known).collect();
         let mut jobs = Jobs { names, before: BTreeMap::new(), after: BTreeMap::new() };
         for edge in &edges {
             let (from, to) = (field(&edge["from"]), field(&edge["to"]));
@@ -53,7 +54,7 @@ impl Jobs {
         // The one whose graph it is, or nobody, spawned them; they hang below it.
         if let Some(parent) = nodes.iter().map(|node| field(&node["id"])).next().filter(|_| nodes.len() == 1)
         {
-            jobs.after.entry(parent).or_default().extend(children.iter().map(|child| field(&child["id"])));
+            jobs.after.entry(parent).or_default().extend(spawned.iter().map(|child| field(&child["id"])));
         }
         jobs
     }
@@ -76,7 +77,7 @@ impl Jobs {
             let corner = if is_last { "└─ " } else { "├─ " };
             let is_new = seen.insert(job.clone());
             let again = if is_new { "" } else { "  (above)" };
-            text.push_str(&format!("{indent}{corner}{}{again}\n", self.told(&job, paint)));
+            let _always_fits = writeln!(text, "{indent}{corner}{}{again}", self.told(&job, paint));
             if is_new {
                 let indent = format!("{indent}{}", if is_last { "   " } else { "│  " });
                 ahead.extend(self.branches(&job, &indent));
