@@ -50,7 +50,7 @@ pub(super) fn arranged(command: Command) -> Command {
     let exits = format!("Exit codes:\n{}", Exit::listed());
     let server = "Commands about a server find it by --url or WINDLASS_URL, with --key or WINDLASS_KEY, or by --profile.";
     command
-        .help_template("{about}\n\n{usage-heading} {usage}\n\n{before-help}{options}\n\n{after-help}")
+        .help_template("{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}\n")
         .before_help(listed)
         .after_help(format!("{exits}\n{server}"))
 }
@@ -70,7 +70,11 @@ fn themes(command: &Command) -> String {
     }
     let others = unplaced(command).into_iter().filter_map(|name| Some(line(&name, &about(&name)?)));
     let others: String = others.collect();
-    if others.is_empty() { format!("{text}Options:") } else { format!("{text}Others:\n{others}\nOptions:") }
+    if others.is_empty() {
+        text.trim_end().to_owned()
+    } else {
+        format!("{text}Others:\n{}", others.trim_end())
+    }
 }
 
 fn unplaced(command: &Command) -> Vec<String> {
