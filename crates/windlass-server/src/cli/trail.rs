@@ -148,6 +148,7 @@ pub(super) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
     }
     if args.follow {
         let call = args.which.query(&client, Call::get(&["events"])).await?;
+        output::note(&format!("following {}; stop with Ctrl-C", client.place()));
         follow(&client, &call, last, is_json).await?;
     }
     Ok(Exit::Done.into())

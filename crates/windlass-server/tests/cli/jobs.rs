@@ -115,7 +115,8 @@ async fn the_log_of_a_running_job_is_followed_to_its_end() {
     let beat = |line: &str| json!({"worker_id": worker, "jobs": [{"id": id, "fence": claimed["fence"], "logs": [line]}]});
     site.served.post("/heartbeats", &beat("one")).await;
     assert!(site.run(&["logs", &id]).await.well().contains("one"));
-    let (said, ()) = tokio::join!(site.run(&["logs", "-f", &id]), async {
+    let follow = ["logs", "-f", &id];
+    let (said, ()) = tokio::join!(site.run(&follow), async {
         site.served.post("/heartbeats", &beat("two")).await;
         site.end(&worker, &claimed, json!({"outcome": "completed"})).await;
     });
