@@ -4,6 +4,7 @@ mod act;
 mod audit;
 mod backup;
 mod batch;
+mod bench;
 mod client;
 mod config;
 mod connect;
@@ -33,6 +34,7 @@ mod submit;
 mod table;
 mod text;
 mod tickets;
+mod top;
 mod trail;
 mod tree;
 mod verify;
@@ -64,6 +66,8 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Look around: a server with a store full of made-up work
     Demo(demo::DemoArgs),
+    /// Watch a server in the terminal, and intervene
+    Top(top::TopArgs),
 
     /// Submit a job; prints its id, or with --wait its result
     Submit(Box<submit::SubmitArgs>),
@@ -128,6 +132,8 @@ enum Command {
         /// The file to be written; it must not exist.
         to: PathBuf,
     },
+    /// Measure how fast it is: a store, or a server over HTTP
+    Bench(bench::BenchArgs),
     /// Look at the settings of `serve`
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -276,6 +282,7 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
     match command {
         Command::Serve(args) => serve::serve(&args).await,
         Command::Demo(args) => demo::demo(&args).await,
+        Command::Top(args) => top::top(&args).await,
         Command::Submit(args) => submit::submit(&args).await,
         Command::Batch(args) => batch::batch(&args).await,
         Command::List(args) => list::list(&args).await,
@@ -300,6 +307,7 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Keys(command) => keys::keys(&command).await,
         Command::Verify(report) => verify::verify(&report).await,
         Command::Backup { store, to } => backup::backup(&store, &to).await,
+        Command::Bench(args) => bench::bench(&args).await,
         Command::Config(config::ConfigCommand::Check(args)) => config::check(&args, settings),
         Command::Webhooks(command) => webhooks::webhooks(&command).await,
         Command::Tickets(command) => Ok(tickets::tickets(&command)),

@@ -37,7 +37,7 @@ pub use self::app::App;
 use self::guard::stamp;
 use self::problem::Problem;
 use self::route::{Route, route};
-pub(crate) use self::wire::time::Span;
+pub(crate) use self::wire::time::{Moment, Span};
 use crate::dashboard;
 use crate::limits::BODY_BYTES_LARGE as LARGE;
 

@@ -1,6 +1,7 @@
 //! The server `windlass`: the library's verbs over HTTP and on the command line. It sees only the library's public API and
 //! holds no rule of its own; what it adds is the door: decoding, authentication, limits, and answers in one shape.
 
+mod bench;
 pub mod cli;
 mod config;
 mod dashboard;
@@ -10,4 +11,5 @@ pub mod limits;
 mod log;
 mod notify;
 pub mod outbound;
+mod process;
 pub mod server;

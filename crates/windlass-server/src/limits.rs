@@ -117,3 +117,18 @@ pub const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
 pub const FOLLOW_TRIES_MAX: u32 = 60;
 /// How often a command asks whether a job has written more to its log.
 pub const LOG_LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Keys and changes of size that wait for `windlass top`: more than anybody types while one screen is drawn.
+pub const TERMINAL_EVENTS_BUFFERED: usize = 256;
+/// Looks, answers and refusals that wait to be shown by `windlass top`.
+pub const TOP_NEWS_BUFFERED: usize = 64;
+/// How often `windlass top` asks for each kind of thing: often enough to look alive, far too seldom to be felt.
+pub const TOP_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long `windlass top` waits at most before it tries a server again that was lost.
+pub const TOP_RETRY_MAX: Duration = Duration::from_secs(5);
+/// Jobs that each list of `windlass top` holds: several times the rows of the tallest terminal.
+pub const TOP_JOBS_MAX: usize = 200;
+/// Jobs that failed a moment ago and are asked for one by one, per look.
+pub const TOP_FAILURES_PER_LOOK: usize = 10;
+/// How long `windlass top` shows what became of an order.
+pub const TOP_NOTE_TIME: Duration = Duration::from_secs(8);

@@ -59,6 +59,8 @@
 //! state); [`store::engine`] is the contract a database must meet.
 
 pub mod audit;
+#[cfg(feature = "bench")]
+pub mod bench;
 pub mod callback;
 pub mod clock;
 pub mod context;

@@ -67,6 +67,8 @@ pub const OUTCOMES_PER_CALL_MAX: usize = 1_000;
 pub const CLAIM_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Jobs one page of a list may hold.
 pub const PAGE_JOBS_MAX: usize = 500;
+/// Records of the audit trail that one round of sealing takes in.
+pub const SEAL_RECORDS_MAX: usize = 10_000;
 /// Records one page of the audit trail may hold.
 pub const PAGE_RECORDS_MAX: usize = 1_000;
 /// Jobs that one commit of a bulk action touches, so that others get their turn in between.
@@ -93,6 +95,12 @@ pub const LEASE_STEP: Duration = Duration::from_secs(1);
 pub const WORKER_SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How often a worker beats unless told otherwise (M31).
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
+/// A handler as quick as this ends before a claim does: its worker claims ahead, so as not to wait for claims.
+pub const QUICK_HANDLER_MAX: Duration = Duration::from_millis(2);
+/// Handlers at once from which on a worker may claim ahead; with fewer, order matters more than speed.
+pub const SPARE_SEATS_FROM: usize = 10;
+/// How long a job that was claimed ahead waits for its turn before it is given back.
+pub const TURN_WAIT_MAX: Duration = Duration::from_millis(100);
 /// How long a dead or departed worker stays in the registry for people to see.
 pub const WORKER_REMEMBERED: Duration = Duration::from_secs(3600);
 /// Longest duration anywhere: 100 years.

@@ -7,6 +7,7 @@ mod heartbeat;
 mod lane;
 pub(crate) mod report;
 mod running;
+mod seats;
 mod shutdown;
 
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use serde::Serialize;
-use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -34,6 +35,7 @@ use crate::queue::{Job, Queue};
 use crate::store::command::finish::{Outcome, Report};
 use crate::store::command::worker::NewWorker;
 use running::Running;
+use seats::Seats;
 
 /// Something that runs around every handler.
 pub(crate) type Layer = Arc<dyn Fn(Cx, HandlerFuture) -> HandlerFuture + Send + Sync>;
@@ -240,8 +242,7 @@ impl Worker {
         let stop = CancellationToken::new();
         let mut lanes = JoinSet::new();
         for (queue, slots) in queues {
-            let slots = Arc::new(Semaphore::new(slots));
-            lanes.spawn(lane::run(crew.clone(), queue, slots, stop.clone()));
+            lanes.spawn(lane::run(crew.clone(), queue, Seats::new(slots), stop.clone()));
         }
         let (over, closing) = (CancellationToken::new(), CancellationToken::new());
         let beating = tokio::spawn(heartbeat::run(crew.clone(), over.clone()));

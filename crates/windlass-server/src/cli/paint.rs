@@ -59,6 +59,11 @@ impl Paint {
         Paint(std::io::stderr().is_terminal() && is_wanted())
     }
 
+    /// Whether there are colours.
+    pub(crate) fn is_coloured(self) -> bool {
+        self.0
+    }
+
     /// No colours.
     #[cfg(test)]
     pub(crate) fn plain() -> Paint {

@@ -17,6 +17,7 @@ use super::{Missing, StoreArgs};
 use crate::log::LogArgs;
 use crate::notify::Supervisor;
 use crate::outbound::{self, Client};
+use crate::process::raise_open_files;
 use crate::server::{Options, Server, TlsFiles};
 
 /// How to serve.
@@ -81,6 +82,7 @@ impl ServeArgs {
 
 pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     args.log.start()?;
+    let files = raise_open_files();
     let (listening, keeping) = (args.options()?, args.store_options()?);
     let targets = keeping.targets.clone();
     let store = args.store.open_with(Missing::Create, keeping)?;
@@ -91,6 +93,10 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let (version, address) = (env!("CARGO_PKG_VERSION"), args.store.shown());
     tracing::info!("windlass {version} keeps {address} ({jobs} jobs, checked and sound)");
     tracing::info!("listening on {}; stop with Ctrl-C", server.url());
+    tracing::info!(
+        "{} files may be open, connections among them",
+        files.map_or("any number of".to_owned(), |files| files.to_string())
+    );
     args.greet(&server.url());
     if !server.has_keys().await? {
         tracing::warn!(

@@ -11,6 +11,7 @@ use super::metrics::{heading, line, write_requests};
 use super::problem::Problem;
 use super::reply::Plain;
 use super::store_metrics::write_store;
+use crate::process;
 
 /// `GET /metrics`
 pub(crate) async fn metrics(State(app): State<App>, Who(caller): Who) -> Result<Plain, Problem> {
@@ -30,7 +31,24 @@ pub(crate) async fn metrics(State(app): State<App>, Who(caller): Who) -> Result<
     line(&mut text, "windlass_event_streams", "", open);
     write_store(&mut text, &app.store().environment().meters, &caller);
     write_requests(&mut text, app.counters().iter().map(AsRef::as_ref));
+    write_process(&mut text);
     Ok(Plain(text))
+}
+
+/// What this process uses, under the names that every Prometheus knows.
+fn write_process(text: &mut String) {
+    heading(text, "process_cpu_seconds_total", "counter", "Processor time used by this process.");
+    line(text, "process_cpu_seconds_total", "", process::cpu_time().as_secs_f64());
+    // Where the system does not tell, there is no such metric.
+    if let Some(bytes) = process::resident_bytes() {
+        heading(
+            text,
+            "process_resident_memory_bytes",
+            "gauge",
+            "Memory of this process that is not swapped out.",
+        );
+        line(text, "process_resident_memory_bytes", "", bytes);
+    }
 }
 
 /// How one number is read off a minute.

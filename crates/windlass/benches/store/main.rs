@@ -1,5 +1,6 @@
 //! How fast the store is, with every answer on disk: on SQLite beside what bare SQLite does with the same columns and the
-//! same disk writes, or, with `-- --postgres`, on a PostgreSQL server of its own. Prints a table for `docs/performance.md`.
+//! same disk writes, or, with `-- --postgres`, on a PostgreSQL server of its own. The workloads are those of
+//! `windlass bench`; this runs them on a server that it starts itself, and under a profiler.
 //!
 //! `cargo bench -p windlass --bench store` runs all of it; `-- --quick` leaves out the million-job backlogs, `-- --drain`
 //! only drains and `-- --handlers` only handles, for a profiler; `-- --limits` only shows what blocked jobs cost others.
@@ -7,90 +8,129 @@
 #[path = "../../tests/it/fixture/cluster.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod cluster;
-mod floor;
-mod handlers;
-mod limits;
 mod place;
-mod report;
-mod workload;
 
-use report::Report;
-use workload::Bench;
+use std::time::Duration;
 
-fn main() {
-    let is_quick = std::env::args().any(|argument| argument == "--quick");
+use windlass::bench::handlers::{self, Plan};
+use windlass::bench::limited::HeldBack;
+use windlass::bench::{Figure, Workbench, figure, floor};
+
+const MILLION: usize = 1_000_000;
+
+/// What was measured so far.
+#[derive(Default)]
+struct Figures(Vec<Figure>);
+
+impl Figures {
+    fn tell(&mut self, figure: Figure) {
+        eprintln!("{} {}: {} {}", figure.workload, figure.what, figure.value(), figure.beside_what());
+        self.0.push(figure);
+    }
+}
+
+fn main() -> anyhow::Result<()> {
+    let is_asked = |flag: &str| std::env::args().any(|argument| argument == flag);
     // Cargo also starts this when it only lists or checks benches.
-    if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
-        return;
+    if is_asked("--list") || is_asked("--test") {
+        return Ok(());
     }
-    if std::env::args().any(|argument| argument == "--drain") {
-        return drain_only();
-    }
-    if std::env::args().any(|argument| argument == "--handlers") {
-        return handlers_only();
-    }
-    if std::env::args().any(|argument| argument == "--limits") {
-        return limits_only();
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let mut report = Report::default();
-    for payload in [100, 1024] {
-        // The floor is SQLite's; a server's has not been written yet.
-        let floor = (!place::is_postgres()).then(|| floor::measure(payload));
-        let (insert, work) =
-            floor.map_or((None, None), |floor| (Some(floor.insert), Some(floor.claim_and_finish)));
-        runtime.block_on(async {
-            let bench = Bench::open(payload).await;
-            let submit = bench.submit_batches(300_000, 1_000).await;
-            report.add(format!("W2 submit, batches of 1000, {payload} B"), submit, insert);
-            let drain = bench.drain(200_000, 4).await;
-            report.add(format!("W3 claim(100)+finish, {payload} B"), drain, work);
-            let one = bench.drain(90_000, 1).await;
-            report.add(format!("W3 one caller, {payload} B"), one, work);
-            bench.close();
-            let bench = Bench::open(payload).await;
-            let (rate, p50, p99) = bench.submit_singly(60_000, 32).await;
-            report.add(format!("W1 submit singly, 32 callers, {payload} B"), rate, None);
-            report.add_times(format!("W1 answer, {payload} B"), p50, p99);
-            bench.close();
-        });
-    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let mut figures = Figures::default();
     runtime.block_on(async {
-        let bench = Bench::open(100).await;
-        let (p50, p99) = bench.pick_up(500).await;
-        report.add_times("W4 pick-up on an idle store".into(), p50, p99);
-        bench.close();
-    });
-    runtime.block_on(async {
-        handlers::measure(&mut report, 50).await;
-        handlers::measure(&mut report, 100).await;
-    });
-    if !is_quick {
-        runtime.block_on(workload::flatness(&mut report));
-        runtime.block_on(limits::measure(&mut report));
-    }
-    report.print();
+        if is_asked("--drain") {
+            return drain_only().await;
+        }
+        if is_asked("--handlers") {
+            return handle(&mut figures, 50).await;
+        }
+        if !is_asked("--limits") {
+            for payload in [100, 1024] {
+                submit_and_drain(&mut figures, payload).await?;
+            }
+            with_new_store(100, async |bench| {
+                figures.tell(bench.pick_up(500).await?);
+                Ok(())
+            })
+            .await?;
+            handle(&mut figures, 50).await?;
+            handle(&mut figures, 100).await?;
+        }
+        if !is_asked("--quick") {
+            limits(&mut figures).await?;
+        }
+        anyhow::Ok(())
+    })?;
+    print!("{}", figure::table(&figures.0));
+    Ok(())
 }
 
-fn limits_only() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let mut report = Report::default();
-    runtime.block_on(limits::measure(&mut report));
-    report.print();
+async fn with_new_store(
+    payload: usize,
+    measure: impl AsyncFnOnce(&Workbench) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let (_files, address) = place::new();
+    let bench = Workbench::open(&address, payload).await?;
+    measure(&bench).await?;
+    bench.close().await
 }
 
-fn drain_only() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        let bench = Bench::open(100).await;
-        bench.submit_batches(500_000, 1_000).await;
-        eprintln!("drain {:.0}/s", bench.drain(480_000, 4).await);
-        bench.close();
-    });
+async fn submit_and_drain(figures: &mut Figures, payload: usize) -> anyhow::Result<()> {
+    // The floor is SQLite's; a server's has not been written yet.
+    let (insert, work) = if place::is_postgres() {
+        (None, None)
+    } else {
+        let files = tempfile::tempdir_in(".")?;
+        let floor = floor::measure(files.path(), payload)?;
+        (Some(floor.insert), Some(floor.claim_and_finish))
+    };
+    with_new_store(payload, async |bench| {
+        let submitted = bench.submit_batches(300_000).await?.beside(insert);
+        figures.tell(Figure { what: format!("{}, {payload} B", submitted.what), ..submitted });
+        for (jobs, callers) in [(200_000, 4), (90_000, 1)] {
+            let drained = bench.drain(jobs, callers).await?;
+            let what = format!("claim(100) + finish, {callers} callers, {payload} B");
+            figures.tell(Figure::new("W3", what).rate(drained).beside(work));
+        }
+        Ok(())
+    })
+    .await?;
+    with_new_store(payload, async |bench| {
+        let submitted = bench.submit_singly(60_000, 32).await?;
+        figures.tell(Figure { what: format!("{}, {payload} B", submitted.what), ..submitted });
+        Ok(())
+    })
+    .await
 }
 
-fn handlers_only() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let mut report = Report::default();
-    runtime.block_on(handlers::measure(&mut report, 50));
+async fn handle(figures: &mut Figures, concurrency: usize) -> anyhow::Result<()> {
+    let (_files, address) = place::new();
+    let plan = Plan { concurrency, jobs: 200_000, rounds: 500, idle: Duration::from_secs(10) };
+    handlers::measure(&address, plan, &mut |figure| figures.tell(figure)).await
+}
+
+async fn limits(figures: &mut Figures) -> anyhow::Result<()> {
+    with_new_store(100, async |bench| bench.flatness(MILLION, &mut |figure| figures.tell(figure)).await)
+        .await?;
+    for how in HeldBack::ALL {
+        with_new_store(100, async |bench| {
+            figures.tell(bench.beside(how).await?);
+            Ok(())
+        })
+        .await?;
+    }
+    with_new_store(100, async |bench| {
+        figures.tell(bench.fairness(MILLION).await?);
+        Ok(())
+    })
+    .await
+}
+
+async fn drain_only() -> anyhow::Result<()> {
+    with_new_store(100, async |bench| {
+        bench.submit_batches(500_000).await?;
+        eprintln!("drain {:.0}/s", bench.drain(480_000, 4).await?);
+        Ok(())
+    })
+    .await
 }

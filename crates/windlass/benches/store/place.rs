@@ -16,15 +16,7 @@ pub(crate) fn is_postgres() -> bool {
 
 /// The address of the server.
 pub(crate) fn server() -> String {
-    SERVER
-        .get_or_init(|| {
-            Cluster::start(&[
-                "-c max_connections=100",
-                "-c max_wal_size=4GB",
-                "-c shared_preload_libraries=pg_stat_statements",
-            ])
-        })
-        .address()
+    SERVER.get_or_init(|| Cluster::start(&["-c max_connections=100", "-c max_wal_size=4GB"])).address()
 }
 
 /// The address of a new store, and the files that go with it.

@@ -16,6 +16,7 @@ pub mod letter;
 pub(crate) mod record;
 pub mod redrive;
 pub(crate) mod schedule;
+pub mod seal;
 pub mod settings;
 pub mod signal;
 pub mod step;

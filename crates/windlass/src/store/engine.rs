@@ -391,6 +391,8 @@ pub trait WriteTask: Send {
     fn adds_jobs(&self) -> bool;
     /// Whether it goes before others: heartbeats must not wait behind bulk work.
     fn is_urgent(&self) -> bool;
+    /// How many claimable jobs it looks for, so that an engine can look for them as soon as it begins.
+    fn claims(&self) -> usize;
 }
 
 /// Work to be done on a snapshot.

@@ -4,6 +4,7 @@
 
 mod address;
 mod advance;
+mod ahead;
 mod audit;
 mod claim;
 mod document;
@@ -95,7 +96,7 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
     let mut link = link::Link::connect(&address.config, address.prefix(), address.keeps_statements)?;
     migrate::migrate(&mut link, address)?;
     let mut tables = Tables::new(link, true);
-    let now = tables.begin_write(address.lock_key("write"))?;
+    let now = tables.begin_write(address.lock_key("write"), 0)?;
     tables.rollback();
     env.clock.follow(Timestamp::from_millis(now));
     tables.tell_door(env.options.payload_bytes_max)?;

@@ -12,6 +12,8 @@ mod claim;
 mod document;
 mod facet;
 mod file;
+#[cfg(feature = "bench")]
+pub mod floor;
 mod insert;
 mod integrity;
 pub(crate) mod lent;

@@ -38,6 +38,8 @@ pub(crate) enum Kind {
     Submission,
     /// Must not wait behind bulk work.
     Urgent,
+    /// Looks for so many claimable jobs.
+    Claim(usize),
     /// Anything else.
     Ordinary,
 }
@@ -99,6 +101,10 @@ where
 
     fn is_urgent(&self) -> bool {
         self.kind == Kind::Urgent
+    }
+
+    fn claims(&self) -> usize {
+        if let Kind::Claim(wanted) = self.kind { wanted } else { 0 }
     }
 }
 

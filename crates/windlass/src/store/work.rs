@@ -63,9 +63,8 @@ impl Store {
             // Listening starts before looking: work that arrives in between is not missed.
             let mut work = self.env.wakeups.work();
             let (caller, request) = (caller.clone(), request.clone());
-            let answer = self
-                .write("claim", Kind::Ordinary, move |unit| claim::claim(unit, &caller, &request))
-                .await?;
+            let kind = Kind::Claim(request.limit.clamp(1, limits::CLAIM_JOBS_MAX));
+            let answer = self.write("claim", kind, move |unit| claim::claim(unit, &caller, &request)).await?;
             if !answer.jobs.is_empty() || patience.is_over() {
                 return Ok(answer);
             }

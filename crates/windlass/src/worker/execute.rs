@@ -10,6 +10,8 @@ use std::task::{Context, Poll};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Crew;
+use super::seats::Seats;
+use crate::clock::Stopwatch;
 use crate::context::{CrashPoint, Cx, Stop};
 use crate::handler::{AnyHandler, HandlerFuture, Snooze, failure_of, said};
 use crate::job::{Category, Failure, Strategy};
@@ -18,18 +20,26 @@ use crate::store::command::finish::{Outcome, Park, Report};
 
 type Panic = Box<dyn Any + Send>;
 
-/// Starts a job that was claimed; its slot is free again when its outcome is on its way.
-pub(super) fn start(crew: Arc<Crew>, claimed: Claimed, slot: OwnedSemaphorePermit) {
+/// Starts a job that was claimed, in its turn; its seat is free again when its outcome is on its way.
+pub(super) fn start(crew: Arc<Crew>, claimed: Claimed, seats: Arc<Seats>, seat: OwnedSemaphorePermit) {
     // At once: whoever asks from now on what runs here is told, also before the task has begun.
     let cx = admit(&crew, claimed);
     tokio::spawn(async move {
-        let outcome = run(&crew, &cx).await;
+        let slot = seats.turn().await;
+        let outcome = if slot.is_some() && !cx.is_cancelled() {
+            let watch = Stopwatch::start();
+            let outcome = run(&crew, &cx).await;
+            seats.took(watch.elapsed());
+            outcome
+        } else {
+            Some(Outcome::Released)
+        };
         if let Some(_leaving) = crew.running.remove(cx.job_id(), cx.fence())
             && let Some(outcome) = outcome
         {
             crew.report(report(&cx, outcome)).await;
         }
-        drop(slot);
+        drop((slot, seat));
     });
 }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::seats::Seats;
 use super::{Crew, execute, give_way, shutdown};
 use crate::error::{StoreError, WorkError};
 use crate::job::QueueName;
@@ -20,25 +21,25 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 pub(super) async fn run(
     crew: Arc<Crew>,
     queue: QueueName,
-    slots: Arc<Semaphore>,
+    seats: Arc<Seats>,
     stop: CancellationToken,
 ) -> Result<(), WorkError> {
     let types = crew.types();
     loop {
         let first = tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            permit = slots.clone().acquire_owned() => permit.expect("the semaphore is never closed"),
+            seat = seats.free() => seat,
         };
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = crew.control.resumed() => {}
         }
-        let permits = take_free(&slots, first).await;
+        let free = take_free(&seats, first).await;
         let request = ClaimRequest {
             worker: crew.id(),
             queues: Some(vec![queue.clone()]),
             types: types.clone(),
-            limit: permits.len(),
+            limit: free.len(),
         };
         let gone = async {
             tokio::select! {
@@ -49,14 +50,14 @@ pub(super) async fn run(
         let (store, caller) = (crew.queue.store(), crew.queue.caller());
         match store.claim_unless(caller, &request, limits::CLAIM_WAIT_MAX, gone).await {
             Ok(answer) => {
-                start(&crew, answer.jobs, permits);
+                start(&crew, &seats, answer.jobs, free);
                 // Paused while the claim was on its way: these came too late to be given back with the others.
                 if crew.control.is_interrupted() {
                     shutdown::release_all(&crew).await;
                 }
             }
             Err(error) => {
-                drop(permits);
+                drop(free);
                 let again = match error {
                     WorkError::NoSuchWorker(forgotten) => crew.register_again(forgotten).await,
                     error => Err(error),
@@ -90,32 +91,26 @@ fn is_passing(error: &WorkError) -> bool {
     matches!(error, WorkError::Store(error) if !matches!(error, StoreError::Stopped(_)))
 }
 
-/// Takes every slot that is free, the first of which was waited for.
+/// Takes every seat that is free, the first of which was waited for.
 ///
-/// Quick handlers end together, a few turns of the runtime apart: as long as slots keep becoming free, others get their
+/// Quick handlers end together, a few turns of the runtime apart: as long as seats keep becoming free, others get their
 /// turn first, and one claim fills them all instead of one after the other.
-async fn take_free(slots: &Arc<Semaphore>, first: OwnedSemaphorePermit) -> Vec<OwnedSemaphorePermit> {
-    let mut free = slots.available_permits();
+async fn take_free(seats: &Seats, first: OwnedSemaphorePermit) -> Vec<OwnedSemaphorePermit> {
+    let mut free = seats.free_now();
     loop {
         give_way().await;
-        let now_free = slots.available_permits();
+        let now_free = seats.free_now();
         if now_free <= free {
             break;
         }
         free = now_free;
     }
-    let mut permits = vec![first];
-    while permits.len() < limits::CLAIM_JOBS_MAX {
-        match slots.clone().try_acquire_owned() {
-            Ok(permit) => permits.push(permit),
-            Err(_) => break,
-        }
-    }
-    permits
+    let others = std::iter::from_fn(|| seats.another());
+    std::iter::once(first).chain(others).take(limits::CLAIM_JOBS_MAX).collect()
 }
 
-fn start(crew: &Arc<Crew>, jobs: Vec<Claimed>, permits: Vec<OwnedSemaphorePermit>) {
-    for (claimed, permit) in jobs.into_iter().zip(permits) {
-        execute::start(crew.clone(), claimed, permit);
+fn start(crew: &Arc<Crew>, seats: &Arc<Seats>, jobs: Vec<Claimed>, free: Vec<OwnedSemaphorePermit>) {
+    for (claimed, seat) in jobs.into_iter().zip(free) {
+        execute::start(crew.clone(), claimed, seats.clone(), seat);
     }
 }

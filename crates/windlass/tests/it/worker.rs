@@ -1,5 +1,6 @@
 //! Workers, handlers and contexts, as a program that embeds the library uses them.
 
+mod ahead;
 mod assertions;
 mod bench;
 mod blocking;

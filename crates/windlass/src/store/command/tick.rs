@@ -1,14 +1,13 @@
-//! What the store does by itself as time passes: promote, reap, expire, lift, forget, seal, prune. Each is a conditional
+//! What the store does by itself as time passes: promote, reap, expire, lift, forget, prune. Each is a conditional
 //! change like any other, so two processes doing it at once do it once.
 
 use super::schedule::fire::next_run;
-use crate::audit::Seal;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{Seq, State};
 use crate::limits;
-use crate::store::config::{Worker, encode, parse};
-use crate::store::engine::{DocumentKind, Place, RecordQuery, Side};
+use crate::store::config::Worker;
+use crate::store::engine::{DocumentKind, Place, Side};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::rates::minute_of;
 use crate::store::unit::Unit;
@@ -104,45 +103,6 @@ impl Unit<'_> {
         let scheduled = next_run(&config, self.now);
         Ok([silent, lifted, due, throttled, scheduled].into_iter().flatten().min())
     }
-}
-
-/// What one round of sealing did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sealed {
-    /// Up to where the trail is sealed.
-    pub seal: Seal,
-    /// Whether there is more to seal at once.
-    pub has_more: bool,
-}
-
-/// Records between two points of the chain that are kept; between them only the newest is.
-const SEAL_EVERY: u64 = 10_000;
-
-/// Seals audit records that are not sealed yet: one bounded round (M93).
-pub(crate) fn seal(unit: &mut Unit<'_>) -> Result<Sealed, StoreError> {
-    let points = unit.db()?.documents(DocumentKind::Seal)?;
-    let mut seal = match points.last() {
-        Some(document) => parse(&document.body)?,
-        None => Seal::origin(),
-    };
-    let limit = limits::PAGE_RECORDS_MAX;
-    let query = RecordQuery { after: seal.through, limit, ..RecordQuery::default() };
-    let records = unit.db()?.records(&query)?;
-    for record in &records {
-        seal = seal.extend(record);
-        if record.seq % SEAL_EVERY == 0 {
-            put_seal(unit, &seal)?;
-        }
-    }
-    if !records.is_empty() {
-        put_seal(unit, &seal)?;
-    }
-    Ok(Sealed { seal, has_more: records.len() == limit })
-}
-
-fn put_seal(unit: &mut Unit<'_>, seal: &Seal) -> Result<(), StoreError> {
-    let key = format!("{:020}", seal.through.div_ceil(SEAL_EVERY) * SEAL_EVERY);
-    unit.put_document(DocumentKind::Seal, &key, Some(&encode(seal)), |_| {})
 }
 
 /// What one round of pruning did.

@@ -35,6 +35,10 @@ impl<F: FnMut(&mut Unit<'_>) + Send> WriteTask for Work<F> {
     fn is_urgent(&self) -> bool {
         false
     }
+
+    fn claims(&self) -> usize {
+        0
+    }
 }
 
 struct Look<F>(F, SyncSender<Outcome>);

@@ -44,6 +44,10 @@ impl<const N: usize> Rows<N> {
         Rows([(); N].map(|()| Column::numbers()))
     }
 
+    fn is_empty(&self) -> bool {
+        self.0[0].is_empty()
+    }
+
     fn push(&mut self, fields: [i64; N]) {
         for (column, field) in self.0.iter_mut().zip(fields) {
             column.number(field);
@@ -51,7 +55,7 @@ impl<const N: usize> Rows<N> {
     }
 
     fn write(self, tables: &mut Tables, sql: &str, is_exact: Option<&'static str>) -> EngineResult<()> {
-        if self.0[0].is_empty() {
+        if self.is_empty() {
             return Ok(());
         }
         let expected = is_exact.map(|table| (self.0[0].rows(), table));
@@ -83,6 +87,7 @@ impl Tables {
         }
         let expected = (seqs.rows(), "hot");
         self.write(UPDATE, vec![seqs.into(), states.into(), records.into()], Some(expected))?;
+        self.link.hand_over();
         self.place_jobs(&moves)
     }
 
@@ -124,6 +129,9 @@ impl Tables {
             }
             self.met.insert(Seq(*seq), Places { ready_row: None, ..*new });
         }
+        if !(leave_rows.is_empty() && leave_ready.is_empty() && enter_ready.is_empty()) {
+            self.ahead.found_otherwise();
+        }
         if !leave_rows.is_empty() {
             let expected = (leave_rows.rows(), "ready");
             self.write(LEAVE_READY_ROWS, vec![leave_rows.into()], Some(expected))?;
@@ -148,6 +156,7 @@ impl Tables {
         let Some(spec) = self.load_specs(&[seq])?.pop().flatten() else {
             return Err(damaged("jobs", seq.0, "is missing"));
         };
+        self.ahead.forget();
         self.delete_tags(seq, &spec.labels)?;
         let spec = Spec { labels: labels.clone(), ..spec };
         let parts = SpecParts::of(&spec);
@@ -168,6 +177,7 @@ impl Tables {
         let Some(spec) = self.load_specs(&[seq])?.pop().flatten() else {
             return Err(damaged("jobs", seq.0, "is missing"));
         };
+        self.ahead.forget();
         let spec = Spec { payload: payload.clone(), ..spec };
         let parts = SpecParts::of(&spec);
         let columns = SpecColumns::of(&spec, &parts);

@@ -3,19 +3,14 @@
 
 use tokio_postgres::Row;
 
+use super::ahead::{Look, place};
 use super::link::get;
 use super::memory::{FRONT, Meta};
-use super::parameter::Column;
 use super::tables::Tables;
 use crate::job::{ConcurrencyKey, Job, State};
-use crate::store::durable::columns::{damaged, limit};
+use crate::store::durable::columns::damaged;
 use crate::store::engine::{CountChange, Counts, EngineResult, LaneCursor, Place};
 
-const READY: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, c.place, r.row FROM \
-     unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY c(lane, rank, at, seq, place) \
-     CROSS JOIN LATERAL (SELECT r.rank, r.at, r.seq, r.ctid AS row FROM @.ready r WHERE r.lane = c.lane \
-     AND (r.rank, r.at, r.seq) > (c.rank, c.at, c.seq) ORDER BY r.rank, r.at, r.seq LIMIT $5) r \
-     JOIN @.hot h ON h.seq = r.seq ORDER BY c.place, r.rank, r.at, r.seq";
 const NEXT_ASIDE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record FROM \
      (SELECT seq FROM @.slots WHERE key = $1 AND state = 12 AND lane > $2 ORDER BY lane, rank, at, seq LIMIT 1) s \
      JOIN @.hot h ON h.seq = s.seq";
@@ -27,8 +22,7 @@ const LANES_AT_ONCE: usize = 1_000;
 
 impl Tables {
     pub(super) fn ready_in(&mut self, cursors: &[LaneCursor], max: usize) -> EngineResult<Vec<Vec<Job>>> {
-        let mut columns = [(); 4].map(|()| Column::numbers());
-        let mut lanes = Vec::with_capacity(cursors.len());
+        let mut spots = Vec::with_capacity(cursors.len());
         for cursor in cursors {
             // A lane that nobody has used has no number; zero is none.
             let lane = self.find_lane(&cursor.lane)?.unwrap_or(0);
@@ -36,29 +30,33 @@ impl Tables {
                 .after
                 .map_or(FRONT, |place| (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0));
             let (rank, at, seq) = after.max(self.floors.before(lane));
-            for (column, number) in columns.iter_mut().zip([lane, rank, at, seq]) {
-                column.number(number);
-            }
-            lanes.push(lane);
+            spots.push([lane, rank, at, seq]);
         }
-        let [lane_column, ranks, ats, seqs] = columns.map(Into::into);
-        let rows = self.link.fetch(READY, vec![lane_column, ranks, ats, seqs, limit(max).into()])?;
+        let look = Look { spots, each: max };
+        let is_first = cursors.iter().all(|cursor| cursor.after.is_none());
+        if is_first {
+            self.ahead.learn(&look);
+        }
+        let rows = match self.ahead.take(&look)? {
+            Some(rows) => rows,
+            None => self.link.fetch(look.sql(), look.values())?,
+        };
         let mut found: Vec<Vec<Job>> = cursors.iter().map(|_| Vec::new()).collect();
         for (job, row) in self.read_jobs(&rows)?.into_iter().zip(&rows) {
             if let Some(places) = self.met.get_mut(&job.seq) {
                 places.ready_row = Some(get(row, 6)?);
             }
-            let place = usize::try_from(get::<i64>(row, 5)? - 1).unwrap_or(usize::MAX);
-            if let Some(jobs) = found.get_mut(place) {
+            self.ahead.read_spec(&look, row, job.seq)?;
+            if let Some(jobs) = found.get_mut(place(row)?) {
                 jobs.push(job);
             }
         }
-        for ((cursor, lane), jobs) in cursors.iter().zip(lanes).zip(&found) {
+        for ((cursor, [lane, ..]), jobs) in cursors.iter().zip(&look.spots).zip(&found) {
             if cursor.after.is_none() {
                 let first = jobs.first().map(Place::of);
                 let spot =
                     first.map(|place| (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0));
-                self.floors.found(lane, spot);
+                self.floors.found(*lane, spot);
             }
         }
         Ok(found)

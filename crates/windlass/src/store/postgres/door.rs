@@ -347,4 +347,8 @@ impl WriteTask for Opening {
     fn is_urgent(&self) -> bool {
         true
     }
+
+    fn claims(&self) -> usize {
+        0
+    }
 }

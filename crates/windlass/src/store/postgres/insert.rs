@@ -28,6 +28,7 @@ const EDGES: &str = "INSERT INTO @.edges (dependency, dependent, need) \
 impl Tables {
     pub(super) fn insert_rows(&mut self, rows: &[NewRow]) -> EngineResult<()> {
         self.insert_hot(rows)?;
+        self.link.hand_over();
         self.insert_specs(rows)?;
         self.insert_tags(rows.iter().map(|row| (row.job.seq, &row.spec)))?;
         self.insert_keys(rows)?;

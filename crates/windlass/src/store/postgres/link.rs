@@ -106,14 +106,15 @@ impl Link {
             self.enqueue(async move { client.execute_raw(&statement, values).await }, whole);
         } else {
             let sql = self.named(&sql);
-            let work = async move {
-                let typed: Vec<(&(dyn ToSql + Sync), Type)> =
-                    values.iter().map(|value| (value as &(dyn ToSql + Sync), value.kind())).collect();
-                client.execute_typed(&sql, &typed).await
-            };
+            let work = async move { client.execute_typed(&sql, &typed(&values)).await };
             self.enqueue(work, whole);
         }
         Ok(())
+    }
+
+    /// Puts what was sent on the wire, so that the database works on it while more is made ready.
+    pub(super) fn hand_over(&mut self) {
+        self.runtime.block_on(tokio::task::yield_now());
     }
 
     /// Asks a question, after everything sent before.
@@ -121,17 +122,35 @@ impl Link {
         let client = self.client.clone();
         if self.keeps_statements {
             let statement = self.statement(sql, &values)?;
-            return self.wait(async move {
-                let values: Vec<&(dyn ToSql + Sync)> =
-                    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
-                client.query(&statement, &values).await
-            });
+            return self.wait(async move { client.query(&statement, &borrowed(&values)).await });
         }
         let sql = self.named(sql);
+        self.wait(async move { client.query_typed(&sql, &typed(&values)).await })
+    }
+
+    /// Asks one question, and another behind it, in one go.
+    pub(super) fn fetch_both(
+        &mut self,
+        first: (&str, Vec<Parameter>),
+        second: Option<(&str, Vec<Parameter>)>,
+    ) -> EngineResult<(Vec<Row>, Vec<Row>)> {
+        let Some(second) = second else { return Ok((self.fetch(first.0, first.1)?, Vec::new())) };
+        let client = self.client.clone();
+        if self.keeps_statements {
+            let statements = (self.statement(first.0, &first.1)?, self.statement(second.0, &second.1)?);
+            return self.wait(async move {
+                let values = (borrowed(&first.1), borrowed(&second.1));
+                // The first to be polled is the first on the wire.
+                tokio::try_join!(
+                    client.query(&statements.0, &values.0),
+                    client.query(&statements.1, &values.1)
+                )
+            });
+        }
+        let texts = (self.named(first.0), self.named(second.0));
         self.wait(async move {
-            let typed: Vec<(&(dyn ToSql + Sync), Type)> =
-                values.iter().map(|value| (value as &(dyn ToSql + Sync), value.kind())).collect();
-            client.query_typed(&sql, &typed).await
+            let values = (typed(&first.1), typed(&second.1));
+            tokio::try_join!(client.query_typed(&texts.0, &values.0), client.query_typed(&texts.1, &values.1))
         })
     }
 
@@ -238,6 +257,14 @@ impl Sent {
         }
         self.is_done.is_some()
     }
+}
+
+fn borrowed(values: &[Parameter]) -> Vec<&(dyn ToSql + Sync)> {
+    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
+}
+
+fn typed(values: &[Parameter]) -> Vec<(&(dyn ToSql + Sync), Type)> {
+    values.iter().map(|value| (value as &(dyn ToSql + Sync), value.kind())).collect()
 }
 
 fn away(error: &tokio_postgres::Error) -> StoreError {

@@ -85,13 +85,21 @@ impl Tables {
     }
 
     pub(super) fn load_specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>> {
-        let rows = self.link.fetch(SPECS, vec![Column::of(seqs.iter().map(|seq| seq.0)).into()])?;
-        let mut found = FxHashMap::default();
-        for row in &rows {
-            let seq = Seq(get(row, 13)?);
-            found.insert(seq, read_spec(row, seq)?);
+        let mut specs: Vec<Option<Spec>> = seqs.iter().map(|seq| self.ahead.take_spec(*seq)).collect();
+        let wanted = specs.iter().zip(seqs).filter(|(spec, _)| spec.is_none()).map(|(_, seq)| seq.0);
+        let unread = Column::of(wanted);
+        if unread.is_empty() {
+            return Ok(specs);
         }
-        Ok(seqs.iter().map(|seq| found.get(seq).cloned()).collect())
+        let mut found = FxHashMap::default();
+        for row in &self.link.fetch(SPECS, vec![unread.into()])? {
+            let seq = Seq(get(row, 13)?);
+            found.insert(seq, read_spec(row, 0, seq)?);
+        }
+        for (spec, seq) in specs.iter_mut().zip(seqs).filter(|(spec, _)| spec.is_none()) {
+            *spec = found.get(seq).cloned();
+        }
+        Ok(specs)
     }
 
     pub(super) fn key_holders(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
@@ -149,15 +157,16 @@ pub(super) fn key_parameters(keys: &[Key]) -> Vec<Parameter> {
     vec![kinds.into(), tenants.into(), types.into(), texts.into()]
 }
 
-fn read_spec(row: &Row, seq: Seq) -> EngineResult<Spec> {
-    let mut columns = SpecColumns { texts: [None; 9], lists: [None; 2], payload: get(row, 12)? };
+/// What was submitted, from the columns of [`SpecColumns`] with the checksum before the payload, which begin at `from`.
+pub(super) fn read_spec(row: &Row, from: usize, seq: Seq) -> EngineResult<Spec> {
+    let mut columns = SpecColumns { texts: [None; 9], lists: [None; 2], payload: get(row, from + 12)? };
     for (place, text) in columns.texts.iter_mut().enumerate() {
-        *text = maybe_text(row, place, seq)?;
+        *text = maybe_text(row, from + place, seq)?;
     }
     for (place, list) in columns.lists.iter_mut().enumerate() {
-        *list = get(row, place + 9)?;
+        *list = get(row, from + 9 + place)?;
     }
-    columns.into_spec(seq, check(get(row, 11)?))
+    columns.into_spec(seq, check(get(row, from + 11)?))
 }
 
 fn maybe_text(row: &Row, place: usize, seq: Seq) -> EngineResult<Option<&str>> {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::ahead::Ahead;
 use super::door::Doorstep;
 use super::link::Link;
 use super::memory::{Floors, Meta};
@@ -38,6 +39,7 @@ pub(super) struct Tables {
     pub(super) moved: BTreeMap<(Arc<Lane>, State), i64>,
     pub(super) floors: Floors,
     pub(super) timers: Timers,
+    pub(super) ahead: Ahead,
     /// Where the jobs that this transaction has met stand.
     pub(super) met: FxHashMap<Seq, Places>,
     /// Whether this connection writes; if not, nothing is tidied up in passing.
@@ -61,6 +63,7 @@ impl Tables {
             moved: BTreeMap::new(),
             floors: Floors::default(),
             timers: Timers::default(),
+            ahead: Ahead::default(),
             met: FxHashMap::default(),
             is_writer,
             has_written: false,
@@ -88,6 +91,7 @@ impl Tables {
     pub(super) fn clear_transaction(&mut self) {
         self.moved.clear();
         self.met.clear();
+        self.ahead.forget();
         self.has_written = false;
         self.link.abandon();
     }

@@ -1,6 +1,9 @@
 //! Transactions: one writer at a time across all nodes, by a lock of the whole store that is held until the commit; and
 //! snapshots for readers. What others committed since is learned from the rows of `commits`.
 
+use tokio_postgres::Row;
+
+use super::ahead::Look;
 use super::door::Doorstep;
 use super::memory::{Commit, Meta};
 use super::parameter::{Column, Parameter};
@@ -15,6 +18,9 @@ use crate::store::engine::EngineResult;
 const GATE: &str = "SELECT set_config('lock_timeout', $2, true), set_config('statement_timeout', $3, true), \
      set_config('idle_in_transaction_session_timeout', $4, true), set_config('jit', 'off', true), \
      set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), \
+     set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), \
+     set_config('enable_bitmapscan', 'off', true), set_config('enable_memoize', 'off', true), \
+     set_config('max_parallel_workers_per_gather', '0', true), \
      set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' \
      ELSE current_setting('synchronous_commit') END, true), pg_advisory_xact_lock($1)";
 const SNAPSHOT: &str = "SELECT set_config('statement_timeout', $1, true), \
@@ -41,7 +47,8 @@ const COMMITS_KEPT: i64 = 4_096;
 
 impl Tables {
     /// Begins a transaction that nobody else's can come between; the answer is the database's time.
-    pub(super) fn begin_write(&mut self, lock: i64) -> EngineResult<i64> {
+    /// If jobs are going to be claimed, the first look for so many of them is sent along.
+    pub(super) fn begin_write(&mut self, lock: i64, claims: usize) -> EngineResult<i64> {
         self.clear_transaction();
         self.doorstep = Doorstep::default();
         self.link.send_plain("BEGIN");
@@ -50,7 +57,23 @@ impl Tables {
         let idle_max = millis(limits::TRANSACTION_IDLE_MAX);
         let values = vec![lock.into(), lock_wait, call_max, idle_max];
         self.link.send(GATE, values, None)?;
-        self.catch_up(true)
+        let generation = self.generation;
+        let ahead = self.look_ahead(claims);
+        let (now, rows) = self.catch_up(true, ahead.as_ref())?;
+        // What others did may be where the look began too late.
+        if let Some(look) = ahead.filter(|_| self.generation == generation) {
+            self.ahead.keep(look, rows);
+        }
+        Ok(now)
+    }
+
+    fn look_ahead(&self, claims: usize) -> Option<Look> {
+        let (lanes, each) = self.ahead.habit(claims)?;
+        let spot = |lane: &i64| {
+            let (rank, at, seq) = self.floors.before(*lane);
+            [*lane, rank, at, seq]
+        };
+        Some(Look { spots: lanes.iter().map(spot).collect(), each })
     }
 
     /// Begins a snapshot.
@@ -59,7 +82,7 @@ impl Tables {
         self.link.send_plain("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
         let look_max = if is_long { Parameter::from("0") } else { millis(limits::SNAPSHOT_MAX) };
         self.link.send(SNAPSHOT, vec![look_max, millis(limits::SNAPSHOT_MAX)], None)?;
-        self.catch_up(false)
+        Ok(self.catch_up(false, None)?.0)
     }
 
     /// Ends whatever was begun, without a trace.
@@ -71,9 +94,12 @@ impl Tables {
         }
     }
 
-    fn catch_up(&mut self, is_strict: bool) -> EngineResult<i64> {
+    /// Learns what others committed; the answer is the database's time, and what `look` found.
+    fn catch_up(&mut self, is_strict: bool, look: Option<&Look>) -> EngineResult<(i64, Vec<Row>)> {
         let known = self.meta;
-        let mut rows = self.link.fetch(SINCE, vec![known.commit.into(), (COMMITS_READ_MAX + 1).into()])?;
+        let since = vec![known.commit.into(), (COMMITS_READ_MAX + 1).into()];
+        let behind = look.map(|look| (look.sql(), look.values()));
+        let (mut rows, found) = self.link.fetch_both((SINCE, since), behind)?;
         if rows.is_empty() && !is_strict {
             rows = self.link.fetch(SINCE, vec![(-1).into(), 1.into()])?;
         }
@@ -91,7 +117,7 @@ impl Tables {
             self.learn_commits(foreign, head.meta)?;
         }
         self.meta = head.meta;
-        Ok(head.now)
+        Ok((head.now, found))
     }
 
     /// Takes in what others did; everything is forgotten if it cannot be told what that was.

@@ -137,6 +137,10 @@ impl WriteTask for Task {
     fn is_urgent(&self) -> bool {
         self.is_urgent
     }
+
+    fn claims(&self) -> usize {
+        0
+    }
 }
 
 struct Look<F> {

@@ -11,7 +11,7 @@ const LAYERS: [&[&str]; 3] = [
         "target",
     ],
     &["store"],
-    &["queue", "handler", "context", "worker", "maintenance", "testing", "doctests"],
+    &["queue", "handler", "context", "worker", "maintenance", "testing", "doctests", "bench"],
 ];
 
 const LIBRARY: &str = "crates/windlass/src/";

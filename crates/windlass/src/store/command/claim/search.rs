@@ -81,12 +81,13 @@ impl Search {
             set_aside: 0,
         };
         search.open(unit, open)?;
-        // Of many lanes only the first jobs are looked at; the few that are taken from are read on.
+        // Of many lanes only the first jobs are looked at; the few that are taken from are read on. Of a single one all
+        // that are wanted and one more, since a lane is read on as soon as its last job is taken.
         let share = 2 * request.limit.div_ceil(search.strands.len().max(1));
-        let each = if search.strands.len() == 1 { request.limit } else { share.min(READ_AHEAD) };
+        let each = if search.strands.len() == 1 { request.limit + 1 } else { share.min(READ_AHEAD) };
         let plain: Vec<usize> =
             (0..search.strands.len()).filter(|at| search.strands[*at].aging.is_none()).collect();
-        search.read_ahead(unit, &plain, each.clamp(1, limits::CLAIM_JOBS_MAX))?;
+        search.read_ahead(unit, &plain, each.clamp(1, limits::CLAIM_JOBS_MAX + 1))?;
         search.split_aging(unit)?;
         for at in 0..search.strands.len() {
             search.seat(at);

@@ -1,0 +1,92 @@
+//! `windlass bench`: the workloads by which Windlass is measured, on a store or on a server. What a store is asked to do is
+//! the library's (`windlass::bench`), so that the same code is measured by `cargo bench`; what only a server shows is here.
+
+mod http;
+mod idle;
+mod link;
+mod place;
+
+use std::time::Duration;
+
+use windlass::bench::handlers::{self, Plan};
+use windlass::bench::{Figure, Workbench, floor, workflow};
+
+use self::link::Target;
+pub(crate) use self::place::{ChildServer, Folder};
+
+/// How much to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    /// Jobs for a figure about many.
+    pub(crate) jobs: usize,
+    /// Single jobs for a figure about waiting.
+    pub(crate) rounds: usize,
+    /// Jobs behind which others are measured; none leaves that out.
+    pub(crate) backlog: usize,
+    /// How long a figure about a stretch of time takes.
+    pub(crate) time: Duration,
+    /// Bytes of a payload.
+    pub(crate) payload: usize,
+}
+
+/// Callers that submit at once.
+const CALLERS: usize = 32;
+/// Children of one job.
+const CHILDREN: usize = 10_000;
+/// Jobs that a worker runs at once.
+const CONCURRENCY: usize = 100;
+
+/// Measures the store at an address; `floor` is a folder in which bare SQLite is measured beside it.
+pub(crate) async fn store(
+    address: &str,
+    floor: Option<&Folder>,
+    size: Size,
+    tell: &mut dyn FnMut(Figure),
+) -> anyhow::Result<()> {
+    let floor = floor.map(|folder| floor::measure(folder.path(), size.payload)).transpose()?;
+    let bench = Workbench::open(address, size.payload).await?;
+    tell(bench.submit_singly(size.jobs / 4, CALLERS).await?);
+    tell(bench.submit_batches(size.jobs).await?.beside(floor.map(|floor| floor.insert)));
+    let drained = bench.drain(size.jobs / 4 + size.jobs, 4).await?;
+    let work = floor.map(|floor| floor.claim_and_finish);
+    tell(Figure::new("W3", "claim(100) + finish, 4 callers").rate(drained).beside(work));
+    tell(bench.pick_up(size.rounds).await?);
+    if size.backlog > 0 {
+        bench.flatness(size.backlog, tell).await?;
+    }
+    bench.close().await?;
+    let plan = Plan { concurrency: CONCURRENCY, jobs: size.jobs, rounds: size.rounds, idle: size.time };
+    handlers::measure(address, plan, tell).await?;
+    workflow::measure(address, size.jobs / 100, CHILDREN, tell).await
+}
+
+/// Measures a server over HTTP.
+pub(crate) async fn server(
+    url: &str,
+    key: Option<String>,
+    size: Size,
+    tell: &mut dyn FnMut(Figure),
+) -> anyhow::Result<()> {
+    let target = Target::parse(url, key)?;
+    let mut tell = |figure: Figure| tell(Figure { what: format!("{} over HTTP", figure.what), ..figure });
+    http::singles(&target, size.time, size.payload).await?.into_iter().for_each(&mut tell);
+    tell(http::batches(&target, size.jobs, size.payload).await?);
+    // The worker drains what was just submitted.
+    let plan = Plan { concurrency: CONCURRENCY, jobs: 0, rounds: size.rounds, idle: Duration::ZERO };
+    handlers::measure(&target.store_address(), plan, &mut tell).await?;
+    idle::idle(&target, size.time).await?.into_iter().for_each(&mut tell);
+    Ok(())
+}
+
+/// Whether a store has jobs already.
+pub(crate) async fn store_has_jobs(address: &str) -> anyhow::Result<bool> {
+    let bench = Workbench::open(address, 0).await?;
+    let has_jobs = bench.has_jobs().await?;
+    bench.close().await?;
+    Ok(has_jobs)
+}
+
+/// Whether a server has jobs already.
+pub(crate) async fn server_has_jobs(url: &str, key: Option<String>) -> anyhow::Result<bool> {
+    idle::has_jobs(&Target::parse(url, key)?).await
+}

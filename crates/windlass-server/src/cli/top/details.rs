@@ -1,0 +1,205 @@
+//! All about one job or queue, as lines that can be scrolled.
+
+use windlass::clock::Timestamp;
+
+use super::look::{Attempt, Job, LogLine, Plain, Queue, Reason};
+use super::words::{age, count};
+
+/// What kind of line it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Weight {
+    Heading,
+    Text,
+    Trouble,
+}
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) weight: Weight,
+    /// What the text is about, in a column of its own.
+    pub(super) label: String,
+    pub(super) text: String,
+}
+
+/// What is shown above the lists.
+#[derive(Debug)]
+pub(super) struct Details {
+    /// The job's id; a queue has none.
+    pub(super) job: Option<Job>,
+    pub(super) title: String,
+    pub(super) lines: Vec<Line>,
+    /// Lines that are scrolled past.
+    pub(super) skipped: usize,
+}
+
+/// What was found out about a job.
+#[derive(Debug, Clone)]
+pub(super) struct JobLook {
+    pub(super) job: Job,
+    pub(super) reasons: Vec<Reason>,
+    pub(super) attempts: Vec<Attempt>,
+    pub(super) logs: Vec<LogLine>,
+}
+
+fn heading(text: &str) -> Line {
+    Line { weight: Weight::Heading, label: String::new(), text: text.to_owned() }
+}
+
+fn fact(label: &str, text: impl Into<String>) -> Line {
+    Line { weight: Weight::Text, label: label.to_owned(), text: text.into() }
+}
+
+fn trouble(label: &str, text: impl Into<String>) -> Line {
+    Line { weight: Weight::Trouble, label: label.to_owned(), text: text.into() }
+}
+
+fn ago(at: Timestamp, now: Timestamp) -> String {
+    if at > now { format!("in {}", age(at.since(now))) } else { format!("{} ago", age(now.since(at))) }
+}
+
+impl Details {
+    /// What the list knows of a job, until more has come.
+    pub(super) fn begin(job: &Job, now: Timestamp) -> Details {
+        let mut lines = facts(job, now);
+        lines.push(fact("", "looking for more …"));
+        Details { job: Some(job.clone()), title: title(job), lines, skipped: 0 }
+    }
+
+    /// Everything about a job. Whoever had scrolled stays there.
+    pub(super) fn complete(&mut self, look: JobLook, now: Timestamp) {
+        let mut lines = facts(&look.job, now);
+        if !look.reasons.is_empty() {
+            lines.push(heading("Why it does not run"));
+            lines.extend(
+                look.reasons.iter().map(|reason| fact(reason.code.as_str(), reason.message.as_str())),
+            );
+        }
+        if !look.attempts.is_empty() {
+            lines.push(heading("Attempts"));
+            lines.extend(look.attempts.iter().rev().flat_map(|attempt| tried(attempt, now)));
+        }
+        if !look.logs.is_empty() {
+            lines.push(heading("Log, newest first"));
+            lines.extend(look.logs.iter().rev().map(|line| fact(&ago(line.at.0, now), line.text.as_str())));
+        }
+        self.title = title(&look.job);
+        (self.job, self.lines) = (Some(look.job), lines);
+    }
+
+    /// Everything about a queue.
+    pub(super) fn of_queue(queue: &Queue, now: Timestamp) -> Details {
+        let mut lines = Vec::new();
+        if let Some(pause) = &queue.paused {
+            let reason = pause.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+            lines.push(trouble("paused", format!("by {}, {}{reason}", pause.by, ago(pause.at.0, now))));
+        }
+        lines.push(fact(
+            "oldest waits",
+            queue.oldest_age.map_or("no job waits".to_owned(), |span| age(span.0)),
+        ));
+        lines.push(heading("Jobs by state"));
+        let filled = queue.depth.iter().filter(|(_, number)| **number > 0);
+        lines.extend(filled.map(|(state, number)| fact(&Plain::new(state).to_string(), count(*number))));
+        for (name, flow) in [("Last minute", &queue.rates.last_minute), ("Last hour", &queue.rates.last_hour)]
+        {
+            lines.push(heading(name));
+            lines.push(fact("submitted", count(flow.submitted)));
+            lines.push(fact("completed", count(flow.completed)));
+            let failed = format!(
+                "{} for good, {} retried",
+                count(flow.failed + flow.dead_letter),
+                count(flow.retried)
+            );
+            lines.push(fact("failed", failed));
+            for (label, spread) in [("waited", &flow.waited), ("ran", &flow.ran)] {
+                if let (Some(half), Some(most)) = (spread.p50, spread.p95) {
+                    lines.push(fact(label, format!("p50 {}, p95 {}", age(half.0), age(most.0))));
+                }
+            }
+        }
+        let set: Vec<Line> = queue
+            .settings
+            .iter()
+            .filter(|(_, value)| is_set(value))
+            .map(|(name, value)| {
+                fact(&Plain::new(name).to_string(), Plain::new(&value.to_string()).to_string())
+            })
+            .collect();
+        if !set.is_empty() {
+            lines.push(heading("Settings"));
+            lines.extend(set);
+        }
+        Details { job: None, title: format!("Queue {}", queue.name), lines, skipped: 0 }
+    }
+
+    /// Scrolls, but not past the end.
+    pub(super) fn scroll(&mut self, by: isize) {
+        self.skipped = self.skipped.saturating_add_signed(by).min(self.lines.len().saturating_sub(1));
+    }
+}
+
+fn is_set(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::Null => false,
+        serde_json::Value::Object(fields) => fields.values().any(|field| !field.is_null()),
+        _ => true,
+    }
+}
+
+fn title(job: &Job) -> String {
+    format!("{} {}", job.r#type, job.id)
+}
+
+fn facts(job: &Job, now: Timestamp) -> Vec<Line> {
+    let mut lines = vec![
+        fact("state", job.state.as_str()),
+        fact("queue", format!("{} of tenant {}, priority {}", job.queue, job.tenant, job.priority)),
+        fact("attempt", format!("{} of {}", job.attempt, job.max_attempts)),
+        fact("submitted", ago(job.created_at.0, now)),
+    ];
+    if let Some(why) = &job.why {
+        lines.insert(1, fact("why", why.message.as_str()));
+    }
+    if !job.is_final() && job.lease.is_none() {
+        lines.push(fact("runs", ago(job.run_at.0, now)));
+    }
+    if let Some(at) = job.started_at {
+        lines.push(fact("started", ago(at.0, now)));
+    }
+    if let Some(at) = job.completed_at {
+        lines.push(fact("ended", ago(at.0, now)));
+    }
+    if let (Some(at), Some(by)) = (job.suspended_at, &job.suspended_by) {
+        lines.push(fact("suspended", format!("{} by {by}", ago(at.0, now))));
+    }
+    if let Some(lease) = &job.lease {
+        lines.push(fact(
+            "lease",
+            format!("of worker {}, ends {}", lease.worker, ago(lease.expires_at.0, now)),
+        ));
+    }
+    if let Some(progress) = &job.progress {
+        let message = progress.message.as_ref().map_or(String::new(), |message| format!(", {message}"));
+        lines.push(fact("progress", format!("{:.0} %{message}", progress.percent)));
+    }
+    if let Some(error) = &job.error {
+        let code = error.code.as_ref().map_or(String::new(), |code| format!(" {code}"));
+        lines.push(trouble("error", format!("{}{code}, {}", error.category, ago(error.at.0, now))));
+        lines.push(trouble("", error.message.as_str()));
+    }
+    lines
+}
+
+fn tried(attempt: &Attempt, now: Timestamp) -> Vec<Line> {
+    let took = match (attempt.started_at, attempt.ended_at) {
+        (Some(start), Some(end)) => format!(" after {}, {}", age(end.0.since(start.0)), ago(end.0, now)),
+        (Some(start), None) => format!(" for {}", age(now.since(start.0))),
+        _ => String::new(),
+    };
+    let outcome = attempt.outcome.as_ref().map_or("runs", Plain::as_str);
+    let label = format!("attempt {}", attempt.number);
+    let mut lines = vec![fact(&label, format!("{outcome}{took}"))];
+    lines.extend(attempt.error.as_ref().map(|error| trouble("", error.message.as_str())));
+    lines
+}

@@ -1,0 +1,98 @@
+//! How fast jobs come and go: second by second, from the server's counts of each minute, which grow while the minute lasts.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use windlass::clock::Timestamp;
+
+use super::look::Stats;
+
+/// Seconds that are remembered: as many as the widest screen has columns for.
+const SECONDS_MAX: usize = 240;
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Counted {
+    pub(super) submitted: f64,
+    pub(super) completed: f64,
+    /// Attempts that did not go well.
+    pub(super) failed: f64,
+}
+
+/// How one number is read off what is counted.
+pub(super) type Reading = fn(&Counted) -> f64;
+
+/// Rates of the last minutes and of the last hour.
+#[derive(Debug, Default)]
+pub(super) struct Rates {
+    last: Option<(Timestamp, BTreeMap<i64, Counted>)>,
+    seconds: VecDeque<Counted>,
+}
+
+#[allow(clippy::cast_precision_loss, reason = "drawings need no more than that")]
+fn real(number: u64) -> f64 {
+    number as f64
+}
+
+impl Rates {
+    /// Takes the counts as they are now.
+    pub(super) fn record(&mut self, stats: &Stats, now: Timestamp) {
+        let minutes: BTreeMap<i64, Counted> = stats
+            .minutes
+            .iter()
+            .map(|minute| {
+                let flow = &minute.flow;
+                let counted = Counted {
+                    submitted: real(flow.submitted),
+                    completed: real(flow.completed),
+                    failed: real(flow.troubles()),
+                };
+                (minute.at.0.as_millis(), counted)
+            })
+            .collect();
+        if let Some((then, before)) = &self.last {
+            let elapsed = now.since(*then).as_secs_f64().max(0.1);
+            let grown = |reading: Reading| {
+                let now: f64 = minutes.values().map(reading).sum();
+                // Minutes that were dropped since must not count as shrinking.
+                let then: f64 = before
+                    .iter()
+                    .filter(|(at, _)| minutes.contains_key(at))
+                    .map(|(_, counted)| reading(counted))
+                    .sum();
+                ((now - then) / elapsed).max(0.0)
+            };
+            self.seconds.push_back(Counted {
+                submitted: grown(|counted| counted.submitted),
+                completed: grown(|counted| counted.completed),
+                failed: grown(|counted| counted.failed),
+            });
+            while self.seconds.len() > SECONDS_MAX {
+                self.seconds.pop_front();
+            }
+        }
+        self.last = Some((now, minutes));
+    }
+
+    /// Counting begins anew, as after a gap in which nothing was heard.
+    pub(super) fn interrupt(&mut self) {
+        self.last = None;
+    }
+
+    /// The rate now: the mean of the last few seconds, since one alone jumps about.
+    pub(super) fn now(&self, reading: Reading) -> f64 {
+        let lately: Vec<f64> = self.seconds.iter().rev().take(3).map(reading).collect();
+        if lately.is_empty() { 0.0 } else { lately.iter().sum::<f64>() / real(lately.len() as u64) }
+    }
+
+    /// The last seconds, oldest first.
+    pub(super) fn seconds(&self, reading: Reading) -> Vec<f64> {
+        self.seconds.iter().map(reading).collect()
+    }
+
+    /// The minutes of the last hour, oldest first, as rates a second; the one that is not over is left out.
+    pub(super) fn minutes(&self, reading: Reading) -> Vec<f64> {
+        let Some((_, minutes)) = &self.last else { return Vec::new() };
+        let whole = minutes.len().saturating_sub(1);
+        minutes.values().take(whole).map(|counted| reading(counted) / 60.0).collect()
+    }
+}

@@ -1,0 +1,72 @@
+//! The terminal: taken over at the start and given back at the end, whatever the end is.
+
+use std::io::{Stdout, stdout};
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use tokio::sync::mpsc;
+
+use super::draw::draw;
+use super::screen::Screen;
+use super::theme::Theme;
+use crate::limits::TERMINAL_EVENTS_BUFFERED;
+
+/// A terminal that is ours until this is dropped.
+pub(super) struct Console {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+    theme: Theme,
+}
+
+impl Console {
+    /// Takes the terminal over. A panic gives it back before it says anything.
+    pub(super) fn open(theme: Theme) -> anyhow::Result<Console> {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            give_back();
+            before(panic);
+        }));
+        enable_raw_mode()?;
+        // From here on dropping it gives everything back, also when the next step fails.
+        let console = Console { terminal: Terminal::new(CrosstermBackend::new(stdout()))?, theme };
+        execute!(stdout(), EnterAlternateScreen)?;
+        Ok(console)
+    }
+
+    /// Draws the screen in the terminal's present size.
+    pub(super) fn show(&mut self, screen: &Screen) -> anyhow::Result<()> {
+        self.terminal.draw(|frame| draw(frame, screen, self.theme))?;
+        Ok(())
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// Leaves the terminal as it was. There is nobody left to tell if that fails.
+fn give_back() {
+    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    let _ = disable_raw_mode();
+}
+
+/// Keys and changes of size, until the terminal is gone. Reading them blocks, so that a thread of their own does it; it ends
+/// with the process.
+pub(super) fn events() -> anyhow::Result<mpsc::Receiver<Event>> {
+    let (sender, events) = mpsc::channel(TERMINAL_EVENTS_BUFFERED);
+    std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
+        while let Ok(event) = event::read() {
+            if sender.blocking_send(event).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(events)
+}

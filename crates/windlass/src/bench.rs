@@ -1,0 +1,18 @@
+//! The workloads by which this library is measured, for `windlass bench` and `cargo bench`; feature `bench`.
+//!
+//! They go through the public API alone, on any address that [`Store::open`](crate::Store::open) takes, a server's included. They are no part of what
+//! the library promises, and change with what is worth measuring.
+
+pub mod figure;
+pub mod handlers;
+pub mod limited;
+pub mod workflow;
+pub mod workload;
+
+#[cfg(feature = "sqlite")]
+pub use crate::store::sqlite::floor;
+pub use figure::{Figure, Times, rate};
+pub use workload::Workbench;
+
+/// The type of jobs that do nothing.
+pub const NOTHING: &str = "bench.nothing";

@@ -1,0 +1,177 @@
+//! One measured figure, and how figures are shown to people and programs.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// One measured figure.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Figure {
+    /// Which workload, such as `W1`.
+    pub workload: &'static str,
+    /// What was done.
+    pub what: String,
+    /// How many a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_second: Option<f64>,
+    /// How long it took.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub times: Option<Times>,
+    /// Share of a core.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core_percent: Option<f64>,
+    /// Processor time per job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_micros_per_job: Option<f64>,
+    /// Memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<f64>,
+    /// A count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// What the rate is beside, a second: the bare floor, or the rate it is compared with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floor_per_second: Option<f64>,
+    /// The rate beside that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
+}
+
+/// How long most took.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Times {
+    /// Half of them took no longer, in milliseconds.
+    pub p50_ms: f64,
+    /// Of a hundred, one took longer.
+    pub p99_ms: f64,
+}
+
+impl Times {
+    /// The percentiles of measured times; zero if there are none.
+    pub fn of(mut times: Vec<Duration>) -> Times {
+        times.sort_unstable();
+        let at = |percent: usize| {
+            let place = (times.len() * percent / 100).min(times.len().saturating_sub(1));
+            times.get(place).map_or(0.0, |time| time.as_secs_f64() * 1_000.0)
+        };
+        Times { p50_ms: at(50), p99_ms: at(99) }
+    }
+}
+
+/// How many a second.
+pub fn rate(jobs: usize, took: Duration) -> f64 {
+    real(jobs) / took.as_secs_f64().max(f64::EPSILON)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "nobody reads more than three digits")]
+pub(super) fn real(number: usize) -> f64 {
+    number as f64
+}
+
+impl Figure {
+    /// A figure of a workload.
+    pub fn new(workload: &'static str, what: impl Into<String>) -> Figure {
+        Figure { workload, what: what.into(), ..Figure::default() }
+    }
+
+    /// With a rate.
+    #[must_use]
+    pub fn rate(self, per_second: f64) -> Figure {
+        Figure { per_second: Some(per_second), ..self }
+    }
+
+    /// With the rate it is compared with, if there is one.
+    #[must_use]
+    pub fn beside(self, floor: Option<f64>) -> Figure {
+        let ratio = self.per_second.zip(floor).map(|(rate, floor)| rate / floor);
+        Figure { floor_per_second: floor, ratio, ..self }
+    }
+
+    /// With times.
+    #[must_use]
+    pub fn times(self, times: Times) -> Figure {
+        Figure { times: Some(times), ..self }
+    }
+
+    /// With a share of a core.
+    #[must_use]
+    pub fn percent(self, core_percent: f64) -> Figure {
+        Figure { core_percent: Some(core_percent), ..self }
+    }
+
+    /// With memory.
+    #[must_use]
+    pub fn bytes(self, bytes: f64) -> Figure {
+        Figure { bytes: Some(bytes), ..self }
+    }
+
+    /// The figure itself, for people.
+    pub fn value(&self) -> String {
+        let mut parts = Vec::new();
+        parts.extend(self.per_second.map(|rate| format!("{rate:.0}/s")));
+        parts.extend(
+            self.times.map(|times| format!("p50 {:.2} ms, p99 {:.2} ms", times.p50_ms, times.p99_ms)),
+        );
+        parts.extend(self.core_percent.map(|percent| format!("{percent:.2} % of a core")));
+        parts.extend(self.cpu_micros_per_job.map(|micros| format!("{micros:.1} µs of processor per job")));
+        parts.extend(self.bytes.map(|bytes| format!("{:.0} MB", bytes / 1e6)));
+        parts.extend(self.count.map(|count| count.to_string()));
+        parts.join(", ")
+    }
+
+    /// What it is beside, for people.
+    pub fn beside_what(&self) -> String {
+        match (self.floor_per_second, self.ratio) {
+            (Some(floor), Some(ratio)) => format!("{ratio:.2} of {floor:.0}/s"),
+            _ => String::new(),
+        }
+    }
+}
+
+/// Figures as a table, for people and for pages.
+pub fn table(figures: &[Figure]) -> String {
+    let rows: Vec<[String; 4]> = figures
+        .iter()
+        .map(|figure| [figure.workload.to_owned(), figure.what.clone(), figure.value(), figure.beside_what()])
+        .collect();
+    let titles = ["", "what", "figure", "beside"].map(str::to_owned);
+    let width = |column: usize| {
+        rows.iter().chain([&titles]).map(|row| row[column].chars().count()).max().unwrap_or(0)
+    };
+    let widths = [0, 1, 2, 3].map(width);
+    let line = |cells: &[String; 4]| {
+        let cells: Vec<String> =
+            cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let rule = widths.map(|width| "-".repeat(width.max(1)));
+    let mut text = line(&titles) + &line(&rule);
+    text.extend(rows.iter().map(line));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_of_all_times() {
+        let times = Times::of((1..=100).map(Duration::from_millis).collect());
+        assert_eq!((times.p50_ms, times.p99_ms), (51.0, 100.0));
+        assert!(Times::of(Vec::new()).p99_ms.abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn a_figure_is_shown_beside_its_floor() {
+        let figure = Figure::new("W2", "submit").rate(50_000.0).beside(Some(100_000.0));
+        assert_eq!((figure.value().as_str(), figure.beside_what().as_str()), ("50000/s", "0.50 of 100000/s"));
+        let json = serde_json::to_value(&figure).unwrap();
+        assert_eq!(json["ratio"], 0.5);
+        assert!(json.get("p50_ms").is_none());
+        let table = table(&[figure]);
+        assert!(
+            table.lines().all(|line| line.chars().count() == table.lines().next().unwrap().chars().count()),
+            "{table}"
+        );
+    }
+}

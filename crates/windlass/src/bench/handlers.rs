@@ -1,0 +1,137 @@
+//! Through handlers: jobs as types, a worker with many slots, handlers that do nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+
+use super::NOTHING;
+use super::figure::{Figure, Times, rate, real};
+use crate::clock::Stopwatch;
+use crate::handler::State;
+use crate::job::QueueName;
+use crate::queue::{Job, JobDefaults, Queue};
+use crate::worker::Worker;
+
+/// Where these jobs wait.
+pub const QUEUE: &str = "bench";
+/// How long the worker is left alone before each single job.
+const BREATH: Duration = Duration::from_millis(3);
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Nothing {
+    data: String,
+}
+
+impl Job for Nothing {
+    const TYPE: &'static str = NOTHING;
+    type Output = ();
+
+    fn defaults() -> JobDefaults {
+        JobDefaults { queue: Some(QUEUE), ..JobDefaults::default() }
+    }
+}
+
+/// How many were handled, and when the last was.
+#[derive(Default)]
+struct Seen {
+    count: AtomicUsize,
+    wanted: AtomicUsize,
+    reached: Notify,
+}
+
+async fn nothing(_job: Nothing, State(seen): State<Arc<Seen>>) -> Result<(), std::convert::Infallible> {
+    if seen.count.fetch_add(1, Ordering::Relaxed) + 1 == seen.wanted.load(Ordering::Relaxed) {
+        seen.reached.notify_one();
+    }
+    Ok(())
+}
+
+/// What to measure with handlers.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// Jobs that run at once.
+    pub concurrency: usize,
+    /// Jobs to submit before the worker starts; those that wait already are drained with them.
+    pub jobs: usize,
+    /// Single jobs that are picked up by the idle worker; none leaves that out.
+    pub rounds: usize,
+    /// How long the worker then sits idle; no time leaves that out.
+    pub idle: Duration,
+}
+
+/// Drains through handlers, then picks up single jobs on the idle worker, then sits idle. Tells each figure as it comes.
+pub async fn measure(address: &str, plan: Plan, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
+    let queue = Queue::open(address).await?;
+    let job = Nothing { data: "x".repeat(90) };
+    for _ in 0..plan.jobs / 1_000 {
+        queue.submit_all(vec![job.clone(); 1_000]).await?;
+    }
+    let waiting = open_jobs(&queue).await?;
+    let seen = Arc::new(Seen::default());
+    seen.wanted.store(waiting, Ordering::Relaxed);
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let worker = Worker::new(&queue).with(seen.clone()).queue(QUEUE, plan.concurrency).handle(nothing);
+    let (watch, cpu) = (Stopwatch::start(), cpu_micros());
+    let running = tokio::spawn(worker.run_until(async { drop(stopped.await) }));
+    if waiting > 0 {
+        seen.reached.notified().await;
+        while open_jobs(&queue).await? > 0 {}
+        let micros = (cpu_micros() - cpu) / real(waiting);
+        let what = format!("drained through handlers that do nothing, {} at once", plan.concurrency);
+        let drained = rate(waiting, watch.elapsed());
+        tell(Figure { cpu_micros_per_job: Some(micros), ..Figure::new("W3", what).rate(drained) });
+    }
+    if plan.rounds > 0 {
+        let times = pick_up(&queue, &seen, &job, plan.rounds).await?;
+        tell(Figure::new("W4", "pick-up by an idle worker: submit to handler").times(times));
+    }
+    if !plan.idle.is_zero() {
+        let before = cpu_micros();
+        tokio::time::sleep(plan.idle).await;
+        let percent = (cpu_micros() - before) / 1e4 / plan.idle.as_secs_f64();
+        tell(Figure::new("W10", "an idle worker").percent(percent));
+    }
+    // If nobody hears it, the worker has ended already, and says why.
+    let _ = stop.send(());
+    running.await??;
+    queue.close();
+    Ok(())
+}
+
+/// Jobs of the benchmark that have not ended.
+async fn open_jobs(queue: &Queue) -> anyhow::Result<usize> {
+    let name = QueueName::new(QUEUE)?;
+    let depth = queue.store().queue(queue.caller(), name).await?.depth;
+    let open: u64 = depth.iter().filter(|(state, _)| !state.is_final()).map(|(_, count)| *count).sum();
+    Ok(usize::try_from(open)?)
+}
+
+async fn pick_up(queue: &Queue, seen: &Seen, job: &Nothing, rounds: usize) -> anyhow::Result<Times> {
+    let mut times = Vec::with_capacity(rounds);
+    for _ in 0..rounds {
+        tokio::time::sleep(BREATH).await;
+        seen.wanted.store(seen.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let watch = Stopwatch::start();
+        let submitted = async { queue.submit(job.clone()).await.map(drop) };
+        let reached = async {
+            seen.reached.notified().await;
+            watch.elapsed()
+        };
+        let (submitted, took) = tokio::join!(submitted, reached);
+        submitted?;
+        times.push(took);
+    }
+    Ok(Times::of(times))
+}
+
+/// Processor time that this process has used. Where the system does not tell, none.
+fn cpu_micros() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let field = |at: usize| after_name.split_whitespace().nth(at).and_then(|word| word.parse::<f64>().ok());
+    // A tick is a hundredth of a second.
+    (field(11).unwrap_or(0.0) + field(12).unwrap_or(0.0)) * 10_000.0
+}

@@ -1,0 +1,126 @@
+//! W7 and W8: jobs of durable steps, and one job that spawns thousands.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+
+use super::figure::{Figure, rate};
+use super::handlers::QUEUE;
+use crate::clock::Stopwatch;
+use crate::context::Cx;
+use crate::handler::State;
+use crate::job::GroupStrategy;
+use crate::queue::{Job, JobDefaults, Queue};
+use crate::worker::Worker;
+
+/// Steps of a job.
+const STEPS: usize = 5;
+/// Jobs that run at once.
+const CONCURRENCY: usize = 50;
+/// How long a fan-out may take before something is wrong with it.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Stepped;
+
+impl Job for Stepped {
+    const TYPE: &'static str = "bench.stepped";
+    type Output = usize;
+
+    fn defaults() -> JobDefaults {
+        JobDefaults { queue: Some(QUEUE), ..JobDefaults::default() }
+    }
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Parent {
+    children: usize,
+}
+
+impl Job for Parent {
+    const TYPE: &'static str = "bench.parent";
+    type Output = usize;
+
+    fn defaults() -> JobDefaults {
+        JobDefaults { queue: Some(QUEUE), ..JobDefaults::default() }
+    }
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Child {
+    number: usize,
+}
+
+impl Job for Child {
+    const TYPE: &'static str = "bench.child";
+    type Output = usize;
+
+    fn defaults() -> JobDefaults {
+        JobDefaults { queue: Some(QUEUE), ..JobDefaults::default() }
+    }
+}
+
+/// How many jobs of steps are still to be done.
+struct Left {
+    count: AtomicUsize,
+    none: Notify,
+}
+
+async fn stepped(_job: Stepped, cx: Cx, State(left): State<Arc<Left>>) -> anyhow::Result<usize> {
+    let mut sum = 0;
+    for step in 0..STEPS {
+        sum += cx.step(&format!("step-{step}"), async { anyhow::Ok(step) }).await?;
+    }
+    if left.count.fetch_sub(1, Ordering::Relaxed) == 1 {
+        left.none.notify_one();
+    }
+    Ok(sum)
+}
+
+async fn parent(job: Parent, cx: Cx) -> anyhow::Result<usize> {
+    let children = (0..job.children).map(|number| Child { number });
+    let done = cx.spawn_all(children, GroupStrategy::FailFast).await?;
+    Ok(done.all()?.into_iter().sum())
+}
+
+async fn child(job: Child) -> Result<usize, std::convert::Infallible> {
+    Ok(job.number)
+}
+
+/// W7: so many jobs of five steps each. W8: one job with so many children, whose results are gathered. Tells each figure as
+/// it comes.
+pub async fn measure(
+    address: &str,
+    jobs: usize,
+    children: usize,
+    tell: &mut dyn FnMut(Figure),
+) -> anyhow::Result<()> {
+    let queue = Queue::open(address).await?;
+    queue.submit_all(vec![Stepped; jobs]).await?;
+    let left = Arc::new(Left { count: AtomicUsize::new(jobs), none: Notify::new() });
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let worker = Worker::new(&queue)
+        .with(left.clone())
+        .queue(QUEUE, CONCURRENCY)
+        .handle(stepped)
+        .handle(parent)
+        .handle(child);
+    let watch = Stopwatch::start();
+    let running = tokio::spawn(worker.run_until(async { drop(stopped.await) }));
+    left.none.notified().await;
+    let what = format!("steps of jobs that have {STEPS}, {CONCURRENCY} at once");
+    tell(Figure::new("W7", what).rate(rate(jobs * STEPS, watch.elapsed())));
+    let watch = Stopwatch::start();
+    let sum = queue.submit(Parent { children }).await?.result(PATIENCE).await?;
+    anyhow::ensure!(sum == children * (children - 1) / 2, "the children's results are not theirs: {sum}");
+    let what = format!("{children} children of one job, spawned, run and gathered");
+    tell(Figure::new("W8", what).rate(rate(children, watch.elapsed())));
+    // If nobody hears it, the worker has ended already, and says why.
+    let _ = stop.send(());
+    running.await??;
+    queue.close();
+    Ok(())
+}

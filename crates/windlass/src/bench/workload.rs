@@ -1,0 +1,203 @@
+//! The workloads that a store alone can show, driven through its public API.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::figure::{Figure, Times, rate};
+use crate::clock::Stopwatch;
+use crate::job::{JobType, NewJob, Payload, QueueName, WorkerId};
+use crate::store::Store;
+use crate::store::caller::Caller;
+use crate::store::command::claim::{ClaimRequest, Claimed};
+use crate::store::command::finish::{Outcome, Report};
+use crate::store::command::hold::{Pause, Target};
+use crate::store::command::submit::SubmitOptions;
+use crate::store::command::worker::NewWorker;
+use crate::store::environment::StoreOptions;
+
+/// How long the store is left alone before each single job of [`Workbench::pick_up`].
+const BREATH: Duration = Duration::from_millis(3);
+
+/// A store to be measured.
+pub struct Workbench {
+    /// The store.
+    pub store: Store,
+    /// Who measures.
+    pub me: Caller,
+    /// The job that is submitted over and over.
+    pub job: NewJob,
+    /// Who claims.
+    pub worker: WorkerId,
+}
+
+fn completed(claimed: &[Claimed]) -> Vec<Report> {
+    let report = |claimed: &Claimed| {
+        Report::new(claimed.job.id, claimed.job.fence, Outcome::Completed { result: None })
+    };
+    claimed.iter().map(report).collect()
+}
+
+impl Workbench {
+    /// Opens a store whose jobs shall have a payload of this size.
+    pub async fn open(address: &str, payload: usize) -> anyhow::Result<Workbench> {
+        let store = Store::open(address, StoreOptions::default())?;
+        let me = Caller::local();
+        let worker = store.register(&me, NewWorker::default()).await?.id;
+        let text = format!(r#"{{"data":"{}"}}"#, "x".repeat(payload.saturating_sub(11)));
+        let job = NewJob::new(JobType::new("bench.job")?, Payload::json(text));
+        Ok(Workbench { store, me, job, worker })
+    }
+
+    /// Whether it has jobs already.
+    pub async fn has_jobs(&self) -> anyhow::Result<bool> {
+        Ok(self.store.stats(&self.me).await?.states.values().sum::<u64>() > 0)
+    }
+
+    /// Ends the measuring.
+    pub async fn close(self) -> anyhow::Result<()> {
+        self.store.deregister(&self.me, self.worker).await?;
+        self.store.close();
+        Ok(())
+    }
+
+    async fn submit(&self, jobs: Vec<NewJob>) -> anyhow::Result<()> {
+        self.store.submit(&self.me, jobs, SubmitOptions::default()).await?;
+        Ok(())
+    }
+
+    /// Submits so many jobs in batches of this size, and says how many a second.
+    pub async fn fill(&self, jobs: usize, batch: usize, job: &NewJob) -> anyhow::Result<f64> {
+        let watch = Stopwatch::start();
+        let half = || async {
+            for _ in 0..jobs / batch / 2 {
+                self.submit(vec![job.clone(); batch]).await?;
+            }
+            anyhow::Ok(())
+        };
+        // Two callers: one prepares its batch while the other's is on its way to the disk.
+        tokio::try_join!(half(), half())?;
+        Ok(rate(jobs, watch.elapsed()))
+    }
+
+    /// W2: batches of a thousand.
+    pub async fn submit_batches(&self, jobs: usize) -> anyhow::Result<Figure> {
+        let submitted = self.fill(jobs, 1_000, &self.job).await?;
+        Ok(Figure::new("W2", "submit in batches of 1000").rate(submitted))
+    }
+
+    /// W1: one job a call, many callers at once.
+    pub async fn submit_singly(&self, jobs: usize, callers: usize) -> anyhow::Result<Figure> {
+        let watch = Stopwatch::start();
+        let mut tasks = Vec::new();
+        for _ in 0..callers {
+            let (store, me, job) = (self.store.clone(), self.me.clone(), self.job.clone());
+            tasks.push(tokio::spawn(async move {
+                let mut times = Vec::with_capacity(jobs / callers);
+                for _ in 0..jobs / callers {
+                    let one = Stopwatch::start();
+                    store.submit(&me, vec![job.clone()], SubmitOptions::default()).await?;
+                    times.push(one.elapsed());
+                }
+                anyhow::Ok(times)
+            }));
+        }
+        let mut times = Vec::with_capacity(jobs);
+        for task in tasks {
+            times.extend(task.await??);
+        }
+        let submitted = rate(times.len(), watch.elapsed());
+        let what = format!("submit one by one, {callers} callers");
+        Ok(Figure::new("W1", what).rate(submitted).times(Times::of(times)))
+    }
+
+    /// W3: claims of 100 and their finishes, by several callers at once, until so many are done; how many a second.
+    pub async fn drain(&self, jobs: usize, callers: usize) -> anyhow::Result<f64> {
+        let watch = Stopwatch::start();
+        let done = Arc::new(AtomicUsize::new(0));
+        let mut tasks = Vec::new();
+        for _ in 0..callers {
+            let (store, me, worker, done) = (self.store.clone(), self.me.clone(), self.worker, done.clone());
+            tasks.push(tokio::spawn(async move {
+                let request = ClaimRequest::new(worker, 100);
+                while done.load(Ordering::Relaxed) < jobs {
+                    let claimed = store.claim(&me, &request, Duration::ZERO).await?.jobs;
+                    if claimed.is_empty() {
+                        break;
+                    }
+                    let reports = completed(&claimed);
+                    done.fetch_add(reports.len(), Ordering::Relaxed);
+                    store.finish(&me, worker, reports).await?;
+                }
+                anyhow::Ok(())
+            }));
+        }
+        for task in tasks {
+            task.await??;
+        }
+        Ok(rate(done.load(Ordering::Relaxed), watch.elapsed()))
+    }
+
+    /// W4: one job on an idle store, from its submission to its being handed over.
+    pub async fn pick_up(&self, rounds: usize) -> anyhow::Result<Figure> {
+        let mut times = Vec::with_capacity(rounds);
+        for _ in 0..rounds {
+            let (store, me, worker) = (self.store.clone(), self.me.clone(), self.worker);
+            let (ready, is_ready) = tokio::sync::oneshot::channel();
+            let (submitted, was_submitted) = tokio::sync::oneshot::channel::<Stopwatch>();
+            let waiting = tokio::spawn(async move {
+                // Nobody to tell means that the measuring was given up.
+                let _ = ready.send(());
+                let request = ClaimRequest::new(worker, 1);
+                let claimed = store.claim(&me, &request, Duration::from_secs(10)).await?.jobs;
+                let took = was_submitted.await?.elapsed();
+                anyhow::Ok((took, claimed))
+            });
+            is_ready.await?;
+            tokio::time::sleep(BREATH).await;
+            let _ = submitted.send(Stopwatch::start());
+            self.submit(vec![self.job.clone()]).await?;
+            let (took, claimed) = waiting.await??;
+            times.push(took);
+            self.store.finish(&self.me, self.worker, completed(&claimed)).await?;
+        }
+        Ok(Figure::new("W4", "pick-up on an idle store: submit to claimed").times(Times::of(times)))
+    }
+
+    /// W5: what a large backlog does to the rates: so many ready, delayed and in a paused queue, all in one store. Tells each
+    /// figure as it comes.
+    pub async fn flatness(&self, backlog: usize, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
+        self.fill(10_000, 1_000, &self.job).await?;
+        let submit = self.fill(SAMPLE, 1_000, &self.job).await?;
+        let drain = self.drain(SAMPLE, 4).await?;
+        tell(Figure::new("W5", "submit with 10 k ready").rate(submit));
+        tell(Figure::new("W5", "claim + finish with 10 k ready").rate(drain));
+        let base = (submit, drain);
+        let other = QueueName::new("other")?;
+        let delayed = NewJob { delay: Some(Duration::from_secs(86_400)), ..self.job.clone() };
+        self.fill(backlog, 10_000, &delayed).await?;
+        self.flat_with(&format!("{backlog} delayed"), base, tell).await?;
+        let paused = NewJob { queue: other.clone(), ..self.job.clone() };
+        self.store.pause(&self.me, Target::Queue(other), Pause::default()).await?;
+        self.fill(backlog, 10_000, &paused).await?;
+        self.flat_with(&format!("{backlog} more in a paused queue"), base, tell).await?;
+        self.fill(backlog, 10_000, &self.job).await?;
+        self.flat_with(&format!("{backlog} more ready"), base, tell).await
+    }
+
+    async fn flat_with(
+        &self,
+        with: &str,
+        (base_submit, base_drain): (f64, f64),
+        tell: &mut dyn FnMut(Figure),
+    ) -> anyhow::Result<()> {
+        let submit = self.fill(SAMPLE, 1_000, &self.job).await?;
+        let drain = self.drain(SAMPLE, 4).await?;
+        tell(Figure::new("W5", format!("claim + finish with {with}")).rate(drain).beside(Some(base_drain)));
+        tell(Figure::new("W5", format!("submit with {with}")).rate(submit).beside(Some(base_submit)));
+        Ok(())
+    }
+}
+
+/// Jobs for each figure of the flatness: enough for several moves of the log into the database.
+const SAMPLE: usize = 150_000;

@@ -1,0 +1,134 @@
+//! Looking ahead: a claim begins with a look at the front of the same lanes as the one before it, so that look is sent
+//! along with the beginning of the transaction instead of after it. Its answer counts only as long as nothing has
+//! happened to `ready` since; and what was submitted is read with the jobs, not afterwards.
+
+use rustc_hash::FxHashMap;
+use tokio_postgres::Row;
+
+use super::link::get;
+use super::parameter::{Column, Parameter};
+use crate::job::{Seq, Spec};
+use crate::store::durable::columns::limit;
+use crate::store::engine::EngineResult;
+
+const READY: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, c.place, r.row FROM \
+     unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY c(lane, rank, at, seq, place) \
+     CROSS JOIN LATERAL (SELECT r.rank, r.at, r.seq, r.ctid AS row FROM @.ready r WHERE r.lane = c.lane \
+     AND (r.rank, r.at, r.seq) > (c.rank, c.at, c.seq) ORDER BY r.rank, r.at, r.seq LIMIT $5) r \
+     JOIN @.hot h ON h.seq = r.seq ORDER BY c.place, r.rank, r.at, r.seq";
+/// The same with what was submitted. Large payloads are left for when it is known who takes them.
+const READY_WHOLE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, c.place, r.row, j.owner, j.content_type, \
+     j.idempotency_key, j.unique_key, j.concurrency_key, j.tags, j.correlation_id, j.callback_url, j.traceparent, \
+     j.after, j.after_any, j.\"check\", j.payload FROM \
+     unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY c(lane, rank, at, seq, place) \
+     CROSS JOIN LATERAL (SELECT r.rank, r.at, r.seq, r.ctid AS row FROM @.ready r WHERE r.lane = c.lane \
+     AND (r.rank, r.at, r.seq) > (c.rank, c.at, c.seq) ORDER BY r.rank, r.at, r.seq LIMIT $5) r \
+     JOIN @.hot h ON h.seq = r.seq LEFT JOIN @.jobs j ON j.seq = r.seq AND octet_length(j.payload) <= 8192 \
+     ORDER BY c.place, r.rank, r.at, r.seq";
+/// Lanes up to which what was submitted is read with the jobs: of more lanes most jobs are only compared.
+const WHOLE_LANES_MAX: usize = 4;
+/// Where what was submitted begins in a row.
+const SPEC_AT: usize = 7;
+
+/// A look at the front of lanes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Look {
+    /// Each lane, with the rank, the time and the number after which to look.
+    pub(super) spots: Vec<[i64; 4]>,
+    /// How many jobs of each lane.
+    pub(super) each: usize,
+}
+
+impl Look {
+    fn is_whole(&self) -> bool {
+        self.spots.len() <= WHOLE_LANES_MAX
+    }
+
+    /// As a statement.
+    pub(super) fn sql(&self) -> &'static str {
+        if self.is_whole() { READY_WHOLE } else { READY }
+    }
+
+    /// As values of that statement.
+    pub(super) fn values(&self) -> Vec<Parameter> {
+        let column = |at: usize| Column::of(self.spots.iter().map(|spot| spot[at])).into();
+        vec![column(0), column(1), column(2), column(3), limit(self.each).into()]
+    }
+}
+
+/// What one transaction leaves for the next to look for, and what that finds.
+#[derive(Default)]
+pub(super) struct Ahead {
+    /// The lanes that the last claim looked at first, and how many jobs of each.
+    habit: Option<(Vec<i64>, usize)>,
+    /// What was asked with the beginning of this transaction, and the answer.
+    found: Option<(Look, Vec<Row>)>,
+    specs: FxHashMap<Seq, Spec>,
+}
+
+impl Ahead {
+    /// Where the next claim will probably look first, for so many jobs.
+    pub(super) fn habit(&self, wanted: usize) -> Option<(&[i64], usize)> {
+        let (lanes, each) = self.habit.as_ref()?;
+        let each = if lanes.len() == 1 { wanted + 1 } else { *each };
+        (wanted > 0).then_some((lanes.as_slice(), each))
+    }
+
+    /// Keeps the answer to a look that was sent ahead.
+    pub(super) fn keep(&mut self, look: Look, rows: Vec<Row>) {
+        self.found = Some((look, rows));
+    }
+
+    /// The answer to a look, if it was sent ahead and still holds.
+    pub(super) fn take(&mut self, look: &Look) -> EngineResult<Option<Vec<Row>>> {
+        let Some((asked, rows)) = self.found.take() else { return Ok(None) };
+        if asked.spots != look.spots {
+            return Ok(None);
+        }
+        let mut counts = vec![0; look.spots.len()];
+        let mut kept = Vec::with_capacity(rows.len());
+        for row in rows {
+            let Some(count) = counts.get_mut(place(&row)?) else { continue };
+            *count += 1;
+            if *count <= look.each {
+                kept.push(row);
+            }
+        }
+        let is_enough = look.each <= asked.each || counts.iter().all(|count| *count < asked.each);
+        Ok(is_enough.then_some(kept))
+    }
+
+    /// Remembers where a claim looked first.
+    pub(super) fn learn(&mut self, look: &Look) {
+        self.habit = Some((look.spots.iter().map(|[lane, ..]| *lane).collect(), look.each));
+    }
+
+    /// Keeps what was submitted, if it was read with the job.
+    pub(super) fn read_spec(&mut self, look: &Look, row: &Row, seq: Seq) -> EngineResult<()> {
+        if look.is_whole() && get::<Option<&[u8]>>(row, SPEC_AT)?.is_some() {
+            self.specs.insert(seq, super::query::read_spec(row, SPEC_AT, seq)?);
+        }
+        Ok(())
+    }
+
+    /// What was submitted, if it is at hand.
+    pub(super) fn take_spec(&mut self, seq: Seq) -> Option<Spec> {
+        self.specs.remove(&seq)
+    }
+
+    /// Something has happened to `ready`: what was found there before counts no more.
+    pub(super) fn found_otherwise(&mut self) {
+        self.found = None;
+    }
+
+    /// Nothing that was read before counts any more.
+    pub(super) fn forget(&mut self) {
+        self.found = None;
+        self.specs.clear();
+    }
+}
+
+/// The place of a row's lane in the look that found it.
+pub(super) fn place(row: &Row) -> EngineResult<usize> {
+    Ok(usize::try_from(get::<i64>(row, 5)? - 1).unwrap_or(usize::MAX))
+}
