@@ -32,7 +32,11 @@ fn blocks(text: &str) -> Vec<Block> {
     let (mut blocks, mut open, mut before) = (Vec::new(), None::<Block>, String::new());
     for line in text.lines() {
         match (line.trim_start().strip_prefix("```"), open.take()) {
-            (Some(_), Some(block)) => blocks.push(block),
+            (Some(_), Some(block)) => {
+                blocks.push(block);
+                // What excuses one block does not excuse the next.
+                before.clear();
+            }
             (Some(word), None) => {
                 open =
                     Some(Block { word: word.trim().to_owned(), lines: Vec::new(), before: before.clone() });
@@ -41,7 +45,7 @@ fn blocks(text: &str) -> Vec<Block> {
                 block.lines.push(line.to_owned());
                 open = Some(block);
             }
-            (None, None) if !line.trim().is_empty() => before = line.to_owned(),
+            (None, None) if !line.trim().is_empty() => line.clone_into(&mut before),
             (None, None) => {}
         }
     }

@@ -92,7 +92,7 @@ async fn waiting_gives_the_result_and_its_exit_code_the_outcome() {
     assert!(worker.is_string() && said.err.contains(claimed["id"].as_str().unwrap()), "{said:?}");
     assert_eq!(said.well().trim(), r#"{"sum":3}"#);
     let bad = ["submit", "bad", "--wait"];
-    let (_, said) = tokio::join!(
+    let ((), said) = tokio::join!(
         async {
             let (worker, claimed) = site.claim("bad").await;
             let error = json!({"category": "permanent", "message": "no \u{1b}[31mgood"});

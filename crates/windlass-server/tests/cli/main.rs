@@ -10,6 +10,7 @@ mod connection;
 mod documents;
 mod fixture;
 mod jobs;
+#[allow(dead_code, reason = "a program for all tests; these ask less of it")]
 #[path = "../operating/program.rs"]
 mod program;
 mod terminal;
