@@ -9,7 +9,7 @@ mod place;
 use std::time::Duration;
 
 use windlass::bench::handlers::{self, Plan};
-use windlass::bench::{Figure, Workbench, floor, workflow};
+use windlass::bench::{Figure, Floor, Workbench, postgres_floor, sqlite_floor, workflow};
 
 use self::link::Target;
 pub(crate) use self::place::{ChildServer, Folder};
@@ -36,14 +36,19 @@ const CHILDREN: usize = 10_000;
 /// Jobs that a worker runs at once.
 const CONCURRENCY: usize = 100;
 
-/// Measures the store at an address; `floor` is a folder in which bare SQLite is measured beside it.
+/// Measures the store at an address; `floor` is a folder in which bare SQLite is measured beside it. A
+/// server is measured bare in a schema of its own, which is dropped again.
 pub(crate) async fn store(
     address: &str,
     floor: Option<&Folder>,
     size: Size,
     tell: &mut dyn FnMut(Figure),
 ) -> anyhow::Result<()> {
-    let floor = floor.map(|folder| floor::measure(folder.path(), size.payload)).transpose()?;
+    let floor = match floor {
+        Some(folder) => Some(sqlite_floor::measure(folder.path(), size.payload)?),
+        None if address.starts_with("postgres") => Some(bare_postgres(address, size.payload).await?),
+        None => None,
+    };
     let bench = Workbench::open(address, size.payload).await?;
     tell(bench.submit_singly(size.jobs / 4, CALLERS).await?);
     tell(bench.submit_batches(size.jobs).await?.beside(floor.map(|floor| floor.insert)));
@@ -58,6 +63,12 @@ pub(crate) async fn store(
     let plan = Plan { concurrency: CONCURRENCY, jobs: size.jobs, rounds: size.rounds, idle: size.time };
     handlers::measure(address, plan, tell).await?;
     workflow::measure(address, size.jobs / 100, CHILDREN, tell).await
+}
+
+/// On a thread that may wait: the connection is driven by whoever holds it.
+async fn bare_postgres(address: &str, payload: usize) -> anyhow::Result<Floor> {
+    let address = address.to_owned();
+    Ok(tokio::task::spawn_blocking(move || postgres_floor::measure(&address, payload)).await??)
 }
 
 /// Measures a server over HTTP.

@@ -39,6 +39,7 @@ mod trail;
 mod tree;
 mod verify;
 mod webhooks;
+mod work;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -66,6 +67,11 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Look around: a server with a store full of made-up work
     Demo(demo::DemoArgs),
+    /// Run a program for every job: payload in, result out, exit code as outcome
+    Work(Box<work::WorkArgs>),
+    /// End what a worker that was killed has left behind; started by `work` itself.
+    #[command(hide = true)]
+    WorkGuard(work::GuardArgs),
     /// Watch a server in the terminal, and intervene
     Top(top::TopArgs),
 
@@ -282,6 +288,8 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
     match command {
         Command::Serve(args) => serve::serve(&args).await,
         Command::Demo(args) => demo::demo(&args).await,
+        Command::Work(args) => work::work(&args).await,
+        Command::WorkGuard(args) => work::guard(&args).await,
         Command::Top(args) => top::top(&args).await,
         Command::Submit(args) => submit::submit(&args).await,
         Command::Batch(args) => batch::batch(&args).await,

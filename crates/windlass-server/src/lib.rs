@@ -12,4 +12,5 @@ mod log;
 mod notify;
 pub mod outbound;
 mod process;
+mod program;
 pub mod server;

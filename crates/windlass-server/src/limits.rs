@@ -83,6 +83,40 @@ pub const CALL_GRACE: Duration = Duration::from_millis(500);
 /// How long to wait when a worker of the server's own could not go on.
 pub const CALL_TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 
+/// How long a job is put off whose program could not be started: the machine may have room again by then.
+pub const PROGRAM_PAUSE: Duration = Duration::from_secs(5);
+/// Bytes read at once of what a program prints: as much as a pipe holds.
+pub const PROGRAM_READ_BYTES: usize = 64 << 10;
+/// How long to read on after a program has ended: what it printed is in the pipes, and whoever else holds them is not
+/// waited for.
+pub const PROGRAM_LINGER: Duration = Duration::from_secs(1);
+/// How often a program's log and progress are written at most: a person watching sees no steps, and a chatty program costs
+/// four commits a second.
+pub const PROGRAM_NOTES_EVERY: Duration = Duration::from_millis(250);
+/// How long the last lines of a program's log may take to be written; its outcome waits for them.
+pub const PROGRAM_NOTES_TIME_MAX: Duration = Duration::from_secs(5);
+/// Lines of a program's log in one call, with room for what stands in for lines left out.
+pub const PROGRAM_LINES_PER_CALL: usize = 900;
+/// Bytes of a program's log in one call: a call of many long lines must not hold up heartbeats.
+pub const PROGRAM_LOG_BYTES_PER_CALL: usize = 256 << 10;
+/// Lines of its log that one attempt of a program may write: as many as are kept of a job.
+pub const PROGRAM_LINES_MAX: u64 = windlass::limits::LOG_LINES_MAX;
+/// Bytes of its log that one attempt of a program may write: logs are for reading, and the store is for jobs.
+pub const PROGRAM_LOG_BYTES_MAX: usize = 4 << 20;
+/// Bytes of what a program said last that go into its error's message, which holds 4 KiB.
+pub const PROGRAM_LAST_WORDS_BYTES: usize = 3 << 10;
+/// Levels of nesting in a program's result; a server reads 128, and some are needed around it.
+pub const PROGRAM_RESULT_DEPTH_MAX: usize = 100;
+/// How long a program may take to end when the store has not been heard, or its worker was killed: the lease ends 10 s
+/// after it is told.
+pub const PROGRAM_UNHEARD_GRACE: Duration = Duration::from_secs(8);
+/// How long a worker may take to hear a signal that its program has died of.
+pub const PROGRAM_SHARED_SIGNAL: Duration = Duration::from_millis(200);
+/// How often a guard looks whether the programs it has told to end have done so.
+pub const GUARD_LOOKS_EVERY: Duration = Duration::from_millis(50);
+/// How much longer than its program's grace a worker waits for a handler: the program is killed in between.
+pub const PROGRAM_GRACE_MARGIN: Duration = Duration::from_secs(7);
+
 /// How long a command waits for a server to accept its connection.
 pub const CLIENT_CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long a command waits for an answer, beside what it asked the server to wait: as long as the server may take.

@@ -55,3 +55,8 @@ impl LogArgs {
         Ok(())
     }
 }
+
+/// Logs only what went wrong: for commands that have their own way to say what they do.
+pub(crate) fn warn_only() -> anyhow::Result<()> {
+    LogArgs { log: LogFormat::Pretty, log_level: LevelFilter::WARN }.start()
+}

@@ -9,10 +9,21 @@ pub mod limited;
 pub mod workflow;
 pub mod workload;
 
+#[cfg(feature = "postgres")]
+pub use crate::store::postgres::floor as postgres_floor;
 #[cfg(feature = "sqlite")]
-pub use crate::store::sqlite::floor;
+pub use crate::store::sqlite::floor as sqlite_floor;
 pub use figure::{Figure, Times, rate};
 pub use workload::Workbench;
+
+/// Rates of a bare database, in jobs a second.
+#[derive(Debug, Clone, Copy)]
+pub struct Floor {
+    /// Jobs written in batches of a thousand.
+    pub insert: f64,
+    /// Jobs claimed by the hundred, and finished.
+    pub claim_and_finish: f64,
+}
 
 /// The type of jobs that do nothing.
 pub const NOTHING: &str = "bench.nothing";

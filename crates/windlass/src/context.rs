@@ -3,6 +3,7 @@
 
 mod blocking;
 mod children;
+mod interruption;
 mod order;
 mod step;
 mod wait;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -22,12 +23,15 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use blocking::Unwound;
 pub use children::{ChildError, Children};
+pub use interruption::Interruption;
 use order::Order;
 
+use crate::clock::Timestamp;
 use crate::error::{SubmitError, WorkError};
 use crate::handler::States;
 use crate::job::{
-    AttemptId, Failure, Fence, JobId, JobType, Labels, Payload, Progress, QueueName, Tenant, WorkerId,
+    AttemptId, Failure, Fence, JobId, JobType, Labels, Payload, Priority, Progress, QueueName, Tenant,
+    WorkerId,
 };
 use crate::queue::Queue;
 use crate::store::command::claim::Claimed;
@@ -117,6 +121,7 @@ struct Shared {
     claimed: Claimed,
     conduct: Conduct,
     cancelled: CancellationToken,
+    interruption: OnceLock<Interruption>,
     saved: Mutex<BTreeMap<String, Arc<[u8]>>>,
     order: Order,
     /// Copies of the context that the worker and the handler's arguments hold.
@@ -145,6 +150,7 @@ impl Cx {
             claimed,
             conduct,
             cancelled: CancellationToken::new(),
+            interruption: OnceLock::new(),
             saved: Mutex::new(saved),
             order,
             holders: AtomicUsize::new(0),
@@ -206,6 +212,21 @@ impl Cx {
         self.attempt_id().previous()
     }
 
+    /// How many attempts may fail before the job is given up (M40).
+    pub fn max_attempts(&self) -> u32 {
+        self.0.claimed.job.policy.retry.max_attempts
+    }
+
+    /// How urgent the job was when it was claimed.
+    pub fn priority(&self) -> Priority {
+        self.0.claimed.job.priority
+    }
+
+    /// When the store ends this attempt, by its own clock (M30).
+    pub fn deadline(&self) -> Timestamp {
+        self.0.claimed.job.lease.map_or(Timestamp::MAX, |lease| lease.deadline_at)
+    }
+
     /// The number that grows with every start: put it into conditional writes elsewhere, and a stale attempt loses there
     /// as it does here (M5).
     pub fn fence(&self) -> Fence {
@@ -242,6 +263,11 @@ impl Cx {
         self.0.cancelled.is_cancelled()
     }
 
+    /// Why the attempt is to stop; none as long as it is not.
+    pub fn interruption(&self) -> Option<Interruption> {
+        self.is_cancelled().then(|| self.0.interruption.get().copied()).flatten()
+    }
+
     /// Says how far the job is: 0 to 100.
     pub async fn progress(&self, percent: f64, message: &str) -> Result<(), WorkError> {
         let message = (!message.is_empty()).then(|| message.to_owned());
@@ -251,6 +277,13 @@ impl Cx {
     /// Writes a line to the job's log.
     pub async fn log(&self, text: impl Into<String>) -> Result<(), WorkError> {
         self.note(Note::Logs(vec![text.into()])).await
+    }
+
+    /// Writes several lines to the job's log at once, at most [`limits::LOG_LINES_PER_CALL_MAX`].
+    ///
+    /// [`limits::LOG_LINES_PER_CALL_MAX`]: crate::limits::LOG_LINES_PER_CALL_MAX
+    pub async fn log_all(&self, lines: Vec<String>) -> Result<(), WorkError> {
+        self.note(Note::Logs(lines)).await
     }
 
     /// Books costs; they count with the attempt's outcome (M18).
@@ -294,8 +327,9 @@ impl Cx {
         self.0.cost_cents.load(Ordering::Relaxed)
     }
 
-    /// Tells the handler to stop.
-    pub(crate) fn cancel(&self) {
+    /// Tells the handler to stop; the first reason stays.
+    pub(crate) fn cancel(&self, why: Interruption) {
+        let _first_or_not = self.0.interruption.set(why);
         self.0.cancelled.cancel();
     }
 

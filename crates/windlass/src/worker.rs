@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 pub use control::WorkerControl;
 pub use shutdown::Farewell;
 
-use crate::context::{Conduct, CrashPoint, Cx, Journal, StepMode};
+use crate::context::{Conduct, CrashPoint, Cx, Interruption, Journal, StepMode};
 use crate::error::{Invalid, Problem, WorkError};
 use crate::handler::{AnyHandler, Blocking, Handler, HandlerFuture, States, Typed, Untyped};
 use crate::job::{Failure, JobType, QueueName, WorkerId};
@@ -148,6 +148,18 @@ impl Worker {
     {
         self.fallback = Some(Arc::new(Untyped { handler }));
         self
+    }
+
+    /// Runs jobs of one type, by its name: for types that are known only when the program runs. Their payload is in the
+    /// context.
+    #[must_use]
+    pub fn handle_type<F, R, E>(self, name: &str, handler: impl Fn(Cx) -> F + Send + Sync + 'static) -> Worker
+    where
+        F: Future<Output = Result<R, E>> + Send + 'static,
+        R: Serialize,
+        E: Into<anyhow::Error>,
+    {
+        self.insert(name, Arc::new(Untyped { handler }))
     }
 
     fn insert(mut self, name: &str, handler: Arc<dyn AnyHandler>) -> Worker {
@@ -381,7 +393,7 @@ impl Crew {
         if self.id() != forgotten {
             return Ok(());
         }
-        self.cancel_all();
+        self.cancel_all(Interruption::Lost);
         let id = self.queue.store().register(self.queue.caller(), self.new.clone()).await?.id;
         tracing::warn!(%forgotten, worker = %id, "worker was forgotten and has registered anew");
         self.control.registered(id);
@@ -389,8 +401,8 @@ impl Crew {
     }
 
     /// Tells every handler to stop.
-    pub(crate) fn cancel_all(&self) {
-        self.running.all().iter().for_each(Cx::cancel);
+    pub(crate) fn cancel_all(&self, why: Interruption) {
+        self.running.all().iter().for_each(|cx| cx.cancel(why));
     }
 }
 

@@ -70,7 +70,6 @@ impl Connection {
     }
 
     /// The address with its key, as [`windlass::Queue::open`] takes it. Never to be shown.
-    #[allow(dead_code, reason = "for commands that work rather than ask")]
     pub(crate) fn queue_address(&self) -> String {
         match (&self.key, self.url.split_once("://")) {
             (Some(key), Some((scheme, place))) => format!("{scheme}://{}@{place}", key.reveal()),

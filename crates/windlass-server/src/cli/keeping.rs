@@ -37,7 +37,8 @@ pub(super) struct KeepingArgs {
     ticket_key: Option<PathBuf>,
 }
 
-fn payload_bytes(text: &str) -> Result<usize, String> {
+/// Reads how large a payload or result may be.
+pub(super) fn payload_bytes(text: &str) -> Result<usize, String> {
     let bytes: usize = text.parse().map_err(|_| "is no number of bytes".to_owned())?;
     if (1..=limits::PAYLOAD_BYTES_MAX).contains(&bytes) {
         return Ok(bytes);

@@ -79,7 +79,8 @@ fn themes(command: &Command) -> String {
 
 fn unplaced(command: &Command) -> Vec<String> {
     let placed = |name: &str| THEMES.iter().any(|(_, names)| names.contains(&name));
-    let names = command.get_subcommands().map(Command::get_name);
+    let shown = command.get_subcommands().filter(|known| !known.is_hide_set());
+    let names = shown.map(Command::get_name);
     names.filter(|name| !placed(name)).map(str::to_owned).collect()
 }
 

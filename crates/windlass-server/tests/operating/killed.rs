@@ -24,7 +24,7 @@ async fn kill_under_load(store: &str) {
         let callers: Vec<_> =
             (0..CALLERS).map(|_| tokio::spawn(submit(served.address, acknowledged.clone()))).collect();
         // Each time at another moment of what goes on.
-        let enough = acknowledged.reaches(ACKNOWLEDGED_BETWEEN + 7 * kill);
+        let enough = acknowledged.reaches(ACKNOWLEDGED_BETWEEN + 7 * (kill % 16));
         tokio::time::timeout(PATIENCE, enough).await.expect("it answers");
         served.kill().await;
         for caller in callers {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use windlass::bench::handlers::{self, Plan};
 use windlass::bench::limited::HeldBack;
-use windlass::bench::{Figure, Workbench, figure, floor};
+use windlass::bench::{Figure, Workbench, figure, postgres_floor, sqlite_floor};
 
 const MILLION: usize = 1_000_000;
 
@@ -76,14 +76,15 @@ async fn with_new_store(
 }
 
 async fn submit_and_drain(figures: &mut Figures, payload: usize) -> anyhow::Result<()> {
-    // The floor is SQLite's; a server's has not been written yet.
-    let (insert, work) = if place::is_postgres() {
-        (None, None)
+    let floor = if place::is_postgres() {
+        let (_files, address) = place::new();
+        std::thread::spawn(move || postgres_floor::measure(&address, payload))
+            .join()
+            .map_err(|_| anyhow::anyhow!("the floor could not be measured"))??
     } else {
-        let files = tempfile::tempdir_in(".")?;
-        let floor = floor::measure(files.path(), payload)?;
-        (Some(floor.insert), Some(floor.claim_and_finish))
+        sqlite_floor::measure(tempfile::tempdir_in(".")?.path(), payload)?
     };
+    let (insert, work) = (Some(floor.insert), Some(floor.claim_and_finish));
     with_new_store(payload, async |bench| {
         let submitted = bench.submit_batches(300_000).await?.beside(insert);
         figures.tell(Figure { what: format!("{}, {payload} B", submitted.what), ..submitted });

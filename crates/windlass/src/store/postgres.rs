@@ -10,6 +10,8 @@ mod claim;
 mod document;
 mod door;
 mod facet;
+#[cfg(feature = "bench")]
+pub mod floor;
 mod insert;
 mod integrity;
 pub(crate) mod lent;

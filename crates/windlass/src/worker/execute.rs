@@ -12,7 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::Crew;
 use super::seats::Seats;
 use crate::clock::Stopwatch;
-use crate::context::{CrashPoint, Cx, Stop};
+use crate::context::{CrashPoint, Cx, Interruption, Stop};
 use crate::handler::{AnyHandler, HandlerFuture, Snooze, failure_of, said};
 use crate::job::{Category, Failure, Strategy};
 use crate::store::command::claim::Claimed;
@@ -123,7 +123,7 @@ async fn supervise(crew: &Crew, cx: &Cx, future: &mut HandlerFuture) -> Option<O
             Stop::Parked | Stop::Crash => None,
         },
         () = tokio::time::sleep(limit) => {
-            cx.cancel();
+            cx.cancel(Interruption::TimedOut);
             let message = format!("ran longer than {limit:?}");
             Some(Outcome::Failed(Failure::new(Category::Timeout, message)))
         }

@@ -7,9 +7,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::Crew;
 use crate::clock::Patience;
+use crate::context::Interruption;
 use crate::error::{StoreError, WorkError};
 use crate::limits;
-use crate::store::command::heartbeat::{Beat, Directive};
+use crate::store::command::heartbeat::Beat;
 
 /// News from elsewhere are looked at no more often than this.
 const NEWS_PAUSE: Duration = Duration::from_millis(20);
@@ -30,7 +31,9 @@ pub(super) async fn run(crew: Arc<Crew>, over: CancellationToken) {
                     tracing::warn!(%error, "cannot register again");
                 }
             }
-            Err(WorkError::Store(StoreError::Stopped(_))) => return crew.cancel_all(),
+            Err(WorkError::Store(StoreError::Stopped(_))) => {
+                return crew.cancel_all(Interruption::Unheard);
+            }
             Err(error) => tracing::warn!(%error, "heartbeat was not taken"),
         }
         tokio::select! {
@@ -51,7 +54,7 @@ async fn beat_within(crew: &Crew, heard: Patience) -> Result<(), WorkError> {
         biased;
         answer = &mut beating => answer,
         () = heard.over() => {
-            crew.cancel_all();
+            crew.cancel_all(Interruption::Unheard);
             beating.await
         }
     }
@@ -74,13 +77,11 @@ async fn beat_some(crew: &Crew, beats: Vec<Beat>) -> Result<(), WorkError> {
     let fences: Vec<_> = beats.iter().map(|beat| (beat.job, beat.fence)).collect();
     let pulse = crew.queue.store().heartbeat(crew.queue.caller(), crew.id(), beats).await?;
     for ((id, directive), (_, fence)) in pulse.directives.into_iter().zip(fences) {
-        if directive == Directive::Continue {
-            continue;
-        }
+        let Some(why) = Interruption::of(directive) else { continue };
         // An attempt that ended meanwhile is none of this directive's business.
         if let Some(cx) = crew.running.get(id).filter(|cx| cx.fence() == fence) {
             tracing::info!(job = %id, directive = directive.as_str(), "handler is told to stop");
-            cx.cancel();
+            cx.cancel(why);
         }
     }
     crew.control.heard(pulse.paused);

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::context::Cx;
+use crate::context::{Cx, Interruption};
 use crate::job::{Fence, JobId};
 use crate::store::command::heartbeat::Beat;
 
@@ -52,7 +52,7 @@ impl Running {
         let replaced = self.lock().jobs.insert(cx.job_id(), cx);
         // The old attempt lost its lease, or the job could not have been claimed again.
         if let Some(old) = replaced {
-            old.cancel();
+            old.cancel(Interruption::Lost);
         }
     }
 

@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Crew;
+use crate::context::Interruption;
 use crate::limits;
 use crate::store::command::finish::{Outcome, Report};
 
@@ -23,7 +24,7 @@ pub(super) async fn leave(crew: &Crew, reporting: JoinHandle<()>, closing: &Canc
     let before = crew.released.load(Ordering::Relaxed);
     let is_drained = tokio::time::timeout(crew.settings.drain, crew.running.emptied()).await.is_ok();
     if !is_drained {
-        crew.cancel_all();
+        crew.cancel_all(Interruption::Released);
         let _ended_or_not = tokio::time::timeout(crew.settings.grace, crew.running.emptied()).await;
         release_all(crew).await;
     }
@@ -60,7 +61,7 @@ pub(super) async fn release_when_paused(crew: Arc<Crew>, over: CancellationToken
 /// Gives back everything that still runs.
 pub(crate) async fn release_all(crew: &Crew) {
     for cx in crew.running.all() {
-        cx.cancel();
+        cx.cancel(Interruption::Released);
         if let Some(_leaving) = crew.running.remove(cx.job_id(), cx.fence()) {
             crew.report(Report::new(cx.job_id(), cx.fence(), Outcome::Released)).await;
         }

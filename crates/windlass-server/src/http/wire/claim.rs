@@ -127,6 +127,10 @@ pub(crate) struct ClaimedView {
     tenant: Text<Tenant>,
     r#type: Text<JobType>,
     queue: Text<QueueName>,
+    /// How urgent it is, 0 to 100.
+    priority: u8,
+    /// How many attempts may fail before the job is given up.
+    max_attempts: u32,
     #[serde(flatten)]
     payload: payload::Shown,
     idempotency_key: Option<String>,
@@ -156,6 +160,8 @@ impl From<Claimed> for ClaimedView {
             tenant: Text(job.lane.tenant.clone()),
             r#type: Text(job.lane.job_type.clone()),
             queue: Text(job.lane.queue.clone()),
+            priority: job.priority.value(),
+            max_attempts: job.policy.retry.max_attempts,
             payload: (&spec.payload).into(),
             idempotency_key: spec.idempotency_key,
             correlation_id: spec.labels.correlation_id,

@@ -9,13 +9,13 @@ use crate::store::durable::columns::{SpecColumns, SpecParts, damaged};
 use crate::store::durable::packed::{Head, pack};
 use crate::store::engine::EngineResult;
 
-const UPDATE: &str = "UPDATE @.hot h SET state = u.state, record = u.record \
+pub(super) const UPDATE: &str = "UPDATE @.hot h SET state = u.state, record = u.record \
      FROM unnest($1::bigint[], $2::bigint[], $3::bytea[]) u(seq, state, record) WHERE h.seq = u.seq";
 const LEAVE_READY: &str = "DELETE FROM @.ready r \
      USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) u(lane, rank, at, seq) \
      WHERE r.lane = u.lane AND r.rank = u.rank::smallint AND r.at = u.at AND r.seq = u.seq";
-const LEAVE_READY_ROWS: &str = "DELETE FROM @.ready WHERE ctid = ANY($1)";
-const ENTER_READY: &str = "INSERT INTO @.ready (lane, rank, at, seq) \
+pub(super) const LEAVE_READY_ROWS: &str = "DELETE FROM @.ready WHERE ctid = ANY($1)";
+pub(super) const ENTER_READY: &str = "INSERT INTO @.ready (lane, rank, at, seq) \
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])";
 const LEAVE_STATES: &str = "DELETE FROM @.states s USING unnest($1::bigint[], $2::bigint[]) u(state, seq) \
      WHERE s.state = u.state::smallint AND s.seq = u.seq";

@@ -14,7 +14,7 @@ use crate::job::{JobId, Tenant};
 use crate::store::durable::columns::{damaged, event_code, limit, number};
 use crate::store::engine::{EngineResult, RecordQuery};
 
-const APPEND: &str = "INSERT INTO @.audit (seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context) \
+pub(super) const APPEND: &str = "INSERT INTO @.audit (seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context) \
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[], $6::bytea[], $7::text[], \
      $8::uuid[], $9::bytea[], $10::bytea[])";
 const BY_NUMBER: &str = "SELECT seq, event::bigint, alias, at, actor_type, actor_id, tenant, job, trace_id, context \

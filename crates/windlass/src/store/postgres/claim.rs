@@ -51,6 +51,10 @@ impl Tables {
                 jobs.push(job);
             }
         }
+        for jobs in &mut found {
+            jobs.sort_unstable_by_key(Place::of);
+            jobs.truncate(max);
+        }
         for ((cursor, [lane, ..]), jobs) in cursors.iter().zip(&look.spots).zip(&found) {
             if cursor.after.is_none() {
                 let first = jobs.first().map(Place::of);

@@ -9,11 +9,11 @@ use crate::store::durable::columns::{SpecColumns, SpecParts, key_check, key_colu
 use crate::store::durable::packed::{Head, pack};
 use crate::store::engine::{Edge, EngineResult, NewRow};
 
-const JOBS: &str = "INSERT INTO @.jobs (seq, owner, content_type, idempotency_key, unique_key, concurrency_key, tags, \
+pub(super) const JOBS: &str = "INSERT INTO @.jobs (seq, owner, content_type, idempotency_key, unique_key, concurrency_key, tags, \
      correlation_id, callback_url, traceparent, after, after_any, \"check\", payload) \
      SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::bytea[], \
      $8::bytea[], $9::bytea[], $10::bytea[], $11::bytea[], $12::bytea[], $13::bigint[], $14::bytea[])";
-const HOT: &str = "INSERT INTO @.hot (seq, id, lane, policy, created_at, parent, state, record) \
+pub(super) const HOT: &str = "INSERT INTO @.hot (seq, id, lane, policy, created_at, parent, state, record) \
      SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::uuid[], \
      $7::bigint[], $8::bytea[])";
 const TAGS: &str =

@@ -16,8 +16,8 @@ use super::text::{Moment, Span};
 use crate::clock::{Patience, Timestamp};
 use crate::error::{StoreError, WorkError};
 use crate::job::{
-    Fence, Job, JobId, JobType, Labels, Lane, Lease, Policy, QueueName, Seq, Spec, State, Tenant, Timeouts,
-    WorkerId,
+    Fence, Job, JobId, JobType, Labels, Lane, Lease, Policy, Priority, QueueName, Seq, Spec, State, Tenant,
+    Timeouts, WorkerId,
 };
 use crate::limits;
 use crate::store::command::claim::{Checkpoint, ClaimAnswer, ClaimRequest, Claimed};
@@ -58,6 +58,8 @@ struct ClaimedView {
     queue: QueueName,
     #[serde(default)]
     tenant: Tenant,
+    priority: Option<Priority>,
+    max_attempts: Option<u32>,
     #[serde(default, deserialize_with = "given")]
     payload: Option<Box<RawValue>>,
     payload_base64: Option<String>,
@@ -91,9 +93,12 @@ impl ClaimedView {
         let lane = Lane { tenant: self.tenant, queue: self.queue, job_type: self.r#type };
         // The limit as the server counts it: what is left of it is all that this side needs to know.
         let timeouts = Timeouts { execution: deadline_at.since(now), ..Timeouts::default() };
-        let policy = Policy { timeouts, ..Policy::default() };
+        let mut policy = Policy { timeouts, ..Policy::default() };
+        // Servers before these were told say neither.
+        policy.retry.max_attempts = self.max_attempts.unwrap_or(policy.retry.max_attempts);
         let job = Job {
             state: State::Running,
+            priority: self.priority.unwrap_or_default(),
             attempt: self.attempt,
             fence: Fence(self.fence),
             started_at: Some(now),

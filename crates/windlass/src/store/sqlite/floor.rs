@@ -4,16 +4,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, Result, params};
 
+use crate::bench::Floor;
 use crate::clock::Stopwatch;
-
-/// Rates of bare SQLite, in jobs a second.
-#[derive(Debug, Clone, Copy)]
-pub struct Floor {
-    /// Jobs written in batches of a thousand.
-    pub insert: f64,
-    /// Jobs claimed by the hundred, and finished.
-    pub claim_and_finish: f64,
-}
 
 const SCHEMA: &str = include_str!("migrations/0001_foundation.sql");
 const JOBS: i64 = 200_000;

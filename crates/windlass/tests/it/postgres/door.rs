@@ -28,7 +28,9 @@ async fn stranger(address: &str) -> (Client, String) {
     let (server, schema) = address.rsplit_once("&schema=").expect("the schema comes last");
     let (client, connection) = tokio_postgres::connect(server, NoTls).await.unwrap();
     tokio::spawn(connection);
-    client.batch_execute("CREATE TABLE IF NOT EXISTS orders (id bigint)").await.unwrap();
+    // Two tests that made it at once would be in each other's way, `IF NOT EXISTS` or not.
+    let orders = "SELECT pg_advisory_xact_lock(1); CREATE TABLE IF NOT EXISTS orders (id bigint)";
+    client.batch_execute(orders).await.unwrap();
     (client, schema.split('&').next().unwrap().to_owned())
 }
 
@@ -46,6 +48,8 @@ async fn submit(client: &Client, schema: &str, options: &str) -> Result<JobId, (
 /// The job, once it was taken in.
 async fn taken_in(store: &Store, id: JobId) -> Snapshot {
     let mut events = store.events(&Caller::local(), 0);
+    // A commit that was under way tells of nothing below the audit level to those who came later. This one comes after it.
+    store.tick().await.unwrap();
     let found = async {
         loop {
             if let Some(found) = store.get(&Caller::local(), id).await.unwrap() {

@@ -62,7 +62,7 @@ fn is_sql(string: &str) -> bool {
 
 /// What only one of the engines can have, and why. Anything else has the same name in both, so that whoever knows one finds
 /// the way in the other.
-const ALONE: [(&str, &str); 20] = [
+const ALONE: [(&str, &str); 19] = [
     ("address.rs", "a server has an address with options; a file has a path"),
     ("link.rs", "the connection to a server is driven, and can break"),
     (
@@ -74,7 +74,6 @@ const ALONE: [(&str, &str); 20] = [
     ("transaction.rs", "several machines take turns by a lock and learn what the others did"),
     ("backup.rs", "a server is backed up with its own tools"),
     ("checkpoint.rs", "a server moves its log by itself"),
-    ("floor.rs", "the bare statements of a server are not written by hand yet"),
     ("file.rs", "only a file has a file system under it"),
     ("door.rs", "only a server runs a function of ours inside the transactions of other programs"),
     ("ahead.rs", "only a question to a server takes a while, so that it pays to ask before it is needed"),

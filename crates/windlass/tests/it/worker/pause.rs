@@ -8,7 +8,7 @@ use windlass::context::Cx;
 use windlass::error::ActError;
 use windlass::handler::State;
 use windlass::job::{AttemptOutcome, JobId, State as JobState, SuspendMode, WorkerId};
-use windlass::queue::{Handle, Outcome, Queue};
+use windlass::queue::{Handle, Job, Outcome, Queue};
 use windlass::store::command::act::Suspend;
 use windlass::store::command::hold::Pause;
 use windlass::store::config::PauseMode;
@@ -24,6 +24,7 @@ on_every_engine!(
     a_job_suspended_in_mid_run_goes_on_after_its_last_step,
     a_graceful_suspension_waits_for_the_attempt,
     a_cancelled_job_tells_its_handler_at_once,
+    a_handler_is_told_why_it_is_to_stop,
     a_handler_that_ignores_cancellation_is_fenced,
     a_paused_queue_finishes_what_it_runs,
     an_aggressive_pause_of_a_queue_suspends_what_runs,
@@ -136,6 +137,38 @@ async fn a_job_suspended_in_mid_run_goes_on_after_its_last_step(bench: &Bench) {
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 2");
     assert_eq!(failures(bench, job.id()).await, 0);
     assert_eq!(running.stop().await.released, 0);
+}
+
+/// M50, M55
+async fn a_handler_is_told_why_it_is_to_stop(bench: &Bench) {
+    let mut scene = Scene::new();
+    let told = scene.told.clone();
+    let why = move |cx: Cx| {
+        let told = told.clone();
+        async move {
+            assert_eq!(cx.interruption(), None);
+            told.say(format!("urgent {}, {} attempts", cx.priority().value(), cx.max_attempts()));
+            cx.cancelled().await;
+            told.say(format!("{:?}", cx.interruption()));
+            anyhow::Ok(String::new())
+        }
+    };
+    let worker = scene.worker(&bench.queue).handle_type(Greet::TYPE, why);
+    let control = worker.control();
+    let running = Started::new(worker);
+    let job = bench.queue.submit(greet("x")).priority(80).await.unwrap();
+    scene.heard.expect("urgent 80, 3 attempts").await;
+    job.suspend(aggressively()).await.unwrap();
+    scene.heard.expect("Some(Suspended)").await;
+    job.resume().await.unwrap();
+    scene.heard.expect("urgent 80, 3 attempts").await;
+    job.cancel().await.unwrap();
+    scene.heard.expect("Some(Cancelled)").await;
+    bench.queue.submit(greet("y")).await.unwrap();
+    scene.heard.expect("urgent 50, 3 attempts").await;
+    control.pause(PauseMode::Aggressive);
+    scene.heard.expect("Some(Released)").await;
+    running.stop().await;
 }
 
 /// M50, M53

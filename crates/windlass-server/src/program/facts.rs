@@ -1,0 +1,63 @@
+//! What a program is told of its job, as variables of its environment. Nothing of the worker's own settings is handed on,
+//! and its key only if asked for: a job's program is trusted with the job, not with the queue.
+
+use std::ffi::OsString;
+
+use tokio::process::Command;
+use windlass::Cx;
+use windlass::key::KeySecret;
+
+use super::Conduct;
+
+/// What all of them begin with.
+const PREFIX: &str = "WINDLASS_";
+
+/// Puts the facts of a job into a program's environment, in place of whatever there was of that kind.
+pub(super) fn tell(command: &mut Command, cx: &Cx, conduct: &Conduct) {
+    for name in own_names() {
+        command.env_remove(name);
+    }
+    for (name, value) in facts(cx) {
+        tell_one(command, &format!("{PREFIX}{name}"), &value);
+    }
+    let others = [("URL", conduct.url.as_deref()), ("KEY", conduct.key.as_ref().map(KeySecret::reveal))];
+    for (name, value) in others.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        tell_one(command, &format!("{PREFIX}{name}"), value);
+    }
+    if let Some(trace) = cx.traceparent() {
+        tell_one(command, "TRACEPARENT", trace);
+    }
+}
+
+/// Variables of the worker's own environment that would be mistaken for facts, or give away what it was trusted with.
+fn own_names() -> Vec<OsString> {
+    let names = std::env::vars_os().map(|(name, _)| name);
+    names.filter(|name| name.to_string_lossy().starts_with(PREFIX)).collect()
+}
+
+fn facts(cx: &Cx) -> Vec<(&'static str, String)> {
+    let mut facts = vec![
+        ("JOB_ID", cx.job_id().to_string()),
+        ("TYPE", cx.job_type().to_string()),
+        ("QUEUE", cx.queue_name().to_string()),
+        ("TENANT", cx.tenant().to_string()),
+        ("PRIORITY", cx.priority().value().to_string()),
+        ("ATTEMPT", cx.attempt().to_string()),
+        ("ATTEMPT_ID", cx.attempt_id().to_string()),
+        ("MAX_ATTEMPTS", cx.max_attempts().to_string()),
+        ("FENCE", cx.fence().0.to_string()),
+        ("DEADLINE", cx.deadline().to_string()),
+        ("CONTENT_TYPE", cx.payload().content_type.to_string()),
+    ];
+    facts.extend(cx.previous_attempt().map(|attempt| ("PREVIOUS_ATTEMPT_ID", attempt.to_string())));
+    facts.extend(cx.submitted_key().map(|key| ("IDEMPOTENCY_KEY", key.to_owned())));
+    facts.extend(cx.labels().correlation_id.clone().map(|id| ("CORRELATION_ID", id)));
+    facts
+}
+
+/// No variable can hold a NUL; a program would not even start.
+fn tell_one(command: &mut Command, name: &str, value: &str) {
+    if !value.contains('\0') {
+        command.env(name, value);
+    }
+}

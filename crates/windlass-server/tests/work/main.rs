@@ -1,0 +1,15 @@
+//! `windlass work`: programs that do everything programs do, run by the built binary against a server.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod bench;
+#[allow(dead_code, reason = "a client for all tests; these ask less of it")]
+#[path = "../it/client.rs"]
+mod client;
+#[allow(dead_code, reason = "the library's own tests use more of it")]
+#[path = "../../../windlass/tests/it/fixture/cluster.rs"]
+mod cluster;
+mod command;
+mod leaving;
+mod outcome;
+mod output;
+mod stopping;
