@@ -141,11 +141,11 @@ enum Command {
         /// The file to be written; it must not exist.
         to: PathBuf,
     },
-    /// Make a store of a backup: checked, and safe from workers that were busy when it was lost
+    /// Make a store of a backup, checked
     Restore(restore::RestoreArgs),
-    /// Bring a store to the schema that this version knows, or say what that would take
+    /// Bring a store to the schema of this version
     Migrate(migrate::MigrateArgs),
-    /// Move a store to another database: everything, with the same ids; run again it goes on where it ended
+    /// Move a store to another database, with everything in it
     Move(move_store::MoveArgs),
     /// Measure how fast it is: a store, or a server over HTTP
     Bench(bench::BenchArgs),

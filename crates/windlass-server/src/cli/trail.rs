@@ -12,6 +12,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::output;
 use super::paint::{Colour, Paint};
+use super::stream::EventStream;
 use super::table::{cut_end, room};
 use super::text::moment;
 use crate::http::Span;
@@ -137,6 +138,9 @@ pub(super) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
     let client = args.connect.client()?;
     let is_json = args.connect.json;
     let mut last = None;
+    let call = args.which.query(&client, Call::get(&["events"])).await?;
+    // Opened before the look back, so that nothing falls between the two.
+    let stream = if args.follow { Some(client.stream(call.clone()).await?) } else { None };
     if !args.follow || args.since.is_some() {
         let since = when(&client, args.since.as_deref().unwrap_or("1h"));
         let call = args.which.query(&client, Call::get(&["audit"]).query("since", since)).await?;
@@ -146,39 +150,48 @@ pub(super) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
         }
         last = at;
     }
-    if args.follow {
-        let call = args.which.query(&client, Call::get(&["events"])).await?;
+    if let Some(stream) = stream {
         output::note(&format!("following {}; stop with Ctrl-C", client.place()));
-        follow(&client, &call, last, is_json).await?;
+        follow(&client, &call, stream, last, is_json).await?;
     }
     Ok(Exit::Done.into())
 }
 
-/// Prints events as they come. A stream that ends is opened again where it was, a few times if nobody is there.
-async fn follow(client: &Client, call: &Call, mut last: Option<u64>, is_json: bool) -> anyhow::Result<()> {
-    let mut tries = 0;
+/// Prints events as they come, those after `last`. A stream that ends is opened again where it was, a few times if nobody
+/// is there.
+async fn follow(
+    client: &Client,
+    call: &Call,
+    mut stream: EventStream,
+    mut last: Option<u64>,
+    is_json: bool,
+) -> anyhow::Result<()> {
     loop {
-        let call = call.clone().query_if("last_event_id", last.map(|last| last.to_string()));
-        let mut stream = match client.stream(call).await {
-            Ok(stream) => stream,
-            Err(failure @ Failure::Refused(_)) => return Err(failure.into()),
-            // Only a server that was there before is waited for.
-            Err(failure) if tries == 0 || tries >= FOLLOW_TRIES_MAX => return Err(failure.into()),
-            Err(_) => {
-                tries += 1;
-                tokio::time::sleep(FOLLOW_PAUSE).await;
+        while let Ok(Some(event)) = stream.next().await {
+            if event.id.is_some_and(|id| last.is_some_and(|last| id <= last)) {
                 continue;
             }
-        };
-        tries = 1;
-        while let Ok(Some(event)) = stream.next().await {
             last = event.id.or(last);
             if event.name != "end" {
                 print(&serde_json::from_str(&event.data)?, is_json)?;
             }
         }
         tokio::time::sleep(Duration::from_millis(250)).await;
+        stream = open_again(client, call, last).await?;
     }
+}
+
+async fn open_again(client: &Client, call: &Call, last: Option<u64>) -> anyhow::Result<EventStream> {
+    for _ in 0..FOLLOW_TRIES_MAX {
+        let call = call.clone().query_if("last_event_id", last.map(|last| last.to_string()));
+        match client.stream(call).await {
+            Ok(stream) => return Ok(stream),
+            Err(failure @ Failure::Refused(_)) => return Err(failure.into()),
+            Err(_) => tokio::time::sleep(FOLLOW_PAUSE).await,
+        }
+    }
+    let call = call.clone().query_if("last_event_id", last.map(|last| last.to_string()));
+    Ok(client.stream(call).await?)
 }
 
 /// One record as one line.

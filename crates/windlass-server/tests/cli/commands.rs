@@ -93,6 +93,9 @@ async fn with_a_wrong_key_every_command_says_so() {
     let store = store_in(site.folder.path());
     let make = ["keys", "create", "--store", &store, "--name", "boss", "--role", "admin"];
     let secret = run(&site.url, &make).await.well();
+    // Another process has made it: the server hears of it within a second.
+    let is_asked_for = async { while site.run(&["list"]).await.code != 5 {} };
+    tokio::time::timeout(crate::program::PATIENCE, is_asked_for).await.expect("the server asks for keys");
     let wrong = KeySecret::new(7, [1, 2]);
     for command in LOOKS.iter().chain(&CHANGES) {
         let key = [("WINDLASS_KEY", wrong.reveal())];
