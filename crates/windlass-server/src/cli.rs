@@ -1,7 +1,9 @@
 //! The commands and their flags. Data goes to standard output, talk to standard error.
 
+mod act;
 mod audit;
 mod backup;
+mod batch;
 mod bench;
 mod client;
 mod config;
@@ -9,24 +11,35 @@ mod connect;
 mod demo;
 mod exit;
 mod failure;
+mod filter;
 mod id;
 mod keeping;
 mod keys;
+mod list;
+mod logs;
+mod manual;
 mod migrate;
 mod move_store;
+mod operations;
 mod outbound;
 mod output;
 mod paint;
+mod pause;
 mod profile;
 mod progress;
 mod restore;
+mod schedules;
 mod serve;
+mod show;
 mod stats;
 mod stream;
+mod submit;
 mod table;
 mod text;
 mod tickets;
 mod top;
+mod trail;
+mod tree;
 mod verify;
 mod webhooks;
 mod work;
@@ -51,57 +64,105 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve a store over HTTP and keep it going: promote due jobs, end lost leases and lifetimes, seal, prune.
+    /// Serve a store over HTTP and keep it going
+    ///
+    /// It promotes due jobs, ends lost leases and lifetimes, seals the audit trail, prunes, and has a dashboard.
     Serve(Box<serve::ServeArgs>),
-    /// Look at the settings of `serve`.
-    #[command(subcommand)]
-    Config(config::ConfigCommand),
-    /// Look around: a server with a store full of made-up work.
+    /// Look around: a server with a store full of made-up work
     Demo(demo::DemoArgs),
-    /// Check every invariant on what is stored; exits with 1 if one is broken.
-    Verify(ReportArgs),
-    /// Look after the audit trail.
-    #[command(subcommand)]
-    Audit(AuditCommand),
-    /// Make API keys.
-    #[command(subcommand)]
-    Keys(keys::KeysCommand),
-    /// Run a program for every job: payload in, result out, exit code as outcome.
+    /// Run a program for every job: payload in, result out, exit code as outcome
     Work(Box<work::WorkArgs>),
     /// End what a worker that was killed has left behind; started by `work` itself.
     #[command(hide = true)]
     WorkGuard(work::GuardArgs),
-    /// Look after what callbacks and pushes are signed with.
-    #[command(subcommand)]
-    Webhooks(webhooks::WebhooksCommand),
-    /// Make what tickets are signed with.
-    #[command(subcommand)]
-    Tickets(tickets::TicketsCommand),
-    /// Count jobs by queue and state.
-    Stats(ReportArgs),
-    /// Watch a server in the terminal, and intervene.
+    /// Watch a server in the terminal, and intervene
     Top(top::TopArgs),
-    /// Measure how fast it is: a store, or a server over HTTP.
-    Bench(bench::BenchArgs),
-    /// Copy a store to a new file while it is in use.
+
+    /// Submit a job; prints its id, or with --wait its result
+    Submit(Box<submit::SubmitArgs>),
+    /// Submit many jobs from lines of JSON
+    Batch(batch::BatchArgs),
+    /// List jobs
+    List(Box<list::ListArgs>),
+    /// All about a job: facts, why, attempts, timeline, graph
+    Show(show::ShowArgs),
+    /// Every reason why a job does not run
+    Explain(show::ShowArgs),
+    /// What a job wrote to its log
+    Logs(logs::LogsArgs),
+    /// Hold jobs
+    Suspend(Box<act::SuspendArgs>),
+    /// Let go of suspended jobs, or of a paused queue, worker, type or tenant
+    ///
+    /// `windlass resume ID…` is about jobs, `windlass resume queue NAME` about a queue.
+    Resume(Box<act::ReasonedArgs>),
+    /// Do not run jobs any more
+    Cancel(Box<act::ReasonedArgs>),
+    /// Change how urgent jobs are
+    Priority(Box<act::PriorityArgs>),
+    /// Submit final jobs again
+    Redrive(Box<act::RedriveArgs>),
+    /// Remove final jobs
+    Delete(Box<act::ActArgs>),
+
+    /// Every queue: what waits, what runs, how fast
+    Queues(connect::ConnectArgs),
+    /// Start nothing of a queue, worker, type or tenant
+    Pause(Box<pause::PauseArgs>),
+    /// Start nothing at all, or look whether anything starts
+    #[command(args_conflicts_with_subcommands = true)]
+    Gate(Box<operations::GateArgs>),
+    /// Every worker: alive, paused or lost
+    Workers(connect::ConnectArgs),
+    /// Every type of job, counted by state
+    Types(connect::ConnectArgs),
+    /// Work at times of the day, every so often or once
+    #[command(args_conflicts_with_subcommands = true)]
+    Schedules(Box<schedules::SchedulesArgs>),
+    /// Count jobs by queue and state
+    ///
+    /// Asks the server; with `--store` or `WINDLASS_STORE` it looks into the store itself.
+    Stats(stats::StatsArgs),
+    /// What happened, and with -f what happens now
+    Events(Box<trail::EventsArgs>),
+    /// Read the audit trail, or prove that it is whole
+    #[command(args_conflicts_with_subcommands = true)]
+    Audit(Box<audit::AuditArgs>),
+    /// Make, list and revoke API keys
+    #[command(subcommand)]
+    Keys(Box<keys::KeysCommand>),
+
+    /// Check every invariant on what is stored; exits with 1 if one is broken
+    Verify(ReportArgs),
+    /// Copy a store to a new file while it is in use
     Backup {
         #[command(flatten)]
         store: StoreArgs,
         /// The file to be written; it must not exist.
         to: PathBuf,
     },
-    /// Make a store of a backup: checked, and safe from workers that were busy when it was lost.
+    /// Make a store of a backup, checked
     Restore(restore::RestoreArgs),
-    /// Bring a store to the schema that this version knows, or say what that would take.
+    /// Bring a store to the schema of this version
     Migrate(migrate::MigrateArgs),
-    /// Move a store to another database: everything, with the same ids; run again it goes on where it ended.
+    /// Move a store to another database, with everything in it
     Move(move_store::MoveArgs),
-}
+    /// Measure how fast it is: a store, or a server over HTTP
+    Bench(bench::BenchArgs),
+    /// Look at the settings of `serve`
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// Look after what callbacks and pushes are signed with
+    #[command(subcommand)]
+    Webhooks(webhooks::WebhooksCommand),
+    /// Make what tickets are signed with
+    #[command(subcommand)]
+    Tickets(tickets::TicketsCommand),
 
-#[derive(Subcommand)]
-enum AuditCommand {
-    /// Check that no record was edited, removed, added or moved; exits with 1 if one was.
-    Verify(ReportArgs),
+    /// Print completions for a shell
+    Completions(manual::CompletionsArgs),
+    /// Print or write pages for `man`
+    Man(manual::ManArgs),
 }
 
 /// Which store.
@@ -169,7 +230,7 @@ const CONFIGURED: [&[&str]; 2] = [&["serve"], &["config", "check"]];
 
 impl Invocation {
     fn read(arguments: Vec<OsString>) -> anyhow::Result<Invocation> {
-        let command = Cli::command();
+        let command = manual::arranged(Cli::command());
         let mut matches = parse(&command, arguments.clone());
         let words = CONFIGURED.into_iter().find(|words| below(&matches, words).is_some());
         let mut settings = Vec::new();
@@ -229,25 +290,48 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 fn attempt(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<ExitCode> {
     let Invocation { cli, settings } = Invocation::read(arguments.collect())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
-        match cli.command {
-            Command::Serve(args) => serve::serve(&args).await,
-            Command::Config(config::ConfigCommand::Check(args)) => config::check(&args, &settings),
-            Command::Demo(args) => demo::demo(&args).await,
-            Command::Verify(report) => verify::verify(&report).await,
-            Command::Audit(AuditCommand::Verify(report)) => audit::verify(&report).await,
-            Command::Keys(command) => keys::keys(&command).await,
-            Command::Webhooks(command) => webhooks::webhooks(&command).await,
-            Command::Tickets(command) => Ok(tickets::tickets(&command)),
-            Command::Work(args) => work::work(&args).await,
-            Command::WorkGuard(args) => work::guard(&args).await,
-            Command::Stats(report) => stats::stats(&report).await,
-            Command::Top(args) => top::top(&args).await,
-            Command::Bench(args) => bench::bench(&args).await,
-            Command::Backup { store, to } => backup::backup(&store, &to).await,
-            Command::Restore(args) => restore::restore(&args).await,
-            Command::Migrate(args) => migrate::migrate(&args),
-            Command::Move(args) => move_store::move_store(&args).await,
-        }
-    })
+    runtime.block_on(perform(cli.command, &settings))
+}
+
+async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Serve(args) => serve::serve(&args).await,
+        Command::Demo(args) => demo::demo(&args).await,
+        Command::Work(args) => work::work(&args).await,
+        Command::WorkGuard(args) => work::guard(&args).await,
+        Command::Top(args) => top::top(&args).await,
+        Command::Submit(args) => submit::submit(&args).await,
+        Command::Batch(args) => batch::batch(&args).await,
+        Command::List(args) => list::list(&args).await,
+        Command::Show(args) => show::show(&args).await,
+        Command::Explain(args) => show::explain(&args).await,
+        Command::Logs(args) => logs::logs(&args).await,
+        Command::Suspend(args) => act::suspend(&args).await,
+        Command::Resume(args) => act::resume(&args).await,
+        Command::Cancel(args) => act::cancel(&args).await,
+        Command::Priority(args) => act::priority(&args).await,
+        Command::Redrive(args) => act::redrive(&args).await,
+        Command::Delete(args) => act::delete(&args).await,
+        Command::Queues(connect) => operations::queues(&connect).await,
+        Command::Pause(args) => pause::pause(&args).await,
+        Command::Gate(args) => operations::gate(&args).await,
+        Command::Workers(connect) => operations::workers(&connect).await,
+        Command::Types(connect) => operations::types(&connect).await,
+        Command::Schedules(args) => schedules::schedules(&args).await,
+        Command::Stats(args) => stats::stats(&args).await,
+        Command::Events(args) => trail::events(&args).await,
+        Command::Audit(args) => audit::audit(&args).await,
+        Command::Keys(command) => keys::keys(&command).await,
+        Command::Verify(report) => verify::verify(&report).await,
+        Command::Backup { store, to } => backup::backup(&store, &to).await,
+        Command::Restore(args) => restore::restore(&args).await,
+        Command::Migrate(args) => migrate::migrate(&args),
+        Command::Move(args) => move_store::move_store(&args).await,
+        Command::Bench(args) => bench::bench(&args).await,
+        Command::Config(config::ConfigCommand::Check(args)) => config::check(&args, settings),
+        Command::Webhooks(command) => webhooks::webhooks(&command).await,
+        Command::Tickets(command) => Ok(tickets::tickets(&command)),
+        Command::Completions(args) => manual::completions(&args, Cli::command()),
+        Command::Man(args) => manual::man(&args, manual::arranged(Cli::command())),
+    }
 }

@@ -137,6 +137,20 @@ pub const LIST_PAGE_JOBS: usize = 500;
 pub const ID_SEARCH_PAGES_MAX: usize = 40;
 /// How much later than the time in its id a job may have been stored.
 pub const ID_TIME_SLACK: Duration = Duration::from_secs(60);
+/// Jobs of one batch that is sent: as many as the API takes.
+pub const BATCH_JOBS: usize = 10_000;
+/// Jobs of one batch after one was refused: a refusal throws the whole batch back.
+pub const BATCH_JOBS_CAREFUL: usize = 200;
+/// Bytes of one batch that is sent: well below what the server takes.
+pub const BATCH_BYTES: usize = 16 << 20;
+/// Records of the audit trail that a command asks for at once: as many as the API gives.
+pub const AUDIT_PAGE_RECORDS: usize = 1_000;
+/// How long to wait before a server that has gone is asked again for its events.
+pub const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
+/// How often it is asked: a restart takes less.
+pub const FOLLOW_TRIES_MAX: u32 = 60;
+/// How often a command asks whether a job has written more to its log.
+pub const LOG_LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Keys and changes of size that wait for `windlass top`: more than anybody types while one screen is drawn.
 pub const TERMINAL_EVENTS_BUFFERED: usize = 256;

@@ -30,6 +30,16 @@ enum LogFormat {
 }
 
 impl LogArgs {
+    /// Whether lines are text that a person reads.
+    pub(crate) fn is_for_people(&self) -> bool {
+        matches!(self.log, LogFormat::Pretty)
+    }
+
+    /// Whether what goes well is left out.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.log_level < LevelFilter::INFO
+    }
+
     /// Logs from here on.
     pub(crate) fn start(&self) -> anyhow::Result<()> {
         // Only what this project says: what others would say of what they carry is not ours to vouch for.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::Store;
+use crate::store::command::seal::Sealed;
 
 /// How often final jobs are looked through for those to be removed.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
@@ -16,12 +17,12 @@ const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 /// Runs all duties until `shutdown` is over.
 ///
 /// Sleeps until the next moment at which time changes anything, at most a second, so that nothing is acted on later than
-/// that (M35); an idle store is looked at once a second and otherwise left alone. Pruning goes on beside it: a million old
-/// jobs must not keep a lost lease waiting.
+/// that (M35); an idle store is looked at once a second and otherwise left alone. Pruning and sealing go on beside it: a
+/// million old jobs must not keep a lost lease waiting.
 pub async fn run(store: &Store, shutdown: impl Future<Output = ()>) {
     tokio::select! {
         () = shutdown => {}
-        ((), ()) = async { tokio::join!(keep_time(store), keep_tidy(store)) } => {}
+        ((), (), ()) = async { tokio::join!(keep_time(store), keep_tidy(store), keep_sealed(store)) } => {}
     }
 }
 
@@ -35,6 +36,15 @@ async fn keep_time(store: &Store) {
 /// Removes what is old, until the store has stopped.
 async fn keep_tidy(store: &Store) {
     while let Some(pause) = pause_after(store.prune().await.map(|_| PRUNE_EVERY)) {
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Seals the audit trail, until the store has stopped. Apart from the rest: it waits for its turn among those who read,
+/// and what time does must not.
+async fn keep_sealed(store: &Store) {
+    let pause = |sealed: Sealed| if sealed.has_more { Duration::ZERO } else { limits::BACKSTOP_EVERY };
+    while let Some(pause) = pause_after(store.seal().await.map(pause)) {
         tokio::time::sleep(pause).await;
     }
 }
@@ -54,8 +64,7 @@ fn pause_after(outcome: Result<Duration, StoreError>) -> Option<Duration> {
 /// One round; says how long nothing will happen.
 async fn round(store: &Store) -> Result<Duration, StoreError> {
     let ticked = store.tick().await?;
-    let sealed = store.seal().await?;
-    if ticked.has_more || sealed.has_more {
+    if ticked.has_more {
         return Ok(Duration::ZERO);
     }
     let now = store.environment().clock.now();

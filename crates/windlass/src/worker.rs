@@ -275,7 +275,7 @@ impl Worker {
         crew.begins(&stop);
         let mut lanes = JoinSet::new();
         for (queue, slots) in queues {
-            lanes.spawn(lane::run(crew.clone(), queue, Seats::new(slots), stop.clone()));
+            lanes.spawn(lane::run(crew.clone(), queue, Seats::new(slots, stop.clone()), stop.clone()));
         }
         let (over, closing) = (CancellationToken::new(), CancellationToken::new());
         let beating = tokio::spawn(heartbeat::run(crew.clone(), over.clone()));

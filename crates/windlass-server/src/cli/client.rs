@@ -1,6 +1,7 @@
 //! Calls to a server over its HTTP API. Every call has a deadline, nothing is repeated, and whatever goes wrong is one of
 //! the kinds of [`Failure`].
 
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -39,7 +40,8 @@ pub(crate) struct Call {
 
 impl Call {
     fn new(method: Method, parts: &[&str]) -> Call {
-        let path = parts.iter().map(|part| format!("/{}", encoded(part))).collect();
+        let parts: Vec<String> = parts.iter().flat_map(|part| ["/".to_owned(), encoded(part)]).collect();
+        let path = parts.concat();
         Call { method, path, has_query: false, body: Bytes::new(), wait: Duration::ZERO }
     }
 
@@ -93,6 +95,13 @@ impl Call {
     #[must_use]
     pub(crate) fn json(mut self, body: &impl Serialize) -> Call {
         self.body = serde_json::to_vec(body).expect("plain data with text keys is always valid JSON").into();
+        self
+    }
+
+    /// With this body, which is JSON already.
+    #[must_use]
+    pub(crate) fn raw(mut self, body: String) -> Call {
+        self.body = body.into();
         self
     }
 
@@ -301,7 +310,7 @@ fn encoded(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~') {
             encoded.push(char::from(byte));
         } else {
-            encoded.push_str(&format!("%{byte:02X}"));
+            let _always_fits = write!(encoded, "%{byte:02X}");
         }
     }
     encoded

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use super::output;
 use super::serve::ServeArgs;
 use crate::config::Setting;
 
@@ -19,7 +20,8 @@ pub(super) fn check(args: &ServeArgs, settings: &[Setting]) -> anyhow::Result<Ex
     let name_width = settings.iter().map(|setting| setting.name.len()).max().unwrap_or(0);
     let value_width = settings.iter().map(|setting| value(setting).len()).max().unwrap_or(0);
     for setting in settings {
-        println!("{:name_width$}  {:value_width$}  {}", setting.name, value(setting), setting.source);
+        let (name, value, source) = (&setting.name, value(setting), &setting.source);
+        output::line(&format!("{name:name_width$}  {value:value_width$}  {source}"))?;
     }
     // What can be known without a store and without listening.
     args.options()?;

@@ -15,14 +15,23 @@ pub(super) const URL: &str = "http://127.0.0.1:7788";
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ConnectArgs {
-    /// The server's address [env: WINDLASS_URL] [default: http://127.0.0.1:7788]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(
+        long,
+        help = "The server's address [env: WINDLASS_URL] [default: http://127.0.0.1:7788]",
+        value_name = "ADDRESS"
+    )]
     pub(crate) url: Option<String>,
-    /// The API key; better in WINDLASS_KEY or a profile, since every user of the machine sees this one
-    #[arg(long, value_name = "KEY")]
+    #[arg(
+        long,
+        help = "The API key; better in WINDLASS_KEY or a profile: every user of the machine sees this one",
+        value_name = "KEY"
+    )]
     pub(crate) key: Option<String>,
-    /// Address and key by name, from ~/.config/windlass/profiles.toml [env: WINDLASS_PROFILE]
-    #[arg(long, value_name = "NAME")]
+    #[arg(
+        long,
+        help = "Address and key by name, from ~/.config/windlass/profiles.toml [env: WINDLASS_PROFILE]",
+        value_name = "NAME"
+    )]
     pub(crate) profile: Option<String>,
     /// Print the API's own JSON instead of text for people
     #[arg(long)]

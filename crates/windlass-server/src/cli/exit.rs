@@ -43,7 +43,11 @@ impl Exit {
 
     /// The codes as lines of help.
     pub(crate) fn listed() -> String {
-        Exit::ALL.iter().map(|(exit, when)| format!("  {:<5} {when}\n", *exit as u8)).collect()
+        Exit::ALL
+            .iter()
+            .map(|(exit, when)| format!("  {:<5} {when}\n", *exit as u8))
+            .collect::<Vec<_>>()
+            .concat()
     }
 
     /// The code for what went wrong.

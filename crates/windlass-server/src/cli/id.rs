@@ -1,7 +1,6 @@
 //! Jobs by a part of their id. The first 12 hexadecimal digits of an id are the millisecond of submission, so that a prefix
 //! names a short time in which to look, and a prefix with an end, `PREFIX…END` as tables show it, is nearly always unique.
 
-use serde_json::Value;
 use windlass::clock::Timestamp;
 use windlass::job::JobId;
 
@@ -112,12 +111,6 @@ impl Client {
             }
         }
         Ok(found)
-    }
-
-    /// A job by a part of its id.
-    pub(crate) async fn job(&self, text: &str) -> Result<Value, Failure> {
-        let id = self.job_id(text).await?;
-        self.value(Call::get(&["jobs", &id])).await
     }
 }
 

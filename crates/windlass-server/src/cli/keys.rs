@@ -1,4 +1,4 @@
-//! `windlass keys`: makes keys, where there is nobody to ask yet.
+//! `windlass keys`: makes keys on the store, where there is nobody to ask yet; lists and revokes them over HTTP.
 
 use std::process::ExitCode;
 
@@ -8,13 +8,32 @@ use windlass::job::Tenant;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::key::NewKey;
 
-use super::{Missing, StoreArgs};
+use super::act::confirmed;
+use super::client::Call;
+use super::connect::ConnectArgs;
+use super::exit::Exit;
+use super::operations::finish;
+use super::table::{Column, Table};
+use super::text::{ago_field, field};
+use super::{Missing, StoreArgs, output};
 
 /// What to do about keys.
 #[derive(Subcommand)]
 pub(super) enum KeysCommand {
     /// Make a key and print its secret, which is shown this once.
     Create(CreateArgs),
+    /// Every key, without its secret; asks the server
+    List(ConnectArgs),
+    /// Make a key worthless; asks the server
+    Revoke {
+        /// The key's id, as the list shows it
+        id: String,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+        #[command(flatten)]
+        connect: ConnectArgs,
+    },
 }
 
 /// Which key to make.
@@ -45,7 +64,68 @@ fn tenant(text: &str) -> Result<Tenant, String> {
 }
 
 pub(super) async fn keys(command: &KeysCommand) -> anyhow::Result<ExitCode> {
-    let KeysCommand::Create(args) = command;
+    match command {
+        KeysCommand::Create(args) => create(args).await,
+        KeysCommand::List(connect) => list(connect).await,
+        KeysCommand::Revoke { id, yes, connect } => {
+            let client = connect.client()?;
+            if !yes
+                && !confirmed(&format!("revoke key {}? Whoever uses it is shut out.", output::escaped(id)))?
+            {
+                output::note("nothing was done");
+                return Ok(Exit::No.into());
+            }
+            client.send(Call::delete(&["keys", id])).await?;
+            output::note(&format!("{} is revoked", output::escaped(id)));
+            Ok(Exit::Done.into())
+        }
+    }
+}
+
+async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
+    let client = connect.client()?;
+    let answer = client.value(Call::get(&["keys"])).await?;
+    if connect.json {
+        output::json(&answer)?;
+        return Ok(Exit::Done.into());
+    }
+    let mut table = Table::new(vec![
+        Column::new("ID", 0),
+        Column::new("NAME", 0).cut(10),
+        Column::new("ROLE", 1),
+        Column::new("TENANT", 3).cut(8),
+        Column::new("USED", 2),
+        Column::new("EXPIRES", 4),
+        Column::new("CREATED", 5),
+        Column::new("BY", 6).cut(6),
+    ]);
+    for key in answer["keys"].as_array().map_or(&[][..], Vec::as_slice) {
+        let now = client.now();
+        let tenant = key["tenant"].as_str().unwrap_or("all");
+        table.row(vec![
+            field(&key["id"]).into(),
+            field(&key["name"]).into(),
+            field(&key["role"]).into(),
+            tenant.into(),
+            key["last_used_at"]
+                .as_str()
+                .map_or_else(|| "never".to_owned(), |_| ago_field(&key["last_used_at"], now))
+                .into(),
+            key["expires_at"]
+                .as_str()
+                .map_or_else(|| "never".to_owned(), |_| ago_field(&key["expires_at"], now))
+                .into(),
+            ago_field(&key["created_at"], now).into(),
+            field(&key["created_by"]).into(),
+        ]);
+    }
+    finish(
+        &table,
+        "no keys: whoever is on the server's machine may do everything; `windlass keys create` makes one",
+    )
+}
+
+async fn create(args: &CreateArgs) -> anyhow::Result<ExitCode> {
     // The first key is made before anything else is there.
     let store = args.store.open(Missing::Create)?;
     let new = NewKey { tenant: args.tenant.clone(), ..NewKey::new(args.name.clone(), args.role) };
@@ -55,10 +135,10 @@ pub(super) async fn keys(command: &KeysCommand) -> anyhow::Result<ExitCode> {
     if args.json {
         let tenant = key.tenant.as_ref().map(Tenant::as_str);
         let shown = json!({"id": key.id.as_str(), "name": key.name, "role": key.role.as_str(), "tenant": tenant, "secret": secret});
-        println!("{shown}");
+        output::json(&shown)?;
     } else {
-        println!("{secret}");
+        output::line(secret)?;
     }
-    eprintln!("keep it safe: it is not shown again");
+    output::note("keep it safe: it is not shown again");
     Ok(ExitCode::SUCCESS)
 }

@@ -44,11 +44,6 @@ pub(crate) fn escaped(text: &str) -> String {
     safe
 }
 
-/// The same for text of several lines, which stay lines.
-pub(crate) fn escaped_lines(text: &str) -> String {
-    text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
-}
-
 /// Characters that turn the direction of what follows, so that text can be made to read as something else.
 fn is_direction(c: char) -> bool {
     matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -63,6 +58,5 @@ mod tests {
         assert_eq!(escaped("plain ä 漢"), "plain ä 漢");
         assert_eq!(escaped("a\x1b[31mred\x07\r\n\t"), "a\\u{1b}[31mred\\u{7}\\r\\n\\t");
         assert_eq!(escaped("\u{9b}2J\u{202e}txt"), "\\u{9b}2J\\u{202e}txt");
-        assert_eq!(escaped_lines("one\ntwo\x1b"), "one\ntwo\\u{1b}");
     }
 }

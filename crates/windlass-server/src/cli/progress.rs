@@ -23,7 +23,6 @@ pub(crate) struct Progress {
     watch: Stopwatch,
     last: Option<Duration>,
     is_terminal: bool,
-    is_quiet: bool,
 }
 
 impl Progress {
@@ -36,15 +35,7 @@ impl Progress {
             watch: Stopwatch::start(),
             last: None,
             is_terminal: std::io::stderr().is_terminal(),
-            is_quiet: false,
         }
-    }
-
-    /// Work that is done without telling.
-    #[must_use]
-    pub(crate) fn quiet(mut self, is_quiet: bool) -> Progress {
-        self.is_quiet = is_quiet;
-        self
     }
 
     /// So much is done in all.
@@ -72,16 +63,13 @@ impl Progress {
 
     /// Takes the bar away, before anything else is said.
     pub(crate) fn clear(&mut self) {
-        if self.is_terminal && self.last.is_some() && !self.is_quiet {
+        if self.is_terminal && self.last.is_some() {
             let mut stderr = std::io::stderr().lock();
             let _nobody_looks = write!(stderr, "\r\x1b[2K").and_then(|()| stderr.flush());
         }
     }
 
     fn draw(&self, elapsed: Duration) {
-        if self.is_quiet {
-            return;
-        }
         let text = shown(&self.what, self.done, self.total, elapsed, self.is_terminal);
         let mut stderr = std::io::stderr().lock();
         let _nobody_looks = if self.is_terminal {

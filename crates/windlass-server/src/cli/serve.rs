@@ -59,6 +59,20 @@ impl ServeArgs {
         Ok(Options { listen: self.listen, tls, behind_proxy: self.behind_proxy })
     }
 
+    /// Tells a person where to look and what to try, also where the log is too quiet to.
+    fn greet(&self, url: &str) {
+        if !self.log.is_for_people() {
+            return;
+        }
+        if self.log.is_quiet() {
+            super::output::note(&format!("listening on {url}; stop with Ctrl-C"));
+        }
+        let elsewhere = if url == super::connect::URL { String::new() } else { format!(" --url {url}") };
+        super::output::note(&format!(
+            "dashboard: {url}\ntry: windlass submit hello '{{\"name\": \"world\"}}'{elsewhere}"
+        ));
+    }
+
     /// How to keep jobs.
     pub(super) fn store_options(&self) -> anyhow::Result<StoreOptions> {
         let targets = self.outbound.policy();
@@ -83,6 +97,7 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         "{} files may be open, connections among them",
         files.map_or("any number of".to_owned(), |files| files.to_string())
     );
+    args.greet(&server.url());
     if !server.has_keys().await? {
         tracing::warn!(
             "no keys yet: whoever is on this machine may do everything, and nobody else can connect"

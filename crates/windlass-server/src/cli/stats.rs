@@ -1,48 +1,51 @@
-//! `windlass stats`: how many jobs are where.
+//! `windlass stats`: how many jobs are where, asked of the server or of the store itself.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use serde_json::json;
-use windlass::job::State;
+use clap::Args;
+use serde_json::{Value, json};
 use windlass::store::caller::Caller;
 use windlass::store::query::stats::ByState;
 
-use super::{Missing, ReportArgs};
+use super::client::Call;
+use super::connect::ConnectArgs;
+use super::exit::Exit;
+use super::operations::{counts_table, finish};
+use super::{Missing, StoreArgs, output};
 
-pub(super) async fn stats(args: &ReportArgs) -> anyhow::Result<ExitCode> {
-    let store = args.store.open(Missing::Refuse)?;
-    let stats = store.stats(&Caller::local()).await?;
-    store.close();
-    if args.json {
-        let queues: BTreeMap<&str, BTreeMap<&str, u64>> =
-            stats.queues.iter().map(|(queue, counts)| (queue.as_str(), words(counts))).collect();
-        println!("{}", json!({"states": words(&stats.states), "queues": queues}));
-        return Ok(ExitCode::SUCCESS);
-    }
-    if stats.queues.is_empty() {
-        eprintln!("no jobs");
-        return Ok(ExitCode::SUCCESS);
-    }
-    let shown: Vec<State> = State::ALL
-        .into_iter()
-        .filter(|state| stats.states.get(state).is_some_and(|count| *count > 0))
-        .collect();
-    print!("{:<24}", "queue");
-    for state in &shown {
-        print!(" {:>11}", state.as_str());
-    }
-    println!();
-    for (queue, counts) in &stats.queues {
-        print!("{:<24}", queue.as_str());
-        for state in &shown {
-            print!(" {:>11}", counts.get(state).copied().unwrap_or(0));
-        }
-        println!();
-    }
-    Ok(ExitCode::SUCCESS)
+/// Whose jobs to count.
+#[derive(Args)]
+pub(super) struct StatsArgs {
+    /// Look into this store instead of asking a server
+    #[arg(long, env = "WINDLASS_STORE", value_name = "ADDRESS")]
+    store: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
 }
 
-fn words(counts: &ByState) -> BTreeMap<&'static str, u64> {
-    counts.iter().map(|(state, count)| (state.as_str(), *count)).collect()
+pub(super) async fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
+    // A server that is named by a flag is meant, whatever store the environment names.
+    let store = args.store.as_ref().filter(|_| args.connect.url.is_none() && args.connect.profile.is_none());
+    let stats = match store {
+        Some(store) => stored(&StoreArgs { store: store.clone() }).await?,
+        None => args.connect.client()?.value(Call::get(&["stats"])).await?,
+    };
+    if args.connect.json {
+        output::json(&stats)?;
+        return Ok(Exit::Done.into());
+    }
+    finish(&counts_table("queue", &stats["queues"]), "no jobs")
+}
+
+async fn stored(store: &StoreArgs) -> anyhow::Result<Value> {
+    let store = store.open(Missing::Refuse)?;
+    let stats = store.stats(&Caller::local()).await?;
+    store.close();
+    let words = |counts: &ByState| -> BTreeMap<&'static str, u64> {
+        counts.iter().map(|(state, count)| (state.as_str(), *count)).collect()
+    };
+    let queues: BTreeMap<&str, _> =
+        stats.queues.iter().map(|(queue, counts)| (queue.as_str(), words(counts))).collect();
+    Ok(json!({"states": words(&stats.states), "queues": queues}))
 }

@@ -42,9 +42,8 @@ impl EventStream {
             let silent = |_| Failure::Silent { place: self.place.clone(), within };
             let bad = |problem: String| Failure::BadAnswer { place: self.place.clone(), problem };
             match frame.map_err(silent)? {
-                None => return Ok(None),
                 // A connection that breaks is the end of the stream like any other.
-                Some(Err(_)) => return Ok(None),
+                None | Some(Err(_)) => return Ok(None),
                 Some(Ok(frame)) => {
                     if let Ok(bytes) = frame.into_data() {
                         self.parser.feed(&bytes).map_err(bad)?;

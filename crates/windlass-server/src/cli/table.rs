@@ -1,6 +1,7 @@
 //! Tables that fit the terminal: one line per row, whatever the width. Where room is short the columns that matter least
 //! are cut, with `…`, and at last left out; what goes to a file or a pipe is never cut.
 
+use std::fmt::Write as _;
 use std::io::IsTerminal;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -185,9 +186,13 @@ impl Table {
             let painted = paint.paint(&cut, cell.colour);
             let is_last = place + 1 == count;
             match (column.is_right, is_last) {
-                (true, _) => line.push_str(&format!("{blank}{painted}")),
+                (true, _) => {
+                    let _always_fits = write!(line, "{blank}{painted}");
+                }
                 (false, true) => line.push_str(&painted),
-                (false, false) => line.push_str(&format!("{painted}{blank}")),
+                (false, false) => {
+                    let _always_fits = write!(line, "{painted}{blank}");
+                }
             }
             if !is_last {
                 line.push_str(&" ".repeat(GAP));

@@ -5,39 +5,46 @@ use std::process::ExitCode;
 use serde_json::json;
 use windlass::store::verify::Verdict;
 
+use super::exit::Exit;
+use super::output;
+use super::paint::{Colour, Paint};
 use super::{Missing, ReportArgs};
 
 pub(super) async fn verify(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let store = args.store.open(Missing::Refuse)?;
     let verdicts = store.verify().await?;
     store.close();
-    Ok(report(&verdicts, args.json))
+    report(&verdicts, args.json)
 }
 
 /// Prints verdicts; the exit code says whether all promises hold.
-pub(super) fn report(verdicts: &[Verdict], is_json: bool) -> ExitCode {
+pub(super) fn report(verdicts: &[Verdict], is_json: bool) -> anyhow::Result<ExitCode> {
+    let paint = Paint::for_data();
     let broken = verdicts.iter().filter(|verdict| !verdict.holds()).count();
     if is_json {
         let all: Vec<_> = verdicts.iter().map(as_json).collect();
-        println!("{}", json!({"invariants": all, "broken": broken}));
+        output::json(&json!({"invariants": all, "broken": broken}))?;
     } else {
         for verdict in verdicts {
-            let word = if verdict.holds() { "holds " } else { "BROKEN" };
-            println!("{word}  {:<5} {} ({} checked)", verdict.code, verdict.promise, verdict.checked);
+            let (word, colour) =
+                if verdict.holds() { ("holds ", Colour::Good) } else { ("BROKEN", Colour::Bad) };
+            let word = paint.paint(word, Some(colour));
+            let Verdict { code, promise, checked, .. } = verdict;
+            output::line(&format!("{word}  {code:<5} {promise} ({checked} checked)"))?;
             for finding in &verdict.findings {
-                println!("          {finding}");
+                output::line(&format!("          {}", output::escaped(finding)))?;
             }
             let untold = verdict.broken.saturating_sub(verdict.findings.len() as u64);
             if untold > 0 {
-                println!("          … and {untold} more");
+                output::line(&format!("          … and {untold} more"))?;
             }
         }
         match broken {
-            0 => eprintln!("all {} invariants hold", verdicts.len()),
-            broken => eprintln!("{broken} of {} invariants are broken", verdicts.len()),
+            0 => output::note(&format!("all {} invariants hold", verdicts.len())),
+            broken => output::note(&format!("{broken} of {} invariants are broken", verdicts.len())),
         }
     }
-    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(if broken == 0 { Exit::Done } else { Exit::No }.into())
 }
 
 fn as_json(verdict: &Verdict) -> serde_json::Value {

@@ -8,6 +8,7 @@
 #[path = "../../tests/it/fixture/cluster.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod cluster;
+mod fleet;
 mod place;
 
 use std::time::Duration;
@@ -35,9 +36,16 @@ fn main() -> anyhow::Result<()> {
     if is_asked("--list") || is_asked("--test") {
         return Ok(());
     }
+    let worker = std::env::args().skip_while(|argument| argument != fleet::WORK).nth(1);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut figures = Figures::default();
+    if let Some(address) = worker {
+        return runtime.block_on(fleet::work(&address));
+    }
     runtime.block_on(async {
+        if is_asked("--fleet") {
+            return fleet(&mut figures).await;
+        }
         if is_asked("--drain") {
             return drain_only().await;
         }
@@ -55,6 +63,7 @@ fn main() -> anyhow::Result<()> {
             .await?;
             handle(&mut figures, 50).await?;
             handle(&mut figures, 100).await?;
+            fleet(&mut figures).await?;
         }
         if !is_asked("--quick") {
             limits(&mut figures).await?;
@@ -108,6 +117,14 @@ async fn handle(figures: &mut Figures, concurrency: usize) -> anyhow::Result<()>
     let (_files, address) = place::new();
     let plan = Plan { concurrency, jobs: 200_000, rounds: 500, idle: Duration::from_secs(10) };
     handlers::measure(&address, plan, &mut |figure| figures.tell(figure)).await
+}
+
+/// Whether several worker processes are worse than one.
+async fn fleet(figures: &mut Figures) -> anyhow::Result<()> {
+    for processes in [1, 4] {
+        figures.tell(fleet::measure(processes).await?);
+    }
+    Ok(())
 }
 
 async fn limits(figures: &mut Figures) -> anyhow::Result<()> {

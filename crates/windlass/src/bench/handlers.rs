@@ -1,5 +1,6 @@
 //! Through handlers: jobs as types, a worker with many slots, handlers that do nothing.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -99,6 +100,47 @@ pub async fn measure(address: &str, plan: Plan, tell: &mut dyn FnMut(Figure)) ->
     running.await??;
     queue.close();
     Ok(())
+}
+
+/// Works until `over`: one of several processes.
+pub async fn work(address: &str, concurrency: usize, over: impl Future) -> anyhow::Result<()> {
+    let queue = Queue::open(address).await?;
+    let worker = Worker::new(&queue).with(Arc::new(Seen::default())).queue(QUEUE, concurrency);
+    worker.handle(nothing).run_until(over).await?;
+    queue.close();
+    Ok(())
+}
+
+/// How often to look how far workers in other processes have come: seldom enough not to be measured itself.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Drains with workers in other processes, which `start` starts. Their start is not measured.
+pub async fn drain_by<W>(
+    address: &str,
+    jobs: usize,
+    what: String,
+    start: impl FnOnce() -> anyhow::Result<W>,
+) -> anyhow::Result<Figure> {
+    let queue = Queue::open(address).await?;
+    let job = Nothing { data: "x".repeat(90) };
+    for _ in 0..jobs / 1_000 {
+        queue.submit_all(vec![job.clone(); 1_000]).await?;
+    }
+    let _workers = start()?;
+    let mut begun = None;
+    loop {
+        let open = open_jobs(&queue).await?;
+        // By then every worker has had the time to start.
+        if begun.is_none() && open < jobs - jobs / 10 {
+            begun = Some((open, Stopwatch::start()));
+        }
+        if let (0, Some((waiting, watch))) = (open, begun) {
+            let drained = rate(waiting, watch.elapsed());
+            queue.close();
+            return Ok(Figure::new("W3", what).rate(drained));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
 }
 
 /// Jobs of the benchmark that have not ended.

@@ -412,6 +412,8 @@ pub trait WriteTask: Send {
     fn is_urgent(&self) -> bool;
     /// How many claimable jobs it looks for, so that an engine can look for them as soon as it begins.
     fn claims(&self) -> usize;
+    /// The jobs that it looks up, for the same reason.
+    fn names(&self) -> &[JobId];
 }
 
 /// Work to be done on a snapshot.

@@ -123,7 +123,7 @@ impl Store {
             let work = move |unit: &mut super::unit::Unit<'_>| {
                 bulk::round(unit, &caller, &filter, &action, after, last)
             };
-            let round = self.write("bulk", kind, work).await?;
+            let round = self.write("bulk", kind.clone(), work).await?;
             total.matched += round.bulk.matched;
             total.changed += round.bulk.changed;
             match round.next {

@@ -6,6 +6,7 @@ use super::engine::{ReadTask, WriteTask};
 use super::unit::Unit;
 use super::view::View;
 use crate::error::{ActError, ScheduleError, StoreError, SubmitError, WorkError};
+use crate::job::JobId;
 
 /// An answer that may stand for trouble with the engine.
 pub(crate) trait MayBeTrouble: From<StoreError> {
@@ -32,7 +33,7 @@ macro_rules! may_be_trouble {
 may_be_trouble!(SubmitError, ActError, WorkError, ScheduleError);
 
 /// What a task is like, for the engine that queues it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Adds jobs: refused when the disk is full.
     Submission,
@@ -40,6 +41,8 @@ pub(crate) enum Kind {
     Urgent,
     /// Looks for so many claimable jobs.
     Claim(usize),
+    /// Looks up these jobs.
+    About(Vec<JobId>),
     /// Anything else.
     Ordinary,
 }
@@ -105,6 +108,10 @@ where
 
     fn claims(&self) -> usize {
         if let Kind::Claim(wanted) = self.kind { wanted } else { 0 }
+    }
+
+    fn names(&self) -> &[JobId] {
+        if let Kind::About(jobs) = &self.kind { jobs } else { &[] }
     }
 }
 

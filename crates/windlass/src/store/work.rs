@@ -122,8 +122,8 @@ impl Store {
     ) -> Result<Vec<Finish>, WorkError> {
         elsewhere!(self.finish(worker, reports));
         let caller = caller.clone();
-        self.write("finish", Kind::Ordinary, move |unit| finish::finish(unit, &caller, worker, &reports))
-            .await
+        let kind = Kind::About(reports.iter().map(|report| report.job).collect());
+        self.write("finish", kind, move |unit| finish::finish(unit, &caller, worker, &reports)).await
     }
 
     /// Writes checkpoints, progress or log lines for a running job, all or none.

@@ -25,7 +25,15 @@ pub(super) fn start(crew: Arc<Crew>, claimed: Claimed, seats: Arc<Seats>, seat: 
     // At once: whoever asks from now on what runs here is told, also before the task has begun.
     let cx = admit(&crew, claimed);
     tokio::spawn(async move {
-        let slot = seats.turn().await;
+        let execution = cx.claimed().job.policy.timeouts.execution;
+        let slot = seats
+            .turn(execution, async {
+                tokio::select! {
+                    () = cx.cancelled() => {}
+                    () = crew.control.paused() => {}
+                }
+            })
+            .await;
         let outcome = if slot.is_some() && !cx.is_cancelled() {
             let watch = Stopwatch::start();
             let outcome = run(&crew, &cx).await;

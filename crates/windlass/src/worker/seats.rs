@@ -2,12 +2,15 @@
 //! claims, as many again for jobs that wait for their turn, so that no handler stands idle while the next claim is on its
 //! way. As soon as handlers take longer, nothing is claimed that cannot be started.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
+use crate::clock::Stopwatch;
 use crate::limits;
 
 /// A mean over so many of the last handlers.
@@ -27,14 +30,15 @@ pub(super) struct Seats {
     spare: AtomicUsize,
     /// How long handlers take, in nanoseconds.
     pace: AtomicU64,
+    stop: CancellationToken,
 }
 
 impl Seats {
-    /// For so many handlers at once.
-    pub(super) fn new(slots: usize) -> Arc<Seats> {
+    /// For so many handlers at once, until `stop`.
+    pub(super) fn new(slots: usize, stop: CancellationToken) -> Arc<Seats> {
         let semaphore = || Arc::new(Semaphore::new(slots));
         let (spare, pace) = (AtomicUsize::new(0), AtomicU64::new(SLOW));
-        Arc::new(Seats { slots: semaphore(), slot_count: slots, places: semaphore(), spare, pace })
+        Arc::new(Seats { slots: semaphore(), slot_count: slots, places: semaphore(), spare, pace, stop })
     }
 
     /// Waits for a seat.
@@ -62,24 +66,38 @@ impl Seats {
         self.places.available_permits()
     }
 
-    /// Waits for a job's turn to run; none if others take so long that somebody else should have the job.
-    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+    /// Waits for a job's turn to run, which is over once it may run for `execution` and no more. None if others take so
+    /// long that somebody else should have the job, or if nothing is to be started any more.
+    pub(super) async fn turn(
+        &self,
+        execution: Duration,
+        given_up: impl Future<Output = ()>,
+    ) -> Option<OwnedSemaphorePermit> {
         if let Ok(slot) = self.slots.clone().try_acquire_owned() {
             return Some(slot);
         }
-        let slot = tokio::time::timeout(limits::TURN_WAIT_MAX, self.slots.clone().acquire_owned()).await;
-        if slot.is_err() {
+        // The time to run counts from the claim: little of it may pass in waiting.
+        let (watch, wait_max) = (Stopwatch::start(), limits::TURN_WAIT_MAX.min(execution / 10));
+        let slot = tokio::select! {
+            biased;
+            () = given_up => return None,
+            () = self.stop.cancelled() => return None,
+            slot = self.slots.clone().acquire_owned() => slot.ok(),
+            () = tokio::time::sleep(wait_max) => None,
+        };
+        // A process that stood still finds a slot and the end of its patience at once; the lease may be over too.
+        let slot = slot.filter(|_| watch.elapsed() <= wait_max);
+        if slot.is_none() {
             self.pace.store(SLOW, Ordering::Relaxed);
         }
-        slot.ok()?.ok()
+        slot
     }
 
     /// A handler took so long.
     pub(super) fn took(&self, time: Duration) {
         let time = u64::try_from(time.as_nanos()).unwrap_or(SLOW).min(SLOW);
-        let pace = self.pace.load(Ordering::Relaxed);
-        // Two at once may lose one of the measurements, which a mean can bear.
-        self.pace.store((pace * (HANDLERS_REMEMBERED - 1) + time) / HANDLERS_REMEMBERED, Ordering::Relaxed);
+        let mean = |pace: u64| (pace * (HANDLERS_REMEMBERED - 1) + time) / HANDLERS_REMEMBERED;
+        let _ = self.pace.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pace| Some(mean(pace)));
     }
 
     fn is_quick(&self) -> bool {
@@ -101,7 +119,15 @@ impl Seats {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
     use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn seats(slots: usize) -> Arc<Seats> {
+        Seats::new(slots, CancellationToken::new())
+    }
 
     fn taken(seats: &Seats) -> Vec<OwnedSemaphorePermit> {
         seats.adjust();
@@ -110,7 +136,7 @@ mod tests {
 
     #[test]
     fn spare_seats_are_for_quick_handlers_only() {
-        let seats = Seats::new(20);
+        let seats = seats(20);
         assert_eq!(taken(&seats).len(), 20, "before anything is known");
         (0..500).for_each(|_| seats.took(Duration::from_micros(10)));
         let held = taken(&seats);
@@ -123,25 +149,29 @@ mod tests {
 
     #[test]
     fn a_few_slots_have_no_spare_seats() {
-        let seats = Seats::new(1);
+        let seats = seats(1);
         (0..500).for_each(|_| seats.took(Duration::ZERO));
         assert_eq!(taken(&seats).len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_turn_that_does_not_come_ends_the_spare_seats() {
-        let seats = Seats::new(20);
+        let seats = seats(20);
         (0..500).for_each(|_| seats.took(Duration::ZERO));
         let held = taken(&seats);
         let mut running = Vec::new();
         for _ in 0..20 {
-            running.push(seats.turn().await.expect("a slot is free"));
+            running.push(seats.turn(LONG, pending()).await.expect("a slot is free"));
         }
-        assert!(seats.turn().await.is_none());
+        assert!(seats.turn(LONG, std::future::ready(())).await.is_none(), "it was cancelled");
+        let watch = Stopwatch::start();
+        assert!(seats.turn(Duration::from_millis(50), pending()).await.is_none());
+        assert!(watch.elapsed() <= Duration::from_millis(10), "it has little time to run");
+        assert!(seats.turn(LONG, pending()).await.is_none());
         drop(held);
         let first = seats.free().await;
         assert_eq!(taken(&seats).len(), 19);
         drop((first, running));
-        assert!(seats.turn().await.is_some());
+        assert!(seats.turn(LONG, pending()).await.is_some());
     }
 }

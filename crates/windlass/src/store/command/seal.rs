@@ -69,7 +69,7 @@ pub(crate) fn look(view: &mut View<'_>) -> Result<Unsealed, StoreError> {
 pub(crate) fn put(unit: &mut Unit<'_>, found: &Unsealed) -> Result<Sealed, StoreError> {
     let Unsealed { from, points, has_more } = found;
     if !is_last(unit, from)? {
-        return Ok(Sealed { seal: from.clone(), has_more: true });
+        return Ok(Sealed { seal: from.clone(), has_more: false });
     }
     for point in points {
         unit.put_document(DocumentKind::Seal, &key(point), Some(&encode(point)), |_| {})?;

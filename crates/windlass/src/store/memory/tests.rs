@@ -39,6 +39,10 @@ impl<F: FnMut(&mut Unit<'_>) + Send> WriteTask for Work<F> {
     fn claims(&self) -> usize {
         0
     }
+
+    fn names(&self) -> &[JobId] {
+        &[]
+    }
 }
 
 struct Look<F>(F, SyncSender<Outcome>);

@@ -146,6 +146,7 @@ impl Tables {
 
     /// Takes jobs away from where they stand.
     pub(super) fn displace_jobs(&mut self, jobs: &[(Seq, i64, Places)]) -> EngineResult<()> {
+        self.ahead.forget();
         let nowhere = |places: &Places| Places { ready: None, slot: None, listed: None, ..*places };
         let moves: Vec<Move> =
             jobs.iter().map(|(seq, lane, places)| (*seq, *lane, Some(*places), nowhere(places))).collect();

@@ -7,9 +7,9 @@ use tokio_postgres::Row;
 
 use super::link::get;
 use super::parameter::{Column, Parameter};
-use crate::job::{Seq, Spec};
+use crate::job::{Job, JobId, Seq, Spec};
 use crate::store::durable::columns::limit;
-use crate::store::engine::EngineResult;
+use crate::store::engine::{EngineResult, WriteTask};
 
 /// In no particular order: to sort whole rows costs the server half as much again as to find them.
 const READY: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, c.place, r.row FROM \
@@ -29,6 +29,23 @@ const READY_WHOLE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, c.pla
 const WHOLE_LANES_MAX: usize = 4;
 /// Where what was submitted begins in a row.
 const SPEC_AT: usize = 7;
+
+/// What a group of tasks is going to ask first.
+#[derive(Default)]
+pub(super) struct Needs {
+    /// So many claimable jobs.
+    pub(super) claims: usize,
+    /// These jobs.
+    pub(super) names: Vec<JobId>,
+}
+
+impl Needs {
+    /// Of these tasks.
+    pub(super) fn of(tasks: &[Box<dyn WriteTask>]) -> Needs {
+        let claims = tasks.iter().map(|task| task.claims()).max().unwrap_or(0);
+        Needs { claims, names: tasks.iter().flat_map(|task| task.names()).copied().collect() }
+    }
+}
 
 /// A look at the front of lanes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,11 +76,16 @@ impl Look {
 /// What one transaction leaves for the next to look for, and what that finds.
 #[derive(Default)]
 pub(super) struct Ahead {
-    /// The lanes that the last claim looked at first, and how many jobs of each.
+    /// The lanes that the last claim looked at first, how many jobs of each, and whether the one before did the same.
     habit: Option<(Vec<i64>, usize)>,
+    is_habit: bool,
+    /// Whether a claim has looked in this transaction.
+    has_looked: bool,
     /// What was asked with the beginning of this transaction, and the answer.
     found: Option<(Look, Vec<Row>)>,
     specs: FxHashMap<Seq, Spec>,
+    /// What was looked up with the beginning of this transaction; none where there is no such job.
+    jobs: FxHashMap<JobId, Option<Job>>,
 }
 
 impl Ahead {
@@ -71,7 +93,23 @@ impl Ahead {
     pub(super) fn habit(&self, wanted: usize) -> Option<(&[i64], usize)> {
         let (lanes, each) = self.habit.as_ref()?;
         let each = if lanes.len() == 1 { wanted + 1 } else { *each };
-        (wanted > 0).then_some((lanes.as_slice(), each))
+        (wanted > 0 && self.is_habit).then_some((lanes.as_slice(), each))
+    }
+
+    /// Keeps jobs that were looked up by these names.
+    pub(super) fn keep_jobs(&mut self, jobs: Vec<Job>, names: &[JobId]) {
+        self.jobs = names.iter().map(|id| (*id, None)).collect();
+        self.jobs.extend(jobs.into_iter().map(|job| (job.id, Some(job))));
+    }
+
+    /// Whether a job was looked up.
+    pub(super) fn has_looked_up(&self, id: JobId) -> bool {
+        self.jobs.contains_key(&id)
+    }
+
+    /// Those of these jobs that were looked up and found.
+    pub(super) fn jobs(&mut self, ids: &[JobId]) -> FxHashMap<JobId, Job> {
+        ids.iter().filter_map(|id| Some((*id, self.jobs.get_mut(id)?.clone()?))).collect()
     }
 
     /// Keeps the answer to a look that was sent ahead.
@@ -95,15 +133,29 @@ impl Ahead {
         Ok(is_enough.then_some(rows))
     }
 
-    /// Remembers where a claim looked first.
+    /// Remembers where the first claim of a transaction looked first.
     pub(super) fn learn(&mut self, look: &Look) {
-        self.habit = Some((look.spots.iter().map(|[lane, ..]| *lane).collect(), look.each));
+        if std::mem::replace(&mut self.has_looked, true) {
+            return;
+        }
+        let lanes: Vec<i64> = look.spots.iter().map(|[lane, ..]| *lane).collect();
+        self.is_habit = self.habit.as_ref().is_some_and(|(known, _)| *known == lanes);
+        self.habit = Some((lanes, look.each));
+    }
+
+    /// A transaction begins.
+    pub(super) fn begin(&mut self) {
+        self.forget();
+        self.has_looked = false;
     }
 
     /// Keeps what was submitted, if it was read with the job.
     pub(super) fn read_spec(&mut self, look: &Look, row: &Row, seq: Seq) -> EngineResult<()> {
         if look.is_whole() && get::<Option<&[u8]>>(row, SPEC_AT)?.is_some() {
-            self.specs.insert(seq, super::query::read_spec(row, SPEC_AT, seq)?);
+            // One that is damaged is told of when it is taken, not when it is only looked at.
+            if let Ok(spec) = super::query::read_spec(row, SPEC_AT, seq) {
+                self.specs.insert(seq, spec);
+            }
         }
         Ok(())
     }
@@ -122,6 +174,7 @@ impl Ahead {
     pub(super) fn forget(&mut self) {
         self.found = None;
         self.specs.clear();
+        self.jobs.clear();
     }
 }
 

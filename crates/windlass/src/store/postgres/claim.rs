@@ -4,7 +4,7 @@
 use tokio_postgres::Row;
 
 use super::ahead::{Look, place};
-use super::link::get;
+use super::link::{Question, get};
 use super::memory::{FRONT, Meta};
 use super::tables::Tables;
 use crate::job::{ConcurrencyKey, Job, State};
@@ -88,7 +88,9 @@ impl Tables {
 
     fn read_counts(&mut self) -> EngineResult<Counts> {
         let mut counts = Counts::default();
-        self.add_counts(&mut counts, self.meta.counts_base)?;
+        let (sql, values) = counts_since(self.meta.counts_base);
+        let rows = self.link.fetch(sql, values)?;
+        self.add_counts(&mut counts, &rows)?;
         // What moved in this transaction is written with its commit.
         for ((lane, state), by) in &self.moved {
             counts.add(lane, *state, *by);
@@ -96,8 +98,7 @@ impl Tables {
         Ok(counts)
     }
 
-    fn add_counts(&mut self, counts: &mut Counts, from: i64) -> EngineResult<()> {
-        let rows = self.link.fetch(COUNTS, vec![from.into()])?;
+    fn add_counts(&mut self, counts: &mut Counts, rows: &[Row]) -> EngineResult<()> {
         let read = |row: &Row| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?));
         let moved = rows.iter().map(read).collect::<EngineResult<Vec<(i64, i64, i64)>>>()?;
         for some in moved.chunks(LANES_AT_ONCE) {
@@ -116,11 +117,14 @@ impl Tables {
     }
 
     /// Brings the counts from the last commit that was known to `head`.
-    pub(super) fn learn_counts(&mut self, head: Meta) -> EngineResult<()> {
+    /// How they moved since may be known already.
+    pub(super) fn learn_counts(&mut self, head: Meta, moved: Option<Vec<Row>>) -> EngineResult<()> {
         let Some(mut counts) = self.counts.take() else { return Ok(()) };
         // Once they were added up, what moved since cannot be told apart any more.
         if head.counts_base <= self.meta.commit {
-            self.add_counts(&mut counts, self.meta.commit + 1)?;
+            let (sql, values) = counts_since(self.meta.commit + 1);
+            let rows = moved.map_or_else(|| self.link.fetch(sql, values), Ok)?;
+            self.add_counts(&mut counts, &rows)?;
             self.counts = Some(counts);
         }
         Ok(())
@@ -134,4 +138,9 @@ impl Tables {
             }
         }
     }
+}
+
+/// How the counts moved from a commit on, as a question.
+pub(super) fn counts_since(commit: i64) -> Question<'static> {
+    (COUNTS, vec![commit.into()])
 }

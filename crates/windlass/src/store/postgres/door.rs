@@ -351,4 +351,8 @@ impl WriteTask for Opening {
     fn claims(&self) -> usize {
         0
     }
+
+    fn names(&self) -> &[JobId] {
+        &[]
+    }
 }

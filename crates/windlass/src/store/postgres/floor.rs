@@ -109,13 +109,13 @@ fn claim(link: &mut link::Link, after: i64) -> EngineResult<i64> {
         seqs.push(link::get::<i64>(row, 0)?);
         let _record: &[u8] = link::get(row, 4)?;
         places.push(&link::get::<TupleId>(row, 6)?.0);
-        let _payload: &[u8] = link::get(row, 19)?;
+        let _payload: Option<&[u8]> = link::get(row, 19)?;
     }
     update(link, &seqs, 4)?;
     let rows = places.rows();
     link.send(advance::LEAVE_READY_ROWS, vec![places.into()], Some((rows, "ready")))?;
     link.run("COMMIT")?;
-    Ok(seqs.last().copied().unwrap_or(after))
+    Ok(seqs.into_iter().max().unwrap_or(after))
 }
 
 fn update(link: &mut link::Link, seqs: &[i64], state: i64) -> EngineResult<()> {

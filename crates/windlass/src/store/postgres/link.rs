@@ -21,6 +21,10 @@ use crate::store::durable::columns::number;
 use crate::store::engine::EngineResult;
 
 type Answer = Result<u64, tokio_postgres::Error>;
+type Answered = Result<Vec<Row>, tokio_postgres::Error>;
+
+/// A statement and its values.
+pub(super) type Question<'a> = (&'a str, Vec<Parameter>);
 
 /// A write that was sent and not answered yet.
 struct Sent {
@@ -131,29 +135,38 @@ impl Link {
         self.wait(async move { client.query_typed(&sql, &typed(&values)).await })
     }
 
-    /// Asks one question, and another behind it, in one go.
-    pub(super) fn fetch_both(
-        &mut self,
-        first: (&str, Vec<Parameter>),
-        second: Option<(&str, Vec<Parameter>)>,
-    ) -> EngineResult<(Vec<Row>, Vec<Row>)> {
-        let Some(second) = second else { return Ok((self.fetch(first.0, first.1)?, Vec::new())) };
-        let client = self.client.clone();
-        if self.keeps_statements {
-            let statements = (self.statement(first.0, &first.1)?, self.statement(second.0, &second.1)?);
-            return self.wait(async move {
-                let values = (borrowed(&first.1), borrowed(&second.1));
-                // The first to be polled is the first on the wire.
-                tokio::try_join!(
-                    client.query(&statements.0, &values.0),
-                    client.query(&statements.1, &values.1)
-                )
-            });
+    /// Asks several questions in one go; the answers are in their order.
+    pub(super) fn fetch_all(&mut self, questions: Vec<Question<'_>>) -> EngineResult<Vec<Vec<Row>>> {
+        let mut asked: Vec<Pin<Box<dyn Future<Output = Answered> + Send>>> =
+            Vec::with_capacity(questions.len());
+        for (sql, values) in questions {
+            let client = self.client.clone();
+            if self.keeps_statements {
+                let statement = self.statement(sql, &values)?;
+                asked.push(Box::pin(async move { client.query(&statement, &borrowed(&values)).await }));
+            } else {
+                let sql = self.named(sql);
+                asked.push(Box::pin(async move { client.query_typed(&sql, &typed(&values)).await }));
+            }
         }
-        let texts = (self.named(first.0), self.named(second.0));
         self.wait(async move {
-            let values = (typed(&first.1), typed(&second.1));
-            tokio::try_join!(client.query_typed(&texts.0, &values.0), client.query_typed(&texts.1, &values.1))
+            let mut answers: Vec<Option<Vec<Row>>> = asked.iter().map(|_| None).collect();
+            poll_fn(|context| {
+                // The first to be polled is the first on the wire.
+                for (question, answer) in
+                    asked.iter_mut().zip(&mut answers).filter(|(_, answer)| answer.is_none())
+                {
+                    if let Poll::Ready(rows) = question.as_mut().poll(context) {
+                        match rows {
+                            Ok(rows) => *answer = Some(rows),
+                            Err(error) => return Poll::Ready(Err(error)),
+                        }
+                    }
+                }
+                if answers.iter().all(Option::is_some) { Poll::Ready(Ok(())) } else { Poll::Pending }
+            })
+            .await?;
+            Ok(answers.into_iter().flatten().collect())
         })
     }
 

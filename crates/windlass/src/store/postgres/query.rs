@@ -2,12 +2,10 @@
 
 mod scan;
 
-use std::collections::HashMap;
-
 use rustc_hash::FxHashMap;
 use tokio_postgres::Row;
 
-use super::link::get;
+use super::link::{Question, get};
 use super::parameter::{Column, Parameter};
 use super::row::{Parts, Places};
 use super::tables::Tables;
@@ -61,13 +59,13 @@ impl Tables {
     }
 
     pub(super) fn find_jobs(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>> {
-        let mut column = Column::ids();
-        for id in ids {
-            column.push(id.as_bytes());
+        let unread: Vec<JobId> = ids.iter().filter(|id| !self.ahead.has_looked_up(**id)).copied().collect();
+        let mut found = self.ahead.jobs(ids);
+        if !unread.is_empty() {
+            let (sql, values) = by_id(&unread);
+            let rows = self.link.fetch(sql, values)?;
+            found.extend(self.read_jobs(&rows)?.into_iter().map(|job| (job.id, job)));
         }
-        let rows = self.link.fetch(BY_ID, vec![column.into()])?;
-        let found: HashMap<JobId, Job> =
-            self.read_jobs(&rows)?.into_iter().map(|job| (job.id, job)).collect();
         Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
     }
 
@@ -141,6 +139,15 @@ impl Tables {
         edges.dedup();
         Ok(edges)
     }
+}
+
+/// Jobs by their ids, as a question.
+pub(super) fn by_id(ids: &[JobId]) -> Question<'static> {
+    let mut column = Column::ids();
+    for id in ids {
+        column.push(id.as_bytes());
+    }
+    (BY_ID, vec![column.into()])
 }
 
 /// Keys as columns.

@@ -33,6 +33,8 @@ pub(super) struct Tables {
     pub(super) meta: Meta,
     /// How often somebody else's commit was found.
     pub(super) generation: u64,
+    /// Whether others had committed when this transaction began, and so probably will have when the next does.
+    pub(super) is_shared: bool,
     /// None until somebody asks, and again after they may have changed behind our back.
     pub(super) counts: Option<Counts>,
     /// Counts that moved in this transaction.
@@ -59,6 +61,7 @@ impl Tables {
             interned: Interned::default(),
             meta: Meta::default(),
             generation: 0,
+            is_shared: false,
             counts: None,
             moved: BTreeMap::new(),
             floors: Floors::default(),
@@ -91,7 +94,7 @@ impl Tables {
     pub(super) fn clear_transaction(&mut self) {
         self.moved.clear();
         self.met.clear();
-        self.ahead.forget();
+        self.ahead.begin();
         self.has_written = false;
         self.link.abandon();
     }

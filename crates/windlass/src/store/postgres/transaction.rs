@@ -3,10 +3,12 @@
 
 use tokio_postgres::Row;
 
-use super::ahead::Look;
+use super::ahead::{Look, Needs};
 use super::door::Doorstep;
+use super::link::Question;
 use super::memory::{Commit, Meta};
 use super::parameter::{Column, Parameter};
+use super::query::by_id;
 use super::tables::Tables;
 use crate::error::StoreError;
 use crate::limits;
@@ -46,27 +48,39 @@ const TIDY_EVERY: i64 = 256;
 const COMMITS_KEPT: i64 = 4_096;
 
 impl Tables {
-    /// Begins a transaction that nobody else's can come between; the answer is the database's time.
-    /// If jobs are going to be claimed, the first look for so many of them is sent along.
-    pub(super) fn begin_write(&mut self, lock: i64, claims: usize) -> EngineResult<i64> {
+    /// Begins a transaction that nobody else's can come between; the answer is the database's time. What is going to be
+    /// asked first in it is asked along with the beginning.
+    pub(super) fn begin_write(&mut self, lock: i64, needs: &Needs) -> EngineResult<i64> {
         self.clear_transaction();
         self.doorstep = Doorstep::default();
-        self.link.send_plain("BEGIN");
+        self.link.send_plain("BEGIN ISOLATION LEVEL READ COMMITTED");
         let lock_wait = millis(limits::LOCK_WAIT_MAX);
         let call_max = millis(limits::CALL_MAX);
         let idle_max = millis(limits::TRANSACTION_IDLE_MAX);
         let values = vec![lock.into(), lock_wait, call_max, idle_max];
         self.link.send(GATE, values, None)?;
-        let generation = self.generation;
-        let ahead = self.look_ahead(claims);
-        let (now, rows) = self.catch_up(true, ahead.as_ref())?;
-        // What others did may be where the look began too late.
-        if let Some(look) = ahead.filter(|_| self.generation == generation) {
+        let glance = self.look_ahead(needs.claims);
+        // Alone, this connection remembers what it needs of the jobs that it claimed.
+        let names = if self.is_shared { needs.names.as_slice() } else { &[] };
+        let mut questions: Vec<Question<'_>> = Vec::new();
+        questions.extend(glance.iter().map(|look| (look.sql(), look.values())));
+        if !names.is_empty() {
+            questions.push(by_id(names));
+        }
+        let (now, answers) = self.catch_up(true, questions)?;
+        let mut answers = answers.into_iter();
+        if let Some((look, rows)) = glance.and_then(|look| Some((look, answers.next()?))) {
             self.ahead.keep(look, rows);
+        }
+        if let Some(rows) = answers.next() {
+            let jobs = self.read_jobs(&rows)?;
+            self.ahead.keep_jobs(jobs, names);
         }
         Ok(now)
     }
 
+    /// If somebody has added to a lane before the place where the look begins, its floor shows it by the time of the
+    /// claim, and the look does not count.
     fn look_ahead(&self, claims: usize) -> Option<Look> {
         let (lanes, each) = self.ahead.habit(claims)?;
         let spot = |lane: &i64| {
@@ -82,7 +96,7 @@ impl Tables {
         self.link.send_plain("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
         let look_max = if is_long { Parameter::from("0") } else { millis(limits::SNAPSHOT_MAX) };
         self.link.send(SNAPSHOT, vec![look_max, millis(limits::SNAPSHOT_MAX)], None)?;
-        Ok(self.catch_up(false, None)?.0)
+        Ok(self.catch_up(false, Vec::new())?.0)
     }
 
     /// Ends whatever was begun, without a trace.
@@ -94,12 +108,20 @@ impl Tables {
         }
     }
 
-    /// Learns what others committed; the answer is the database's time, and what `look` found.
-    fn catch_up(&mut self, is_strict: bool, look: Option<&Look>) -> EngineResult<(i64, Vec<Row>)> {
+    /// Learns what others committed; the answer is the database's time, and the answers to `questions`.
+    fn catch_up(
+        &mut self,
+        is_strict: bool,
+        questions: Vec<Question<'_>>,
+    ) -> EngineResult<(i64, Vec<Vec<Row>>)> {
         let known = self.meta;
         let since = vec![known.commit.into(), (COMMITS_READ_MAX + 1).into()];
-        let behind = look.map(|look| (look.sql(), look.values()));
-        let (mut rows, found) = self.link.fetch_both((SINCE, since), behind)?;
+        let has_counts = self.is_shared && self.counts.is_some();
+        let moved = has_counts.then(|| super::claim::counts_since(known.commit + 1));
+        let all = std::iter::once((SINCE, since)).chain(moved).chain(questions).collect();
+        let mut answers = self.link.fetch_all(all)?.into_iter();
+        let mut rows = answers.next().unwrap_or_default();
+        let moved = if has_counts { answers.next() } else { None };
         if rows.is_empty() && !is_strict {
             rows = self.link.fetch(SINCE, vec![(-1).into(), 1.into()])?;
         }
@@ -111,17 +133,23 @@ impl Tables {
         if is_strict && is_seamless && oldest.meta.nonce != known.nonce {
             return Err(commits_missing(known));
         }
-        if head.meta.commit != known.commit || !is_seamless {
+        self.is_shared = head.meta.commit != known.commit || !is_seamless;
+        if self.is_shared {
             self.generation += 1;
             let foreign = if is_seamless { Some(&commits[..commits.len() - 1]) } else { None };
-            self.learn_commits(foreign, head.meta)?;
+            self.learn_commits(foreign, head.meta, moved)?;
         }
         self.meta = head.meta;
-        Ok((head.now, found))
+        Ok((head.now, answers.collect()))
     }
 
     /// Takes in what others did; everything is forgotten if it cannot be told what that was.
-    fn learn_commits(&mut self, foreign: Option<&[Commit]>, head: Meta) -> EngineResult<()> {
+    fn learn_commits(
+        &mut self,
+        foreign: Option<&[Commit]>,
+        head: Meta,
+        moved: Option<Vec<Row>>,
+    ) -> EngineResult<()> {
         let Some(foreign) = foreign else {
             self.counts = None;
             self.floors.clear();
@@ -132,7 +160,7 @@ impl Tables {
             self.floors.learn(commit.lowered.as_deref());
             self.timers.learn(commit.timer_at, commit.has_swept);
         }
-        self.learn_counts(head)
+        self.learn_counts(head, moved)
     }
 
     /// Writes what belongs to the commit and commits, all in one go. Nothing to be written costs no disk write.

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::address::Address;
+use super::ahead::Needs;
 use super::door::{Door, Opening};
 use super::link::Link;
 use super::migrate;
@@ -155,7 +156,10 @@ impl Writer {
     fn attempt_again(&mut self, tasks: &mut Group, unknown: &mut Option<(i64, Effects)>) -> Attempt {
         if let Some((nonce, effects)) = unknown.take() {
             // With the lock, the commit that was under way has ended one way or the other.
-            let found = self.tables.begin_write(self.lock, 0).and_then(|_| self.tables.has_commit(nonce));
+            let found = self
+                .tables
+                .begin_write(self.lock, &Needs::default())
+                .and_then(|_| self.tables.has_commit(nonce));
             self.tables.rollback();
             match found {
                 Ok(true) => {
@@ -187,8 +191,7 @@ impl Writer {
     }
 
     fn transact(&mut self, tasks: &mut Group) -> EngineResult<Attempt> {
-        let claims = tasks.iter().map(|task| task.claims()).max().unwrap_or(0);
-        let now = self.tables.begin_write(self.lock, claims)?;
+        let now = self.tables.begin_write(self.lock, &Needs::of(tasks))?;
         self.env.clock.follow(Timestamp::from_millis(now));
         // Later commits do not carry earlier times, whoever made them.
         let now = self.env.clock.now().max(Timestamp::from_millis(self.tables.meta.at));

@@ -141,6 +141,10 @@ impl WriteTask for Task {
     fn claims(&self) -> usize {
         0
     }
+
+    fn names(&self) -> &[crate::job::JobId] {
+        &[]
+    }
 }
 
 struct Look<F> {

@@ -78,9 +78,9 @@ impl Side {
 
     /// Claims and finishes a part of a round.
     async fn work(&mut self) {
-        let began = Instant::now();
+        let start = Instant::now();
         let claimed = self.claim(JOBS / CLAIMS).await;
-        self.claims.push(began.elapsed());
+        self.claims.push(start.elapsed());
         assert_eq!(claimed.len(), JOBS / CLAIMS, "there is always enough to do");
         self.finish(&claimed).await;
     }
@@ -105,8 +105,8 @@ async fn a_transaction_that_stands_open_does_not_slow_claims_down() {
     client.batch_execute(begin).await.unwrap();
     free.churn().await;
     held.churn().await;
-    let (began, time) = (Instant::now(), Duration::from_secs(seconds.unwrap_or(SECONDS)));
-    while began.elapsed() < time {
+    let (start, time) = (Instant::now(), Duration::from_secs(seconds.unwrap_or(SECONDS)));
+    while start.elapsed() < time {
         free.submit(JOBS).await;
         held.submit(JOBS).await;
         for _ in 0..CLAIMS {

@@ -1,0 +1,280 @@
+//! `windlass suspend`, `resume`, `cancel`, `priority`, `redrive` and `delete`: one action on jobs by id, or on all jobs that
+//! fit a filter once a person has seen how many those are.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value, json};
+
+use super::client::{Call, Client};
+use super::connect::ConnectArgs;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::filter::FilterArgs;
+use super::output;
+use super::paint::Paint;
+use super::pause;
+use super::submit::urgency;
+use super::text::counted;
+use crate::http::Span;
+use crate::limits::CLIENT_BULK_TIME_MAX;
+
+/// Which jobs, and how to go about it.
+#[derive(Args)]
+pub(super) struct ActArgs {
+    /// The jobs: ids, or beginnings or ends of ids that fit one job
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Every job there is, instead of ids or a filter
+    #[arg(long)]
+    all: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// What to suspend.
+#[derive(Args)]
+pub(super) struct SuspendArgs {
+    #[command(flatten)]
+    which: ActArgs,
+    /// Why, for the audit trail
+    #[arg(long)]
+    reason: Option<String>,
+    /// What happens to a running attempt
+    #[arg(long)]
+    mode: Option<Mode>,
+    /// Lifts itself after this time; for ids
+    #[arg(long, value_name = "DURATION")]
+    expires: Option<Span>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Mode {
+    /// A running job is left alone
+    IdleOnly,
+    /// It is suspended when its attempt ends
+    Graceful,
+    /// Its attempt is stopped
+    Aggressive,
+}
+
+/// What to resume or cancel.
+#[derive(Args)]
+pub(super) struct ReasonedArgs {
+    #[command(flatten)]
+    which: ActArgs,
+    /// Why, for the audit trail
+    #[arg(long)]
+    reason: Option<String>,
+}
+
+/// What to make how urgent.
+#[derive(Args)]
+pub(super) struct PriorityArgs {
+    /// 0 to 100, or low, normal, high, critical
+    value: String,
+    #[command(flatten)]
+    which: ActArgs,
+}
+
+/// What to submit again.
+#[derive(Args)]
+pub(super) struct RedriveArgs {
+    #[command(flatten)]
+    which: ActArgs,
+    /// Run every step again instead of going on after the last one that was saved; for ids
+    #[arg(long)]
+    reset_checkpoints: bool,
+}
+
+/// One action: what it is called, and what is sent with it.
+struct Action {
+    word: &'static str,
+    done: &'static str,
+    /// For single jobs and for many.
+    body: Map<String, Value>,
+    /// For single jobs alone.
+    alone: Map<String, Value>,
+}
+
+impl Action {
+    fn new(word: &'static str, done: &'static str) -> Action {
+        Action { word, done, body: Map::new(), alone: Map::new() }
+    }
+
+    fn with(mut self, name: &str, value: Option<impl Into<Value>>) -> Action {
+        self.body.extend(value.map(|value| (name.to_owned(), value.into())));
+        self
+    }
+
+    fn alone(mut self, name: &str, value: Option<impl Into<Value>>) -> Action {
+        self.alone.extend(value.map(|value| (name.to_owned(), value.into())));
+        self
+    }
+}
+
+pub(super) async fn suspend(args: &SuspendArgs) -> anyhow::Result<ExitCode> {
+    let mode = args.mode.map(|mode| match mode {
+        Mode::IdleOnly => "idle_only",
+        Mode::Graceful => "graceful",
+        Mode::Aggressive => "aggressive",
+    });
+    let expires = args.expires.map(|span| span.to_string());
+    let action = Action::new("suspend", "suspended").with("reason", args.reason.clone()).with("mode", mode);
+    run(&args.which, action.alone("expires", expires)).await
+}
+
+pub(super) async fn resume(args: &ReasonedArgs) -> anyhow::Result<ExitCode> {
+    // `resume queue NAME`: none of these words can be a part of an id.
+    if let [kind, name] = args.which.ids.as_slice()
+        && let Ok(kind) = pause::Kind::from_str(kind, false)
+    {
+        return pause::resume(kind, name, args.reason.as_deref(), &args.which.connect).await;
+    }
+    run(&args.which, Action::new("resume", "resumed").with("reason", args.reason.clone())).await
+}
+
+pub(super) async fn cancel(args: &ReasonedArgs) -> anyhow::Result<ExitCode> {
+    run(&args.which, Action::new("cancel", "cancelled").with("reason", args.reason.clone())).await
+}
+
+pub(super) async fn priority(args: &PriorityArgs) -> anyhow::Result<ExitCode> {
+    run(&args.which, Action::new("priority", "changed").with("value", Some(urgency(&args.value)))).await
+}
+
+pub(super) async fn redrive(args: &RedriveArgs) -> anyhow::Result<ExitCode> {
+    let reset = args.reset_checkpoints.then_some(true);
+    run(&args.which, Action::new("redrive", "redriven").alone("reset_checkpoints", reset)).await
+}
+
+pub(super) async fn delete(args: &ActArgs) -> anyhow::Result<ExitCode> {
+    run(args, Action::new("delete", "deleted")).await
+}
+
+async fn run(which: &ActArgs, action: Action) -> anyhow::Result<ExitCode> {
+    let chosen = [!which.ids.is_empty(), !which.filter.is_empty(), which.all];
+    match chosen.iter().filter(|is_given| **is_given).count() {
+        1 => {}
+        0 => return Err(Failure::usage(format!("{} what? give ids, a filter or --all", action.word))),
+        _ => return Err(Failure::usage("give ids, a filter or --all, not several of them")),
+    }
+    let client = which.connect.client()?;
+    if which.ids.is_empty() {
+        many(&client, which, &action).await
+    } else {
+        each(&client, which, &action).await
+    }
+}
+
+/// Every job that is named; one that fails does not keep the others.
+async fn each(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Result<ExitCode> {
+    let mut first_failure = None;
+    for text in &which.ids {
+        match one(client, which, action, text).await {
+            Ok(()) => {}
+            Err(error) if which.ids.len() == 1 => return Err(error),
+            Err(error) => {
+                output::note(&format!("{}: {error:#}", output::escaped(text)));
+                first_failure.get_or_insert(Exit::of(&error));
+            }
+        }
+    }
+    Ok(first_failure.unwrap_or(Exit::Done).into())
+}
+
+async fn one(client: &Client, which: &ActArgs, action: &Action, text: &str) -> anyhow::Result<()> {
+    let id = client.job_id(text).await?;
+    if which.dry_run {
+        let job = client.value(Call::get(&["jobs", &id])).await?;
+        let state = Paint::for_data().state(job["state"].as_str().unwrap_or_default());
+        if which.connect.json {
+            output::json(&job)?;
+        } else {
+            output::line(&format!("{id}  {state}"))?;
+        }
+        return Ok(());
+    }
+    if action.word == "delete" {
+        client.send(Call::delete(&["jobs", &id])).await?;
+        if !which.connect.json {
+            output::line(&format!("{id}  deleted"))?;
+        }
+        return Ok(());
+    }
+    let body: Map<String, Value> = action.body.clone().into_iter().chain(action.alone.clone()).collect();
+    let job = client.value(Call::post(&["jobs", &id, action.word]).json(&body)).await?;
+    if which.connect.json {
+        return output::json(&job);
+    }
+    let state = Paint::for_data().state(job["state"].as_str().unwrap_or_default());
+    let told = match (action.word, job["changed"].as_bool()) {
+        // Its answer is another job, which is what a person goes on with.
+        ("redrive", _) => format!("{}  {state}, again for {id}", job["id"].as_str().unwrap_or_default()),
+        (_, Some(false)) => format!("{id}  {state}, unchanged"),
+        ("priority", _) => format!("{id}  {state}, priority {}", job["priority"]),
+        _ => format!("{id}  {state}"),
+    };
+    output::line(&told)
+}
+
+/// All jobs that fit, after a look at how many they are.
+async fn many(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Result<ExitCode> {
+    if !action.alone.is_empty() {
+        let flags: Vec<_> = action.alone.keys().map(|name| format!("--{}", name.replace('_', "-"))).collect();
+        return Err(Failure::usage(format!("{} is for single jobs", flags.join(", "))));
+    }
+    let mut body = json!({"action": action.word, "filter": which.filter.body()});
+    body.as_object_mut().expect("it was made as an object").extend(action.body.clone());
+    let bulk = |body: &Value| Call::post(&["jobs", "bulk"]).json(body).waiting(CLIENT_BULK_TIME_MAX);
+    let mut looked = body.clone();
+    looked["dry_run"] = true.into();
+    let answer = client.value(bulk(&looked)).await?;
+    let matched = answer["matched"].as_u64().unwrap_or(0);
+    if which.dry_run {
+        if which.connect.json {
+            output::json(&answer)?;
+        } else {
+            output::line(&format!("{} fit", counted(matched, "job")))?;
+        }
+        return Ok(Exit::Done.into());
+    }
+    if matched > 0 && !which.yes && !confirmed(&format!("{} {}?", action.word, counted(matched, "job")))? {
+        output::note("nothing was done");
+        return Ok(Exit::No.into());
+    }
+    let answer = client.value(bulk(&body)).await?;
+    if which.connect.json {
+        output::json(&answer)?;
+    } else {
+        let changed = answer["changed"].as_u64().unwrap_or(0);
+        output::line(&format!("{} of {} {}", changed, counted(matched, "job"), action.done))?;
+        if changed < matched {
+            output::note("the others could not be, or were so already");
+        }
+    }
+    Ok(Exit::Done.into())
+}
+
+/// Asks a person. Where there is none, nothing is decided for them.
+pub(super) fn confirmed(question: &str) -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Err(Failure::usage(format!(
+            "{question} There is nobody to ask; say --yes, or look with --dry-run"
+        )));
+    }
+    let mut stderr = std::io::stderr().lock();
+    write!(stderr, "{question} [y/N] ")?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}

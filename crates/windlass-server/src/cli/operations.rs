@@ -1,0 +1,213 @@
+//! Commands that look at what jobs run through: `queues`, `workers`, `types`, `gate`.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value};
+
+use super::client::Call;
+use super::connect::ConnectArgs;
+use super::exit::Exit;
+use super::output::{self, escaped};
+use super::paint::{Colour, Paint};
+use super::table::{Cell, Column, Table};
+use super::text::{ago_field, field};
+use crate::http::Span;
+
+/// What to do about the gate.
+#[derive(Args)]
+pub(super) struct GateArgs {
+    #[command(subcommand)]
+    command: Option<GateCommand>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Subcommand)]
+enum GateCommand {
+    /// Whether anything starts
+    Show(ConnectArgs),
+    /// Start nothing, until it is opened
+    Close {
+        /// Why, for whoever wonders
+        #[arg(long)]
+        reason: Option<String>,
+        /// Opens itself after this time
+        #[arg(long, value_name = "DURATION")]
+        expires: Option<Span>,
+        #[command(flatten)]
+        connect: ConnectArgs,
+    },
+    /// Start jobs again
+    Open(ConnectArgs),
+}
+
+pub(super) async fn gate(args: &GateArgs) -> anyhow::Result<ExitCode> {
+    let (connect, call) = match &args.command {
+        None => (&args.connect, Call::get(&["gate"])),
+        Some(GateCommand::Show(connect)) => (connect, Call::get(&["gate"])),
+        Some(GateCommand::Open(connect)) => (connect, Call::post(&["gate", "online"])),
+        Some(GateCommand::Close { reason, expires, connect }) => {
+            let mut body = Map::new();
+            body.extend(reason.clone().map(|reason| ("reason".to_owned(), Value::from(reason))));
+            body.extend(expires.map(|span| ("expires".to_owned(), span.to_string().into())));
+            (connect, Call::post(&["gate", "offline"]).json(&body))
+        }
+    };
+    let client = connect.client()?;
+    let gate = client.value(call).await?;
+    if connect.json {
+        output::json(&gate)?;
+        return Ok(Exit::Done.into());
+    }
+    let (paint, now) = (Paint::for_data(), client.now());
+    let held = |hold: &Value| {
+        let reason = hold["reason"].as_str().map(|reason| format!(": {}", escaped(reason)));
+        let until =
+            hold["expires_at"].as_str().map(|_| format!(", until {}", ago_field(&hold["expires_at"], now)));
+        let by = escaped(&field(&hold["by"]));
+        format!(
+            "{} by {by}{}{}",
+            ago_field(&hold["since"], now),
+            until.unwrap_or_default(),
+            reason.unwrap_or_default()
+        )
+    };
+    if gate["online"] == true {
+        output::line(&paint.paint("open", Some(Colour::Good)))?;
+    } else {
+        output::line(&format!("{} {}", paint.paint("closed", Some(Colour::Bad)), held(&gate)))?;
+    }
+    for scope in gate["scopes"].as_array().map_or(&[][..], Vec::as_slice) {
+        let what =
+            ["type", "tenant"].iter().filter_map(|kind| Some(format!("{kind} {}", scope[kind].as_str()?)));
+        let what = escaped(&what.collect::<Vec<_>>().join(" of "));
+        output::line(&format!("{} for {what} {}", paint.paint("closed", Some(Colour::Bad)), held(scope)))?;
+    }
+    Ok(Exit::Done.into())
+}
+
+pub(super) async fn queues(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
+    let client = connect.client()?;
+    let answer = client.value(Call::get(&["queues"])).await?;
+    if connect.json {
+        output::json(&answer)?;
+        return Ok(Exit::Done.into());
+    }
+    let mut table = Table::new(vec![
+        Column::new("QUEUE", 0).cut(10),
+        Column::new("READY", 1).right(),
+        Column::new("RUNNING", 2).right(),
+        Column::new("WAITING", 3).right(),
+        Column::new("DEAD", 4).right(),
+        Column::new("OLDEST", 5).right(),
+        Column::new("DONE/MIN", 6).right(),
+        Column::new("HELD", 7).cut(8),
+    ]);
+    for queue in answer["queues"].as_array().map_or(&[][..], Vec::as_slice) {
+        let sum = |states: &[&str]| -> u64 {
+            states.iter().filter_map(|state| queue["depth"][state].as_u64()).sum()
+        };
+        let pause = &queue["paused"];
+        let held = pause.as_object().map(|_| {
+            let reason = pause["reason"].as_str().map(|reason| format!(": {reason}"));
+            format!("paused {}{}", ago_field(&pause["at"], client.now()), reason.unwrap_or_default())
+        });
+        let dead = sum(&["dead_letter"]);
+        table.row(vec![
+            field(&queue["name"]).into(),
+            sum(&["scheduled"]).to_string().into(),
+            Cell::painted(sum(&["running"]).to_string(), Some(Colour::Active)),
+            sum(&["created", "pending", "delayed", "waiting", "retrying", "suspended"]).to_string().into(),
+            Cell::painted(dead.to_string(), (dead > 0).then_some(Colour::Bad)),
+            field(&queue["oldest_age"]).into(),
+            field(&queue["rates"]["last_minute"]["completed"]).into(),
+            Cell::painted(held.unwrap_or_default(), Some(Colour::Warning)),
+        ]);
+    }
+    finish(&table, "no queues yet: the first job makes one")
+}
+
+pub(super) async fn workers(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
+    let client = connect.client()?;
+    let answer = client.value(Call::get(&["workers"])).await?;
+    if connect.json {
+        output::json(&answer)?;
+        return Ok(Exit::Done.into());
+    }
+    let mut table = Table::new(vec![
+        Column::new("ID", 1).cut_middle(13),
+        Column::new("NAME", 0).cut(10),
+        Column::new("STATE", 2),
+        Column::new("SLOTS", 5).right(),
+        Column::new("SEEN", 3),
+        Column::new("QUEUES", 6).cut(8),
+        Column::new("TYPES", 7).cut(8),
+    ]);
+    let names = |list: &Value| {
+        let names = list.as_array().map_or(&[][..], Vec::as_slice).iter().filter_map(Value::as_str);
+        let all = names.collect::<Vec<_>>().join(",");
+        if all.is_empty() { "all".to_owned() } else { all }
+    };
+    for worker in answer["workers"].as_array().map_or(&[][..], Vec::as_slice) {
+        let (state, colour) = match (worker["alive"] == true, worker["paused"].is_object()) {
+            (false, _) => ("lost", Colour::Bad),
+            (true, true) => ("paused", Colour::Warning),
+            (true, false) => ("alive", Colour::Good),
+        };
+        table.row(vec![
+            field(&worker["id"]).into(),
+            field(&worker["name"]).into(),
+            Cell::painted(state, Some(colour)),
+            field(&worker["concurrency"]).into(),
+            ago_field(&worker["seen_at"], client.now()).into(),
+            names(&worker["queues"]).into(),
+            names(&worker["types"]).into(),
+        ]);
+    }
+    finish(&table, "no workers; `windlass work TYPE -- command` is one")
+}
+
+pub(super) async fn types(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
+    let client = connect.client()?;
+    let stats = client.value(Call::get(&["stats"])).await?;
+    if connect.json {
+        output::json(&stats["types"])?;
+        return Ok(Exit::Done.into());
+    }
+    finish(&counts_table("TYPE", &stats["types"]), "no types yet: the first job brings one")
+}
+
+/// Counts by name and state; states in which nothing is have no column.
+pub(super) fn counts_table(title: &'static str, counts: &Value) -> Table {
+    let empty = Map::new();
+    let rows = counts.as_object().unwrap_or(&empty);
+    let states = windlass::job::State::ALL.into_iter().map(windlass::job::State::as_str);
+    let is_used = |state: &&str| rows.values().any(|row| row[*state].as_u64().unwrap_or(0) > 0);
+    let states: Vec<&'static str> = states.filter(is_used).collect();
+    let mut columns = vec![Column::new(title, 0).cut(10)];
+    columns.extend(states.iter().map(|state| Column::new(state, 1).right()));
+    let mut table = Table::new(columns);
+    for (name, row) in rows {
+        let mut cells = vec![Cell::from(name.as_str())];
+        cells.extend(states.iter().map(|state| {
+            let count = row[*state].as_u64().unwrap_or(0);
+            Cell::painted(
+                count.to_string(),
+                if count > 0 { Colour::of_state(state) } else { Some(Colour::Faint) },
+            )
+        }));
+        table.row(cells);
+    }
+    table
+}
+
+/// Prints a table, or says that it is empty.
+pub(super) fn finish(table: &Table, nothing: &str) -> anyhow::Result<ExitCode> {
+    if table.is_empty() {
+        output::note(nothing);
+    } else {
+        table.print()?;
+    }
+    Ok(Exit::Done.into())
+}

@@ -1,0 +1,237 @@
+//! Every command: it works, speaks JSON, and fails as documented.
+
+use std::process::Stdio;
+
+use windlass::key::KeySecret;
+
+use crate::fixture::{Site, run, run_with};
+use crate::program::{PATIENCE, store_in, windlass};
+
+/// Commands that look, and need nothing but a server.
+const LOOKS: [&[&str]; 14] = [
+    &["list"],
+    &["list", "--all", "--order", "claim"],
+    &["queues"],
+    &["workers"],
+    &["types"],
+    &["gate"],
+    &["gate", "show"],
+    &["schedules"],
+    &["schedules", "show", "hourly"],
+    &["stats"],
+    &["events", "--since", "1h"],
+    &["audit"],
+    &["audit", "list", "--limit", "1"],
+    &["keys", "list"],
+];
+
+/// Commands that change something; `ID` stands for a job's.
+const CHANGES: [&[&str]; 20] = [
+    &["submit", "a"],
+    &["batch", "-"],
+    &["show", "ID"],
+    &["explain", "ID"],
+    &["logs", "ID"],
+    &["suspend", "ID"],
+    &["resume", "ID"],
+    &["cancel", "ID"],
+    &["priority", "70", "ID"],
+    &["redrive", "ID"],
+    &["delete", "ID"],
+    &["cancel", "--type", "a", "--yes"],
+    &["pause", "queue", "default"],
+    &["resume", "queue", "default"],
+    &["gate", "close"],
+    &["gate", "open"],
+    &["schedules", "create", "daily", "--every", "1d", "--type", "a"],
+    &["schedules", "trigger", "hourly"],
+    &["schedules", "delete", "hourly", "--yes"],
+    &["keys", "revoke", "none", "--yes"],
+];
+
+const ID: &str = "01990000-0000-4000-8000-000000000000";
+
+fn filled(command: &[&'static str]) -> Vec<&'static str> {
+    command.iter().map(|word| if *word == "ID" { ID } else { *word }).collect()
+}
+
+async fn furnished() -> Site {
+    let site = Site::start().await;
+    site.submit(&["a", r#"{"x": 1}"#]).await;
+    let made = ["schedules", "create", "hourly", "--every", "1h", "--type", "a", "--payload", "[1]"];
+    site.run(&made).await.well();
+    site.claim("a").await;
+    site
+}
+
+#[tokio::test]
+async fn every_look_prints_a_table_or_json() {
+    let site = furnished().await;
+    for look in LOOKS {
+        let said = site.run(look).await;
+        assert_eq!((said.code, said.out.contains('\x1b')), (0, false), "{look:?}: {said:?}");
+        let documents = site.run(&[look, &["--json"]].concat()).await.documents();
+        assert!(!documents.is_empty(), "{look:?}");
+        assert!(documents.iter().all(serde_json::Value::is_object), "{look:?}: {documents:?}");
+    }
+    site.served.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_server_every_command_says_so() {
+    for command in LOOKS.iter().chain(&CHANGES) {
+        let said = run_with("http://127.0.0.1:1", &filled(command), &[], "{\"type\":\"a\"}\n").await;
+        assert_eq!((said.code, said.out.as_str()), (6, ""), "{command:?}: {said:?}");
+        assert!(said.err.contains("no server at 127.0.0.1:1"), "{command:?}: {said:?}");
+        assert!(said.err.contains("`windlass serve`") && said.err.contains("WINDLASS_URL"), "{said:?}");
+    }
+}
+
+#[tokio::test]
+async fn with_a_wrong_key_every_command_says_so() {
+    let site = Site::start().await;
+    let store = store_in(site.folder.path());
+    let make = ["keys", "create", "--store", &store, "--name", "boss", "--role", "admin"];
+    let secret = run(&site.url, &make).await.well();
+    // Another process has made it: the server hears of it within a second.
+    let is_asked_for = async { while site.run(&["list"]).await.code != 5 {} };
+    tokio::time::timeout(crate::program::PATIENCE, is_asked_for).await.expect("the server asks for keys");
+    let wrong = KeySecret::new(7, [1, 2]);
+    for command in LOOKS.iter().chain(&CHANGES) {
+        let key = [("WINDLASS_KEY", wrong.reveal())];
+        let said = run_with(&site.url, &filled(command), &key, "{\"type\":\"a\"}\n").await;
+        assert_eq!((said.code, said.out.as_str()), (5, ""), "{command:?}: {said:?}");
+        assert!(said.err.contains("not valid") && !said.err.contains(wrong.reveal()), "{said:?}");
+    }
+    let said = site.run(&["list"]).await;
+    assert!(said.code == 5 && said.err.contains("WINDLASS_KEY"), "{said:?}");
+    let said = run_with(&site.url, &["keys", "list"], &[("WINDLASS_KEY", &secret)], "").await;
+    assert!(said.well().contains("boss"));
+    site.served.stop().await;
+}
+
+#[tokio::test]
+async fn a_wrong_command_line_is_told_from_everything_else() {
+    for command in LOOKS.iter().chain(&CHANGES) {
+        let said = run("http://127.0.0.1:1", &[&filled(command)[..], &["--no-such-flag"]].concat()).await;
+        assert_eq!(said.code, 2, "{command:?}: {said:?}");
+    }
+    for wrong in [
+        &["submit", "a", "not json"][..],
+        &["submit", "a", "@/nowhere"],
+        &["submit", "a", "--tag", "nothing"],
+        &["submit", "a", "--delay", "soon"],
+        &["batch", "/nowhere"],
+        &["cancel"],
+        &["cancel", ID, "--all"],
+        &["cancel", "--type", "a", "--url", "ftp://x"],
+        &["pause", "weather", "rain"],
+        &["list", "--key", "secret"],
+        &["list", "--profile", "none"],
+    ] {
+        let said = run("http://127.0.0.1:1", wrong).await;
+        assert_eq!(said.code, 2, "{wrong:?}: {said:?}");
+        assert!(!said.err.is_empty() && !said.err.contains("panicked"), "{said:?}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_stops_reading_ends_a_command_quietly() {
+    let site = furnished().await;
+    for look in LOOKS.iter().filter(|look| **look != ["keys", "list"]) {
+        for extra in [&[][..], &["--json"]] {
+            let mut command = windlass(&[look, extra].concat());
+            let mut child = command.env("WINDLASS_URL", &site.url).stdin(Stdio::null()).spawn().unwrap();
+            drop(child.stdout.take());
+            let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap();
+            let err = String::from_utf8(ended.stderr).unwrap();
+            assert_eq!((ended.status.code(), err.as_str()), (Some(141), ""), "{look:?}");
+        }
+    }
+    site.served.stop().await;
+}
+
+#[tokio::test]
+async fn operators_pause_and_resume_what_they_name() {
+    let site = furnished().await;
+    for (kind, name) in [("queue", "default"), ("type", "a"), ("tenant", "default"), ("worker", "hand")] {
+        let said = site.run(&["pause", kind, name, "--reason", "a look"]).await;
+        assert!(said.err.contains(&format!("windlass resume {kind} {name}")), "{said:?}");
+        assert!(said.well().contains("paused"));
+        assert!(site.run(&["pause", kind, name]).await.well().contains("as before"));
+        assert!(site.run(&["resume", kind, name]).await.well().contains("not paused"));
+    }
+    assert_eq!(site.run(&["pause", "worker", "nobody"]).await.code, 3);
+    assert!(site.run(&["gate", "close", "--reason", "stop"]).await.well().contains("closed"));
+    let shown = site.run(&["gate", "--json"]).await.documents();
+    assert_eq!((&shown[0]["online"], &shown[0]["reason"]), (&false.into(), &"stop".into()));
+    assert!(site.run(&["gate", "open"]).await.well().contains("open"));
+    site.served.stop().await;
+}
+
+#[tokio::test]
+async fn schedules_are_made_changed_and_removed() {
+    let site = furnished().await;
+    let again = site.run(&["schedules", "create", "hourly", "--every", "2h", "--type", "b"]).await;
+    assert!(again.code == 2 && again.err.contains("edit"), "{again:?}");
+    let edit =
+        ["schedules", "edit", "hourly", "--cron", "0 2 * * *", "--timezone", "Europe/Berlin", "--json"];
+    let edited = site.run(&edit).await.documents();
+    assert_eq!((&edited[0]["cron"], &edited[0]["every"]), (&"0 2 * * *".into(), &serde_json::Value::Null));
+    assert_eq!(edited[0]["job"]["payload"], serde_json::json!([1]), "what was not given stays");
+    let bad = site.run(&["schedules", "edit", "hourly", "--cron", "nonsense"]).await;
+    assert!(bad.code == 4 && bad.err.contains("cron"), "{bad:?}");
+    assert_eq!(site.run(&["schedules", "edit", "none", "--every", "1h"]).await.code, 3);
+    let job = site.run(&["schedules", "trigger", "hourly"]).await.well();
+    assert!(site.run(&["show", job.trim()]).await.well().contains("scheduled"));
+    assert!(site.run(&["schedules", "pause", "hourly", "--reason", "why"]).await.well().contains("why"));
+    site.run(&["schedules", "resume", "hourly"]).await.well();
+    let asked = site.run(&["schedules", "delete", "hourly"]).await;
+    assert!(asked.code == 2 && asked.err.contains("--yes"), "{asked:?}");
+    site.run(&["schedules", "delete", "hourly", "--yes"]).await.well();
+    assert_eq!(site.run(&["schedules", "show", "hourly"]).await.code, 3);
+    site.served.stop().await;
+}
+
+#[tokio::test]
+async fn the_program_describes_itself() {
+    let help = run("", &["--help"]).await.well();
+    for word in ["Jobs:", "Operations:", "submit", "Exit codes:", "WINDLASS_KEY"] {
+        assert!(help.contains(word), "{word}: {help}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(run("", &["completions", shell]).await.well().contains("windlass"), "{shell}");
+    }
+    assert!(run("", &["man"]).await.well().contains(".TH windlass"));
+    let folder = tempfile::tempdir().unwrap();
+    run("", &["man", "--into", folder.path().to_str().unwrap()]).await.well();
+    assert!(folder.path().join("windlass-submit.1").exists());
+}
+
+/// The manual has every command and every exit code.
+#[tokio::test]
+async fn the_manual_has_every_command_and_exit_code() {
+    let manual = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md")).unwrap();
+    let help = run("", &["--help"]).await.well();
+    let (commands, exits) = help.split_once("Exit codes:").unwrap();
+    let names = commands.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
+    for name in names.filter(|name| !name.starts_with('-') && *name != "help") {
+        assert!(manual.contains(&format!("`{name}")), "docs/cli.md does not tell of `{name}`");
+    }
+    for line in exits.lines().filter(|line| line.starts_with("  ")) {
+        let code = line.split_whitespace().next().unwrap();
+        assert!(manual.contains(&format!("| {code} |")), "docs/cli.md does not tell of exit code {code}");
+    }
+}
+
+#[tokio::test]
+async fn a_quiet_server_still_says_where_it_listens() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store_in(folder.path());
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--store", &store, "--log-level", "warn"];
+    let served = crate::program::Served::start(windlass(&arguments)).await;
+    let url = format!("http://{}", served.address);
+    let said = served.stop().await;
+    assert!(said.contains(&format!("dashboard: {url}")), "{said}");
+    assert!(said.contains("try: windlass submit") && said.contains(&url), "{said}");
+}

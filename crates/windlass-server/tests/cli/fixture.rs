@@ -1,0 +1,100 @@
+//! A server with something in it, and commands that speak to it.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
+
+use crate::program::{PATIENCE, Served, store_in, windlass};
+
+/// What a command said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    /// The output of a command that must have ended well.
+    pub(crate) fn well(self) -> String {
+        assert_eq!(self.code, 0, "{self:?}");
+        self.out
+    }
+
+    /// The same as JSON, a document per line.
+    pub(crate) fn documents(self) -> Vec<Value> {
+        let out = self.well();
+        out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{out}"))).collect()
+    }
+}
+
+/// Runs a command against a server, with nothing on its standard input.
+pub(crate) async fn run(url: &str, arguments: &[&str]) -> Said {
+    run_with(url, arguments, &[], "").await
+}
+
+/// The same with variables, and something on its standard input.
+pub(crate) async fn run_with(url: &str, arguments: &[&str], variables: &[(&str, &str)], input: &str) -> Said {
+    let mut command = windlass(arguments);
+    command.env("WINDLASS_URL", url).envs(variables.iter().copied()).stdin(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // A command that reads nothing may be gone by now.
+    let _ = stdin.write_all(input.as_bytes()).await;
+    drop(stdin);
+    let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
+    let ended = ended.unwrap_or_else(|_| panic!("{arguments:?} does not end")).unwrap();
+    Said {
+        code: ended.status.code().unwrap(),
+        out: String::from_utf8(ended.stdout).unwrap(),
+        err: String::from_utf8(ended.stderr).unwrap(),
+    }
+}
+
+/// A server on a store of its own.
+pub(crate) struct Site {
+    pub(crate) folder: TempDir,
+    pub(crate) served: Served,
+    pub(crate) url: String,
+}
+
+impl Site {
+    pub(crate) async fn start() -> Site {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_in(folder.path());
+        let arguments = ["serve", "--listen", "127.0.0.1:0", "--store", &store];
+        let served = Served::start(windlass(&arguments)).await;
+        let url = format!("http://{}", served.address);
+        Site { folder, served, url }
+    }
+
+    pub(crate) async fn run(&self, arguments: &[&str]) -> Said {
+        run(&self.url, arguments).await
+    }
+
+    /// Submits a job, and gives its id.
+    pub(crate) async fn submit(&self, arguments: &[&str]) -> String {
+        let all = [&["submit"], arguments].concat();
+        self.run(&all).await.well().trim().to_owned()
+    }
+
+    /// A job of this type, claimed by a worker: worker, and the claimed job.
+    pub(crate) async fn claim(&self, job_type: &str) -> (Value, Value) {
+        let body = json!({"name": "hand", "types": [job_type], "queues": []});
+        let worker = self.served.post("/workers", &body).await["worker_id"].clone();
+        let claims = json!({"worker_id": worker, "wait": "20s"});
+        (worker.clone(), self.served.post("/claims", &claims).await["jobs"][0].clone())
+    }
+
+    /// Ends a claimed job.
+    pub(crate) async fn end(&self, worker: &Value, claimed: &Value, how: Value) {
+        let mut outcome = how;
+        outcome["id"] = claimed["id"].clone();
+        outcome["fence"] = claimed["fence"].clone();
+        let answer =
+            self.served.post("/outcomes", &json!({"worker_id": worker, "outcomes": [outcome]})).await;
+        assert_eq!(answer["outcomes"][0]["status"], "applied", "{answer}");
+    }
+}

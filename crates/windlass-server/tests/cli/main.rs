@@ -1,0 +1,16 @@
+//! The command line as people and scripts use it: every command against the built program, and every block of commands in
+//! the documents.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+#[allow(dead_code, reason = "a client for all tests; these ask less of it")]
+#[path = "../it/client.rs"]
+mod client;
+mod commands;
+mod connection;
+mod documents;
+mod fixture;
+mod jobs;
+#[allow(dead_code, reason = "a program for all tests; these ask less of it")]
+#[path = "../operating/program.rs"]
+mod program;
+mod terminal;

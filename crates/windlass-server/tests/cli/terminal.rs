@@ -1,0 +1,62 @@
+//! What a person sees at a terminal: `script` lends one.
+
+use tokio::process::Command;
+
+use crate::fixture::{Site, run_with};
+
+/// Runs a command at a terminal, with these variables and what is typed, and gives all that was shown and its exit code.
+async fn at_terminal(site: &Site, line: &str, variables: &[(&str, &str)], typed: &str) -> (String, i32) {
+    let input = site.folder.path().join("typed");
+    std::fs::write(&input, typed).unwrap();
+    let whole = format!("{} {line}", env!("CARGO_BIN_EXE_windlass"));
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--command", &whole, "/dev/null"]).env_clear();
+    command.env("WINDLASS_URL", &site.url).env("TERM", "xterm").env("PATH", "/usr/bin:/bin");
+    command.envs(variables.iter().copied()).stdin(std::fs::File::open(&input).unwrap());
+    let ended = command.output().await.unwrap();
+    (String::from_utf8_lossy(&ended.stdout).into_owned(), ended.status.code().unwrap())
+}
+
+#[tokio::test]
+async fn colours_are_for_terminals_and_not_against_no_color() {
+    let site = Site::start().await;
+    site.submit(&["a"]).await;
+    let (shown, _) = at_terminal(&site, "list", &[("COLUMNS", "120")], "").await;
+    assert!(shown.contains("\x1b[1mID"), "{shown:?}");
+    for plain in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        let (shown, _) = at_terminal(&site, "list", &[plain, ("COLUMNS", "120")], "").await;
+        assert!(!shown.contains("\x1b[1m"), "{plain:?}: {shown:?}");
+    }
+    site.served.stop().await;
+}
+
+#[tokio::test]
+async fn tables_fit_the_width_they_are_given() {
+    let site = Site::start().await;
+    site.submit(&["a-type-with-a-long-name", "--queue", "a-queue-with-a-long-name"]).await;
+    for width in [40, 80, 140] {
+        let columns = width.to_string();
+        for command in ["list", "queues", "types", "events"] {
+            let said = run_with(&site.url, &[command], &[("COLUMNS", &columns)], "").await.well();
+            for line in said.lines() {
+                assert!(line.chars().count() <= width.max(60), "{command} at {width}: {line}");
+            }
+        }
+    }
+    // A pipe gets everything.
+    assert!(site.run(&["list"]).await.well().contains("a-queue-with-a-long-name"));
+    site.served.stop().await;
+}
+
+#[tokio::test]
+async fn a_person_is_asked_before_many_jobs_are_changed() {
+    let site = Site::start().await;
+    site.submit(&["a"]).await;
+    let (shown, code) = at_terminal(&site, "cancel --type a", &[], "n\n").await;
+    assert!(shown.contains("cancel 1 job? [y/N]") && shown.contains("nothing was done"), "{shown}");
+    assert_eq!(code, 1);
+    let (shown, code) = at_terminal(&site, "cancel --type a", &[], "y\n").await;
+    assert!(shown.contains("1 of 1 job cancelled"), "{shown}");
+    assert_eq!(code, 0);
+    site.served.stop().await;
+}
