@@ -1,5 +1,6 @@
 //! The HTTP contract: every URL on one screen. Handlers are thin: they decode, ask the store, and encode.
 
+mod access;
 mod app;
 mod audit;
 pub(crate) mod auth;
@@ -32,11 +33,15 @@ mod work;
 use axum::Router;
 use axum::http::{Method, StatusCode};
 use axum::middleware::{from_fn, from_fn_with_state};
+use windlass::store::caller::Permission;
 
+use self::access::Access;
 pub use self::app::App;
 use self::guard::stamp;
 use self::problem::Problem;
 use self::route::{Route, route};
+#[cfg(feature = "otel")]
+pub(crate) use self::trace::Trace;
 pub(crate) use self::wire::time::{Moment, Span};
 use crate::dashboard;
 use crate::limits::BODY_BYTES_LARGE as LARGE;
@@ -47,8 +52,18 @@ const POST: Method = Method::POST;
 const PATCH: Method = Method::PATCH;
 const DELETE: Method = Method::DELETE;
 
-/// Every route there is: method, path, handler, and what it is for. What each takes and answers is in its signature. All but
-/// those at the root answer below `/api/v1` and `/api`.
+const OPEN: Access = Access::Open;
+const LOOK: Access = Access::Look;
+const SUBMIT: Access = Access::May(Permission::Submit);
+const MANAGE: Access = Access::May(Permission::ManageJob);
+const WORK: Access = Access::May(Permission::Work);
+const PAUSE: Access = Access::May(Permission::Pause);
+const CONFIGURE: Access = Access::May(Permission::Configure);
+const SCHEDULE: Access = Access::May(Permission::Schedule);
+const ADMINISTER: Access = Access::May(Permission::Administer);
+
+/// Every route there is: method, path, who may use it, handler, and what it is for. What each takes and answers is in its
+/// signature. All but those at the root answer below `/api/v1` and `/api`.
 fn routes(single: usize) -> Vec<Route> {
     let mut all = job_routes(single);
     all.extend(operation_routes(single));
@@ -60,37 +75,36 @@ fn routes(single: usize) -> Vec<Route> {
 fn job_routes(single: usize) -> Vec<Route> {
     use jobs::{act, bulk, look};
     vec![
-        route(POST,   "/jobs",                  jobs::submit,         "Submit a job").takes(single).conflicts(),
-        route(GET,    "/jobs",                  jobs::list,           "List jobs"),
-        route(POST,   "/jobs/batch",            jobs::submit_batch,   "Submit jobs, all or none").takes(LARGE).conflicts(),
-        route(POST,   "/jobs/bulk",             bulk::bulk,           "Act on all jobs that fit"),
-        route(GET,    "/jobs/{id}",             jobs::get,            "Look at a job, or wait for its end"),
-        route(PATCH,  "/jobs/{id}",             act::patch,           "Change what clients may change").conflicts(),
-        route(DELETE, "/jobs/{id}",             jobs::delete,         "Remove a final job").conflicts(),
-        route(POST,   "/jobs/{id}/submit",      act::submit,          "Let go of a held job").conflicts(),
-        route(POST,   "/jobs/{id}/suspend",     act::suspend,         "Hold a job").conflicts(),
-        route(POST,   "/jobs/{id}/resume",      act::resume,          "Let go of a suspended job").conflicts(),
-        route(POST,   "/jobs/{id}/cancel",      act::cancel,          "Do not run a job any more").conflicts(),
-        route(POST,   "/jobs/{id}/priority",    act::priority,        "Change how urgent a job is").conflicts(),
-        route(POST,   "/jobs/{id}/redrive",     act::redrive,         "Submit a final job again").conflicts(),
-        route(POST,   "/jobs/{id}/signals/{name}", act::signal,       "Send a signal to a job").takes(single).conflicts(),
-        route(GET,    "/jobs/{id}/attempts",    look::attempts,       "Every start of a job"),
-        route(GET,    "/jobs/{id}/checkpoints", look::checkpoints,    "What a job saved"),
-        route(GET,    "/jobs/{id}/events",      look::events,         "What happened to a job"),
-        route(GET,    "/jobs/{id}/children",    look::children,       "What a job spawned"),
-        route(GET,    "/jobs/{id}/logs",        look::logs,           "What a job wrote to its log"),
-        route(GET,    "/jobs/{id}/result",      look::result,         "What a job came to"),
-        route(GET,    "/jobs/{id}/graph",       look::graph,          "Jobs that wait for each other"),
-        route(GET,    "/jobs/{id}/explain",     look::explain,        "Every reason why a job does not run"),
+        route(POST,   "/jobs",                        SUBMIT,     jobs::submit,         "Submit a job").takes(single).conflicts(),
+        route(GET,    "/jobs",                        LOOK,       jobs::list,           "List jobs"),
+        route(POST,   "/jobs/batch",                  SUBMIT,     jobs::submit_batch,   "Submit jobs, all or none").takes(LARGE).conflicts(),
+        route(POST,   "/jobs/bulk",                   MANAGE,     bulk::bulk,           "Act on all jobs that fit"),
+        route(GET,    "/jobs/{id}",                   LOOK,       jobs::get,            "Look at a job, or wait for its end"),
+        route(PATCH,  "/jobs/{id}",                   MANAGE,     act::patch,           "Change what clients may change").conflicts(),
+        route(DELETE, "/jobs/{id}",                   MANAGE,     jobs::delete,         "Remove a final job").conflicts(),
+        route(POST,   "/jobs/{id}/submit",            MANAGE,     act::submit,          "Let go of a held job").conflicts(),
+        route(POST,   "/jobs/{id}/suspend",           MANAGE,     act::suspend,         "Hold a job").conflicts(),
+        route(POST,   "/jobs/{id}/resume",            MANAGE,     act::resume,          "Let go of a suspended job").conflicts(),
+        route(POST,   "/jobs/{id}/cancel",            MANAGE,     act::cancel,          "Do not run a job any more").conflicts(),
+        route(POST,   "/jobs/{id}/priority",          MANAGE,     act::priority,        "Change how urgent a job is").conflicts(),
+        route(POST,   "/jobs/{id}/redrive",           MANAGE,     act::redrive,         "Submit a final job again").conflicts(),
+        route(POST,   "/jobs/{id}/signals/{name}",    MANAGE,     act::signal,       "Send a signal to a job").takes(single).conflicts(),
+        route(GET,    "/jobs/{id}/attempts",          LOOK,       look::attempts,       "Every start of a job"),
+        route(GET,    "/jobs/{id}/checkpoints",       LOOK,       look::checkpoints,    "What a job saved"),
+        route(GET,    "/jobs/{id}/events",            LOOK,       look::events,         "What happened to a job"),
+        route(GET,    "/jobs/{id}/children",          LOOK,       look::children,       "What a job spawned"),
+        route(GET,    "/jobs/{id}/logs",              LOOK,       look::logs,           "What a job wrote to its log"),
+        route(GET,    "/jobs/{id}/result",            LOOK,       look::result,         "What a job came to"),
+        route(GET,    "/jobs/{id}/graph",             LOOK,       look::graph,          "Jobs that wait for each other"),
+        route(GET,    "/jobs/{id}/explain",           LOOK,       look::explain,        "Every reason why a job does not run"),
 
-        route(POST,   "/workers",               work::register,       "Register a worker"),
-        route(DELETE, "/workers/{id}",          work::leave,          "Leave; its jobs go back"),
-        route(POST,   "/claims",                work::claim,          "Claim jobs, waiting for some").names(),
-        route(POST,   "/heartbeats",            work::heartbeat,      "Show that a worker lives").takes(LARGE).names(),
-        route(POST,   "/outcomes",              work::outcomes,       "Report how attempts ended").takes(LARGE).names(),
-        route(PUT,    "/jobs/{id}/checkpoints/{name}", work::checkpoint, "Save a step").takes(single).conflicts(),
-        route(POST,   "/jobs/{id}/children",    work::children,       "Spawn children and wait for them").takes(LARGE).conflicts(),
-
+        route(POST,   "/workers",                     WORK,       work::register,       "Register a worker"),
+        route(DELETE, "/workers/{id}",                WORK,       work::leave,          "Leave; its jobs go back"),
+        route(POST,   "/claims",                      WORK,       work::claim,          "Claim jobs, waiting for some").names(),
+        route(POST,   "/heartbeats",                  WORK,       work::heartbeat,      "Show that a worker lives").takes(LARGE).names(),
+        route(POST,   "/outcomes",                    WORK,       work::outcomes,       "Report how attempts ended").takes(LARGE).names(),
+        route(PUT,    "/jobs/{id}/checkpoints/{name}", WORK,       work::checkpoint, "Save a step").takes(single).conflicts(),
+        route(POST,   "/jobs/{id}/children",          WORK,       work::children,       "Spawn children and wait for them").takes(LARGE).conflicts(),
     ]
 }
 
@@ -98,38 +112,38 @@ fn job_routes(single: usize) -> Vec<Route> {
 #[rustfmt::skip]
 fn operation_routes(single: usize) -> Vec<Route> {
     vec![
-        route(GET,    "/queues",                queues::list,         "Every queue"),
-        route(GET,    "/queues/{queue}",        queues::get,          "All about a queue"),
-        route(PUT,    "/queues/{queue}",        queues::put,          "Change a queue's settings"),
-        route(POST,   "/queues/{queue}/pause",  queues::pause,        "Start none of a queue's jobs").conflicts(),
-        route(POST,   "/queues/{queue}/resume", queues::resume,       "Start a queue's jobs again").conflicts(),
-        route(GET,    "/workers",               operate::workers,     "Every worker"),
-        route(POST,   "/workers/{id}/pause",    operate::pause_worker, "Give a worker nothing").conflicts(),
-        route(POST,   "/workers/{id}/resume",   operate::resume_worker, "Give a worker jobs again").conflicts(),
-        route(GET,    "/gate",                  operate::gate,        "Whether anything starts"),
-        route(POST,   "/gate/offline",          operate::close,       "Start nothing, of all, a tenant or a type").conflicts(),
-        route(POST,   "/gate/online",           operate::open,        "Start jobs again").conflicts(),
-        route(PUT,    "/tenants/{tenant}",      operate::put_tenant,  "Change a tenant's settings"),
-        route(PUT,    "/types/{type}",          operate::put_type,    "Change a type's settings"),
-        route(GET,    "/schedules",             schedules::list,      "Every schedule"),
-        route(GET,    "/schedules/{schedule}",  schedules::get,       "All about a schedule"),
-        route(PUT,    "/schedules/{schedule}",  schedules::put,       "Put a schedule in place").takes(single),
-        route(DELETE, "/schedules/{schedule}",  schedules::delete,    "Remove a schedule"),
-        route(POST,   "/schedules/{schedule}/pause",   schedules::pause,   "Leave out its runs").conflicts(),
-        route(POST,   "/schedules/{schedule}/resume",  schedules::resume,  "Run it again").conflicts(),
-        route(POST,   "/schedules/{schedule}/trigger", schedules::trigger, "Submit its job now").conflicts(),
-        route(GET,    "/keys",                  keys::list,           "Every key"),
-        route(POST,   "/keys",                  keys::create,         "Make a key"),
-        route(DELETE, "/keys/{id}",             keys::revoke,         "Make a key worthless"),
-        route(GET,    "/stats",                 operate::stats,       "Counts, rates and costs"),
-        route(GET,    "/audit",                 audit::records,       "The audit trail"),
-        route(GET,    "/events",                events::stream,       "Events as they happen"),
+        route(GET,    "/queues",                      LOOK,       queues::list,         "Every queue"),
+        route(GET,    "/queues/{queue}",              LOOK,       queues::get,          "All about a queue"),
+        route(PUT,    "/queues/{queue}",              CONFIGURE,  queues::put,          "Change a queue's settings"),
+        route(POST,   "/queues/{queue}/pause",        PAUSE,      queues::pause,        "Start none of a queue's jobs").conflicts(),
+        route(POST,   "/queues/{queue}/resume",       PAUSE,      queues::resume,       "Start a queue's jobs again").conflicts(),
+        route(GET,    "/workers",                     LOOK,       operate::workers,     "Every worker"),
+        route(POST,   "/workers/{id}/pause",          PAUSE,      operate::pause_worker, "Give a worker nothing").conflicts(),
+        route(POST,   "/workers/{id}/resume",         PAUSE,      operate::resume_worker, "Give a worker jobs again").conflicts(),
+        route(GET,    "/gate",                        LOOK,       operate::gate,        "Whether anything starts"),
+        route(POST,   "/gate/offline",                PAUSE,      operate::close,       "Start nothing, of all, a tenant or a type").conflicts(),
+        route(POST,   "/gate/online",                 PAUSE,      operate::open,        "Start jobs again").conflicts(),
+        route(PUT,    "/tenants/{tenant}",            ADMINISTER, operate::put_tenant,  "Change a tenant's settings"),
+        route(PUT,    "/types/{type}",                ADMINISTER, operate::put_type,    "Change a type's settings"),
+        route(GET,    "/schedules",                   LOOK,       schedules::list,      "Every schedule"),
+        route(GET,    "/schedules/{schedule}",        LOOK,       schedules::get,       "All about a schedule"),
+        route(PUT,    "/schedules/{schedule}",        SCHEDULE,   schedules::put,       "Put a schedule in place").takes(single),
+        route(DELETE, "/schedules/{schedule}",        SCHEDULE,   schedules::delete,    "Remove a schedule"),
+        route(POST,   "/schedules/{schedule}/pause",  SCHEDULE,   schedules::pause,   "Leave out its runs").conflicts(),
+        route(POST,   "/schedules/{schedule}/resume", SCHEDULE,   schedules::resume,  "Run it again").conflicts(),
+        route(POST,   "/schedules/{schedule}/trigger", SCHEDULE,   schedules::trigger, "Submit its job now").conflicts(),
+        route(GET,    "/keys",                        ADMINISTER, keys::list,           "Every key"),
+        route(POST,   "/keys",                        ADMINISTER, keys::create,         "Make a key"),
+        route(DELETE, "/keys/{id}",                   ADMINISTER, keys::revoke,         "Make a key worthless"),
+        route(GET,    "/stats",                       LOOK,       operate::stats,       "Counts, rates and costs"),
+        route(GET,    "/audit",                       LOOK,       audit::records,       "The audit trail"),
+        route(GET,    "/events",                      LOOK,       events::stream,       "Events as they happen"),
 
-        route(GET,    "/healthz",               health::alive,        "Whether the process is alive").open(),
-        route(GET,    "/readyz",                health::ready,        "Whether the store can be reached").open().unready(),
-        route(GET,    "/metrics",               prometheus::metrics,  "Numbers for Prometheus").at_root(),
-        route(GET,    "/openapi.json",          openapi::document,    "This description").open(),
-        route(GET,    "/docs",                  openapi::reference,   "This description, for people").open(),
+        route(GET,    "/healthz",                     OPEN,       health::alive,        "Whether the process is alive").at_root(),
+        route(GET,    "/readyz",                      OPEN,       health::ready,        "Whether the store can be reached").at_root().unready(),
+        route(GET,    "/metrics",                     LOOK,       prometheus::metrics,  "Numbers for Prometheus").at_root(),
+        route(GET,    "/openapi.json",                OPEN,       openapi::document,    "This description").at_root(),
+        route(GET,    "/docs",                        OPEN,       openapi::reference,   "This description, for people").at_root(),
     ]
 }
 

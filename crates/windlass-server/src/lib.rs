@@ -14,3 +14,4 @@ pub mod outbound;
 mod process;
 mod program;
 pub mod server;
+mod telemetry;

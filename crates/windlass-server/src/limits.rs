@@ -166,3 +166,19 @@ pub const TOP_JOBS_MAX: usize = 200;
 pub const TOP_FAILURES_PER_LOOK: usize = 10;
 /// How long `windlass top` shows what became of an order.
 pub const TOP_NOTE_TIME: Duration = Duration::from_secs(8);
+
+/// Spans that wait to be sent to a collector: some seconds of a busy server. More are left out.
+#[cfg(feature = "otel")]
+pub const SPANS_BUFFERED: usize = 8_192;
+/// Spans in one call to a collector, as other programs send them.
+#[cfg(feature = "otel")]
+pub const SPANS_PER_CALL_MAX: usize = 512;
+/// How long spans wait for others before they are sent, unless `OTEL_BSP_SCHEDULE_DELAY` says else.
+#[cfg(feature = "otel")]
+pub const SPANS_SENT_EVERY: Duration = Duration::from_secs(5);
+/// How long a call to a collector may take, unless `OTEL_EXPORTER_OTLP_TIMEOUT` says else.
+#[cfg(feature = "otel")]
+pub const SPAN_CALL_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long the last spans may take on their way once the program is told to stop; it must be gone within 10 s.
+#[cfg(feature = "otel")]
+pub const SPANS_FAREWELL_TIME_MAX: Duration = Duration::from_secs(1);

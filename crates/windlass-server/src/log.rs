@@ -9,6 +9,8 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::telemetry::Telemetry;
+
 /// How to log.
 #[derive(Args)]
 pub(crate) struct LogArgs {
@@ -40,8 +42,8 @@ impl LogArgs {
         self.log_level < LevelFilter::INFO
     }
 
-    /// Logs from here on.
-    pub(crate) fn start(&self) -> anyhow::Result<()> {
+    /// Logs from here on, and sends traces if the environment names a collector.
+    pub(crate) fn start(&self) -> anyhow::Result<Telemetry> {
         // Only what this project says: what others would say of what they carry is not ours to vouch for.
         let ours = Targets::new().with_target("windlass", self.log_level);
         let lines = fmt::layer().with_writer(std::io::stderr);
@@ -51,12 +53,13 @@ impl LogArgs {
                 lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
             }
         };
-        tracing_subscriber::registry().with(lines.with_filter(ours)).try_init()?;
-        Ok(())
+        let (telemetry, spans) = Telemetry::from_environment()?;
+        tracing_subscriber::registry().with(spans).with(lines.with_filter(ours)).try_init()?;
+        Ok(telemetry)
     }
 }
 
 /// Logs only what went wrong: for commands that have their own way to say what they do.
-pub(crate) fn warn_only() -> anyhow::Result<()> {
+pub(crate) fn warn_only() -> anyhow::Result<Telemetry> {
     LogArgs { log: LogFormat::Pretty, log_level: LevelFilter::WARN }.start()
 }

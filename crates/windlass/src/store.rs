@@ -352,7 +352,7 @@ impl Store {
     {
         let (task, answer) = Command::with_answer(kind, work);
         self.engine(verb)?.write(task);
-        let span = tracing::debug_span!("store", verb);
+        let span = tracing::debug_span!("store", otel.name = format!("store {verb}"));
         answer.instrument(span).await.unwrap_or_else(|_| Err(gone().into()))
     }
 

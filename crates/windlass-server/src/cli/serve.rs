@@ -81,7 +81,7 @@ impl ServeArgs {
 }
 
 pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
-    args.log.start()?;
+    let telemetry = args.log.start()?;
     let files = raise_open_files();
     let (listening, keeping) = (args.options()?, args.store_options()?);
     let targets = keeping.targets.clone();
@@ -126,6 +126,7 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         () = supervisor.watch(&store) => {}
     }
     store.close();
+    telemetry.finish().await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }

@@ -173,7 +173,7 @@ pub(super) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
         "no program {}: give a path, or a name that is found in PATH",
         command.display()
     );
-    warn_only()?;
+    let telemetry = warn_only()?;
     let (queue, server) = args.open().await?;
     let had_key = server.as_ref().is_some_and(|server| server.key.is_some());
     let place = server.as_ref().map_or_else(String::new, |server| server.place().to_owned());
@@ -195,6 +195,7 @@ pub(super) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     }
     let farewell = left.map_err(|error| explained(&place, had_key, error))?;
     queue.close();
+    telemetry.finish().await;
     if !args.quiet && farewell.released > 0 {
         eprintln!("windlass: gave back {}", jobs(farewell.released));
     }

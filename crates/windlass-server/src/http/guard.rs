@@ -8,9 +8,12 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 use windlass::clock::Stopwatch;
 use windlass::limits::KEYS_TRUSTED_FOR;
 
+use super::access::Access;
 use super::app::App;
 use super::auth::{Pass, Who};
 use super::metrics::RouteCounter;
@@ -28,8 +31,10 @@ pub(crate) struct Gate {
     pub(crate) app: App,
     /// Where its requests are counted.
     pub(crate) counter: Arc<RouteCounter>,
-    /// Whether it answers without a key.
-    pub(crate) is_open: bool,
+    /// Who may use it.
+    pub(crate) access: Access,
+    /// Whether its path names a job.
+    pub(crate) names_job: bool,
 }
 
 /// Lets a request through, or answers it.
@@ -58,13 +63,19 @@ async fn still_admitted(gate: &Gate, pass: Option<Pass>, took: Duration, respons
 }
 
 /// Marks every answer, refusals of strange paths and methods included.
-pub(crate) async fn stamp(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(crate) async fn stamp(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let id = request_id(&app, request.headers());
     let (method, watch) = (request.method().clone(), Stopwatch::start());
     // The route, not the path: that may hold names which are nobody's business.
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let mut response = next.run(request).await;
-    log(&id, &method, route.as_ref().map_or("none", MatchedPath::as_str), response.status(), watch.elapsed());
+    let route = route.as_ref().map_or("none", MatchedPath::as_str);
+    let span = span(&app, &method, route, request.headers_mut());
+    let mut response = next.run(request).instrument(span.clone()).await;
+    span.record("http.response.status_code", response.status().as_u16());
+    if response.status().is_server_error() {
+        span.record("otel.status_code", "error");
+    }
+    log(&id, &method, route, response.status(), watch.elapsed());
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID.clone(), id);
     let now = app.store().environment().clock.now().to_string();
@@ -74,6 +85,27 @@ pub(crate) async fn stamp(State(app): State<App>, request: Request, next: Next) 
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     response
+}
+
+/// A request as part of a trace: its client's, or one of its own, to which what it submits belongs then as well.
+#[cfg_attr(not(feature = "otel"), allow(unused_variables, reason = "traces are sent by the feature"))]
+fn span(app: &App, method: &Method, route: &str, headers: &mut HeaderMap) -> Span {
+    #[cfg(feature = "otel")]
+    let own = crate::telemetry::adopt(headers, &app.store().environment().entropy);
+    #[cfg(not(feature = "otel"))]
+    let own: Option<String> = None;
+    tracing::debug_span!(
+        parent: None,
+        "request",
+        otel.name = format!("{method} {route}"),
+        otel.kind = "server",
+        otel.status_code = Empty,
+        http.request.method = method.as_str(),
+        http.route = route,
+        http.response.status_code = Empty,
+        own,
+        traceparent = Trace::of(headers).as_ref().map(Trace::parent),
+    )
 }
 
 /// One line per request; those that failed by the server's fault stand out.
@@ -102,7 +134,7 @@ fn request_id(app: &App, headers: &HeaderMap) -> HeaderValue {
 
 async fn admit(gate: &Gate, request: &mut Request) -> Result<Option<Pass>, Problem> {
     refuse_other_sites(request.method(), request.headers())?;
-    if gate.is_open {
+    if gate.access == Access::Open {
         return Ok(None);
     }
     let (pass, trace) = (Pass::of(request.headers()), Trace::of(request.headers()));
@@ -110,6 +142,12 @@ async fn admit(gate: &Gate, request: &mut Request) -> Result<Option<Pass>, Probl
     gate.app.rates().take(&caller.id, gate.app.now()).map_err(|retry_after| {
         Problem::too_much("too_many_requests", "this key makes too many requests", retry_after)
     })?;
+    // The store decides for every way in; here a route whose handler asked for nothing is refused all the same.
+    if let Access::May(permission) = gate.access
+        && !gate.names_job
+    {
+        caller.must(permission)?;
+    }
     caller.trace_id = trace.as_ref().map(|trace| trace.id().to_owned());
     let extensions = request.extensions_mut();
     extensions.insert(Who(caller));

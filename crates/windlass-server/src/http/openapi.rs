@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use windlass::job::JobType;
 use windlass::limits::STEP_NAME_CHARS_MAX;
 
+use super::access::Access;
 use super::app::App;
 use super::describe::{Content, SchemaOf};
 use super::problem::{ErrorBody, Problem};
@@ -103,7 +104,8 @@ fn operation(route: &Route, generator: &mut SchemaGenerator, error: &Value) -> V
     if let Some(body) = shape.body {
         described["requestBody"] = json!({"content": {"application/json": {"schema": body(generator)}}});
     }
-    if !route.is_open {
+    described["x-permission"] = json!(route.access.as_str());
+    if route.access != Access::Open {
         described["security"] = json!([{"key": []}]);
     }
     described

@@ -9,6 +9,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Router};
 
+use super::access::Access;
 use super::app::App;
 use super::describe::{Described, Shape};
 use super::guard::{Gate, guard};
@@ -26,15 +27,21 @@ pub(crate) struct Route {
     pub(crate) shape: Shape,
     /// Whether it is at the root and not below `/api`.
     pub(crate) is_at_root: bool,
-    /// Whether it answers without a key.
-    pub(crate) is_open: bool,
+    /// Who may use it.
+    pub(crate) access: Access,
     bytes_max: usize,
     handler: MethodRouter<App>,
     counter: Arc<RouteCounter>,
 }
 
 /// A route for this method.
-pub(crate) fn route<H, M, A>(method: Method, path: &'static str, handler: H, summary: &'static str) -> Route
+pub(crate) fn route<H, M, A>(
+    method: Method,
+    path: &'static str,
+    access: Access,
+    handler: H,
+    summary: &'static str,
+) -> Route
 where
     H: Handler<M, App> + Described<A>,
     M: 'static,
@@ -47,7 +54,7 @@ where
         summary,
         shape: H::shape(),
         is_at_root: false,
-        is_open: false,
+        access,
         bytes_max: limits::BODY_BYTES_SMALL,
         handler: on(filter, handler),
     }
@@ -82,9 +89,9 @@ impl Route {
         Route { is_at_root: true, ..self }
     }
 
-    /// It is at the root and answers without a key.
-    pub(crate) fn open(self) -> Route {
-        Route { is_open: true, is_at_root: true, ..self }
+    /// Whether its path names a job: then the store says first whether there is such a job for the caller (M90).
+    fn names_job(&self) -> bool {
+        self.path.starts_with("/jobs/{id}")
     }
 
     /// Every refusal it may answer with, each once.
@@ -104,7 +111,8 @@ impl Route {
 
     /// Adds it to a router.
     pub(crate) fn mount(self, router: Router<App>, app: &App) -> Router<App> {
-        let gate = Gate { app: app.clone(), counter: self.counter, is_open: self.is_open };
+        let names_job = self.names_job();
+        let gate = Gate { app: app.clone(), counter: self.counter, access: self.access, names_job };
         let handler = self.handler.layer(Extension(BytesMax(self.bytes_max)));
         let handler = handler.layer(from_fn_with_state(gate, guard));
         if self.is_at_root {

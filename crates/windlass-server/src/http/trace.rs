@@ -18,7 +18,8 @@ impl Trace {
         Trace::parse(headers.get("traceparent")?.to_str().ok()?)
     }
 
-    fn parse(text: &str) -> Option<Trace> {
+    /// A header's value, if it is well-formed.
+    pub(crate) fn parse(text: &str) -> Option<Trace> {
         let parts: Vec<&str> = text.split('-').collect();
         let is_hex = |part: &str, length: usize| {
             part.len() == length && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -33,6 +34,18 @@ impl Trace {
     /// The trace's own id.
     pub(crate) fn id(&self) -> &str {
         &self.0[3..35]
+    }
+
+    /// The span that the request is part of.
+    #[cfg(feature = "otel")]
+    pub(crate) fn span_id(&self) -> &str {
+        &self.0[36..52]
+    }
+
+    /// Whether whoever began the trace wants it to be kept.
+    #[cfg(feature = "otel")]
+    pub(crate) fn is_sampled(&self) -> bool {
+        u8::from_str_radix(&self.0[53..55], 16).is_ok_and(|flags| flags & 1 == 1)
     }
 
     /// The whole header.

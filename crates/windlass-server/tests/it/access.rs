@@ -12,13 +12,13 @@ use crate::client::{Answer, Request};
 use crate::fixture::{Fixture, assert_refused};
 
 /// Makes a key and gives its secret.
-async fn key(t: &Fixture, name: &str, role: Role, tenant: Option<&str>) -> String {
+pub(crate) async fn key(t: &Fixture, name: &str, role: Role, tenant: Option<&str>) -> String {
     let tenant = tenant.map(|tenant| Tenant::new(tenant).unwrap());
     let new = NewKey { tenant, ..NewKey::new(name, role) };
     t.store.create_key(&Caller::local(), new).await.unwrap().secret.reveal().to_owned()
 }
 
-async fn ask(t: &Fixture, key: &str, method: &str, path: &str, body: Value) -> Answer {
+pub(crate) async fn ask(t: &Fixture, key: &str, method: &str, path: &str, body: Value) -> Answer {
     t.request(method, path).header("Authorization", &format!("Bearer {key}")).json(&body).send().await
 }
 

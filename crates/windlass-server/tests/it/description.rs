@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use crate::client::Request;
 use crate::fixture::Fixture;
 
-async fn description(t: &Fixture) -> Value {
+pub(crate) async fn description(t: &Fixture) -> Value {
     Request::new(t.address, "GET", "/openapi.json").send().await.json()
 }
 
 /// Every operation: path, method, description.
-fn operations(document: &Value) -> Vec<(String, String, Value)> {
+pub(crate) fn operations(document: &Value) -> Vec<(String, String, Value)> {
     let paths = document["paths"].as_object().unwrap();
     let all = paths.iter().flat_map(|(path, methods)| {
         let methods = methods.as_object().unwrap();

@@ -9,6 +9,7 @@ mod door;
 mod events;
 mod fixture;
 mod jobs;
+mod matrix;
 mod operate;
 mod program;
 mod schedules;

@@ -18,4 +18,6 @@ mod nodes;
 mod notify;
 mod program;
 mod store;
+#[cfg(feature = "otel")]
+mod traces;
 mod workers;

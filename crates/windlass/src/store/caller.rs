@@ -72,14 +72,28 @@ pub enum Permission {
 
 impl Permission {
     /// Every permission.
-    pub const ALL: [Permission; 6] = [
+    pub const ALL: [Permission; 7] = [
         Permission::Submit,
         Permission::ManageJob,
         Permission::Work,
         Permission::Pause,
         Permission::Configure,
+        Permission::Schedule,
         Permission::Administer,
     ];
+
+    /// One word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Permission::Submit => "submit",
+            Permission::ManageJob => "manage_job",
+            Permission::Work => "work",
+            Permission::Pause => "pause",
+            Permission::Configure => "configure",
+            Permission::Schedule => "schedule",
+            Permission::Administer => "administer",
+        }
+    }
 
     /// What it allows, in words.
     pub fn as_str(self) -> &'static str {

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::Instrument;
+use tracing::field::Empty;
 
 use super::Crew;
 use super::seats::Seats;
@@ -69,8 +71,26 @@ fn report(cx: &Cx, outcome: Outcome) -> Report {
     Report { job: cx.job_id(), fence: cx.fence(), outcome, cost_cents: cx.cost_cents() }
 }
 
-/// Runs the handler to its end; nothing if there is nothing to report.
+/// Runs the handler to its end as part of its submission's trace; nothing if there is nothing to report.
 async fn run(crew: &Crew, cx: &Cx) -> Option<Outcome> {
+    let span = tracing::debug_span!(
+        parent: None,
+        "handler",
+        otel.name = format!("run {}", cx.job_type()),
+        otel.kind = "consumer",
+        otel.status_code = Empty,
+        windlass.job = %cx.job_id(),
+        windlass.queue = %cx.claimed().job.lane.queue,
+        traceparent = cx.traceparent(),
+    );
+    let outcome = run_handler(crew, cx).instrument(span.clone()).await;
+    if let Some(Outcome::Failed(_)) = &outcome {
+        span.record("otel.status_code", "error");
+    }
+    outcome
+}
+
+async fn run_handler(crew: &Crew, cx: &Cx) -> Option<Outcome> {
     if cx.crashes_at(&CrashPoint::BeforeStart) {
         return None;
     }

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::oneshot;
+use tracing::Instrument;
 use windlass::Store;
 use windlass::error::WorkError;
 use windlass::job::{Fence, JobId, WorkerId};
@@ -42,7 +43,7 @@ impl Parcel {
         let (mut parcels, arrival) = oneshot::channel();
         // In a task of its own: the request's future is dropped when its client hangs up, and a claim that is on its way
         // to a commit would then hold jobs of which nobody knows.
-        tokio::spawn(async move {
+        let claiming = async move {
             let gone = async {
                 tokio::select! {
                     () = parcels.closed() => {}
@@ -60,7 +61,8 @@ impl Parcel {
             });
             // If nobody waits for it any more it is dropped here.
             let _ = parcels.send(parcel);
-        });
+        };
+        tokio::spawn(claiming.in_current_span());
         arrival.await.expect("a claim does not panic")
     }
 }

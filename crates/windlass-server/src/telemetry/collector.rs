@@ -1,0 +1,126 @@
+//! Sends spans that ended to a collector, many at a time. It waits for nobody and nobody waits for it: what a collector does
+//! not take is left out.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use windlass::target::TargetPolicy;
+
+use super::layer::Span;
+use super::otlp;
+use super::settings::Settings;
+use crate::limits::{SPANS_BUFFERED, SPANS_FAREWELL_TIME_MAX, SPANS_PER_CALL_MAX};
+use crate::outbound::client::{Call, Client};
+
+/// The task that sends.
+pub(super) struct Collector {
+    stop: CancellationToken,
+    sending: JoinHandle<()>,
+}
+
+impl Collector {
+    /// Begins to send what is put into the channel.
+    pub(super) fn start(settings: Settings) -> (Collector, mpsc::Sender<Span>) {
+        let (sender, spans) = mpsc::channel(SPANS_BUFFERED);
+        let stop = CancellationToken::new();
+        // The operator chose the collector, which is on the own network as a rule.
+        let client = Client::new(TargetPolicy::anywhere());
+        let sending = tokio::spawn(Sending { settings, client, is_failing: false }.run(spans, stop.clone()));
+        (Collector { stop, sending }, sender)
+    }
+
+    /// Sends what is left, for a short while.
+    pub(super) async fn finish(self) {
+        self.stop.cancel();
+        if tokio::time::timeout(SPANS_FAREWELL_TIME_MAX, self.sending).await.is_err() {
+            tracing::warn!("the last traces were not taken in time");
+        }
+    }
+}
+
+struct Sending {
+    settings: Settings,
+    client: Client,
+    /// Whether the last call failed: only the first failure is told.
+    is_failing: bool,
+}
+
+impl Sending {
+    async fn run(mut self, mut spans: mpsc::Receiver<Span>, stop: CancellationToken) {
+        let mut batch = Vec::new();
+        loop {
+            let is_last =
+                stop.run_until_cancelled(gather(&mut spans, &mut batch, self.settings.sent_every)).await;
+            if is_last.is_none() {
+                break;
+            }
+            self.send(&mut batch).await;
+        }
+        loop {
+            while batch.len() < SPANS_PER_CALL_MAX
+                && let Ok(span) = spans.try_recv()
+            {
+                batch.push(span);
+            }
+            if batch.is_empty() {
+                return;
+            }
+            self.send(&mut batch).await;
+        }
+    }
+
+    async fn send(&mut self, batch: &mut Vec<Span>) {
+        let count = batch.len();
+        let body = otlp::request(&self.settings.service, batch).to_string();
+        batch.clear();
+        let answer = self
+            .client
+            .call(Call {
+                url: &self.settings.url,
+                headers: self.settings.headers.clone(),
+                body: body.into(),
+                time_max: self.settings.time_max,
+                answer_bytes_max: None,
+            })
+            .await;
+        let trouble = match answer {
+            Ok(answer) if answer.status.is_success() => None,
+            Ok(answer) => Some(format!("it answered {}", answer.status)),
+            Err(error) => Some(error.to_string()),
+        };
+        match trouble {
+            Some(trouble) if !self.is_failing => {
+                tracing::warn!(
+                    trouble,
+                    spans = count,
+                    "the collector does not take traces, they are left out"
+                );
+                self.is_failing = true;
+            }
+            None if self.is_failing => {
+                tracing::info!("the collector takes traces again");
+                self.is_failing = false;
+            }
+            Some(_) | None => {}
+        }
+    }
+}
+
+/// Waits for a first span, then a while for others; what it has so far stays in the batch if it is dropped.
+async fn gather(spans: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>, patience: Duration) {
+    if spans.recv_many(batch, 1).await == 0 {
+        // Nobody watches spans any more; only the end is left to wait for.
+        std::future::pending::<()>().await;
+    }
+    let more = async {
+        while batch.len() < SPANS_PER_CALL_MAX {
+            let room = SPANS_PER_CALL_MAX - batch.len();
+            if spans.recv_many(batch, room).await == 0 {
+                return;
+            }
+        }
+    };
+    let _time_is_up = tokio::time::timeout(patience, more).await;
+}

@@ -1,0 +1,89 @@
+//! Which trace a span belongs to, and as what: from its own fields, from its parent, or a new one.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::http::{HeaderMap, HeaderValue};
+use windlass::entropy::Entropy;
+
+use crate::http::Trace;
+
+/// Whether this process sends traces.
+static IS_TRACED: AtomicBool = AtomicBool::new(false);
+
+/// From here on traces are sent.
+pub(super) fn set_traced() {
+    IS_TRACED.store(true, Ordering::Relaxed);
+}
+
+/// A span's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SpanContext {
+    pub(super) trace: u128,
+    pub(super) span: u64,
+    /// The span it is part of, if there is one.
+    pub(super) parent: Option<u64>,
+    /// Whether whoever began the trace wants it to be kept.
+    pub(super) is_sampled: bool,
+}
+
+impl SpanContext {
+    /// The first span of a new trace.
+    pub(super) fn root(entropy: &Entropy) -> SpanContext {
+        SpanContext { trace: entropy.bits().max(1), span: span_id(entropy), parent: None, is_sampled: true }
+    }
+
+    /// A span below this one.
+    pub(super) fn child(self, entropy: &Entropy) -> SpanContext {
+        SpanContext { span: span_id(entropy), parent: Some(self.span), ..self }
+    }
+
+    /// What a `traceparent` names, as the place of a span.
+    pub(super) fn named(traceparent: &str) -> Option<SpanContext> {
+        let trace = Trace::parse(traceparent)?;
+        Some(SpanContext {
+            trace: u128::from_str_radix(trace.id(), 16).ok()?,
+            span: u64::from_str_radix(trace.span_id(), 16).ok()?,
+            parent: None,
+            is_sampled: trace.is_sampled(),
+        })
+    }
+
+    /// The `traceparent` that names this span.
+    fn header(self) -> String {
+        format!("00-{:032x}-{:016x}-{:02x}", self.trace, self.span, u8::from(self.is_sampled))
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "half of the random bits are as random")]
+fn span_id(entropy: &Entropy) -> u64 {
+    (entropy.bits() as u64).max(1)
+}
+
+/// Gives a request without a trace one of its own, if traces are sent, so that what it submits belongs to it; its name.
+pub(crate) fn adopt(headers: &mut HeaderMap, entropy: &Entropy) -> Option<String> {
+    if !IS_TRACED.load(Ordering::Relaxed) || Trace::of(headers).is_some() {
+        return None;
+    }
+    let own = SpanContext::root(entropy).header();
+    headers.insert("traceparent", HeaderValue::from_str(&own).expect("digits are a header value"));
+    Some(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass::entropy::Entropy;
+
+    use super::SpanContext;
+
+    #[test]
+    fn a_span_is_named_and_found_by_its_header() {
+        let root = SpanContext::root(&Entropy::seeded(1));
+        assert_eq!(SpanContext::named(&root.header()), Some(root));
+        let child = root.child(&Entropy::seeded(2));
+        assert_eq!((child.trace, child.parent), (root.trace, Some(root.span)));
+        assert_ne!(child.span, root.span);
+        let unwanted = root.header().replace("-01", "-00");
+        assert!(!SpanContext::named(&unwanted).unwrap().is_sampled);
+        assert_eq!(SpanContext::named("x"), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! Where traces go, by the variables that OpenTelemetry defines for all programs. What is not understood is refused at the
+//! start: traces that quietly go nowhere are missed when they are needed.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+
+use crate::limits::{SPAN_CALL_TIME_MAX, SPANS_SENT_EVERY};
+
+/// Where traces go, and how.
+#[derive(Debug)]
+pub(super) struct Settings {
+    /// The whole address.
+    pub(super) url: String,
+    pub(super) headers: HeaderMap,
+    /// What this program is called in traces.
+    pub(super) service: String,
+    pub(super) sent_every: Duration,
+    pub(super) time_max: Duration,
+}
+
+impl Settings {
+    /// What the environment says; nothing if it names no collector.
+    pub(super) fn from_environment() -> anyhow::Result<Option<Settings>> {
+        Settings::read(|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()))
+    }
+
+    fn read(variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Option<Settings>> {
+        let is_off = variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
+            || variable("OTEL_TRACES_EXPORTER").is_some_and(|value| value == "none");
+        let whole = variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
+        let base = variable("OTEL_EXPORTER_OTLP_ENDPOINT");
+        let below = |base: String| format!("{}/v1/traces", base.trim_end_matches('/'));
+        let Some(url) = whole.or_else(|| base.map(below)).filter(|_| !is_off) else { return Ok(None) };
+        let either = |end: &str| {
+            variable(&format!("OTEL_EXPORTER_OTLP_TRACES_{end}"))
+                .or_else(|| variable(&format!("OTEL_EXPORTER_OTLP_{end}")))
+        };
+        if let Some(protocol) = either("PROTOCOL") {
+            anyhow::ensure!(
+                protocol.starts_with("http/"),
+                "OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}, but traces are sent over HTTP only: \
+                 name the collector's HTTP port (4318 as a rule) and leave it out"
+            );
+        }
+        let headers = headers(either("HEADERS").as_deref().unwrap_or_default())?;
+        let time_max = millis("OTEL_EXPORTER_OTLP_TIMEOUT", either("TIMEOUT"), SPAN_CALL_TIME_MAX)?;
+        let delay = "OTEL_BSP_SCHEDULE_DELAY";
+        let sent_every = millis(delay, variable(delay), SPANS_SENT_EVERY)?;
+        let service = variable("OTEL_SERVICE_NAME").unwrap_or_else(|| "windlass".to_owned());
+        Ok(Some(Settings { url, headers, service, sent_every, time_max }))
+    }
+}
+
+fn millis(name: &str, text: Option<String>, default: Duration) -> anyhow::Result<Duration> {
+    let Some(text) = text else { return Ok(default) };
+    let millis = text.trim().parse().with_context(|| format!("{name} is no number of milliseconds"))?;
+    Ok(Duration::from_millis(millis))
+}
+
+/// `name=value,name=value`; values are shown in no error, since they are secrets as a rule.
+fn headers(text: &str) -> anyhow::Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {
+        let wrong = "OTEL_EXPORTER_OTLP_HEADERS must be name=value,name=value";
+        let (name, value) = pair.split_once('=').context(wrong)?;
+        let name: HeaderName = name.trim().parse().ok().context(wrong)?;
+        let mut value = HeaderValue::from_str(value.trim()).ok().context(wrong)?;
+        value.set_sensitive(true);
+        headers.append(name, value);
+    }
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(headers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Settings;
+
+    fn read(variables: &[(&str, &str)]) -> anyhow::Result<Option<Settings>> {
+        Settings::read(|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn the_standard_variables_say_where_traces_go() {
+        assert!(read(&[]).unwrap().is_none());
+        let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/");
+        assert_eq!(read(&[base]).unwrap().unwrap().url, "http://collector:4318/v1/traces");
+        let whole = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://other/x");
+        assert_eq!(read(&[base, whole]).unwrap().unwrap().url, "https://other/x");
+        assert!(read(&[base, ("OTEL_SDK_DISABLED", "true")]).unwrap().is_none());
+        let headers =
+            read(&[base, ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=s3cret, x=a=b")]).unwrap().unwrap();
+        assert_eq!(headers.headers["api-key"], "s3cret");
+        assert_eq!(headers.headers["x"], "a=b");
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_without_telling_secrets() {
+        let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
+        for wrong in [
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "s3cret"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "x=s3cret\u{7}"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
+        ] {
+            let error = format!("{:#}", read(&[base, wrong]).unwrap_err());
+            assert!(error.contains("OTEL_") && !error.contains("s3cret"), "{error}");
+        }
+    }
+}

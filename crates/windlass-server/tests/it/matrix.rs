@@ -1,0 +1,255 @@
+//! Every route × every role × both sides of a tenant's border, taken from the published description (M90, M91). What a route
+//! takes is what the description says; who has it is the table below, written down once more on purpose.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
+use windlass::store::caller::Role;
+
+use crate::access::{ask, key};
+use crate::client::{Answer, Request, parse};
+use crate::description::{description, operations};
+use crate::fixture::{Fixture, assert_refused};
+
+/// Who has which permission; a word that is not here is nobody's, and fails the test.
+const HOLDERS: [(&str, &[Role]); 8] = [
+    ("look", &Role::ALL),
+    ("submit", &[Role::Admin, Role::Operator, Role::Submitter]),
+    ("manage_job", &[Role::Admin, Role::Operator, Role::Submitter]),
+    ("work", &[Role::Admin, Role::Operator, Role::Worker]),
+    ("pause", &[Role::Admin, Role::Operator]),
+    ("configure", &[Role::Admin, Role::Operator]),
+    ("schedule", &[Role::Admin, Role::Operator]),
+    ("administer", &[Role::Admin]),
+];
+
+/// An id that nothing has.
+const NOBODY: &str = "00000000-0000-4000-8000-000000000000";
+
+/// A store with two tenants, and a key for every role in each. Admins belong to none.
+struct Tenants {
+    t: Fixture,
+    keys: BTreeMap<(&'static str, &'static str), String>,
+}
+
+/// What a request is about: ids that are there, or nobody's.
+struct Subject {
+    job: String,
+    worker: String,
+    key: String,
+    schedule: &'static str,
+}
+
+impl Tenants {
+    async fn new() -> Tenants {
+        let t = Fixture::new().await;
+        let mut keys = BTreeMap::new();
+        for role in Role::ALL {
+            for tenant in ["acme", "other"] {
+                let within = (role != Role::Admin).then_some(tenant);
+                let name = format!("{tenant}-{}", role.as_str());
+                keys.insert((tenant, role.as_str()), key(&t, &name, role, within).await);
+            }
+        }
+        Tenants { t, keys }
+    }
+
+    fn key(&self, tenant: &'static str, role: Role) -> &str {
+        &self.keys[&(tenant, role.as_str())]
+    }
+
+    /// New things in the tenant `acme`; its job is of this role, if that role submits, else of the submitter.
+    async fn subject(&self, owner: Role) -> Subject {
+        let t = &self.t;
+        let owner = if owner == Role::Operator { Role::Operator } else { Role::Submitter };
+        let job = ask(t, self.key("acme", owner), "POST", "/jobs", json!({"type": "a"})).await.json();
+        let worker = ask(t, self.key("acme", Role::Worker), "POST", "/workers", json!({})).await.json();
+        let body = json!({"name": "temporary", "role": "viewer"});
+        let key = ask(t, self.key("acme", Role::Admin), "POST", "/keys", body).await.json();
+        // An admin who names no tenant means the default one.
+        for role in [Role::Operator, Role::Admin] {
+            let schedule = json!({"cron": "0 0 * * *", "job": {"type": "a"}});
+            let put = ask(t, self.key("acme", role), "PUT", "/schedules/nightly", schedule).await;
+            assert!(put.status < 300, "{}", String::from_utf8_lossy(&put.body));
+        }
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        Subject {
+            job: text(&job["id"]),
+            worker: text(&worker["worker_id"]),
+            key: text(&key["id"]),
+            schedule: "nightly",
+        }
+    }
+
+    async fn answer(&self, secret: Option<&str>, route: &Route, subject: &Subject) -> Answer {
+        let (path, body) = route.about(subject);
+        let mut request = Request::new(self.t.address, &route.method, &path).json(&body);
+        if let Some(secret) = secret {
+            request = request.header("Authorization", &format!("Bearer {secret}"));
+        }
+        if path != "/api/v1/events" {
+            return request.send().await;
+        }
+        // It never ends; its head is enough.
+        let (mut stream, mut bytes) = (request.start().await, Vec::new());
+        while !bytes.windows(4).any(|window| window == b"\r\n\r\n") {
+            assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0, "no answer");
+        }
+        parse(&bytes)
+    }
+}
+
+impl Subject {
+    fn nobody() -> Subject {
+        Subject { job: NOBODY.into(), worker: NOBODY.into(), key: "00000000".into(), schedule: "nowhere" }
+    }
+}
+
+/// One operation of the description.
+struct Route {
+    method: String,
+    path: String,
+    permission: String,
+}
+
+impl Route {
+    async fn all(t: &Fixture) -> Vec<Route> {
+        let all = operations(&description(t).await).into_iter().map(|(path, method, operation)| {
+            let permission = operation["x-permission"].as_str();
+            let permission = permission.unwrap_or_else(|| panic!("{method} {path} says nothing")).to_owned();
+            assert_eq!(operation.get("security").is_none(), permission == "open", "{method} {path}");
+            Route { method, path, permission }
+        });
+        all.collect()
+    }
+
+    fn below(&self) -> &str {
+        self.path.strip_prefix("/api/v1").unwrap_or(&self.path)
+    }
+
+    fn names_job(&self) -> bool {
+        self.below().starts_with("/jobs/{id}")
+    }
+
+    /// Whether a path or a body names what belongs to one tenant.
+    fn names_something(&self) -> bool {
+        let named =
+            ["/jobs/{id}", "/workers/{id}", "/schedules/{schedule}", "/claims", "/heartbeats", "/outcomes"];
+        // Putting a schedule in place makes one of the caller's own.
+        named.iter().any(|start| self.below().starts_with(start)) && self.method != "PUT"
+            || self.below().contains("/checkpoints/")
+    }
+
+    fn is_for(&self, role: Role) -> bool {
+        let holders = HOLDERS.iter().find(|(word, _)| *word == self.permission);
+        let (_, roles) = holders.unwrap_or_else(|| panic!("nobody is known to have {:?}", self.permission));
+        roles.contains(&role)
+    }
+
+    /// The path and a body that is taken, so that only the caller decides.
+    fn about(&self, subject: &Subject) -> (String, Value) {
+        let id = match self.below().split('/').nth(1) {
+            Some("workers") => &subject.worker,
+            Some("keys") => &subject.key,
+            _ => &subject.job,
+        };
+        let path = self.path.replace("{id}", id).replace("{schedule}", subject.schedule);
+        let path = path.replace("{tenant}", "acme").replace("{type}", "a");
+        let path = path.replace("{queue}", "default").replace("{name}", "some");
+        let worker = &subject.worker;
+        let body = match (self.method.as_str(), self.below()) {
+            // Of the gate, only a type is an operator's to stop; everything is an admin's.
+            ("POST", "/jobs" | "/gate/offline" | "/gate/online") => json!({"type": "a"}),
+            ("POST", "/jobs/batch") => json!({"jobs": [{"type": "a"}]}),
+            ("POST", "/jobs/bulk") => json!({"action": "cancel", "filter": {"type": "none"}}),
+            ("POST", "/jobs/{id}/priority") => json!({"value": 1}),
+            ("POST", "/jobs/{id}/children") => json!({"fence": 1, "jobs": [{"type": "a"}]}),
+            ("PUT", "/jobs/{id}/checkpoints/{name}") => json!({"fence": 1, "value": 1}),
+            ("POST", "/claims") => json!({"worker_id": worker, "types": ["none"]}),
+            ("POST", "/heartbeats") => json!({"worker_id": worker, "jobs": []}),
+            ("POST", "/outcomes") => json!({"worker_id": worker, "outcomes": []}),
+            ("PUT", "/schedules/{schedule}") => json!({"cron": "0 0 * * *", "job": {"type": "a"}}),
+            ("POST", "/keys") => json!({"name": "x", "role": "viewer"}),
+            _ => json!({}),
+        };
+        (path, body)
+    }
+
+    fn with(&self, role: Role) -> String {
+        format!("{} {} ({}) as {}", self.method, self.path, self.permission, role.as_str())
+    }
+}
+
+fn code(answer: &Answer) -> (u16, Value) {
+    (answer.status, if answer.status < 400 { Value::Null } else { answer.json()["error"]["code"].clone() })
+}
+
+#[tokio::test]
+async fn every_route_lets_in_exactly_the_roles_that_have_its_permission() {
+    let tenants = Tenants::new().await;
+    for route in Route::all(&tenants.t).await {
+        if route.permission == "open" {
+            assert_eq!(tenants.answer(None, &route, &Subject::nobody()).await.status, 200, "{}", route.path);
+            continue;
+        }
+        let refused = tenants.answer(None, &route, &Subject::nobody()).await;
+        assert_eq!(refused.status, 401, "{} {}", route.method, route.path);
+        for role in Role::ALL {
+            let subject = tenants.subject(role).await;
+            let answer = tenants.answer(Some(tenants.key("acme", role)), &route, &subject).await;
+            let (who, said) = (route.with(role), String::from_utf8_lossy(&answer.body));
+            if route.is_for(role) {
+                assert!(answer.status < 300 || answer.status == 409, "{who}: {} {said}", answer.status);
+            } else {
+                assert_eq!(answer.status, 403, "{who}: {said}");
+                assert_refused(&answer, 403, "forbidden", None);
+            }
+        }
+    }
+}
+
+/// M91: what another one submitted is not a submitter's to manage.
+#[tokio::test]
+async fn no_route_lets_a_submitter_manage_the_job_of_another_one() {
+    let tenants = Tenants::new().await;
+    let mut count = 0;
+    for route in Route::all(&tenants.t).await.iter().filter(|route| route.permission == "manage_job") {
+        if route.names_job() {
+            let subject = tenants.subject(Role::Operator).await;
+            let answer = tenants.answer(Some(tenants.key("acme", Role::Submitter)), route, &subject).await;
+            assert_eq!(code(&answer), (403, json!("forbidden")), "{} {}", route.method, route.path);
+            count += 1;
+        }
+    }
+    assert!(count >= 9, "{count}");
+}
+
+/// M90: whatever names a job, a worker or a schedule of another tenant is answered as if there were none.
+#[tokio::test]
+async fn across_tenants_every_route_answers_as_if_there_were_nothing() {
+    let tenants = Tenants::new().await;
+    let within = [Role::Operator, Role::Submitter, Role::Worker, Role::Viewer];
+    for route in Route::all(&tenants.t).await.iter().filter(|route| route.permission != "open") {
+        for role in within {
+            let (mut subject, secret) = (tenants.subject(role).await, tenants.key("other", role));
+            if route.method == "PUT" {
+                // It would make one of the same name in the other tenant, which is nobody's secret.
+                subject.schedule = "weekly";
+            }
+            let answer = tenants.answer(Some(secret), route, &subject).await;
+            let who = route.with(role);
+            if !route.is_for(role) {
+                // A job of another tenant may be unknown before the role is asked for; both are told alike below.
+                assert!(answer.status == 403 || route.names_job() && answer.status == 404, "{who}");
+            } else if route.names_job() {
+                assert_eq!(code(&answer), (404, json!("not_found")), "{who}");
+            }
+            if route.names_something() {
+                let nothing = tenants.answer(Some(secret), route, &Subject::nobody()).await;
+                assert_eq!(code(&answer), code(&nothing), "{who}");
+                assert!(matches!(answer.status, 403 | 404), "{who}: {}", answer.status);
+            }
+        }
+    }
+}
