@@ -11,7 +11,7 @@ pub mod finish;
 pub mod heartbeat;
 pub mod hold;
 pub mod key;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub mod letter;
 pub(crate) mod record;
 pub mod redrive;

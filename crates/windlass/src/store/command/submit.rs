@@ -94,7 +94,7 @@ pub(crate) fn submit(
 
 /// Submits a job whose caller was given its id before, when it could not be asked for more (M10). It was taken in then,
 /// whatever the depth of its queue is by now.
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn submit_as(
     unit: &mut Unit<'_>,
     caller: &Caller,
