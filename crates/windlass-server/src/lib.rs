@@ -10,6 +10,7 @@ pub mod http;
 pub mod limits;
 mod log;
 mod notify;
+mod number;
 pub mod outbound;
 mod process;
 mod program;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use windlass::clock::Stopwatch;
 
 use super::text::short_span;
+use crate::number::grouped;
 
 /// How often a terminal is drawn again.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
@@ -112,19 +113,6 @@ fn shown(what: &str, done: u64, total: Option<u64>, elapsed: Duration, has_bar: 
 pub(crate) fn rate(done: u64, elapsed: Duration) -> u64 {
     let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
     done.saturating_mul(1000) / millis
-}
-
-/// A number with its thousands apart.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ pub(crate) fn field(value: &Value) -> String {
 /// `1 job`, `2 jobs`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", super::progress::grouped(count))
+    format!("{} {noun}{plural}", crate::number::grouped(count))
 }
 
 #[cfg(test)]

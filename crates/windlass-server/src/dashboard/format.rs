@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use windlass::clock::Timestamp;
 
+pub(super) use crate::number::grouped as count;
+use crate::number::scaled;
+
 /// A moment beside the present one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Moment {
@@ -48,35 +51,9 @@ fn two(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
     }
 }
 
-/// A number with its thousands apart.
-pub(super) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// A number in at most four characters and a unit.
 pub(super) fn compact(number: u64) -> String {
-    let scaled = |unit: u64, name: &str| {
-        let tenths = number / (unit / 10);
-        if tenths >= 1000 {
-            format!("{}{name}", tenths / 10)
-        } else {
-            format!("{}.{}{name}", tenths / 10, tenths % 10)
-        }
-    };
-    match number {
-        0..10_000 => count(number),
-        10_000..1_000_000 => scaled(1_000, "k"),
-        1_000_000..1_000_000_000 => scaled(1_000_000, "M"),
-        _ => scaled(1_000_000_000, "G"),
-    }
+    scaled(number).unwrap_or_else(|| count(number))
 }
 
 /// A size in bytes.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use unicode_width::UnicodeWidthStr;
 
+use crate::number::scaled;
+
 /// Text cut to a width, with a sign that it was.
 pub(super) fn cut(text: &str, width: usize) -> String {
     if columns(text) <= width {
@@ -45,20 +47,7 @@ pub(super) fn age(duration: Duration) -> String {
 
 /// A number in at most five characters.
 pub(super) fn count(number: u64) -> String {
-    let scaled = |unit: u64, name: char| {
-        let tenths = number / (unit / 10);
-        if tenths >= 1000 {
-            format!("{}{name}", tenths / 10)
-        } else {
-            format!("{}.{}{name}", tenths / 10, tenths % 10)
-        }
-    };
-    match number {
-        0..10_000 => number.to_string(),
-        10_000..1_000_000 => scaled(1_000, 'k'),
-        1_000_000..1_000_000_000 => scaled(1_000_000, 'M'),
-        _ => scaled(1_000_000_000, 'G'),
-    }
+    scaled(number).unwrap_or_else(|| number.to_string())
 }
 
 /// A number where none is not worth a digit.

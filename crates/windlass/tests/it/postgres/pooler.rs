@@ -50,7 +50,7 @@ fn the_whole_suite_passes_through_a_pooler() {
     assert_eq!(left_behind(&cluster), "", "nothing stayed behind on a connection");
 }
 
-/// Sessions that hold a lock while nobody does anything, and settings that a session still has.
+/// Sessions that hold a lock while nobody does anything.
 fn left_behind(cluster: &Cluster) -> String {
     cluster.query("SELECT locktype, pid FROM pg_locks WHERE locktype = 'advisory'")
 }
