@@ -48,6 +48,11 @@ impl Jobs {
         let mut jobs = Jobs { names, before: BTreeMap::new(), after: BTreeMap::new() };
         for edge in &edges {
             let (from, to) = (field(&edge["from"]), field(&edge["to"]));
+            if edge["need"] == "child" {
+                // A parent waits for its children, and yet they are its branches.
+                jobs.after.entry(to).or_default().push(from);
+                continue;
+            }
             jobs.before.entry(to.clone()).or_default().push(from.clone());
             jobs.after.entry(from).or_default().push(to);
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod act;
 pub(crate) mod bulk;
+pub(crate) mod graph;
 pub(crate) mod look;
 
 use axum::extract::State;
@@ -9,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
+use windlass::store::query::list::{Cursor, Page};
 use windlass::store::query::snapshot::Snapshot;
 use windlass::store::show::ShownReceipt;
 
@@ -135,7 +137,10 @@ pub(crate) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Done<JobPage>, Problem> {
     let with_payload = query.payload.unwrap_or(false);
-    let page = app.store().list(&caller, query.into_request()?).await?;
+    let mut page = app.store().list(&caller, query.into_request()?).await?;
+    if with_payload {
+        end_before_too_much(&mut page);
+    }
     let view = |snapshot: Snapshot| {
         let shown = with_payload.then(|| payload::Shown::from(&snapshot.spec.payload));
         let view = JobView::listed(snapshot);
@@ -148,6 +153,19 @@ pub(crate) async fn list(
         jobs: page.jobs.into_iter().map(view).collect(),
         next_cursor: page.next.map(|cursor| cursor.to_string()),
     }))
+}
+
+/// Ends a page before the job with which its payloads would be too much to be shown at once.
+fn end_before_too_much(page: &mut Page) {
+    let mut bytes = 0_usize;
+    let too_many = page.jobs.iter().skip(1).position(|snapshot| {
+        bytes = bytes.saturating_add(snapshot.spec.payload.bytes.len());
+        bytes > limits::LIST_PAYLOAD_BYTES_MAX
+    });
+    if let Some(place) = too_many {
+        page.jobs.truncate(place + 1);
+        page.next = page.jobs.last().map(|last| Cursor::after(&last.job));
+    }
 }
 
 /// `DELETE /jobs/{id}`

@@ -2,6 +2,7 @@
 //! change, the contract may not.
 
 pub(crate) mod claim;
+pub(crate) mod expiry;
 pub(crate) mod filter;
 pub(crate) mod job;
 pub(crate) mod name;

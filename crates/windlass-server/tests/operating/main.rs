@@ -2,6 +2,7 @@
 //! are killed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod attack;
 #[allow(dead_code, reason = "a client for all tests; these ask less of it")]
 #[path = "../it/client.rs"]
 mod client;
@@ -18,6 +19,7 @@ mod nodes;
 mod notify;
 mod program;
 mod store;
+mod tickets;
 #[cfg(feature = "otel")]
 mod traces;
 mod workers;

@@ -103,3 +103,20 @@ async fn a_bulk_action_touches_what_fits() {
         assert_refused(&t.post("/jobs/bulk", body).await, 422, "invalid_value", Some(field));
     }
 }
+
+/// A page is no more than can be held for many readers at once; it goes on where it ended.
+#[tokio::test]
+async fn a_page_with_payloads_ends_before_it_is_too_large() {
+    let t = Fixture::new().await;
+    let payload = "x".repeat((1 << 20) - 2);
+    let mut submitted = Vec::new();
+    for _ in 0..20 {
+        submitted.push(t.submit(json!({"type": "a", "hold": true, "payload": payload})).await);
+    }
+    let page = t.get_ok("/jobs?payload=true&order=oldest&limit=500").await;
+    assert_eq!(ids(&page), submitted[..17]);
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let rest = t.get_ok(&format!("/jobs?payload=true&order=oldest&limit=500&cursor={cursor}")).await;
+    assert_eq!((ids(&rest), &rest["next_cursor"]), (submitted[17..].to_vec(), &Value::Null));
+    assert_eq!(ids(&t.get_ok("/jobs?order=oldest&limit=500").await), submitted);
+}
