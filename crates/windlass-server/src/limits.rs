@@ -41,8 +41,8 @@ pub const BODIES_BYTES_MAX: usize = 256 << 20;
 pub const BODIES_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of a body above which it is read as JSON beside the threads that answer others.
 pub const BODY_BYTES_ASIDE: usize = 1 << 20;
-/// Bytes of payloads that one page of a list shows, beside those of its first job; the page ends before more.
-pub const LIST_PAYLOAD_BYTES_MAX: usize = 16 << 20;
+/// Bytes of results and payloads that one page of a list shows, unless its first job alone has more; the page ends there.
+pub const LIST_BYTES_MAX: usize = 16 << 20;
 /// Bytes around a payload: every other field of a submission at its limit.
 pub const ENVELOPE_BYTES: usize = 512 << 10;
 /// Bytes of a refused body that are read and thrown away, so that the client gets to see why it was refused.

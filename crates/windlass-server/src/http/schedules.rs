@@ -149,5 +149,5 @@ pub(crate) async fn trigger(
     let job = app.store().trigger_schedule(&caller, which(path, &query)).await?;
     let missing = || Problem::not_found(format!("no job {}", job.id));
     let snapshot = app.store().get(&caller, job.id).await?.ok_or_else(missing)?;
-    Ok(Made(JobView::whole(snapshot, None)))
+    Ok(Made(JobView::of(snapshot, None)))
 }

@@ -37,11 +37,6 @@ impl Json {
         serde_json::from_slice(bytes).ok().map(Json)
     }
 
-    /// Nothing.
-    pub(crate) fn null() -> Json {
-        Json(RawValue::NULL.to_owned())
-    }
-
     /// The text, as bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.0.get().as_bytes()

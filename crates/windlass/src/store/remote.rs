@@ -62,6 +62,11 @@ impl Remote {
         Ok(Remote { client: Client::new(&address, key.as_ref(), clock.clone())?, clock })
     }
 
+    /// The same server, asked by somebody whose key is not known; it is not asked anything.
+    pub(crate) fn misnamed(&self) -> Remote {
+        Remote { client: self.client.misnamed(), clock: self.clock.clone() }
+    }
+
     /// Ends all calls; those after this are refused.
     pub(crate) fn close(&self) {
         self.client.close();

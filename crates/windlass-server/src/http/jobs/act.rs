@@ -199,7 +199,7 @@ pub(crate) async fn redrive(
 ) -> Result<Made<JobView>, Problem> {
     let how = Redrive { reset_checkpoints: body.reset_checkpoints };
     let snapshot = app.store().redrive_shown(&caller, id, how).await?;
-    Ok(Made(JobView::whole(snapshot, None)))
+    Ok(Made(JobView::of(snapshot, None)))
 }
 
 /// A signal's value.

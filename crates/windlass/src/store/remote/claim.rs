@@ -1,5 +1,6 @@
 //! Workers that come, claim jobs and leave.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +73,9 @@ struct ClaimedView {
     content_type: Option<String>,
     idempotency_key: Option<String>,
     correlation_id: Option<String>,
+    #[serde(default)]
+    tags: BTreeMap<String, String>,
+    callback_url: Option<String>,
     traceparent: Option<String>,
     deadline: Option<Moment>,
     lease_expires_at: Option<Moment>,
@@ -122,7 +126,11 @@ impl ClaimedView {
             idempotency_key: self.idempotency_key,
             unique_key: None,
             concurrency_key: None,
-            labels: Labels { correlation_id: self.correlation_id, ..Labels::default() },
+            labels: Labels {
+                tags: self.tags,
+                correlation_id: self.correlation_id,
+                callback_url: self.callback_url,
+            },
             owner: String::new(),
             traceparent: self.traceparent,
             after: Vec::new(),
