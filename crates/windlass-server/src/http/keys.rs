@@ -94,7 +94,7 @@ pub(crate) async fn create(
         name: body.name,
         role: body.role.0,
         tenant: body.tenant.map(|tenant| tenant.0),
-        expires: body.expires.map(|expiry| expiry.from_now("expires", app.now())).transpose()?,
+        expires: body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?,
     };
     let created = app.store().create_key(&caller, new).await?;
     let secret = created.secret.reveal().to_owned();

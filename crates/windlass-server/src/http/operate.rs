@@ -249,7 +249,7 @@ pub(crate) async fn close(
     Body(body): Body<OfflineBody>,
 ) -> Result<Done<ActedGate>, Problem> {
     let target = target(body.tenant, body.r#type)?;
-    let expires = body.expires.map(|expiry| expiry.from_now("expires", app.now())).transpose()?;
+    let expires = body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?;
     let pause = Pause { reason: body.reason, expires, ..Pause::default() };
     let changed = app.store().pause(&caller, target, pause).await?;
     if query.strict && !changed {

@@ -113,7 +113,7 @@ pub(crate) async fn pause(
     Body(body): Body<SchedulePauseBody>,
 ) -> Result<Done<ActedSchedule>, Problem> {
     let which = which(path, &query);
-    let expires = body.expires.map(|expiry| expiry.from_now("expires", app.now())).transpose()?;
+    let expires = body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?;
     let how = PauseSchedule { reason: body.reason, expires };
     let changed = app.store().pause_schedule(&caller, which.clone(), how).await?;
     if query.strict && !changed {

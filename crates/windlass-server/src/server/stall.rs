@@ -34,7 +34,7 @@ impl<S> Impatient<S> {
         let Poll::Ready(outcome) = &written else { return self.waited(context) };
         self.taken = self.taken.saturating_add(*outcome.as_ref().unwrap_or(&0));
         if self.taken >= WRITE_BYTES_MIN {
-            self.is_at_ease();
+            self.relax();
         }
         written
     }
@@ -44,11 +44,11 @@ impl<S> Impatient<S> {
         if sent.is_pending() {
             return self.waited(context);
         }
-        self.is_at_ease();
+        self.relax();
         sent
     }
 
-    fn is_at_ease(&mut self) {
+    fn relax(&mut self) {
         self.stalled = None;
         self.taken = 0;
     }

@@ -92,7 +92,7 @@ pub(crate) async fn suspend(
     let suspend = Suspend {
         mode: body.mode.map_or(SuspendMode::IdleOnly, SuspendMode::from),
         reason: body.reason,
-        expires: body.expires.map(|expiry| expiry.from_now("expires", app.now())).transpose()?,
+        expires: body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?,
     };
     act(&app, &caller, id, Act::Suspend(suspend), query.strict).await.map(Done)
 }

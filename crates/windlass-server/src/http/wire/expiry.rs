@@ -23,7 +23,7 @@ pub(crate) enum Expiry {
 
 impl Expiry {
     /// How long it is until then; what has passed already is refused, as the field of this name.
-    pub(crate) fn from_now(self, field: &str, now: Timestamp) -> Result<Duration, Problem> {
+    pub(crate) fn counted_from(self, field: &str, now: Timestamp) -> Result<Duration, Problem> {
         match self {
             Expiry::After(span) => Ok(span.0),
             Expiry::At(moment) if moment.0 > now => Ok(moment.0.since(now)),
@@ -86,7 +86,7 @@ mod tests {
     fn read(json: &str) -> Result<Duration, String> {
         let expiry = serde_json::from_str::<Expiry>(json).map_err(|error| error.to_string())?;
         let now = "2030-01-31T12:00:00Z".parse().expect("a time");
-        expiry.from_now("expires", now).map_err(|problem| problem.as_item().to_string())
+        expiry.counted_from("expires", now).map_err(|problem| problem.as_item().to_string())
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl PauseBody {
             None | Some(PauseWord::Graceful) => PauseMode::Graceful,
             Some(PauseWord::Aggressive) => PauseMode::Aggressive,
         };
-        let expires = self.expires.map(|expiry| expiry.from_now("expires", now)).transpose()?;
+        let expires = self.expires.map(|expiry| expiry.counted_from("expires", now)).transpose()?;
         Ok(Pause { mode, reason: self.reason, expires })
     }
 }

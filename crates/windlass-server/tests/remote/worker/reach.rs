@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -9,15 +10,20 @@ use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 use windlass::Store;
 use windlass::context::Cx;
+use windlass::entropy::Entropy;
 use windlass::error::{ActError, StoreError, SubmitError};
-use windlass::job::Labels;
+use windlass::job::{Labels, State};
 use windlass::queue::Queue;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::environment::StoreOptions;
+use windlass::store::environment::{StoreOptions, TicketOptions};
+use windlass::ticket::TicketKey;
 use windlass::worker::Worker;
 
 use super::kinds::{Greet, greet};
 use crate::fixture::{On, Serving};
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(60);
 
 fn reached() -> (Queue, Serving) {
     let (_, address) = On::Memory.address();
@@ -65,6 +71,45 @@ async fn a_queue_does_not_speak_to_a_server_for_somebody_whose_key_it_does_not_h
     assert!(matches!(refused, Err(ActError::Store(StoreError::Elsewhere("as_caller")))), "{refused:?}");
     let me = queue.as_caller(Caller::local());
     me.job(job.id()).cancel().await.unwrap();
+}
+
+/// M94: a worker that trusts one key runs what that one has signed, and nothing else.
+#[tokio::test]
+async fn a_worker_verifies_tickets_for_itself() {
+    let entropy = Entropy::seeded(1);
+    let key = || TicketKey::new([entropy.bits(), entropy.bits()]);
+    let (ours, theirs) = (key(), key());
+    for (trusted, is_good) in [(ours.public(), true), (theirs.public(), false)] {
+        let signing =
+            StoreOptions { tickets: Some(TicketOptions::new(ours.clone())), ..StoreOptions::default() };
+        let kept = Queue::over(Store::open("memory:", signing).unwrap());
+        let server = Serving::new(kept.store().clone());
+        let options = StoreOptions { tickets_trusted: vec![trusted], ..StoreOptions::default() };
+        let queue = Queue::over(Store::open(&server.url, options).unwrap());
+        let (ran, mut runs) = mpsc::channel(1);
+        let handler = move |job: Greet| {
+            let ran = ran.clone();
+            async move {
+                ran.send(()).await?;
+                anyhow::Ok(job.name)
+            }
+        };
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let worker = Worker::new(&queue).handle(handler);
+        let working =
+            tokio::spawn(async move { worker.run_until(async { drop(stopped.await) }).await.unwrap() });
+        let id = queue.submit(greet("a")).await.unwrap().id();
+        let ended = kept.store().wait(&Caller::local(), id, LONG).await.unwrap().unwrap().job;
+        let code = ended.details.error.as_ref().and_then(|error| error.code.as_deref());
+        if is_good {
+            assert_eq!((ended.state, code), (State::Completed, None));
+        } else {
+            assert_eq!((ended.state, code), (State::Failed, Some("ticket_invalid")));
+            assert!(runs.try_recv().is_err(), "it reached no handler");
+        }
+        drop(stop);
+        working.await.unwrap();
+    }
 }
 
 fn windlass(arguments: &[&str]) -> Command {

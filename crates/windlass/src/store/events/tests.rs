@@ -8,12 +8,12 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::error::SubmitError;
-use crate::job::{NewJob, Payload};
+use crate::job::{JobType, NewJob, Payload};
 use crate::store::command::submit::{self, SubmitOptions};
 use crate::store::environment::StoreOptions;
 
 fn job() -> NewJob {
-    NewJob::new("mail".parse().unwrap(), Payload::json("{}"))
+    NewJob::new(JobType::new("mail").unwrap(), Payload::json("{}"))
 }
 
 async fn is_pending<T>(future: &mut Pin<&mut impl Future<Output = T>>) -> bool {

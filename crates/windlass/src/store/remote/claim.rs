@@ -24,6 +24,7 @@ use crate::limits;
 use crate::store::command::claim::{Checkpoint, ClaimAnswer, ClaimRequest, Claimed};
 use crate::store::command::worker::NewWorker;
 use crate::store::config::Worker;
+use crate::ticket::Ticket;
 
 /// Says how many jobs a worker that leaves has given back.
 static RELEASED: HeaderName = HeaderName::from_static("windlass-released");
@@ -81,6 +82,7 @@ struct ClaimedView {
     lease_expires_at: Option<Moment>,
     #[serde(default)]
     checkpoints: Vec<ShownCheckpoint>,
+    ticket: Option<Box<Ticket>>,
 }
 
 /// A saved step.
@@ -120,6 +122,9 @@ impl ClaimedView {
         };
         if let Some(error) = self.error {
             job.details_mut().error = Some(error.into());
+        }
+        if self.ticket.is_some() {
+            job.details_mut().ticket = self.ticket;
         }
         let spec = Spec {
             payload: payload(self.payload, self.payload_base64, self.content_type),
@@ -216,6 +221,7 @@ impl Remote {
             self.client.ask(call).await.map_err(|trouble| trouble.into_work(request.worker))?;
         let now = self.now();
         let jobs = view.jobs.into_iter().map(|job| job.into_claimed(request.worker, now)).collect();
+        let jobs = self.admitted(request.worker, jobs).await;
         Ok(ClaimAnswer { jobs, is_paused: view.paused, ..ClaimAnswer::default() })
     }
 }
