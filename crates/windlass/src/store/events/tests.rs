@@ -13,7 +13,7 @@ use crate::store::command::submit::{self, SubmitOptions};
 use crate::store::environment::StoreOptions;
 
 fn job() -> NewJob {
-    NewJob::new(JobType::new("mail").unwrap(), Payload::json("{}"))
+    NewJob::new(JobType::new("mail").expect("a name"), Payload::json("{}"))
 }
 
 async fn is_pending<T>(future: &mut Pin<&mut impl Future<Output = T>>) -> bool {
@@ -26,7 +26,7 @@ async fn a_feed_is_handed_out_when_the_commits_are_over_that_knew_of_no_listener
     let address = format!("sqlite:{}", folder.path().join("jobs.db").display());
     let (store, me) = (Store::open(&address, StoreOptions::default()).unwrap(), Caller::local());
     let (entered, has_entered) = oneshot::channel();
-    let (release, is_released) = std::sync::mpsc::channel::<()>();
+    let (release, is_released) = std::sync::mpsc::sync_channel::<()>(1);
     let (writing, mut entered, submitter) = (store.clone(), Some(entered), me.clone());
     let slow = tokio::spawn(async move {
         let work = move |unit: &mut crate::store::unit::Unit<'_>| {
