@@ -42,6 +42,8 @@ pub const REQUEST_ID_CHARS_MAX: usize = 128;
 pub const JOB_WAIT_MAX: Duration = Duration::from_secs(300);
 /// Jobs that one drawing of a dependency graph shows.
 pub const GRAPH_JOBS_MAX: usize = 200;
+/// Jobs that one call of a bulk action may be limited to: as many as a batch may submit.
+pub const BULK_JOBS_MAX: u64 = 10_000;
 /// Jobs that a worker may say it runs at once.
 pub const WORKER_CONCURRENCY_MAX: u32 = 100_000;
 
@@ -131,6 +133,8 @@ pub const CLIENT_SILENCE_MAX: Duration = Duration::from_secs(45);
 pub const CLIENT_EVENT_BYTES_MAX: usize = 1 << 20;
 /// How long a bulk action may take on the server.
 pub const CLIENT_BULK_TIME_MAX: Duration = Duration::from_secs(600);
+/// Jobs that one call of a bulk action is limited to by a command: some tenths of a second, so that its progress is seen.
+pub const CLIENT_BULK_JOBS: u64 = 2_000;
 /// Jobs that a command asks for at once: as many as the API gives.
 pub const LIST_PAGE_JOBS: usize = 500;
 /// Pages of jobs that are looked through for a part of an id: a beginning that fits more jobs is too short.

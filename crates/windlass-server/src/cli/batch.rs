@@ -63,7 +63,7 @@ pub(super) async fn batch(args: &BatchArgs) -> anyhow::Result<ExitCode> {
         let file = File::open(&args.file).map_err(refused)?;
         (Box::new(BufReader::new(file)), u64::try_from(count).ok())
     };
-    let mut progress = Progress::start("lines", total);
+    let mut progress = Progress::start("lines", total).unless(args.connect.json);
     let mut tally = Tally::default();
     let done = send_all(&client, args, lines, &mut tally, &mut progress).await;
     progress.clear();

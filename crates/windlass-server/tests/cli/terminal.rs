@@ -2,13 +2,14 @@
 
 use tokio::process::Command;
 
+use crate::binary::binary;
 use crate::fixture::{Site, run_with};
 
 /// Runs a command at a terminal, with these variables and what is typed, and gives all that was shown and its exit code.
 async fn at_terminal(site: &Site, line: &str, variables: &[(&str, &str)], typed: &str) -> (String, i32) {
     let input = site.folder.path().join("typed");
     std::fs::write(&input, typed).unwrap();
-    let whole = format!("{} {line}", env!("CARGO_BIN_EXE_windlass"));
+    let whole = format!("{} {line}", binary().display());
     let mut command = Command::new("script");
     command.args(["--quiet", "--return", "--command", &whole, "/dev/null"]).env_clear();
     command.env("WINDLASS_URL", &site.url).env("TERM", "xterm").env("PATH", "/usr/bin:/bin");
