@@ -12,6 +12,7 @@ mod demo;
 mod exit;
 mod failure;
 mod filter;
+mod follow;
 mod id;
 mod keeping;
 mod keys;
@@ -27,19 +28,23 @@ mod paint;
 mod pause;
 mod profile;
 mod progress;
+mod queues;
 mod restore;
 mod schedules;
 mod serve;
+mod settings;
 mod show;
 mod stats;
 mod stream;
 mod submit;
 mod table;
+mod tenants;
 mod text;
 mod tickets;
 mod top;
 mod trail;
 mod tree;
+mod types;
 mod verify;
 mod webhooks;
 mod work;
@@ -105,8 +110,9 @@ enum Command {
     /// Remove final jobs
     Delete(Box<act::ActArgs>),
 
-    /// Every queue: what waits, what runs, how fast
-    Queues(connect::ConnectArgs),
+    /// Every queue: what waits, what runs, how fast; and its settings
+    #[command(args_conflicts_with_subcommands = true)]
+    Queues(Box<queues::QueuesArgs>),
     /// Start nothing of a queue, worker, type or tenant
     Pause(Box<pause::PauseArgs>),
     /// Start nothing at all, or look whether anything starts
@@ -114,8 +120,12 @@ enum Command {
     Gate(Box<operations::GateArgs>),
     /// Every worker: alive, paused or lost
     Workers(connect::ConnectArgs),
-    /// Every type of job, counted by state
-    Types(connect::ConnectArgs),
+    /// Every type of job: how many, how fast, how well; and its settings
+    #[command(args_conflicts_with_subcommands = true)]
+    Types(Box<types::TypesArgs>),
+    /// Every tenant: what it has and costs; and its settings
+    #[command(args_conflicts_with_subcommands = true)]
+    Tenants(Box<tenants::TenantsArgs>),
     /// Work at times of the day, every so often or once
     #[command(args_conflicts_with_subcommands = true)]
     Schedules(Box<schedules::SchedulesArgs>),
@@ -312,11 +322,12 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Priority(args) => act::priority(&args).await,
         Command::Redrive(args) => act::redrive(&args).await,
         Command::Delete(args) => act::delete(&args).await,
-        Command::Queues(connect) => operations::queues(&connect).await,
+        Command::Queues(args) => queues::queues(&args).await,
         Command::Pause(args) => pause::pause(&args).await,
         Command::Gate(args) => operations::gate(&args).await,
         Command::Workers(connect) => operations::workers(&connect).await,
-        Command::Types(connect) => operations::types(&connect).await,
+        Command::Types(args) => types::types(&args).await,
+        Command::Tenants(args) => tenants::tenants(&args).await,
         Command::Schedules(args) => schedules::schedules(&args).await,
         Command::Stats(args) => stats::stats(&args).await,
         Command::Events(args) => trail::events(&args).await,

@@ -153,7 +153,11 @@ pub const AUDIT_PAGE_RECORDS: usize = 1_000;
 pub const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
 /// How often it is asked: a restart takes less.
 pub const FOLLOW_TRIES_MAX: u32 = 60;
-/// How often a command asks whether a job has written more to its log.
+/// How often a command asks how far a running job is, and whether a job has ended that it cannot have the events of.
+pub const JOB_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long a command waits for a job's end in one call, beside its events: a proxy lets that pass.
+pub const JOB_WAIT: Duration = Duration::from_secs(15);
+/// How often a command asks whether a running job has written more to its log.
 pub const LOG_LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Keys and changes of size that wait for `windlass top`: more than anybody types while one screen is drawn.

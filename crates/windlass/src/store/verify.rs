@@ -88,10 +88,7 @@ pub(crate) struct Facts {
 }
 
 /// Checks every invariant that can be seen in stored data.
-pub(crate) fn verify(
-    view: &mut View<'_>,
-    tell: &mut dyn FnMut(Checked),
-) -> Result<Vec<Verdict>, StoreError> {
+pub(crate) fn verify(view: &mut View<'_>, tell: &mut dyn FnMut(Checked)) -> Result<Vec<Verdict>, StoreError> {
     let counted: u64 = view.db.counts()?.lanes.values().flatten().sum();
     // Every record is looked at twice: for what it tells, and in the chain.
     let expected = counted + 2 * newest_record(view)?;

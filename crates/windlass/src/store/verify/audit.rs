@@ -14,11 +14,7 @@ use crate::store::engine::{DocumentKind, RecordQuery};
 use crate::store::view::View;
 
 /// Calls `each` for every record, oldest first.
-fn walk(
-    view: &mut View<'_>,
-    told: &mut Told<'_>,
-    mut each: impl FnMut(&Record),
-) -> Result<(), StoreError> {
+fn walk(view: &mut View<'_>, told: &mut Told<'_>, mut each: impl FnMut(&Record)) -> Result<(), StoreError> {
     let mut after = 0;
     loop {
         let query = RecordQuery { after, limit: limits::PAGE_RECORDS_MAX, ..RecordQuery::default() };
