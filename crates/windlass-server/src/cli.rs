@@ -5,12 +5,12 @@ mod audit;
 mod backup;
 mod batch;
 mod bench;
-mod client;
+pub(crate) mod client;
 mod config;
 mod connect;
 mod demo;
 mod exit;
-mod failure;
+pub(crate) mod failure;
 mod filter;
 mod follow;
 mod id;
@@ -145,12 +145,7 @@ enum Command {
     /// Check every invariant on what is stored; exits with 1 if one is broken
     Verify(ReportArgs),
     /// Copy a store to a new file while it is in use
-    Backup {
-        #[command(flatten)]
-        store: StoreArgs,
-        /// The file to be written; it must not exist.
-        to: PathBuf,
-    },
+    Backup(backup::BackupArgs),
     /// Make a store of a backup, checked
     Restore(restore::RestoreArgs),
     /// Bring a store to the schema of this version
@@ -334,14 +329,14 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Audit(args) => audit::audit(&args).await,
         Command::Keys(command) => keys::keys(&command).await,
         Command::Verify(report) => verify::verify(&report).await,
-        Command::Backup { store, to } => backup::backup(&store, &to).await,
+        Command::Backup(args) => backup::backup(&args).await,
         Command::Restore(args) => restore::restore(&args).await,
         Command::Migrate(args) => migrate::migrate(&args),
         Command::Move(args) => move_store::move_store(&args).await,
         Command::Bench(args) => bench::bench(&args).await,
         Command::Config(config::ConfigCommand::Check(args)) => config::check(&args, settings),
         Command::Webhooks(command) => webhooks::webhooks(&command).await,
-        Command::Tickets(command) => Ok(tickets::tickets(&command)),
+        Command::Tickets(command) => tickets::tickets(&command),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::man(&args, manual::arranged(Cli::command())),
     }

@@ -137,10 +137,8 @@ pub const CLIENT_BULK_TIME_MAX: Duration = Duration::from_secs(600);
 pub const CLIENT_BULK_JOBS: u64 = 2_000;
 /// Jobs that a command asks for at once: as many as the API gives.
 pub const LIST_PAGE_JOBS: usize = 500;
-/// Pages of jobs that are looked through for a part of an id: a beginning that fits more jobs is too short.
-pub const ID_SEARCH_PAGES_MAX: usize = 40;
-/// How much later than the time in its id a job may have been stored.
-pub const ID_TIME_SLACK: Duration = Duration::from_secs(60);
+/// Pages of the newest jobs that are looked through for the end of an id, which no index knows.
+pub const ID_SEARCH_PAGES_MAX: usize = 10;
 /// Jobs of one batch that is sent: as many as the API takes.
 pub const BATCH_JOBS: usize = 10_000;
 /// Jobs of one batch after one was refused: a refusal throws the whole batch back.

@@ -207,10 +207,11 @@ async fn one(client: &Client, which: &ActArgs, action: &Action, text: &str) -> a
     }
     if action.word == "delete" {
         client.send(Call::delete(&["jobs", &id])).await?;
-        if !which.connect.json {
-            output::line(&format!("{id}  deleted"))?;
-        }
-        return Ok(());
+        return if which.connect.json {
+            output::json(&json!({"id": id, "deleted": true}))
+        } else {
+            output::line(&format!("{id}  deleted"))
+        };
     }
     let body: Map<String, Value> = action.body.clone().into_iter().chain(action.alone.clone()).collect();
     let job = client.value(Call::post(&["jobs", &id, action.word]).json(&body)).await?;

@@ -137,7 +137,7 @@ pub(super) fn counts_table(title: &'static str, counts: &Value) -> Table {
     let is_used = |state: &&str| rows.values().any(|row| row[*state].as_u64().unwrap_or(0) > 0);
     let states: Vec<&'static str> = states.filter(is_used).collect();
     let mut columns = vec![Column::new(title, 0).cut(10)];
-    columns.extend(states.iter().map(|state| Column::new(state, 1).right()));
+    columns.extend(states.iter().map(|state| Column::new(state.to_uppercase(), 1).right()));
     let mut table = Table::new(columns);
     for (name, row) in rows {
         let mut cells = vec![Cell::from(name.as_str())];

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::act::confirmed;
 use super::client::{Call, Client};
@@ -194,7 +194,11 @@ pub(super) async fn schedules(args: &SchedulesArgs) -> anyhow::Result<ExitCode> 
                 return Ok(Exit::No.into());
             }
             client.send(at(Call::delete(&["schedules", &named.name]), named)).await?;
-            output::note(&format!("{} is deleted", escaped(&named.name)));
+            if named.connect.json {
+                output::json(&json!({"name": named.name, "deleted": true}))?;
+            } else {
+                output::note(&format!("{} is deleted", escaped(&named.name)));
+            }
             Ok(Exit::Done.into())
         }
     }

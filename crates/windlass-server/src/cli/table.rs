@@ -28,7 +28,7 @@ enum Yield {
 /// A column.
 #[derive(Debug, Clone)]
 pub(crate) struct Column {
-    title: &'static str,
+    title: String,
     is_right: bool,
     gives: Yield,
     /// The lower, the longer it stays.
@@ -37,8 +37,8 @@ pub(crate) struct Column {
 
 impl Column {
     /// A column of texts that are never cut. Columns of a higher rank give way first.
-    pub(crate) fn new(title: &'static str, rank: u8) -> Column {
-        Column { title, is_right: false, gives: Yield::Whole, rank }
+    pub(crate) fn new(title: impl Into<String>, rank: u8) -> Column {
+        Column { title: title.into(), is_right: false, gives: Yield::Whole, rank }
     }
 
     /// Numbers: to the right.
@@ -125,7 +125,8 @@ impl Table {
     pub(crate) fn render(&self, room: Option<usize>, paint: Paint) -> String {
         let widths = self.fit(room);
         let mut text = String::new();
-        let titles = self.columns.iter().map(|column| Cell::painted(column.title, Some(Colour::Strong)));
+        let titles =
+            self.columns.iter().map(|column| Cell::painted(column.title.as_str(), Some(Colour::Strong)));
         self.render_row(&titles.collect::<Vec<_>>(), &widths, paint, &mut text);
         for row in &self.rows {
             self.render_row(row, &widths, paint, &mut text);
