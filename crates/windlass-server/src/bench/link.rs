@@ -36,9 +36,10 @@ impl Target {
         let port = match scheme {
             "http" => 80,
             "https" => 443,
-            _ => anyhow::bail!(
-                "cannot measure {url}: the address of a server looks like http://127.0.0.1:7788"
-            ),
+            _ => {
+                let like = "the address of a server looks like http://127.0.0.1:7788";
+                return Err(Failure::usage(format!("cannot measure {url}: {like}")));
+            }
         };
         let tls = (scheme == "https").then(|| trusting(true).map(Arc::new).map_err(anyhow::Error::msg));
         let tls = tls.transpose().with_context(|| format!("cannot speak to {url}"))?;

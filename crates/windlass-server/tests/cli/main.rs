@@ -10,9 +10,12 @@ mod client;
 mod commands;
 mod connection;
 mod documents;
+mod every;
 mod fixture;
 mod jobs;
+mod links;
 #[allow(dead_code, reason = "a program for all tests; these ask less of it")]
 #[path = "../operating/program.rs"]
 mod program;
+mod settings;
 mod terminal;

@@ -49,7 +49,8 @@ impl Served {
             async move {
                 let mut found = Some(found);
                 while let Ok(Some(line)) = lines.next_line().await {
-                    if let Some((_, rest)) = line.split_once("listening on http://")
+                    if let Some((_, rest)) = line.split_once("listening on http")
+                        && let Some((_, rest)) = rest.split_once("://")
                         && let Some(found) = found.take()
                     {
                         let _ = found.send(rest.split(';').next().unwrap().parse().unwrap());
