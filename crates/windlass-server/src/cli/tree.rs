@@ -50,7 +50,8 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Asks for the jobs around one: all that wait for each other, the parents, and the children of both, as far as fits.
+    /// Asks for the jobs around one: its parents, all that they and it wait for or that waits for them, and the children of
+    /// all of those, as far as fits.
     pub(super) async fn around(client: &Client, job: &Value) -> Result<Tree, Failure> {
         let mut tree = Tree::default();
         tree.know(job);
@@ -64,6 +65,7 @@ impl Tree {
                 Err(failure) => return Err(failure),
             };
             tree.know(&found);
+            tree.take_graph(&client.value(Call::get(&["jobs", parent, "graph"])).await?);
             tree.link(parent, Link::Child, &field(&child["id"]));
             child = found;
         }

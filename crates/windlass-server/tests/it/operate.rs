@@ -167,6 +167,7 @@ async fn settings_of_types_and_tenants_are_merged() {
     let tenant = put(&t, "/tenants/acme", json!({"weight": null})).await;
     assert_eq!((&tenant["weight"], &tenant["max_depth"]), (&Value::Null, &json!(9)));
     // What was set can be looked at, with what there is beside it.
+    t.advance(Duration::from_secs(60)).await;
     let types = t.get_ok("/types").await;
     assert_eq!(types["types"], json!([t.get_ok("/types/email.send").await]));
     let kind = &types["types"][0];
