@@ -68,7 +68,7 @@ async fn a_line_that_names_one_that_was_refused_is_refused_with_the_reason() {
         json!({"type": "c"}),
         json!({"type": "d", "after": ["@nobody"]}),
     ];
-    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let lines = lines.map(|line| line.to_string()).join("\n");
     let said = run_with(&site.url, &["batch", "-"], &[], &lines).await;
     assert_eq!((said.code, said.out.as_str()), (4, "submitted 1 job, 3 refused\n"), "{said:?}");
     for part in ["line 1: ", "line 2: it names `@x`, which was refused", "line 4: "] {

@@ -54,10 +54,7 @@ async fn a_type_and_a_tenant_are_set_and_looked_at() {
     assert!(listed.lines().nth(1).unwrap().contains("1/3"), "running of how many: {listed}");
     site.end(&worker, &claimed, json!({"outcome": "completed"})).await;
     let shown = site.run(&["types", "show", "email.send"]).await.well();
-    assert!(
-        shown.contains("1 completed") && shown.contains("5 per 1m"),
-        "{shown}"
-    );
+    assert!(shown.contains("1 completed") && shown.contains("5 per 1m"), "{shown}");
     let tenant = ["tenants", "set", "acme", "--weight", "3", "--budget", "12345", "--budget-period", "day"];
     assert!(site.run(&tenant).await.well().contains("budget  123.45"));
     let listed = site.run(&["tenants"]).await.well();
