@@ -28,8 +28,6 @@ pub(super) struct ActArgs {
     /// The jobs: ids, or beginnings or ends of ids that fit one job
     #[arg(value_name = "ID")]
     ids: Vec<String>,
-    #[command(flatten)]
-    filter: FilterArgs,
     /// Every job there is, instead of ids or a filter
     #[arg(long)]
     all: bool,
@@ -40,14 +38,14 @@ pub(super) struct ActArgs {
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
     connect: ConnectArgs,
 }
 
 /// What to suspend.
 #[derive(Args)]
 pub(super) struct SuspendArgs {
-    #[command(flatten)]
-    which: ActArgs,
     /// Why, for the audit trail
     #[arg(long)]
     reason: Option<String>,
@@ -57,6 +55,8 @@ pub(super) struct SuspendArgs {
     /// Lifts itself after this time; for ids
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
+    #[command(flatten)]
+    which: ActArgs,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -72,11 +72,11 @@ enum Mode {
 /// What to resume or cancel.
 #[derive(Args)]
 pub(super) struct ReasonedArgs {
-    #[command(flatten)]
-    which: ActArgs,
     /// Why, for the audit trail
     #[arg(long)]
     reason: Option<String>,
+    #[command(flatten)]
+    which: ActArgs,
 }
 
 /// What to make how urgent.
@@ -91,11 +91,11 @@ pub(super) struct PriorityArgs {
 /// What to submit again.
 #[derive(Args)]
 pub(super) struct RedriveArgs {
-    #[command(flatten)]
-    which: ActArgs,
     /// Run every step again instead of going on after the last one that was saved; for ids
     #[arg(long)]
     reset_checkpoints: bool,
+    #[command(flatten)]
+    which: ActArgs,
 }
 
 /// One action: what it is called, and what is sent with it.

@@ -135,6 +135,25 @@ mod tests {
         }
     }
 
+    /// What is said above a group of flags counts for all that follow, wherever they come from.
+    #[test]
+    fn every_flag_stands_under_its_own_heading() {
+        let mut ahead = vec![super::super::Cli::command()];
+        while let Some(command) = ahead.pop() {
+            for flag in command.get_arguments() {
+                let (name, of) = (flag.get_id().as_str(), command.get_name());
+                if flag.get_help_heading() == Some("Server") {
+                    assert!(["url", "key", "profile", "json"].contains(&name), "{of}: --{name}");
+                }
+                if flag.get_help_heading() == Some("Filters") {
+                    let others = ["all", "dry_run", "yes", "reason", "limit", "follow", "order"];
+                    assert!(!others.contains(&name), "{of}: --{name}");
+                }
+            }
+            ahead.extend(command.get_subcommands().cloned());
+        }
+    }
+
     #[test]
     fn the_command_line_is_sound() {
         super::super::Cli::command().debug_assert();

@@ -97,7 +97,7 @@ pub(super) async fn workers(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         return Ok(Exit::Done.into());
     }
     let mut table = Table::new(vec![
-        Column::new("ID", 1).cut_middle(13),
+        Column::new("ID", 8).cut_middle(13),
         Column::new("NAME", 0).cut(10),
         Column::new("STATE", 2),
         Column::new("SLOTS", 5).right(),
@@ -182,7 +182,7 @@ pub(super) fn head(kind: &str, name: &str, pause: &Value, now: Timestamp, paint:
 /// What is set, or that nothing is.
 pub(super) fn settings_section(look: &Value, names: &[Named], paint: Paint) -> String {
     let told = settings::told(look, names, paint);
-    let told = if told.is_empty() { format!("{:>20}\n", "none") } else { told };
+    let told = if told.is_empty() { "  nothing is set\n".to_owned() } else { told };
     format!("{}\n{told}", paint.strong("settings"))
 }
 

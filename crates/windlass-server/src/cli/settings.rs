@@ -12,6 +12,7 @@ use super::paint::Paint;
 use super::submit::{retry_policy, urgency};
 use super::text::{field, short_text, spent};
 use crate::http::Span;
+use crate::number::grouped;
 
 /// The word that clears a setting.
 const NONE: &str = "none";
@@ -193,12 +194,11 @@ fn shown(name: &str, value: &Value) -> String {
 pub(super) fn rates(rates: &Value, paint: Paint) -> String {
     let mut text = String::new();
     for (name, key) in [("last minute", "last_minute"), ("last hour", "last_hour")] {
-        let of = |key: &str| rates[key].clone();
-        let period = of(key);
+        let period = &rates[key];
         let words = ["submitted", "completed", "failed", "retried", "dead_letter", "cancelled", "reaped"];
         let counted = words.iter().filter(|word| period[**word].as_u64().unwrap_or(0) > 0);
         let counted: Vec<String> =
-            counted.map(|word| format!("{} {}", period[*word], word.replace('_', " "))).collect();
+            counted.map(|word| format!("{} {word}", grouped(period[*word].as_u64().unwrap_or(0)))).collect();
         if counted.is_empty() {
             continue;
         }
@@ -218,7 +218,10 @@ pub(super) fn rates(rates: &Value, paint: Paint) -> String {
 /// How many jobs are in which state, in one line.
 pub(super) fn depth(depth: &Value, paint: Paint) -> String {
     let all = depth.as_object().into_iter().flatten().filter(|(_, count)| count.as_u64().unwrap_or(0) > 0);
-    let all: Vec<String> = all.map(|(state, count)| format!("{count} {}", paint.state(state))).collect();
+    let told = |(state, count): (&String, &Value)| {
+        format!("{} {}", grouped(count.as_u64().unwrap_or(0)), paint.state(state))
+    };
+    let all: Vec<String> = all.map(told).collect();
     let all = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
     format!("{}  {all}\n", paint.faint(&format!("{:>20}", "jobs")))
 }

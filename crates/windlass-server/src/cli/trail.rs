@@ -48,8 +48,6 @@ impl TrailArgs {
 /// What to list of the audit trail.
 #[derive(Args)]
 pub(super) struct AuditListArgs {
-    #[command(flatten)]
-    which: TrailArgs,
     /// Not before this: a time, or how long ago, such as 1h
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
@@ -63,20 +61,22 @@ pub(super) struct AuditListArgs {
     #[arg(long, conflicts_with = "limit")]
     all: bool,
     #[command(flatten)]
+    which: TrailArgs,
+    #[command(flatten)]
     connect: ConnectArgs,
 }
 
 /// What to follow.
 #[derive(Args)]
 pub(super) struct EventsArgs {
-    #[command(flatten)]
-    which: TrailArgs,
     /// Begin with what was kept since then: a time, or how long ago
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
     /// Go on with what happens from now on, until Ctrl-C
     #[arg(long, short)]
     follow: bool,
+    #[command(flatten)]
+    which: TrailArgs,
     #[command(flatten)]
     connect: ConnectArgs,
 }

@@ -136,7 +136,7 @@ impl Tree {
                 };
                 let is_new = seen.insert(id.clone());
                 let again = if is_new { "" } else { "  (above)" };
-                let told = self.told(&id, link, own, paint);
+                let told = self.told(&id, link, is_new && id == own, paint);
                 let _always_fits = writeln!(text, "  {indent}{corner}{told}{again}");
                 if is_new {
                     let below = match (link, is_last) {
@@ -168,11 +168,11 @@ impl Tree {
         first.chain(others).cloned().collect()
     }
 
-    fn told(&self, id: &str, link: Option<Link>, own: &str, paint: Paint) -> String {
+    fn told(&self, id: &str, link: Option<Link>, is_own: bool, paint: Paint) -> String {
         let unknown = (String::new(), String::new());
         let (job_type, state) = self.names.get(id).unwrap_or(&unknown);
         let link = paint.faint(link.map_or("", Link::told));
-        let (shown, mark) = if id == own {
+        let (shown, mark) = if is_own {
             (paint.strong(id), paint.paint("  ← this one", Some(Colour::Active)))
         } else {
             (id.to_owned(), String::new())
