@@ -30,7 +30,7 @@ use super::task::Kind;
 use super::verify::{self, Checked, Verdict};
 use super::view::View;
 use super::{Store, elsewhere};
-use crate::audit::Record;
+use crate::audit::{Record, Seal};
 use crate::clock::Timestamp;
 use crate::error::{ActError, StoreError};
 use crate::job::{JobId, QueueName, State};
@@ -303,7 +303,12 @@ impl Store {
 
     /// One bounded round of sealing the audit trail (M93).
     pub async fn seal(&self) -> Result<Sealed, StoreError> {
-        let found = self.read("seal", seal::look).await?;
+        self.seal_unless_moved(None).await
+    }
+
+    /// The same, but only if the trail is still sealed up to where it was `left`: otherwise somebody else is at it.
+    pub(crate) async fn seal_unless_moved(&self, left: Option<Seal>) -> Result<Sealed, StoreError> {
+        let found = self.read("seal", move |view| seal::look(view, left.as_ref())).await?;
         match found.nothing() {
             Some(sealed) => Ok(sealed),
             None => self.write("seal", Kind::Ordinary, move |unit| seal::put(unit, &found)).await,
