@@ -20,6 +20,7 @@ use windlass::ticket::TicketKey;
 use windlass::worker::Worker;
 
 use super::kinds::{Greet, greet};
+use crate::binary::binary;
 use crate::fixture::{On, Serving};
 
 /// Longer than anything here takes.
@@ -113,7 +114,7 @@ async fn a_worker_verifies_tickets_for_itself() {
 }
 
 fn windlass(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    let mut command = Command::new(binary());
     command.args(arguments).env_clear().stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     command
 }

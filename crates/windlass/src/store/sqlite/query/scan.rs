@@ -8,7 +8,7 @@ use rusqlite::types::Value;
 
 use super::super::row::read_job;
 use super::super::tables::{Holds, Tables, prepare, store_error};
-use crate::job::{Job, JobType, Lane, QueueName, State, Tenant};
+use crate::job::{Job, JobId, JobType, Lane, QueueName, State, Tenant};
 use crate::store::durable::columns::{SET_ASIDE, code};
 use crate::store::durable::page::{Page, codes, fits_lane, state_of};
 use crate::store::engine::EngineResult;
@@ -117,6 +117,10 @@ impl<C: Holds> Tables<C> {
             let parameters = vec![name.clone().into(), value.clone().into()];
             let from = "tags d CROSS JOIN hot h ON h.seq = d.seq";
             return Ok(vec![Source::joined(from, "d.name = ? AND d.value = ?", parameters)]);
+        }
+        if let Some((first, last)) = filter.few_ids() {
+            let from = "hot h INDEXED BY hot_id";
+            return Ok(vec![Source::new(from, "h.id BETWEEN ? AND ?", [first, last].map(blob).into())]);
         }
         if filter.worker.is_some() {
             return Ok(vec![Source::state(code(State::Running))]);
@@ -228,6 +232,10 @@ fn assemble(scan: &Scan, source: Source) -> Query {
     query
 }
 
+fn blob(id: JobId) -> Value {
+    id.as_bytes().to_vec().into()
+}
+
 /// What the columns of `hot` can tell, to spare unpacking what does not fit.
 fn narrow(query: &mut Query, filter: &Filter) {
     let names = [
@@ -246,6 +254,9 @@ fn narrow(query: &mut Query, filter: &Filter) {
     if !filter.states.is_empty() {
         let codes: Vec<String> = codes.iter().map(i64::to_string).collect();
         query.and(&format!("+h.state IN ({})", codes.join(", ")), []);
+    }
+    if let Some((first, last)) = filter.ids {
+        query.and("+h.id BETWEEN ? AND ?", [first, last].map(blob));
     }
     if let Some(at) = filter.created_after {
         query.and("h.created_at >= ?", [at.as_millis().into()]);
