@@ -105,6 +105,10 @@ pub const QUICK_HANDLER_MAX: Duration = Duration::from_millis(2);
 pub const SPARE_SEATS_FROM: usize = 10;
 /// Jobs claimed ahead for each handler at most: what is in flight is what a commit can share.
 pub const SPARE_SEATS_PER_SLOT: usize = 8;
+/// Jobs claimed ahead for one queue of a worker at most: they are as lost as those that run if its process dies.
+pub const SPARE_SEATS_MAX: usize = 400;
+/// Handlers of one queue in one worker at most; more than any machine runs.
+pub const SLOTS_MAX: usize = 1_000_000;
 /// How long a job that was claimed ahead waits for its turn before it is given back.
 pub const TURN_WAIT_MAX: Duration = Duration::from_millis(100);
 /// Jobs that a batch handler may be given at once: no claim brings more.
