@@ -177,11 +177,12 @@ fn moment(name: &str, text: &str) -> Result<Timestamp, Trouble> {
     whole.parse().map_err(|problem: Problem| Trouble::invalid(format!("{name}: {problem}")))
 }
 
-/// In which order the list is.
-pub(super) fn order(fields: &Fields) -> Order {
+/// In which order the list is. Only jobs that can be claimed have an order of claims: others are not put into it, which
+/// would mean to look at all of them.
+pub(super) fn order(fields: &Fields, asked: &Asked) -> Order {
     match fields.get("order") {
         Some("oldest") => Order::Oldest,
-        Some("claim") => Order::Claim,
+        Some("claim") if asked.states() == State::Scheduled.as_str() => Order::Claim,
         _ => Order::Newest,
     }
 }

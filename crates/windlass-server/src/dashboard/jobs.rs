@@ -11,7 +11,7 @@ use windlass::store::query::stats::{ByState, Stats};
 
 use super::filter::{Asked, Chip, order, order_word};
 use super::form::{Fields, Query, address};
-use super::format::compact;
+use super::format::{compact, count};
 use super::guard::Visitor;
 use super::page::{Shell, Trouble, show};
 use super::row::Row;
@@ -41,6 +41,9 @@ struct Jobs {
     order: &'static str,
     order_links: Vec<(&'static str, &'static str, String)>,
     next: Option<String>,
+    /// Whether so many were looked at for this page that the rest is left for the next.
+    is_partial: bool,
+    reach: String,
     first: Option<String>,
     can_act: bool,
     show_tenant: bool,
@@ -58,15 +61,14 @@ pub(super) async fn page(
         return Ok(search(&board, &visitor, text, &stats).await?.into_response());
     }
     let config = store.config(caller).await?;
-    let (asked, order) = (Asked::read(&query), order(&query));
+    let asked = Asked::read(&query);
+    let order = order(&query, &asked);
     let page = list(&board, &visitor, &asked, order, &query).await?;
     let is_later = query.get("cursor").is_some();
     let pairs =
         || asked.pairs().chain((order != Order::Newest).then(|| ("order", order_word(order).to_owned())));
     let next = page.next.map(|cursor| address("/jobs", pairs().chain([("cursor", cursor.to_string())])));
-    let order_links = [("newest", "Newest first"), ("oldest", "Oldest first"), ("claim", "As claimed")].map(
-        |(word, name)| (word, name, address("/jobs", asked.pairs().chain([("order", word.to_owned())]))),
-    );
+    let is_partial = next.is_some() && page.jobs.len() < limits::JOBS_PER_PAGE;
     let shown = Jobs {
         shell: Shell::of(&board, &visitor, &config, "jobs", "Jobs").saying(&query),
         chips: asked.chips(),
@@ -76,7 +78,9 @@ pub(super) async fn page(
         queues: stats.queues.keys().map(ToString::to_string).collect(),
         tenants: stats.tenants.keys().map(ToString::to_string).collect(),
         order: order_word(order),
-        order_links: order_links.into(),
+        order_links: order_links(&asked),
+        is_partial,
+        reach: count(windlass::limits::LIST_REACH as u64),
         next,
         first: is_later.then(|| address("/jobs", pairs())),
         can_act: visitor.may(Permission::ManageJob),
@@ -84,6 +88,17 @@ pub(super) async fn page(
         asked,
     };
     show(&shown)
+}
+
+/// The orders to choose from; that of claims is one of jobs that can be claimed.
+fn order_links(asked: &Asked) -> Vec<(&'static str, &'static str, String)> {
+    let link = |word: &str| address("/jobs", asked.pairs().chain([("order", word.to_owned())]));
+    let ready = asked.with_state(Some(State::Scheduled));
+    vec![
+        ("newest", "Newest first", link("newest")),
+        ("oldest", "Oldest first", link("oldest")),
+        ("claim", "As claimed", format!("{ready}&order=claim")),
+    ]
 }
 
 /// One page; with a part of an id, those of a wider page whose id begins so.

@@ -37,7 +37,9 @@ struct TenantView {
     weight: String,
     budget: String,
     budget_text: Option<String>,
-    /// How much of the budget is spent, in percent.
+    /// `day` or `month`.
+    period: &'static str,
+    /// How much of the budget is spent in this period, in percent.
     spent: Option<String>,
     paused: Option<HoldView>,
 }
@@ -108,8 +110,10 @@ fn view(name: &Tenant, stats: &Stats, settings: &TenantSettings) -> TenantView {
         weight: number(settings.weight.map(u64::from)),
         budget: number(settings.budget_cents),
         budget_text: settings.budget_cents.map(|budget| format!("{} a {period}", amount(budget))),
+        period,
         spent: settings.budget_cents.and_then(|budget| {
-            let share = percent(cost.max(0).unsigned_abs(), budget)?;
+            let spent = stats.spent.get(name).copied().unwrap_or(0);
+            let share = percent(spent.max(0).unsigned_abs(), budget)?;
             Some(format!("{:.0}", share.min(100.0)))
         }),
         paused: None,
