@@ -59,7 +59,7 @@ const LISTS: [&str; 28] = [
 ];
 
 /// The other pages.
-const PAGES: [&str; 15] = [
+const PAGES: [&str; 14] = [
     "/",
     "/queues",
     "/queues/media",
@@ -74,13 +74,12 @@ const PAGES: [&str; 15] = [
     "/audit?before=5000",
     "/tenants",
     "/settings",
-    "/sign-in",
 ];
 
 /// Fills the store at an address, starts a server on it, and measures.
 pub(super) async fn measure(address: &str, jobs: usize, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
+    population::fill(address, jobs).await?;
     let store = Store::open(address, StoreOptions::default())?;
-    population::fill(&store, jobs).await?;
     let examples = examples(&store).await?;
     store.close();
     let server = ChildServer::start(address).await?;

@@ -1,11 +1,14 @@
 //! A store as it is after weeks of work: jobs in every state, of several types, queues, tenants and owners, with tags, and a
 //! few rare ones among the oldest, where no list finds them by chance.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use windlass::Store;
+use windlass::clock::{Clock, ManualClock, SystemClock};
+use windlass::entropy::Entropy;
 use windlass::job::{
-    Dependency, Failure, Job, JobType, NewJob, Payload, Priority, QueueName, RetryPolicy, Tenant,
+    Dependency, Failure, Job, JobType, NewJob, Payload, Priority, QueueName, RetryPolicy, Tenant, WorkerId,
 };
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::act::{Act, Suspend};
@@ -14,30 +17,39 @@ use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Outcome, Report};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
+use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::filter::Filter;
 
-/// Jobs in a batch.
-const BATCH: usize = 10_000;
+/// Steps in which the hour goes by: a batch is submitted and worked on in each.
+const STEPS: usize = 100;
 /// Jobs of the rare type, the first that are submitted.
 const RARE: usize = 40;
 /// Of a hundred jobs, how many have been worked on.
 const WORKED: usize = 48;
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Fills a store with so many jobs.
-pub(super) async fn fill(store: &Store, jobs: usize) -> anyhow::Result<()> {
+/// Fills the store at an address with so many jobs, submitted and worked on within the last hour.
+pub(super) async fn fill(address: &str, jobs: usize) -> anyhow::Result<()> {
+    let clock = Arc::new(ManualClock::new(SystemClock::new().now().minus(HOUR)));
+    let env = Environment::new(clock.clone(), Entropy::from_system(), StoreOptions::default());
+    let store = Store::open_in(address, env)?;
+    let me = Caller::local();
     let owners = ["shop", "billing", "cron"].map(|name| Caller::new(name, Role::Admin, None));
-    let mut batch = Vec::with_capacity(BATCH);
-    for number in 0..jobs {
-        batch.push(job(number)?);
-        if batch.len() == BATCH || number + 1 == jobs {
-            let owner = &owners[number / BATCH % owners.len()];
-            store.submit(owner, std::mem::take(&mut batch), SubmitOptions::default()).await?;
-        }
+    let new =
+        NewWorker { name: "veteran".to_owned(), concurrency: 500, heartbeats: false, ..NewWorker::default() };
+    let worker = store.register(&me, new).await?.id;
+    for step in 0..STEPS {
+        let batch =
+            (jobs * step / STEPS..jobs * (step + 1) / STEPS).map(job).collect::<anyhow::Result<Vec<_>>>()?;
+        let worked = batch.len() * WORKED / 100;
+        store.submit(&owners[step % owners.len()], batch, SubmitOptions::default()).await?;
+        work(&store, &me, worker, worked, step + 1 == STEPS).await?;
+        clock.advance(HOUR / u32::try_from(STEPS)?);
+        store.tick().await?;
     }
-    work(store, jobs * WORKED / 100).await?;
     let held = Filter { tag: Some(("hold".to_owned(), "yes".to_owned())), ..Filter::default() };
-    store.bulk(&Caller::local(), &held, BulkAct::Act(Act::Suspend(Suspend::default()))).await?;
+    store.bulk(&me, &held, BulkAct::Act(Act::Suspend(Suspend::default()))).await?;
+    store.close();
     Ok(())
 }
 
@@ -73,24 +85,26 @@ fn job(number: usize) -> anyhow::Result<NewJob> {
     Ok(job)
 }
 
-/// Works on so many jobs; the last hundreds are left running.
-async fn work(store: &Store, jobs: usize) -> anyhow::Result<()> {
-    let me = Caller::local();
-    let new =
-        NewWorker { name: "veteran".to_owned(), concurrency: 500, heartbeats: false, ..NewWorker::default() };
-    let worker = store.register(&me, new).await?.id;
-    let request = ClaimRequest::new(worker, 500);
+/// Works on so many jobs; if these are the last ones, some are left running.
+async fn work(
+    store: &Store,
+    me: &Caller,
+    worker: WorkerId,
+    jobs: usize,
+    is_last: bool,
+) -> anyhow::Result<()> {
     let mut done = 0;
     while done < jobs {
-        let claimed = store.claim(&me, &request, Duration::ZERO).await?.jobs;
+        let request = ClaimRequest::new(worker, (jobs - done).min(500));
+        let claimed = store.claim(me, &request, Duration::ZERO).await?.jobs;
         anyhow::ensure!(!claimed.is_empty(), "there is nothing left to work on");
         done += claimed.len();
-        if done >= jobs {
+        if is_last && done >= jobs {
             break;
         }
         let report = |job: &Job| Report::new(job.id, job.fence, outcome(job));
         let reports = claimed.iter().map(|claimed| report(&claimed.job)).collect();
-        store.finish(&me, worker, reports).await?;
+        store.finish(me, worker, reports).await?;
     }
     Ok(())
 }

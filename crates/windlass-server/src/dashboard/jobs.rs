@@ -56,7 +56,7 @@ pub(super) async fn page(
     Query(query): Query,
 ) -> Result<Response, Trouble> {
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
-    let stats = store.stats(caller).await?;
+    let stats = store.totals(caller).await?;
     if let Some(text) = query.get("q") {
         return Ok(search(&board, &visitor, text, &stats).await?.into_response());
     }

@@ -14,10 +14,15 @@ use crate::store::durable::page::{Page, codes, looks, state_of, total};
 use crate::store::engine::{EngineResult, Place};
 use crate::store::filter::{Filter, Found, Order, Scan};
 
-/// Jobs in a state up to which fetching and sorting them all beats walking the table in order.
-const SORTED_MAX: u64 = 10_000;
+/// Jobs in a state up to which sorting the numbers of all beats walking the table in order.
+const SORTED_MAX: u64 = 30_000;
+/// A row that is looked up costs as much as so many that are walked over.
+const LOOK_UP_COST: usize = 4;
 /// Lanes up to which each is looked up by itself.
 const LANES_APART_MAX: usize = 1_000;
+
+/// Every job, in the order of submission.
+const EVERYTHING: &str = "hot h NOT INDEXED";
 
 /// A set of candidates: the tables and index they come from, the condition that makes use of it, and the name of the
 /// column by which they can be had in the order of submission.
@@ -28,6 +33,8 @@ struct Source {
     seq: &'static str,
     /// Whether they come in the order of claims.
     is_claim_order: bool,
+    /// Whether they come in no order of use.
+    is_loose: bool,
     /// Where to count them, if they can be too many to look at all: those that do not fit are left out by this part of
     /// the filter alone.
     walk: Option<Walk>,
@@ -42,7 +49,15 @@ struct Walk {
 
 impl Source {
     fn new(from: &'static str, condition: &'static str, parameters: Vec<Value>) -> Source {
-        Source { from, condition, parameters, seq: "h.seq", is_claim_order: false, walk: None }
+        Source {
+            from,
+            condition,
+            parameters,
+            seq: "h.seq",
+            is_claim_order: false,
+            is_loose: false,
+            walk: None,
+        }
     }
 
     fn joined(from: &'static str, condition: &'static str, parameters: Vec<Value>) -> Source {
@@ -54,7 +69,8 @@ impl Source {
     }
 
     fn state(state: i64) -> Source {
-        Source::new("hot h INDEXED BY hot_order", "h.state = ?", vec![state.into()])
+        let source = Source::new("hot h INDEXED BY hot_order", "h.state = ?", vec![state.into()]);
+        Source { is_loose: true, ..source }
     }
 
     /// Jobs in a final state; within one, the index is in the order of submission.
@@ -72,7 +88,7 @@ impl Source {
     }
 
     fn everything() -> Source {
-        Source::new("hot h NOT INDEXED", "true", Vec::new()).walked("hot h NOT INDEXED", |_| {})
+        Source::new(EVERYTHING, "true", Vec::new()).walked(EVERYTHING, |_| {})
     }
 }
 
@@ -129,9 +145,9 @@ impl<C: Holds> Tables<C> {
             // All of them fit: the page is full before it can be too long a walk.
             return Ok(None);
         }
-        let sql = format!("SELECT {} FROM {} WHERE {}", source.seq, walk.from, source.condition);
-        let mut query = Query { sql, parameters: source.parameters.clone() };
-        go_on(&mut query, scan, source.seq);
+        let is_walked = walk.from == EVERYTHING;
+        let reach = if is_walked { reach } else { reach.div_ceil(LOOK_UP_COST) };
+        let mut query = numbers(source, walk.from, scan);
         query.sql.push_str(" LIMIT 1 OFFSET ?");
         query.parameters.push(limit(reach).into());
         let mut statement = prepare(self.connection.get(), &query.sql)?;
@@ -140,6 +156,9 @@ impl<C: Holds> Tables<C> {
     }
 
     fn read_source(&mut self, source: Source, end: Option<i64>, page: &mut Page<'_>) -> EngineResult<()> {
+        if source.is_loose && page.scan.order != Order::Claim {
+            return self.read_loose(&source, page);
+        }
         let is_ordered = source.is_claim_order || page.scan.order != Order::Claim;
         let query = assemble(page.scan, source, end);
         let (connection, interned) = (self.connection.get(), &mut self.interned);
@@ -153,6 +172,29 @@ impl<C: Holds> Tables<C> {
         }
         if let Some(end) = end {
             page.leave_out(Seq(end));
+        }
+        Ok(())
+    }
+
+    /// Sorts the numbers of the candidates first, so that rows are fetched only until the page is full.
+    fn read_loose(&mut self, source: &Source, page: &mut Page<'_>) -> EngineResult<()> {
+        let (connection, interned) = (self.connection.get(), &mut self.interned);
+        let query = numbers(source, source.from, page.scan);
+        let mut statement = prepare(connection, &query.sql)?;
+        let seqs = statement.query_map(params_from_iter(query.parameters), |row| row.get(0));
+        let seqs: Vec<i64> = seqs.and_then(|seqs| seqs.collect::<Result<_, _>>()).map_err(store_error)?;
+        let mut one = Query { sql: format!("{SELECT} hot h WHERE h.seq = ?"), parameters: vec![Value::Null] };
+        narrow(&mut one, &page.scan.filter);
+        narrow_by_spec(&mut one, &page.scan.filter);
+        let mut statement = prepare(connection, &one.sql)?;
+        for seq in seqs {
+            one.parameters[0] = seq.into();
+            let mut rows = statement.query(params_from_iter(&one.parameters)).map_err(store_error)?;
+            if let Some(row) = rows.next().map_err(store_error)?
+                && !page.offer(read_job(row, interned, connection)?)
+            {
+                break;
+            }
         }
         Ok(())
     }
@@ -258,6 +300,16 @@ fn concurrency_sources(filter: &Filter) -> Option<Vec<Source>> {
     Some(codes.into_iter().map(source).collect())
 }
 
+const SELECT: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record FROM";
+
+/// The numbers of a source's candidates, in the order asked for.
+fn numbers(source: &Source, from: &str, scan: &Scan) -> Query {
+    let sql = format!("SELECT {} FROM {from} WHERE {}", source.seq, source.condition);
+    let mut query = Query { sql, parameters: source.parameters.clone() };
+    go_on(&mut query, scan, source.seq);
+    query
+}
+
 /// Adds where to go on and in which order of submission.
 fn go_on(query: &mut Query, scan: &Scan, column: &str) {
     let (beyond, order) = if scan.order == Order::Newest { ("<", " DESC") } else { (">", "") };
@@ -268,8 +320,7 @@ fn go_on(query: &mut Query, scan: &Scan, column: &str) {
 }
 
 fn assemble(scan: &Scan, source: Source, end: Option<i64>) -> Query {
-    let select = "SELECT h.seq, h.id, h.lane, h.policy, h.record FROM";
-    let sql = format!("{select} {} WHERE {}", source.from, source.condition);
+    let sql = format!("{SELECT} {} WHERE {}", source.from, source.condition);
     let mut query = Query { sql, parameters: source.parameters };
     narrow(&mut query, &scan.filter);
     narrow_by_spec(&mut query, &scan.filter);
