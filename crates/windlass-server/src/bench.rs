@@ -89,13 +89,14 @@ pub(crate) async fn server(
     Ok(())
 }
 
-/// Measures the dashboard over many jobs, on a server that is started on the store at an address.
+/// Measures the dashboard over so many jobs, on a server that is started on the store at an address; each page is asked for
+/// so many times.
 pub(crate) async fn dashboard(
     address: &str,
-    jobs: usize,
+    (jobs, rounds): (usize, usize),
     tell: &mut dyn FnMut(Figure),
 ) -> anyhow::Result<()> {
-    dashboard::measure(address, jobs, tell).await
+    dashboard::measure(address, jobs, rounds, tell).await
 }
 
 /// Whether a store has jobs already.

@@ -17,12 +17,10 @@ use super::link::Target;
 use super::place::ChildServer;
 use super::population;
 
-/// How often each page is asked for.
-const ROUNDS: usize = 20;
 /// Dashboards that are open at once.
 const OPEN: usize = 10;
 /// How often claims are measured alone and beside open dashboards, in turns: the machine changes its mind meanwhile.
-const TURNS: usize = 5;
+const TURNS: usize = 3;
 /// Connections that claim.
 const CALLERS: usize = 4;
 
@@ -76,8 +74,13 @@ const PAGES: [&str; 14] = [
     "/settings",
 ];
 
-/// Fills the store at an address, starts a server on it, and measures.
-pub(super) async fn measure(address: &str, jobs: usize, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
+/// Fills the store at an address, starts a server on it, asks for each page so many times, and measures.
+pub(super) async fn measure(
+    address: &str,
+    jobs: usize,
+    rounds: usize,
+    tell: &mut dyn FnMut(Figure),
+) -> anyhow::Result<()> {
     population::fill(address, jobs).await?;
     let store = Store::open(address, StoreOptions::default())?;
     let examples = examples(&store).await?;
@@ -85,7 +88,7 @@ pub(super) async fn measure(address: &str, jobs: usize, tell: &mut dyn FnMut(Fig
     let server = ChildServer::start(address).await?;
     let target = Target::parse(&server.url, None)?;
     for path in paths(&examples, jobs) {
-        tell(page(&target, &path).await?);
+        tell(page(&target, &path, rounds).await?);
     }
     tell(claims(&target, &examples, jobs / 20).await?);
     server.stop().await
@@ -113,13 +116,13 @@ fn paths(examples: &[(State, JobId)], jobs: usize) -> Vec<String> {
     pages.into_iter().chain(lists).chain(states).chain(one).collect()
 }
 
-async fn page(target: &Target, path: &str) -> anyhow::Result<Figure> {
+async fn page(target: &Target, path: &str, rounds: usize) -> anyhow::Result<Figure> {
     let (mut link, request) = (target.connect().await?, target.request("GET", path, &[]));
     let first = link.exchange(&request).await?;
     anyhow::ensure!(first.status == 200, "GET {path}: status {}", first.status);
     let bytes = u32::try_from(first.body.len())?;
-    let mut times = Vec::with_capacity(ROUNDS);
-    for _ in 0..ROUNDS {
+    let mut times = Vec::with_capacity(rounds);
+    for _ in 0..rounds {
         let one = Stopwatch::start();
         link.exchange(&request).await?;
         times.push(one.elapsed());

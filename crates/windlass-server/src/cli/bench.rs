@@ -99,14 +99,14 @@ pub(super) async fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> {
 const MILLION: usize = 1_000_000;
 
 async fn dashboard(args: &BenchArgs, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
-    let jobs = if args.quick { MILLION / 20 } else { MILLION };
+    let size = if args.quick { (MILLION / 50, 3) } else { (MILLION, 20) };
     if let Some(address) = &args.store {
         refuse_jobs(bench::store_has_jobs(address).await? && !args.i_know, &shown(address))?;
-        return bench::dashboard(address, jobs, tell).await;
+        return bench::dashboard(address, size, tell).await;
     }
     let folder = Folder::new()?;
     output::note(&format!("measuring in {}, which is removed afterwards", folder.path().display()));
-    bench::dashboard(&folder.store("jobs.db"), jobs, tell).await
+    bench::dashboard(&folder.store("jobs.db"), size, tell).await
 }
 
 fn refuse_jobs(is_refused: bool, place: &str) -> anyhow::Result<()> {

@@ -41,9 +41,8 @@ struct Jobs {
     order: &'static str,
     order_links: Vec<(&'static str, &'static str, String)>,
     next: Option<String>,
-    /// Whether so many were looked at for this page that the rest is left for the next.
-    is_partial: bool,
-    reach: String,
+    /// What to know about a page that does not show all it could.
+    remark: Option<String>,
     first: Option<String>,
     can_act: bool,
     show_tenant: bool,
@@ -68,7 +67,7 @@ pub(super) async fn page(
     let pairs =
         || asked.pairs().chain((order != Order::Newest).then(|| ("order", order_word(order).to_owned())));
     let next = page.next.map(|cursor| address("/jobs", pairs().chain([("cursor", cursor.to_string())])));
-    let is_partial = next.is_some() && page.jobs.len() < limits::JOBS_PER_PAGE;
+    let remark = remark(&asked, page.jobs.len(), next.is_some());
     let shown = Jobs {
         shell: Shell::of(&board, &visitor, &config, "jobs", "Jobs").saying(&query),
         chips: asked.chips(),
@@ -79,8 +78,7 @@ pub(super) async fn page(
         tenants: stats.tenants.keys().map(ToString::to_string).collect(),
         order: order_word(order),
         order_links: order_links(&asked),
-        is_partial,
-        reach: count(windlass::limits::LIST_REACH as u64),
+        remark,
         next,
         first: is_later.then(|| address("/jobs", pairs())),
         can_act: visitor.may(Permission::ManageJob),
@@ -88,6 +86,17 @@ pub(super) async fn page(
         asked,
     };
     show(&shown)
+}
+
+/// What to know about a page that does not show all it could.
+fn remark(asked: &Asked, shown: usize, has_more: bool) -> Option<String> {
+    let is_full = shown >= limits::JOBS_PER_PAGE;
+    if asked.id_prefix().is_some() && is_full {
+        return Some("More ids may begin so: give more of their digits.".to_owned());
+    }
+    let reach = count(windlass::limits::LIST_REACH as u64);
+    (has_more && !is_full)
+        .then(|| format!("Up to {reach} jobs are looked at for a page: there may be more that fit."))
 }
 
 /// The orders to choose from; that of claims is one of jobs that can be claimed.
@@ -118,6 +127,11 @@ async fn list(
     let mut page = board.store().list(&visitor.caller, request).await?;
     if let Some(prefix) = prefix {
         page.jobs.retain(|snapshot| snapshot.job.id.to_string().replace('-', "").starts_with(&prefix));
+        if page.jobs.len() > limits::JOBS_PER_PAGE {
+            // More digits lead further than more pages.
+            page.jobs.truncate(limits::JOBS_PER_PAGE);
+            page.next = None;
+        }
     }
     Ok(page)
 }

@@ -56,28 +56,21 @@ impl Read for Tables {
         Ok(self.due.first().map(|(at, _)| *at))
     }
 
-    fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
-        let fits = |row: &&Row| scan.filter.fits(&row.job, &row.spec);
-        let after = self.rows.values().filter(|row| scan.is_after(&row.job));
-        if scan.order == Order::Claim {
-            let mut rows: Vec<&Row> = after.filter(fits).collect();
-            rows.sort_by_key(|row| Place::of(&row.job));
-            let jobs = rows.into_iter().take(scan.limit).map(|row| row.job.clone()).collect();
-            return Ok(Found { jobs, stopped: None });
-        }
-        let after: &mut dyn Iterator<Item = &Row> =
-            if scan.order == Order::Newest { &mut after.rev() } else { &mut { after } };
-        let mut found = Found::default();
-        for (looked, row) in after.enumerate() {
-            if found.jobs.len() == scan.limit {
-                return Ok(found);
+    /// Every job is at hand here, so none is left out.
+    fn search(&mut self, scan: &Scan, _reach: usize) -> EngineResult<Found> {
+        let fits = |row: &&Row| scan.filter.fits(&row.job, &row.spec) && scan.is_after(&row.job);
+        let fitting = self.rows.values().filter(fits);
+        let rows: Vec<&Row> = match scan.order {
+            Order::Oldest => fitting.take(scan.limit).collect(),
+            Order::Newest => fitting.rev().take(scan.limit).collect(),
+            Order::Claim => {
+                let mut rows: Vec<&Row> = fitting.collect();
+                rows.sort_by_key(|row| Place::of(&row.job));
+                rows.truncate(scan.limit);
+                rows
             }
-            if looked == reach {
-                return Ok(Found { stopped: Some(scan.just_before(row.job.seq)), ..found });
-            }
-            found.jobs.extend(fits(&row).then(|| row.job.clone()));
-        }
-        Ok(found)
+        };
+        Ok(Found { jobs: rows.into_iter().map(|row| row.job.clone()).collect(), stopped: None })
     }
 
     fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>> {

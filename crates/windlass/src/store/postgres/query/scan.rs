@@ -16,6 +16,10 @@ use crate::store::filter::{Filter, Found, Order, Scan};
 const SORTED_MAX: u64 = 10_000;
 /// Lanes up to which each is looked up by itself.
 const LANES_APART_MAX: usize = 1_000;
+/// A row that is looked up costs as much as so many that are walked over.
+const LOOK_UP_COST: usize = 4;
+/// Every job, in the order of submission.
+const EVERYTHING: &str = "@.hot h";
 /// Rows read at a time beyond the page that is asked for.
 const READ_AT_ONCE: usize = 500;
 
@@ -89,7 +93,7 @@ impl Source {
     }
 
     fn everything() -> Source {
-        Source::hot("true", Vec::new()).walked("@.hot h", |_| {})
+        Source::hot("true", Vec::new()).walked(EVERYTHING, |_| {})
     }
 }
 
@@ -153,6 +157,8 @@ impl Tables {
         if let Some(after) = scan.after {
             query.and(&format!("{column} {beyond} ?"), after.seq.0);
         }
+        let is_walked = walk.from == EVERYTHING && scan.filter.owner.is_none();
+        let reach = if is_walked { reach } else { reach.div_ceil(LOOK_UP_COST) };
         query.parameters.push(limit(reach).into());
         let offset = query.parameters.len().to_string();
         query.sql.extend([" ORDER BY ", column, order, " LIMIT 1 OFFSET $", &offset]);

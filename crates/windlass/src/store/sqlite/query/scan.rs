@@ -145,7 +145,7 @@ impl<C: Holds> Tables<C> {
             // All of them fit: the page is full before it can be too long a walk.
             return Ok(None);
         }
-        let is_walked = walk.from == EVERYTHING;
+        let is_walked = walk.from == EVERYTHING && scan.filter.owner.is_none();
         let reach = if is_walked { reach } else { reach.div_ceil(LOOK_UP_COST) };
         let mut query = numbers(source, walk.from, scan);
         query.sql.push_str(" LIMIT 1 OFFSET ?");

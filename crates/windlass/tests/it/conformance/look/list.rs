@@ -175,20 +175,26 @@ async fn a_search_among_many_goes_on_where_it_stopped(t: &Fixture) {
         t.submit_all(vec![new_job("report"); 10_000]).await;
     }
     let newest = own(3).await;
-    let filter = Filter { owner: Some("ann".into()), ..Filter::default() };
-    for (order, first, second) in [(Order::Newest, &newest, &oldest), (Order::Oldest, &oldest, &newest)] {
-        let mut request = ListRequest { filter: filter.clone(), order, cursor: None, limit: 10 };
-        let page = t.store.list(&t.me, request.clone()).await.unwrap();
-        assert_eq!(page.jobs.len(), first.len(), "{order:?}");
-        request.cursor = page.next;
-        assert!(request.cursor.is_some(), "{order:?}: there may be more");
-        let rest = t.store.list(&t.me, request).await.unwrap();
-        let mut found: Vec<JobId> = page.jobs.iter().chain(&rest.jobs).map(|found| found.job.id).collect();
+    let all = [oldest, newest].concat();
+    for order in [Order::Newest, Order::Oldest] {
+        let filter = Filter { owner: Some("ann".into()), ..Filter::default() };
+        let mut request = ListRequest { filter, order, cursor: None, limit: 10 };
+        let (mut found, mut pages) = (Vec::new(), 0);
+        loop {
+            let page = t.store.list(&t.me, request.clone()).await.unwrap();
+            found.extend(page.jobs.iter().map(|found| found.job.id));
+            pages += 1;
+            request.cursor = page.next;
+            if request.cursor.is_none() {
+                break;
+            }
+        }
         if order == Order::Newest {
             found.reverse();
         }
-        assert_eq!(found, [oldest.as_slice(), newest.as_slice()].concat(), "{order:?}: {second:?} come then");
-        assert_eq!(rest.next, None, "{order:?}");
+        assert_eq!(found, all, "{order:?}");
+        let is_bounded = t.address != "memory:";
+        assert!(if is_bounded { (2..20).contains(&pages) } else { pages == 1 }, "{order:?}: {pages} pages");
     }
     // Counters know that there is nothing to look for, and when all has been found.
     let nothing = Filter { states: vec![State::Waiting], owner: Some("ann".into()), ..Filter::default() };
