@@ -56,7 +56,7 @@ const SHOWN: &[(&str, &str, &str)] = &[
     ("/schedules", "button[aria-label='Run nightly now']", "AO"),
     ("/dead", "#groups section.error", "AOSWV"),
     ("/dead", "#groups section button", "AOS"),
-    ("/audit", "#records tbody tr", "AOSWV"),
+    ("/audit", "#records a[href^='/jobs/']", "AOSWV"),
     ("/tenants", "[aria-label='Tenant default']", "AOSWV"),
     ("/tenants", "#limits-default", "A"),
     ("/settings", "#close-gate", "A"),
