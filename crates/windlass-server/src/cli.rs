@@ -5,13 +5,14 @@ mod audit;
 mod backup;
 mod batch;
 mod bench;
-mod client;
+pub(crate) mod client;
 mod config;
 mod connect;
 mod demo;
 mod exit;
-mod failure;
+pub(crate) mod failure;
 mod filter;
+mod follow;
 mod id;
 mod keeping;
 mod keys;
@@ -27,19 +28,23 @@ mod paint;
 mod pause;
 mod profile;
 mod progress;
+mod queues;
 mod restore;
 mod schedules;
 mod serve;
+mod settings;
 mod show;
 mod stats;
 mod stream;
 mod submit;
 mod table;
+mod tenants;
 mod text;
 mod tickets;
 mod top;
 mod trail;
 mod tree;
+mod types;
 mod verify;
 mod webhooks;
 mod work;
@@ -105,8 +110,9 @@ enum Command {
     /// Remove final jobs
     Delete(Box<act::ActArgs>),
 
-    /// Every queue: what waits, what runs, how fast
-    Queues(connect::ConnectArgs),
+    /// Every queue: what waits, what runs, how fast; and its settings
+    #[command(args_conflicts_with_subcommands = true)]
+    Queues(Box<queues::QueuesArgs>),
     /// Start nothing of a queue, worker, type or tenant
     Pause(Box<pause::PauseArgs>),
     /// Start nothing at all, or look whether anything starts
@@ -114,8 +120,12 @@ enum Command {
     Gate(Box<operations::GateArgs>),
     /// Every worker: alive, paused or lost
     Workers(connect::ConnectArgs),
-    /// Every type of job, counted by state
-    Types(connect::ConnectArgs),
+    /// Every type of job: how many, how fast, how well; and its settings
+    #[command(args_conflicts_with_subcommands = true)]
+    Types(Box<types::TypesArgs>),
+    /// Every tenant: what it has and costs; and its settings
+    #[command(args_conflicts_with_subcommands = true)]
+    Tenants(Box<tenants::TenantsArgs>),
     /// Work at times of the day, every so often or once
     #[command(args_conflicts_with_subcommands = true)]
     Schedules(Box<schedules::SchedulesArgs>),
@@ -135,12 +145,7 @@ enum Command {
     /// Check every invariant on what is stored; exits with 1 if one is broken
     Verify(ReportArgs),
     /// Copy a store to a new file while it is in use
-    Backup {
-        #[command(flatten)]
-        store: StoreArgs,
-        /// The file to be written; it must not exist.
-        to: PathBuf,
-    },
+    Backup(backup::BackupArgs),
     /// Make a store of a backup, checked
     Restore(restore::RestoreArgs),
     /// Bring a store to the schema of this version
@@ -312,25 +317,26 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Priority(args) => act::priority(&args).await,
         Command::Redrive(args) => act::redrive(&args).await,
         Command::Delete(args) => act::delete(&args).await,
-        Command::Queues(connect) => operations::queues(&connect).await,
+        Command::Queues(args) => queues::queues(&args).await,
         Command::Pause(args) => pause::pause(&args).await,
         Command::Gate(args) => operations::gate(&args).await,
         Command::Workers(connect) => operations::workers(&connect).await,
-        Command::Types(connect) => operations::types(&connect).await,
+        Command::Types(args) => types::types(&args).await,
+        Command::Tenants(args) => tenants::tenants(&args).await,
         Command::Schedules(args) => schedules::schedules(&args).await,
         Command::Stats(args) => stats::stats(&args).await,
         Command::Events(args) => trail::events(&args).await,
         Command::Audit(args) => audit::audit(&args).await,
         Command::Keys(command) => keys::keys(&command).await,
         Command::Verify(report) => verify::verify(&report).await,
-        Command::Backup { store, to } => backup::backup(&store, &to).await,
+        Command::Backup(args) => backup::backup(&args).await,
         Command::Restore(args) => restore::restore(&args).await,
         Command::Migrate(args) => migrate::migrate(&args),
         Command::Move(args) => move_store::move_store(&args).await,
         Command::Bench(args) => bench::bench(&args).await,
         Command::Config(config::ConfigCommand::Check(args)) => config::check(&args, settings),
         Command::Webhooks(command) => webhooks::webhooks(&command).await,
-        Command::Tickets(command) => Ok(tickets::tickets(&command)),
+        Command::Tickets(command) => tickets::tickets(&command),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::man(&args, manual::arranged(Cli::command())),
     }

@@ -10,7 +10,7 @@ use clap::{ArgMatches, Command};
 use serde_json::Value;
 
 /// Arguments that are no settings: where the file is cannot be said in the file.
-const NO_SETTINGS: [&str; 3] = ["config", "help", "version"];
+const NO_SETTINGS: [&str; 4] = ["config", "help", "json", "version"];
 
 /// A file of settings: what it says for each flag, by the flag's name with `_` for `-`.
 pub(crate) struct ConfigFile {

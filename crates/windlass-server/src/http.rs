@@ -26,7 +26,9 @@ mod reply;
 mod route;
 mod schedules;
 mod store_metrics;
+mod tenants;
 mod trace;
+mod types;
 mod wire;
 mod work;
 
@@ -123,8 +125,12 @@ fn operation_routes(single: usize) -> Vec<Route> {
         route(GET,    "/gate",                        LOOK,       operate::gate,        "Whether anything starts"),
         route(POST,   "/gate/offline",                PAUSE,      operate::close,       "Start nothing, of all, a tenant or a type").conflicts(),
         route(POST,   "/gate/online",                 PAUSE,      operate::open,        "Start jobs again").conflicts(),
-        route(PUT,    "/tenants/{tenant}",            ADMINISTER, operate::put_tenant,  "Change a tenant's settings"),
-        route(PUT,    "/types/{type}",                ADMINISTER, operate::put_type,    "Change a type's settings"),
+        route(GET,    "/tenants",                     LOOK,       tenants::list,        "Every tenant"),
+        route(GET,    "/tenants/{tenant}",            LOOK,       tenants::get,         "All about a tenant"),
+        route(PUT,    "/tenants/{tenant}",            ADMINISTER, tenants::put,         "Change a tenant's settings"),
+        route(GET,    "/types",                       LOOK,       types::list,          "Every type"),
+        route(GET,    "/types/{type}",                LOOK,       types::get,           "All about a type"),
+        route(PUT,    "/types/{type}",                ADMINISTER, types::put,           "Change a type's settings"),
         route(GET,    "/schedules",                   LOOK,       schedules::list,      "Every schedule"),
         route(GET,    "/schedules/{schedule}",        LOOK,       schedules::get,       "All about a schedule"),
         route(PUT,    "/schedules/{schedule}",        SCHEDULE,   schedules::put,       "Put a schedule in place").takes(single),

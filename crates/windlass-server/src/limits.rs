@@ -42,6 +42,8 @@ pub const REQUEST_ID_CHARS_MAX: usize = 128;
 pub const JOB_WAIT_MAX: Duration = Duration::from_secs(300);
 /// Jobs that one drawing of a dependency graph shows.
 pub const GRAPH_JOBS_MAX: usize = 200;
+/// Jobs that one call of a bulk action may be limited to: as many as a batch may submit.
+pub const BULK_JOBS_MAX: u64 = 10_000;
 /// Jobs that a worker may say it runs at once.
 pub const WORKER_CONCURRENCY_MAX: u32 = 100_000;
 
@@ -131,12 +133,12 @@ pub const CLIENT_SILENCE_MAX: Duration = Duration::from_secs(45);
 pub const CLIENT_EVENT_BYTES_MAX: usize = 1 << 20;
 /// How long a bulk action may take on the server.
 pub const CLIENT_BULK_TIME_MAX: Duration = Duration::from_secs(600);
+/// Jobs that one call of a bulk action is limited to by a command: some tenths of a second, so that its progress is seen.
+pub const CLIENT_BULK_JOBS: u64 = 2_000;
 /// Jobs that a command asks for at once: as many as the API gives.
 pub const LIST_PAGE_JOBS: usize = 500;
-/// Pages of jobs that are looked through for a part of an id: a beginning that fits more jobs is too short.
-pub const ID_SEARCH_PAGES_MAX: usize = 40;
-/// How much later than the time in its id a job may have been stored.
-pub const ID_TIME_SLACK: Duration = Duration::from_secs(60);
+/// Pages of the newest jobs that are looked through for the end of an id, which no index knows.
+pub const ID_SEARCH_PAGES_MAX: usize = 10;
 /// Jobs of one batch that is sent: as many as the API takes.
 pub const BATCH_JOBS: usize = 10_000;
 /// Jobs of one batch after one was refused: a refusal throws the whole batch back.
@@ -149,7 +151,11 @@ pub const AUDIT_PAGE_RECORDS: usize = 1_000;
 pub const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
 /// How often it is asked: a restart takes less.
 pub const FOLLOW_TRIES_MAX: u32 = 60;
-/// How often a command asks whether a job has written more to its log.
+/// How often a command asks how far a running job is, and whether a job has ended that it cannot have the events of.
+pub const JOB_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long a command waits for a job's end in one call, beside its events: a proxy lets that pass.
+pub const JOB_WAIT: Duration = Duration::from_secs(15);
+/// How often a command asks whether a running job has written more to its log.
 pub const LOG_LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Keys and changes of size that wait for `windlass top`: more than anybody types while one screen is drawn.

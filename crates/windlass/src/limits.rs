@@ -72,6 +72,9 @@ pub const PAGE_JOBS_MAX: usize = 500;
 pub const LIST_REACH: usize = 50_000;
 /// Records of the audit trail that one round of sealing takes in.
 pub const SEAL_RECORDS_MAX: usize = 10_000;
+/// How long a process that found another one sealing waits before it looks whether that one still does: whatever two of them
+/// hash at once, one hashes in vain.
+pub const SEALING_LEFT_FOR: Duration = Duration::from_secs(3);
 /// Records one page of the audit trail may hold.
 pub const PAGE_RECORDS_MAX: usize = 1_000;
 /// Jobs that one commit of a bulk action touches, so that others get their turn in between.
@@ -98,10 +101,13 @@ pub const LEASE_STEP: Duration = Duration::from_secs(1);
 pub const WORKER_SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How often a worker beats unless told otherwise (M31).
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
-/// A handler as quick as this ends before a claim does: its worker claims ahead, so as not to wait for claims.
+/// A handler as quick as this ends before a claim does: its worker claims ahead, so as not to wait for claims, about as much
+/// as its handlers do in this time.
 pub const QUICK_HANDLER_MAX: Duration = Duration::from_millis(2);
 /// Handlers at once from which on a worker may claim ahead; with fewer, order matters more than speed.
 pub const SPARE_SEATS_FROM: usize = 10;
+/// Jobs claimed ahead for each handler at most: what is in flight is what a commit can share.
+pub const SPARE_SEATS_PER_SLOT: usize = 8;
 /// How long a job that was claimed ahead waits for its turn before it is given back.
 pub const TURN_WAIT_MAX: Duration = Duration::from_millis(100);
 /// Jobs that a batch handler may be given at once: no claim brings more.

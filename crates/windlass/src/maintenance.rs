@@ -41,10 +41,20 @@ async fn keep_tidy(store: &Store) {
 }
 
 /// Seals the audit trail, until the store has stopped. Apart from the rest: it waits for its turn among those who read,
-/// and what time does must not.
+/// and what time does must not. While another process is at it, this one only looks now and then whether it still is.
 async fn keep_sealed(store: &Store) {
-    let pause = |sealed: Sealed| if sealed.has_more { Duration::ZERO } else { limits::BACKSTOP_EVERY };
-    while let Some(pause) = pause_after(store.seal().await.map(pause)) {
+    let mut left = None;
+    loop {
+        let sealed = store.seal_unless_moved(left.clone()).await;
+        let pause = sealed.map(|Sealed { seal, has_more, is_left_to_others }| {
+            left = Some(seal);
+            match (has_more, is_left_to_others) {
+                (true, _) => Duration::ZERO,
+                (false, true) => limits::SEALING_LEFT_FOR,
+                (false, false) => limits::BACKSTOP_EVERY,
+            }
+        });
+        let Some(pause) = pause_after(pause) else { return };
         tokio::time::sleep(pause).await;
     }
 }

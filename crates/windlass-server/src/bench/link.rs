@@ -1,12 +1,20 @@
 //! One plain connection to a server, as a load tool has it: requests are written as bytes made beforehand and answers are
-//! read no further than is needed, so that the server is measured and not its client. No TLS, no redirects, no chunks.
+//! read no further than is needed, so that the server is measured and not its client. No redirects, no chunks; TLS where
+//! the address asks for it, which then is a part of what is measured.
+
+use std::sync::Arc;
 
 use anyhow::Context;
 use bytes::{Buf, BytesMut};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
+use crate::cli::client::trusting;
+use crate::cli::failure::Failure;
 use crate::limits::BODY_BYTES_LARGE;
 
 /// A server to be measured.
@@ -17,26 +25,37 @@ pub(super) struct Target {
     /// What stands before every path, as behind a proxy.
     prefix: String,
     key: Option<String>,
+    /// How TLS is spoken, if it is.
+    tls: Option<Arc<ClientConfig>>,
 }
 
 impl Target {
-    /// Reads `http://host:port`, perhaps with a path.
+    /// Reads `http://host:port` or `https://host:port`, perhaps with a path.
     pub(super) fn parse(url: &str, key: Option<String>) -> anyhow::Result<Target> {
-        let rest = url.strip_prefix("http://").with_context(|| {
-            format!("cannot measure {url}: only http:// is measured, since TLS would be what one measures")
-        })?;
+        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+        let port = match scheme {
+            "http" => 80,
+            "https" => 443,
+            _ => {
+                let like = "the address of a server looks like http://127.0.0.1:7788";
+                return Err(Failure::usage(format!("cannot measure {url}: {like}")));
+            }
+        };
+        let tls = (scheme == "https").then(|| trusting(true).map(Arc::new).map_err(anyhow::Error::msg));
+        let tls = tls.transpose().with_context(|| format!("cannot speak to {url}"))?;
         let (authority, prefix) = rest.split_once('/').map_or((rest, ""), |(host, path)| (host, path));
         let authority =
-            if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") };
+            if authority.contains(':') { authority.to_owned() } else { format!("{authority}:{port}") };
         let prefix = prefix.trim_end_matches('/');
         let prefix = if prefix.is_empty() { String::new() } else { format!("/{prefix}") };
-        Ok(Target { authority, prefix, key })
+        Ok(Target { authority, prefix, key, tls })
     }
 
     /// The address of the same server for the library, with the key in it.
     pub(super) fn store_address(&self) -> String {
         let key = self.key.as_ref().map_or(String::new(), |key| format!("{key}@"));
-        format!("http://{key}{}{}", self.authority, self.prefix)
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{key}{}{}", self.authority, self.prefix)
     }
 
     /// A whole request.
@@ -55,10 +74,24 @@ impl Target {
 
     /// Connects.
     pub(super) async fn connect(&self) -> anyhow::Result<Link> {
-        let stream = TcpStream::connect(&self.authority)
-            .await
-            .with_context(|| format!("no server at {}; start one with `windlass serve`", self.authority))?;
+        let nobody = |error: std::io::Error| Failure::NoServer {
+            place: self.authority.clone(),
+            cause: error.to_string(),
+        };
+        let stream = TcpStream::connect(&self.authority).await.map_err(nobody)?;
         stream.set_nodelay(true)?;
+        let stream: Box<dyn Stream> = match &self.tls {
+            None => Box::new(stream),
+            Some(tls) => {
+                let host = self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(host, _)| host);
+                let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())?;
+                let connected = TlsConnector::from(tls.clone()).connect(name, stream).await;
+                Box::new(
+                    connected
+                        .with_context(|| format!("{} does not speak TLS as it should", self.authority))?,
+                )
+            }
+        };
         Ok(Link { stream, received: BytesMut::with_capacity(16 << 10) })
     }
 
@@ -77,9 +110,14 @@ impl Target {
     }
 }
 
+/// Bytes in both directions, encrypted or not.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
 /// A connection.
 pub(super) struct Link {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     received: BytesMut,
 }
 
@@ -93,7 +131,12 @@ impl Answer {
     /// The body of a success.
     pub(super) fn json(&self) -> anyhow::Result<Value> {
         let shown = || String::from_utf8_lossy(&self.body[..self.body.len().min(500)]).into_owned();
-        anyhow::ensure!(self.status < 300, "the server answered with {}: {}", self.status, shown());
+        if self.status >= 300 {
+            return Err(match Failure::read(self.status, &self.body, None, true) {
+                Some(refused) => refused.into(),
+                None => anyhow::anyhow!("the server answered with {}: {}", self.status, shown()),
+            });
+        }
         if self.body.is_empty() {
             return Ok(Value::Null);
         }
@@ -123,7 +166,9 @@ impl Link {
 
     /// Only sends: the answer is waited for by nobody, or for long.
     pub(super) async fn send(&mut self, request: &[u8]) -> anyhow::Result<()> {
-        Ok(self.stream.write_all(request).await?)
+        self.stream.write_all(request).await?;
+        // Encrypted bytes may wait in a buffer.
+        Ok(self.stream.flush().await?)
     }
 
     /// Reads until the head of an answer is there, and says how long it is.
@@ -182,13 +227,15 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_plain_http_with_perhaps_a_path() {
+    fn an_address_is_a_servers_with_perhaps_a_path() {
         let target = Target::parse("http://localhost:7788/jobs/", Some("wl_x".into())).unwrap();
         assert_eq!(target.store_address(), "http://wl_x@localhost:7788/jobs");
         let request = String::from_utf8(target.request("GET", "/healthz", b"")).unwrap();
         assert!(request.starts_with(
             "GET /jobs/healthz HTTP/1.1\r\nHost: localhost:7788\r\nAuthorization: Bearer wl_x\r\n"
         ));
-        assert!(Target::parse("https://localhost", None).is_err());
+        for bad in ["ftp://localhost", "localhost:7788", "sqlite:jobs.db"] {
+            assert!(Target::parse(bad, None).is_err(), "{bad}");
+        }
     }
 }

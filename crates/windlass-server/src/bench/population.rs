@@ -41,9 +41,9 @@ pub(super) async fn fill(address: &str, jobs: usize) -> anyhow::Result<()> {
     for step in 0..STEPS {
         let batch =
             (jobs * step / STEPS..jobs * (step + 1) / STEPS).map(job).collect::<anyhow::Result<Vec<_>>>()?;
-        let worked = batch.len() * WORKED / 100;
+        let share = batch.len() * WORKED / 100;
         store.submit(&owners[step % owners.len()], batch, SubmitOptions::default()).await?;
-        work(&store, &me, worker, worked, step + 1 == STEPS).await?;
+        work(&store, &me, worker, share, step + 1 == STEPS).await?;
         clock.advance(HOUR / u32::try_from(STEPS)?);
         store.tick().await?;
     }
@@ -65,7 +65,7 @@ fn job(number: usize) -> anyhow::Result<NewJob> {
     }
     let tags = &mut job.labels.tags;
     tags.insert("region".to_owned(), ["north", "south", "east", "west"][number % 4].to_owned());
-    if number % 10 == 0 {
+    if number.is_multiple_of(10) {
         tags.insert("customer".to_owned(), format!("c{}", number / 10 % 1_000));
         job.labels.correlation_id = Some(format!("order-{}", number / 20));
     }

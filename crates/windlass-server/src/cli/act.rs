@@ -15,10 +15,12 @@ use super::filter::FilterArgs;
 use super::output;
 use super::paint::Paint;
 use super::pause;
+use super::progress::Progress;
 use super::submit::urgency;
 use super::text::counted;
 use crate::http::Span;
-use crate::limits::CLIENT_BULK_TIME_MAX;
+use crate::limits::{CLIENT_BULK_JOBS, CLIENT_BULK_TIME_MAX};
+use crate::number::grouped;
 
 /// Which jobs, and how to go about it.
 #[derive(Args)]
@@ -26,8 +28,6 @@ pub(super) struct ActArgs {
     /// The jobs: ids, or beginnings or ends of ids that fit one job
     #[arg(value_name = "ID")]
     ids: Vec<String>,
-    #[command(flatten)]
-    filter: FilterArgs,
     /// Every job there is, instead of ids or a filter
     #[arg(long)]
     all: bool,
@@ -38,14 +38,14 @@ pub(super) struct ActArgs {
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
     connect: ConnectArgs,
 }
 
 /// What to suspend.
 #[derive(Args)]
 pub(super) struct SuspendArgs {
-    #[command(flatten)]
-    which: ActArgs,
     /// Why, for the audit trail
     #[arg(long)]
     reason: Option<String>,
@@ -55,6 +55,8 @@ pub(super) struct SuspendArgs {
     /// Lifts itself after this time; for ids
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
+    #[command(flatten)]
+    which: ActArgs,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -70,11 +72,11 @@ enum Mode {
 /// What to resume or cancel.
 #[derive(Args)]
 pub(super) struct ReasonedArgs {
-    #[command(flatten)]
-    which: ActArgs,
     /// Why, for the audit trail
     #[arg(long)]
     reason: Option<String>,
+    #[command(flatten)]
+    which: ActArgs,
 }
 
 /// What to make how urgent.
@@ -89,11 +91,11 @@ pub(super) struct PriorityArgs {
 /// What to submit again.
 #[derive(Args)]
 pub(super) struct RedriveArgs {
-    #[command(flatten)]
-    which: ActArgs,
     /// Run every step again instead of going on after the last one that was saved; for ids
     #[arg(long)]
     reset_checkpoints: bool,
+    #[command(flatten)]
+    which: ActArgs,
 }
 
 /// One action: what it is called, and what is sent with it.
@@ -205,10 +207,11 @@ async fn one(client: &Client, which: &ActArgs, action: &Action, text: &str) -> a
     }
     if action.word == "delete" {
         client.send(Call::delete(&["jobs", &id])).await?;
-        if !which.connect.json {
-            output::line(&format!("{id}  deleted"))?;
-        }
-        return Ok(());
+        return if which.connect.json {
+            output::json(&json!({"id": id, "deleted": true}))
+        } else {
+            output::line(&format!("{id}  deleted"))
+        };
     }
     let body: Map<String, Value> = action.body.clone().into_iter().chain(action.alone.clone()).collect();
     let job = client.value(Call::post(&["jobs", &id, action.word]).json(&body)).await?;
@@ -234,7 +237,6 @@ async fn many(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Resu
     }
     let mut body = json!({"action": action.word, "filter": which.filter.body()});
     body.as_object_mut().expect("it was made as an object").extend(action.body.clone());
-    let bulk = |body: &Value| Call::post(&["jobs", "bulk"]).json(body).waiting(CLIENT_BULK_TIME_MAX);
     let mut looked = body.clone();
     looked["dry_run"] = true.into();
     let answer = client.value(bulk(&looked)).await?;
@@ -251,17 +253,54 @@ async fn many(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Resu
         output::note("nothing was done");
         return Ok(Exit::No.into());
     }
-    let answer = client.value(bulk(&body)).await?;
+    let mut tally = Tally::default();
+    let progress = Progress::start("jobs", Some(matched)).unless(which.connect.json);
+    let done = in_parts(client, body, &mut tally, progress).await;
+    if done.is_err() && tally.changed > 0 {
+        output::note(&format!("{} {} before that", counted(tally.changed, "job"), action.done));
+    }
+    done?;
+    let Tally { matched, changed } = tally;
     if which.connect.json {
-        output::json(&answer)?;
+        output::json(&json!({"matched": matched, "changed": changed}))?;
     } else {
-        let changed = answer["changed"].as_u64().unwrap_or(0);
-        output::line(&format!("{} of {} {}", changed, counted(matched, "job"), action.done))?;
+        output::line(&format!("{} of {} {}", grouped(changed), counted(matched, "job"), action.done))?;
         if changed < matched {
             output::note("the others could not be, or were so already");
         }
     }
     Ok(Exit::Done.into())
+}
+
+/// What a bulk action came to so far.
+#[derive(Default)]
+struct Tally {
+    matched: u64,
+    changed: u64,
+}
+
+fn bulk(body: &Value) -> Call {
+    Call::post(&["jobs", "bulk"]).json(body).waiting(CLIENT_BULK_TIME_MAX)
+}
+
+/// The action part by part, so that how far it is can be told and Ctrl-C ends it.
+async fn in_parts(
+    client: &Client,
+    mut body: Value,
+    tally: &mut Tally,
+    mut progress: Progress,
+) -> anyhow::Result<()> {
+    body["limit"] = CLIENT_BULK_JOBS.into();
+    loop {
+        let answer = client.value(bulk(&body)).await?;
+        tally.matched += answer["matched"].as_u64().unwrap_or(0);
+        tally.changed += answer["changed"].as_u64().unwrap_or(0);
+        progress.set(tally.matched);
+        match answer["next_cursor"].as_str() {
+            Some(next) => body["cursor"] = next.into(),
+            None => return Ok(()),
+        }
+    }
 }
 
 /// Asks a person. Where there is none, nothing is decided for them.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::trail::{self, AuditListArgs};
-use super::verify::report;
+use super::verify::{Bar, report};
 use super::{Missing, ReportArgs};
 
 /// What to do about the audit trail; without a word it is listed.
@@ -35,7 +35,9 @@ pub(super) async fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
 
 async fn verify(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let store = args.store.open(Missing::Refuse)?;
-    let verdict = store.verify_audit().await?;
+    let bar = Bar::new("records", args.json);
+    let verdict = store.verify_audit_telling(bar.teller()).await;
+    bar.remove();
     store.close();
-    report(&[verdict], args.json)
+    report(&[verdict?], args.json)
 }

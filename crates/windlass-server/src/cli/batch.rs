@@ -1,6 +1,8 @@
 //! `windlass batch`: many jobs from lines of JSON. Lines that are refused are reported by number, the others go in; since every
 //! line has an idempotency key of its own, the same command can be run again after any trouble and submits nothing twice.
 
+mod lines;
+
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::process::ExitCode;
@@ -10,6 +12,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use self::lines::{Line, Waiting};
 use super::client::{Call, Client};
 use super::connect::ConnectArgs;
 use super::exit::Exit;
@@ -30,12 +33,6 @@ pub(super) struct BatchArgs {
     run: String,
     #[command(flatten)]
     connect: ConnectArgs,
-}
-
-/// A line that can be sent.
-struct Line {
-    number: u64,
-    text: String,
 }
 
 /// What came of it.
@@ -63,7 +60,7 @@ pub(super) async fn batch(args: &BatchArgs) -> anyhow::Result<ExitCode> {
         let file = File::open(&args.file).map_err(refused)?;
         (Box::new(BufReader::new(file)), u64::try_from(count).ok())
     };
-    let mut progress = Progress::start("lines", total);
+    let mut progress = Progress::start("lines", total).unless(args.connect.json);
     let mut tally = Tally::default();
     let done = send_all(&client, args, lines, &mut tally, &mut progress).await;
     progress.clear();
@@ -94,28 +91,36 @@ async fn send_all(
     tally: &mut Tally,
     progress: &mut Progress,
 ) -> anyhow::Result<()> {
-    let (mut waiting, mut bytes, mut number) = (Vec::new(), 0, 0);
+    let (mut waiting, mut bytes, mut number) = (Waiting::default(), 0, 0);
     for line in lines.lines() {
         let line = line.context("cannot read on")?;
         number += 1;
         if line.trim().is_empty() {
             continue;
         }
-        match keyed(&line, number, &args.run) {
-            Ok(text) => {
-                bytes += text.len();
-                waiting.push(Line { number, text });
-            }
-            Err(problem) => tally.refuse(number, "not_json", &problem),
+        let read = keyed(&line, number, &args.run).and_then(|text| Line::read(number, text));
+        let taken = read.map_err(|problem| ("not_json", problem)).and_then(|line| {
+            bytes += line.text.len();
+            waiting.add(line).map_err(|problem| ("name_taken", problem))
+        });
+        if let Err((code, problem)) = taken {
+            progress.clear();
+            tally.refuse(number, code, &problem);
         }
         if waiting.len() >= BATCH_JOBS || bytes >= BATCH_BYTES {
-            send(client, std::mem::take(&mut waiting), tally, progress).await?;
-            bytes = 0;
+            send(client, &mut waiting, More::Follows, tally, progress).await?;
+            bytes = waiting.bytes();
             progress.set(number);
         }
     }
-    send(client, waiting, tally, progress).await?;
-    Ok(())
+    send(client, &mut waiting, More::None, tally, progress).await
+}
+
+/// Whether there are lines still to be read, which those that wait may wait for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum More {
+    Follows,
+    None,
 }
 
 /// The line as it is sent, with an idempotency key if it has none.
@@ -133,39 +138,53 @@ fn keyed(line: &str, number: u64, run: &str) -> Result<String, String> {
     Ok(format!(r#"{{"idempotency_key":"batch-{key}"{comma}{rest}"#))
 }
 
-/// Sends lines; those that the server names as wrong are reported and left out.
+/// Sends lines; those that the server names as wrong are reported and left out. Those that name a job of a later line wait
+/// for it, for as long as there is room.
 async fn send(
     client: &Client,
-    mut lines: Vec<Line>,
+    waiting: &mut Waiting,
+    more: More,
     tally: &mut Tally,
     progress: &mut Progress,
 ) -> anyhow::Result<()> {
     let mut most = BATCH_JOBS;
-    while !lines.is_empty() {
-        let count = lines.len().min(most);
-        let texts: Vec<&str> = lines[..count].iter().map(|line| line.text.as_str()).collect();
+    loop {
+        for (number, problem) in waiting.without_hope() {
+            progress.clear();
+            tally.refuse(number, "dependency_refused", &problem);
+        }
+        let mut chosen = waiting.sendable(most);
+        if chosen.is_empty() {
+            chosen = waiting.sendable(BATCH_JOBS);
+        }
+        if chosen.is_empty() {
+            let has_room = waiting.len() < BATCH_JOBS && waiting.bytes() < BATCH_BYTES;
+            if waiting.is_empty() || (more == More::Follows && has_room) {
+                return Ok(());
+            }
+            // What they name is nowhere near: the server says so, line by line.
+            chosen = (0..waiting.len().min(most)).collect();
+        }
+        let texts: Vec<String> = chosen.iter().map(|at| waiting.text(*at)).collect();
         let body = format!(r#"{{"jobs":[{}]}}"#, texts.join(","));
-        let answer = client.value(Call::post(&["jobs", "batch"]).raw(body)).await;
-        match answer {
+        match client.value(Call::post(&["jobs", "batch"]).raw(body)).await {
             Ok(answer) => {
                 let jobs = answer["jobs"].as_array().map_or(&[][..], Vec::as_slice);
                 let before = jobs.iter().filter(|job| job["duplicate"] == true).count();
                 tally.duplicates += before as u64;
                 tally.submitted += (jobs.len() - before) as u64;
-                lines.drain(..count);
-                progress.add(count as u64);
+                waiting.sent(&chosen, jobs);
+                progress.add(chosen.len() as u64);
             }
             Err(failure) => {
-                let (at, refusal) = named(&failure, count).ok_or(failure)?;
+                let (at, refusal) = named(&failure, chosen.len()).ok_or(failure)?;
                 progress.clear();
-                let line = lines.remove(at);
-                tally.refuse(line.number, &refusal.0, &refusal.1);
+                tally.refuse(waiting.refused(chosen[at]), &refusal.0, &refusal.1);
                 // Every refusal costs a batch: where there is one there may be more.
                 most = BATCH_JOBS_CAREFUL;
             }
         }
     }
-    Ok(())
 }
 
 /// Which of the lines was refused, and why, if the server says so.

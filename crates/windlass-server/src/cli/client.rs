@@ -21,7 +21,7 @@ use serde_json::Value;
 use windlass::clock::{Clock, SystemClock, Timestamp};
 
 use super::connect::Connection;
-use super::failure::{Failure, Refusal};
+use super::failure::Failure;
 use super::stream::EventStream;
 use crate::limits;
 
@@ -247,28 +247,8 @@ impl Client {
             Ok(body) => body,
             Err(failure) => return failure,
         };
-        let Ok(Value::Object(mut body)) = serde_json::from_slice(&body) else {
-            return self.bad_answer(&format!("status {status} without a reason"));
-        };
-        let Some(Value::Object(mut error)) = body.remove("error") else {
-            return self.bad_answer(&format!("status {status} without a reason"));
-        };
-        let word = |value: Option<Value>| match value {
-            Some(Value::String(text)) => text,
-            _ => String::new(),
-        };
-        let details = match error.remove("details") {
-            Some(Value::Object(details)) => details,
-            _ => serde_json::Map::new(),
-        };
-        Failure::Refused(Box::new(Refusal {
-            status,
-            code: word(error.remove("code")),
-            message: word(error.remove("message")),
-            details,
-            retry_after,
-            had_key: self.authorization.is_some(),
-        }))
+        Failure::read(status, &body, retry_after, self.authorization.is_some())
+            .unwrap_or_else(|| self.bad_answer(&format!("status {status} without a reason")))
     }
 
     fn bad_answer(&self, problem: &str) -> Failure {
@@ -283,24 +263,28 @@ fn encrypted(
 ) -> Result<HttpsConnector<HttpConnector>, Failure> {
     let refused = |problem: String| Failure::Usage(format!("cannot speak to {}: {problem}", connection.url));
     let is_secure = connection.url.starts_with("https://");
-    let mut roots = RootCertStore::empty();
-    if is_secure {
-        let found = rustls_native_certs::load_native_certs();
-        let (taken, _unreadable) = roots.add_parsable_certificates(found.certs);
-        if taken == 0 {
-            let problem = "there is no certificate to trust; install some, or name a file in SSL_CERT_FILE";
-            return Err(refused(problem.to_owned()));
-        }
-    }
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| refused(error.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let config = trusting(is_secure).map_err(refused)?;
     let builder = HttpsConnectorBuilder::new().with_tls_config(config);
     // A server that is asked for by https is never spoken to in the clear.
     let builder = if is_secure { builder.https_only() } else { builder.https_or_http() };
     Ok(builder.enable_http1().wrap_connector(connector))
+}
+
+/// How TLS is spoken: trusting what the machine trusts, or nobody where none is needed.
+pub(crate) fn trusting(is_needed: bool) -> Result<ClientConfig, String> {
+    let mut roots = RootCertStore::empty();
+    if is_needed {
+        let found = rustls_native_certs::load_native_certs();
+        let (taken, _unreadable) = roots.add_parsable_certificates(found.certs);
+        if taken == 0 {
+            let problem = "there is no certificate to trust; install some, or name a file in SSL_CERT_FILE";
+            return Err(problem.to_owned());
+        }
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// A text as one part of a path or query: everything but the plainest characters in hexadecimal.

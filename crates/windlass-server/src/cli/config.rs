@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+use serde_json::json;
 
 use super::output;
 use super::serve::ServeArgs;
@@ -12,10 +13,28 @@ use crate::config::Setting;
 #[derive(Subcommand)]
 pub(super) enum ConfigCommand {
     /// Print every setting in force and where it comes from; fails if one of them cannot be. Takes the flags of `serve`.
-    Check(Box<ServeArgs>),
+    Check(Box<CheckArgs>),
 }
 
-pub(super) fn check(args: &ServeArgs, settings: &[Setting]) -> anyhow::Result<ExitCode> {
+/// The settings to look at.
+#[derive(Args)]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    serve: ServeArgs,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn check(args: &CheckArgs, settings: &[Setting]) -> anyhow::Result<ExitCode> {
+    // What can be known without a store and without listening.
+    args.serve.options()?;
+    args.serve.store_options()?;
+    if args.json {
+        let told = |setting: &Setting| json!({"name": setting.name, "value": setting.value, "source": setting.source});
+        output::json(&json!({"settings": settings.iter().map(told).collect::<Vec<_>>()}))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let value = |setting: &Setting| setting.value.clone().unwrap_or_else(|| "-".to_owned());
     let name_width = settings.iter().map(|setting| setting.name.len()).max().unwrap_or(0);
     let value_width = settings.iter().map(|setting| value(setting).len()).max().unwrap_or(0);
@@ -23,8 +42,5 @@ pub(super) fn check(args: &ServeArgs, settings: &[Setting]) -> anyhow::Result<Ex
         let (name, value, source) = (&setting.name, value(setting), &setting.source);
         output::line(&format!("{name:name_width$}  {value:value_width$}  {source}"))?;
     }
-    // What can be known without a store and without listening.
-    args.options()?;
-    args.store_options()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use windlass::maintenance;
 
-use super::{Missing, StoreArgs};
+use super::{Missing, StoreArgs, output};
 use crate::demo;
 use crate::server::{Options, Server};
 
@@ -30,14 +30,14 @@ pub(super) async fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         std::fs::create_dir_all(&folder)?;
         format!("sqlite:{}", folder.join("demo.db").display())
     };
-    eprintln!("making up an hour of history …");
+    output::note("making up an hour of history …");
     demo::play_history(&address).await?;
     let store = StoreArgs { store: address }.open(Missing::Create)?;
     demo::arrange(&store).await?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let server = Server::bind(store.clone(), Options { listen: args.listen, ..Options::default() }).await?;
-    eprintln!("open {} in a browser; stop with Ctrl-C", server.url());
+    output::note(&format!("open {} in a browser; stop with Ctrl-C", server.url()));
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let over = |mut stopped: tokio::sync::watch::Receiver<bool>| async move {
         drop(stopped.wait_for(|is_over| *is_over).await);

@@ -69,6 +69,27 @@ impl Failure {
         Failure::Usage(message.into()).into()
     }
 
+    /// A refusal as a server wrote it; None if it did not write one.
+    pub(crate) fn read(
+        status: u16,
+        body: &[u8],
+        retry_after: Option<Duration>,
+        had_key: bool,
+    ) -> Option<Failure> {
+        let Ok(Value::Object(mut body)) = serde_json::from_slice(body) else { return None };
+        let Some(Value::Object(mut error)) = body.remove("error") else { return None };
+        let word = |value: Option<Value>| match value {
+            Some(Value::String(text)) => text,
+            _ => String::new(),
+        };
+        let details = match error.remove("details") {
+            Some(Value::Object(details)) => details,
+            _ => Map::new(),
+        };
+        let (code, message) = (word(error.remove("code")), word(error.remove("message")));
+        Some(Failure::Refused(Box::new(Refusal { status, code, message, details, retry_after, had_key })))
+    }
+
     /// The code that the process ends with.
     pub(crate) fn exit(&self) -> Exit {
         match self {

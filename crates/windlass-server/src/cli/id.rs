@@ -1,15 +1,15 @@
-//! Jobs by a part of their id. The first 12 hexadecimal digits of an id are the millisecond of submission, so that a prefix
-//! names a short time in which to look, and a prefix with an end, `PREFIX…END` as tables show it, is nearly always unique.
+//! Jobs by a part of their id. A beginning is looked up by the server, among all jobs; a beginning with an end, `HEAD…TAIL`
+//! as tables show it, is nearly always unique. An end alone is known to no index: it is looked for among the newest jobs.
 
-use windlass::clock::Timestamp;
 use windlass::job::JobId;
 
 use super::client::{Call, Client};
 use super::failure::Failure;
 use crate::limits;
+use crate::number::grouped;
 
-/// Hexadecimal digits that are the millisecond.
-const TIME_DIGITS: usize = 12;
+/// Hexadecimal digits of an id.
+const ID_DIGITS: usize = 32;
 /// Candidates that are shown of those that fit.
 const CANDIDATES_SHOWN: usize = 5;
 
@@ -32,7 +32,8 @@ impl Part {
             is_hex.then(|| digits.to_ascii_lowercase())
         };
         let part = Part { head: digits(head)?, tail: digits(tail)? };
-        (!part.head.is_empty() || !part.tail.is_empty()).then_some(part)
+        let length = part.head.len() + part.tail.len();
+        (1..=ID_DIGITS).contains(&length).then_some(part)
     }
 
     fn fits(&self, id: &str) -> bool {
@@ -40,25 +41,23 @@ impl Part {
         digits.starts_with(&self.head) && digits.ends_with(&self.tail)
     }
 
-    /// Also with the beginning taken for an end.
-    fn fits_either(&self, id: &str) -> bool {
-        let digits: String = id.chars().filter(|c| *c != '-').collect();
-        self.fits(id) || (self.tail.is_empty() && digits.ends_with(&self.head))
-    }
-
-    /// The first and the last millisecond in which a job with this beginning can have been submitted.
-    fn times(&self) -> Option<(Timestamp, Timestamp)> {
-        if self.head.is_empty() {
-            return None;
+    /// The same text taken for an end, if it is one piece.
+    fn as_end(&self) -> Option<Part> {
+        match (self.head.as_str(), self.tail.as_str()) {
+            ("", tail) | (tail, "") => Some(Part { head: String::new(), tail: tail.to_owned() }),
+            _ => None,
         }
-        let known = &self.head[..self.head.len().min(TIME_DIGITS)];
-        let bound = |filler: &str| -> Option<Timestamp> {
-            let digits = format!("{known}{}", filler.repeat(TIME_DIGITS - known.len()));
-            let millis = i64::from_str_radix(&digits, 16).ok()?;
-            Some(Timestamp::from_millis(millis.min(Timestamp::MAX.as_millis())))
-        };
-        Some((bound("0")?, bound("f")?))
     }
+}
+
+/// Ids that fit.
+#[derive(Default)]
+struct Found {
+    ids: Vec<String>,
+    /// Jobs that were looked at.
+    looked: usize,
+    /// Whether there are jobs that were not.
+    has_more: bool,
 }
 
 impl Client {
@@ -68,45 +67,63 @@ impl Client {
         if let Ok(id) = text.parse::<JobId>() {
             return Ok(id.to_string());
         }
-        let missing = || Failure::NotFound(format!("no job `{}`", super::output::escaped(text)));
-        let part = Part::parse(text).ok_or_else(missing)?;
-        let mut found = Vec::new();
-        if let Some((first, last)) = part.times() {
-            let call =
-                Call::get(&["jobs"]).query("order", "oldest").query("created_after", first.to_string());
-            // The end of a list is exclusive, and ids that were drawn before their job was stored are a little older.
-            let last = last.plus(limits::ID_TIME_SLACK);
-            let call = call.query("created_before", last.to_string());
-            found = self.fitting(call, limits::ID_SEARCH_PAGES_MAX, &|id| part.fits(id)).await?;
+        let shown = super::output::escaped(text);
+        let Some(part) = Part::parse(text) else {
+            return Err(Failure::NotFound(format!(
+                "no job `{shown}`: an id has hexadecimal digits and dashes"
+            )));
+        };
+        if !part.head.is_empty() {
+            let call = Call::get(&["jobs"]).query("id_prefix", &part.head);
+            let found = self.fitting(call, usize::MAX, &part).await?;
+            match found.ids.as_slice() {
+                [] => {}
+                [id] => return Ok(id.clone()),
+                several => return Err(Failure::NotFound(ambiguous(&shown, several))),
+            }
         }
-        if found.is_empty() {
-            // Not a beginning that is known: perhaps the end of a recent one.
-            let call = Call::get(&["jobs"]);
-            found = self.fitting(call, 1, &|id| part.fits_either(id)).await?;
-        }
-        match found.as_slice() {
-            [] => Err(missing()),
-            [id] => Ok(id.clone()),
-            several => Err(Failure::NotFound(ambiguous(text, several))),
+        let Some(end) = part.as_end() else {
+            return Err(Failure::NotFound(format!("no job `{shown}` among all jobs")));
+        };
+        let found = self.fitting(Call::get(&["jobs"]), limits::ID_SEARCH_PAGES_MAX, &end).await?;
+        let searched = if found.has_more {
+            format!("the newest {} jobs", grouped(found.looked as u64))
+        } else {
+            "all jobs".to_owned()
+        };
+        match found.ids.as_slice() {
+            [] if part.head.is_empty() => {
+                Err(Failure::NotFound(format!("none of {searched} has an id that ends with `{shown}`")))
+            }
+            [] => Err(Failure::NotFound(format!(
+                "no job has an id that begins with `{shown}`, and none of {searched} one that ends with it"
+            ))),
+            [id] => {
+                if found.has_more {
+                    super::output::note(&format!("{id} is the one of {searched} that ends with `{shown}`"));
+                }
+                Ok(id.clone())
+            }
+            several => Err(Failure::NotFound(ambiguous(&shown, several))),
         }
     }
 
-    /// The ids of the jobs on the first pages of a list that fit, a few of them.
-    async fn fitting(
-        &self,
-        call: Call,
-        pages: usize,
-        fits: &(dyn Fn(&str) -> bool + Sync),
-    ) -> Result<Vec<String>, Failure> {
-        let call = call.query("limit", limits::LIST_PAGE_JOBS.to_string());
-        let (mut found, mut cursor) = (Vec::new(), None::<String>);
+    /// The ids of the jobs on these pages of a list that fit, a few of them.
+    async fn fitting(&self, call: Call, pages: usize, part: &Part) -> Result<Found, Failure> {
+        // One page of so many answers for a beginning alone, whatever the number of jobs.
+        let is_told_at_once = !part.head.is_empty() && part.tail.is_empty();
+        let limit = if is_told_at_once { CANDIDATES_SHOWN + 1 } else { limits::LIST_PAGE_JOBS };
+        let call = call.query("limit", limit.to_string());
+        let (mut found, mut cursor) = (Found::default(), None::<String>);
         for _ in 0..pages {
             let page = self.value(call.clone().query_if("cursor", cursor.as_deref())).await?;
             let jobs = page["jobs"].as_array().map_or(&[][..], Vec::as_slice);
-            let ids = jobs.iter().filter_map(|job| job["id"].as_str()).filter(|id| fits(id));
-            found.extend(ids.map(str::to_owned));
+            let ids = jobs.iter().filter_map(|job| job["id"].as_str()).filter(|id| part.fits(id));
+            found.ids.extend(ids.map(str::to_owned));
+            found.looked += jobs.len();
             cursor = page["next_cursor"].as_str().map(str::to_owned);
-            if cursor.is_none() || found.len() > CANDIDATES_SHOWN {
+            found.has_more = cursor.is_some();
+            if !found.has_more || found.ids.len() > CANDIDATES_SHOWN {
                 break;
             }
         }
@@ -131,23 +148,12 @@ mod tests {
         for part in ["0199a8c3", "0199A8C3-1F2E", "0199a8c3-1f2e…89ab", "0199a8c3..9ab", "…89ab", ID] {
             assert!(Part::parse(part).unwrap().fits(ID), "{part}");
         }
-        assert!(!Part::parse("89ab").unwrap().fits(ID));
-        assert!(Part::parse("89ab").unwrap().fits_either(ID));
+        let end = Part::parse("89ab").unwrap();
+        assert!(!end.fits(ID) && end.as_end().unwrap().fits(ID));
+        assert_eq!(Part::parse("0199…89ab").unwrap().as_end(), None);
         for part in ["", "…", "..", "xyz", "0199a8c3…xyz", "../keys"] {
             assert_eq!(Part::parse(part), None, "{part}");
         }
-    }
-
-    #[test]
-    fn a_beginning_says_when_the_job_was_submitted() {
-        let exact = i64::from_str_radix("0199a8c31f2e", 16).unwrap();
-        let (first, last) = Part::parse("0199a8c3-1f2e-4").unwrap().times().unwrap();
-        assert_eq!((first.as_millis(), last.as_millis()), (exact, exact));
-        let (first, last) = Part::parse("0199a8c3").unwrap().times().unwrap();
-        assert_eq!(last.as_millis() - first.as_millis(), 0xffff);
-        assert!(first.as_millis() <= exact && exact <= last.as_millis());
-        assert_eq!(Part::parse("…89ab").unwrap().times(), None);
-        assert!(Part::parse("f").unwrap().times().is_some(), "far beyond the calendar, and no panic");
     }
 
     #[test]

@@ -76,7 +76,11 @@ pub(super) async fn keys(command: &KeysCommand) -> anyhow::Result<ExitCode> {
                 return Ok(Exit::No.into());
             }
             client.send(Call::delete(&["keys", id])).await?;
-            output::note(&format!("{} is revoked", output::escaped(id)));
+            if connect.json {
+                output::json(&json!({"id": id, "revoked": true}))?;
+            } else {
+                output::note(&format!("{} is revoked", output::escaped(id)));
+            }
             Ok(Exit::Done.into())
         }
     }

@@ -18,8 +18,6 @@ use crate::limits::LIST_PAGE_JOBS;
 /// Which jobs to list.
 #[derive(Args)]
 pub(super) struct ListArgs {
-    #[command(flatten)]
-    filter: FilterArgs,
     /// In which order
     #[arg(long, default_value = "newest")]
     order: Order,
@@ -32,6 +30,8 @@ pub(super) struct ListArgs {
     /// With payloads, in JSON
     #[arg(long, requires = "json")]
     payload: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -88,10 +88,10 @@ pub(super) fn table(jobs: &[Value], now: Timestamp) -> Table {
         Column::new("STATE", 0),
         Column::new("TYPE", 2).cut(12),
         Column::new("QUEUE", 4).cut(8),
-        Column::new("PRI", 6).right(),
-        Column::new("TRIES", 5).right(),
+        Column::new("PRI", 8).right(),
+        Column::new("TRIES", 7).right(),
         Column::new("CREATED", 3),
-        Column::new("NOTE", 7).cut(12),
+        Column::new("NOTE", 6).cut(12),
     ]);
     for job in jobs {
         table.row(vec![

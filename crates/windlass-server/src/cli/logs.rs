@@ -1,13 +1,16 @@
-//! `windlass logs`: what a job wrote, and what it goes on to write.
+//! `windlass logs`: what a job wrote, and what it goes on to write. Its events tell when to look; lines are none of them, so
+//! that they are looked for while the job runs, and only then.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::Value;
 
-use super::client::Call;
+use super::client::{Call, Client};
 use super::connect::ConnectArgs;
 use super::exit::Exit;
+use super::failure::Failure;
+use super::follow::JobNews;
 use super::output::{self, escaped};
 use super::paint::Paint;
 use super::text::{field, moment};
@@ -25,35 +28,63 @@ pub(super) struct LogsArgs {
     connect: ConnectArgs,
 }
 
+/// What was printed so far.
+struct Printed {
+    is_json: bool,
+    paint: Paint,
+    /// The number of the last line.
+    after: u64,
+    count: u64,
+}
+
 pub(super) async fn logs(args: &LogsArgs) -> anyhow::Result<ExitCode> {
     let client = args.connect.client()?;
     let id = client.job_id(&args.id).await?;
-    let (paint, mut after, mut count) = (Paint::for_data(), 0, 0);
-    loop {
-        // Asked before the lines, so that nothing written before the end is missed.
-        let is_over =
-            !args.follow || client.value(Call::get(&["jobs", &id])).await?["completed_at"].is_string();
-        let found = client.value(Call::get(&["jobs", &id, "logs"]).query("after", after.to_string())).await?;
-        for line in found["logs"].as_array().map_or(&[][..], Vec::as_slice) {
-            after = line["number"].as_u64().unwrap_or(after);
-            count += 1;
-            print(line, args.connect.json, paint)?;
-        }
-        if is_over {
-            break;
-        }
-        tokio::time::sleep(LOG_LOOK_EVERY).await;
+    let mut printed = Printed { is_json: args.connect.json, paint: Paint::for_data(), after: 0, count: 0 };
+    if args.follow {
+        follow(&client, &id, &mut printed).await?;
+    } else {
+        printed.print(&lines(&client, &id, 0).await?)?;
     }
-    if count == 0 && !args.connect.json {
+    if printed.count == 0 && !args.connect.json {
         output::note("it wrote nothing");
     }
     Ok(Exit::Done.into())
 }
 
-fn print(line: &Value, is_json: bool, paint: Paint) -> anyhow::Result<()> {
-    if is_json {
-        return output::json(line);
+/// Prints lines until the job is over.
+async fn follow(client: &Client, id: &str, printed: &mut Printed) -> anyhow::Result<()> {
+    let mut news = JobNews::open(client, id).await?;
+    loop {
+        // Asked before the lines, so that nothing written before the end is missed.
+        let looked = client.value(Call::get(&["jobs", id])).await;
+        let Some(job) = news.patiently(looked).await? else { continue };
+        let found = lines(client, id, printed.after).await;
+        let Some(found) = news.patiently(found).await? else { continue };
+        printed.print(&found)?;
+        if job["completed_at"].is_string() {
+            return Ok(());
+        }
+        news.wait((job["state"] == "running").then_some(LOG_LOOK_EVERY)).await?;
     }
-    let head = format!("{} #{}", moment(&field(&line["at"])), line["attempt"]);
-    output::line(&format!("{}  {}", paint.faint(&head), escaped(&field(&line["text"]))))
+}
+
+async fn lines(client: &Client, id: &str, after: u64) -> Result<Value, Failure> {
+    client.value(Call::get(&["jobs", id, "logs"]).query("after", after.to_string())).await
+}
+
+impl Printed {
+    fn print(&mut self, found: &Value) -> anyhow::Result<()> {
+        for line in found["logs"].as_array().map_or(&[][..], Vec::as_slice) {
+            self.after = line["number"].as_u64().unwrap_or(self.after);
+            self.count += 1;
+            if self.is_json {
+                output::json(line)?;
+                continue;
+            }
+            let head = format!("{} #{}", moment(&field(&line["at"])), line["attempt"]);
+            output::line(&format!("{}  {}", self.paint.faint(&head), escaped(&field(&line["text"]))))?;
+        }
+        Ok(())
+    }
 }

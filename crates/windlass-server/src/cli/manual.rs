@@ -23,7 +23,19 @@ const THEMES: [(&str, &[&str]); 5] = [
     ),
     (
         "Operations",
-        &["queues", "pause", "gate", "workers", "types", "schedules", "stats", "events", "audit", "keys"],
+        &[
+            "queues",
+            "types",
+            "tenants",
+            "workers",
+            "pause",
+            "gate",
+            "schedules",
+            "stats",
+            "events",
+            "audit",
+            "keys",
+        ],
     ),
     ("Stores", &["verify", "backup", "restore", "migrate", "move", "config", "webhooks", "tickets", "bench"]),
     ("This program", &["completions", "man", "help"]),
@@ -120,6 +132,25 @@ mod tests {
         }
         for (exit, when) in Exit::ALL {
             assert!(help.contains(&format!("  {:<5} {when}", exit as u8)), "{help}");
+        }
+    }
+
+    /// What is said above a group of flags counts for all that follow, wherever they come from.
+    #[test]
+    fn every_flag_stands_under_its_own_heading() {
+        let mut ahead = vec![super::super::Cli::command()];
+        while let Some(command) = ahead.pop() {
+            for flag in command.get_arguments() {
+                let (name, of) = (flag.get_id().as_str(), command.get_name());
+                if flag.get_help_heading() == Some("Server") {
+                    assert!(["url", "key", "profile", "json"].contains(&name), "{of}: --{name}");
+                }
+                if flag.get_help_heading() == Some("Filters") {
+                    let others = ["all", "dry_run", "yes", "reason", "limit", "follow", "order"];
+                    assert!(!others.contains(&name), "{of}: --{name}");
+                }
+            }
+            ahead.extend(command.get_subcommands().cloned());
         }
     }
 

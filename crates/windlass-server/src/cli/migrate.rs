@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use windlass::store::schema::Schema;
 
-use super::{Missing, StoreArgs};
+use super::{Missing, StoreArgs, output};
 
 /// Flags of `migrate`.
 #[derive(Args)]
@@ -35,17 +35,17 @@ pub(super) fn migrate(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
             "store": place, "found": schema.found, "known": schema.known, "steps": schema.pending,
             "done": !args.dry_run,
         });
-        println!("{whole}");
+        output::json(&whole)?;
         return Ok(ExitCode::SUCCESS);
     }
-    match (schema.found, schema.pending.len()) {
-        (found, 0) => println!("{place} has schema {found}, which is the newest; there is nothing to do"),
-        (0, _) => println!("{place} has no schema yet; this version knows {}", schema.known),
-        (found, _) => println!("{place} has schema {found}; this version knows {}", schema.known),
-    }
+    output::line(&match (schema.found, schema.pending.len()) {
+        (found, 0) => format!("{place} has schema {found}, which is the newest; there is nothing to do"),
+        (0, _) => format!("{place} has no schema yet; this version knows {}", schema.known),
+        (found, _) => format!("{place} has schema {found}; this version knows {}", schema.known),
+    })?;
     let word = if args.dry_run { "would be done" } else { "done" };
     for step in &schema.pending {
-        println!("{word}: {step}");
+        output::line(&format!("{word}: {step}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

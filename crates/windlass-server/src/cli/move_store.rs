@@ -8,6 +8,7 @@ use serde_json::json;
 use windlass::clock::Stopwatch;
 use windlass::store::transfer::{self, End, Move, MoveOptions, MoveReport, Stage};
 
+use super::output;
 use super::progress::Progress;
 use crate::config::shown;
 
@@ -40,9 +41,15 @@ pub(super) async fn move_store(args: &MoveArgs) -> anyhow::Result<ExitCode> {
     let to = args.to.as_deref().map(end);
     if args.undo {
         Move::undo(&from, to.as_ref(), args.force).await?;
-        match to {
-            Some(to) => eprintln!("{} is open again, and {} is shut", from.shown, to.shown),
-            None => eprintln!("{} is open again; see to it that the target is never served", from.shown),
+        match &to {
+            Some(to) => output::note(&format!("{} is open again, and {} is shut", from.shown, to.shown)),
+            None => output::note(&format!(
+                "{} is open again; see to it that the target is never served",
+                from.shown
+            )),
+        }
+        if args.json {
+            output::json(&json!({"from": from.shown, "undone": true}))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -50,33 +57,33 @@ pub(super) async fn move_store(args: &MoveArgs) -> anyhow::Result<ExitCode> {
     let began = Stopwatch::start();
     let moving = Move::open(&from, &to, &MoveOptions::default())?;
     let mut shown: Option<(Stage, Progress)> = None;
-    let outcome = moving.run(|told| show(&mut shown, told)).await;
+    let outcome = moving.run(|told| show(&mut shown, told, args.json)).await;
     drop(shown);
     moving.close();
-    report(&outcome?, &from, &to, began.elapsed(), args.json);
+    report(&outcome?, &from, &to, began.elapsed(), args.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Shows how far it has come; every stage has a bar of its own.
-fn show(shown: &mut Option<(Stage, Progress)>, told: transfer::Progress) {
+fn show(shown: &mut Option<(Stage, Progress)>, told: transfer::Progress, is_json: bool) {
     if shown.as_ref().is_none_or(|(stage, _)| *stage != told.stage) {
         let what = match told.stage {
             Stage::Copying => "rows copied",
             Stage::Comparing => "rows compared",
             Stage::Verifying => {
                 *shown = None;
-                eprintln!("checking every invariant on what arrived");
+                output::note("checking every invariant on what arrived");
                 return;
             }
         };
-        *shown = Some((told.stage, Progress::start(what, Some(told.expected))));
+        *shown = Some((told.stage, Progress::start(what, Some(told.expected)).unless(is_json)));
     }
     if let Some((_, bar)) = shown {
         bar.set(told.done);
     }
 }
 
-fn report(report: &MoveReport, from: &End, to: &End, took: Duration, is_json: bool) {
+fn report(report: &MoveReport, from: &End, to: &End, took: Duration, is_json: bool) -> anyhow::Result<()> {
     if is_json {
         let parts: Vec<_> = report
             .parts
@@ -88,26 +95,27 @@ fn report(report: &MoveReport, from: &End, to: &End, took: Duration, is_json: bo
             "invariants": report.invariants, "broken_before": report.broken_before,
             "was_done": report.was_done, "seconds": took.as_secs_f64(),
         });
-        println!("{whole}");
+        output::json(&whole)?;
     } else {
-        println!("{:<16} {:>12}  sha256 of both", "part", "rows");
+        output::line(&format!("{:<16} {:>12}  SHA256 OF BOTH", "PART", "ROWS"))?;
         for part in &report.parts {
-            println!("{:<16} {:>12}  {}", part.part, part.rows, part.sha256);
+            output::line(&format!("{:<16} {:>12}  {}", part.part, part.rows, part.sha256))?;
         }
     }
     for promise in &report.broken_before {
-        eprintln!("broken before the move, and still: {promise}");
+        output::note(&format!("broken before the move, and still: {promise}"));
     }
     if report.leases > 0 {
-        eprintln!("{} running jobs went along with their leases and fences", report.leases);
+        output::note(&format!("{} running jobs went along with their leases and fences", report.leases));
     }
     let word = if report.was_done { "was moved before" } else { "is moved" };
-    eprintln!(
+    output::note(&format!(
         "{} {word} to {} in {:.1} s, {} invariants hold; use it with --store {}",
         from.shown,
         to.shown,
         took.as_secs_f64(),
         report.invariants,
         to.shown
-    );
+    ));
+    Ok(())
 }

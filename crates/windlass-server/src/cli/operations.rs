@@ -1,15 +1,17 @@
-//! Commands that look at what jobs run through: `queues`, `workers`, `types`, `gate`.
+//! `windlass workers` and `windlass gate`, and what looks at queues, types and tenants have in common.
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
+use windlass::clock::Timestamp;
 
 use super::client::Call;
 use super::connect::ConnectArgs;
 use super::exit::Exit;
 use super::output::{self, escaped};
 use super::paint::{Colour, Paint};
+use super::settings::{self, Named};
 use super::table::{Cell, Column, Table};
 use super::text::{ago_field, field};
 use crate::http::Span;
@@ -87,47 +89,6 @@ pub(super) async fn gate(args: &GateArgs) -> anyhow::Result<ExitCode> {
     Ok(Exit::Done.into())
 }
 
-pub(super) async fn queues(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
-    let client = connect.client()?;
-    let answer = client.value(Call::get(&["queues"])).await?;
-    if connect.json {
-        output::json(&answer)?;
-        return Ok(Exit::Done.into());
-    }
-    let mut table = Table::new(vec![
-        Column::new("QUEUE", 0).cut(10),
-        Column::new("READY", 1).right(),
-        Column::new("RUNNING", 2).right(),
-        Column::new("WAITING", 3).right(),
-        Column::new("DEAD", 4).right(),
-        Column::new("OLDEST", 5).right(),
-        Column::new("DONE/MIN", 6).right(),
-        Column::new("HELD", 7).cut(8),
-    ]);
-    for queue in answer["queues"].as_array().map_or(&[][..], Vec::as_slice) {
-        let sum = |states: &[&str]| -> u64 {
-            states.iter().filter_map(|state| queue["depth"][state].as_u64()).sum()
-        };
-        let pause = &queue["paused"];
-        let held = pause.as_object().map(|_| {
-            let reason = pause["reason"].as_str().map(|reason| format!(": {reason}"));
-            format!("paused {}{}", ago_field(&pause["at"], client.now()), reason.unwrap_or_default())
-        });
-        let dead = sum(&["dead_letter"]);
-        table.row(vec![
-            field(&queue["name"]).into(),
-            sum(&["scheduled"]).to_string().into(),
-            Cell::painted(sum(&["running"]).to_string(), Some(Colour::Active)),
-            sum(&["created", "pending", "delayed", "waiting", "retrying", "suspended"]).to_string().into(),
-            Cell::painted(dead.to_string(), (dead > 0).then_some(Colour::Bad)),
-            field(&queue["oldest_age"]).into(),
-            field(&queue["rates"]["last_minute"]["completed"]).into(),
-            Cell::painted(held.unwrap_or_default(), Some(Colour::Warning)),
-        ]);
-    }
-    finish(&table, "no queues yet: the first job makes one")
-}
-
 pub(super) async fn workers(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     let client = connect.client()?;
     let answer = client.value(Call::get(&["workers"])).await?;
@@ -136,7 +97,7 @@ pub(super) async fn workers(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         return Ok(Exit::Done.into());
     }
     let mut table = Table::new(vec![
-        Column::new("ID", 1).cut_middle(13),
+        Column::new("ID", 8).cut_middle(13),
         Column::new("NAME", 0).cut(10),
         Column::new("STATE", 2),
         Column::new("SLOTS", 5).right(),
@@ -168,16 +129,6 @@ pub(super) async fn workers(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     finish(&table, "no workers; `windlass work TYPE -- command` is one")
 }
 
-pub(super) async fn types(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
-    let client = connect.client()?;
-    let stats = client.value(Call::get(&["stats"])).await?;
-    if connect.json {
-        output::json(&stats["types"])?;
-        return Ok(Exit::Done.into());
-    }
-    finish(&counts_table("TYPE", &stats["types"]), "no types yet: the first job brings one")
-}
-
 /// Counts by name and state; states in which nothing is have no column.
 pub(super) fn counts_table(title: &'static str, counts: &Value) -> Table {
     let empty = Map::new();
@@ -186,7 +137,7 @@ pub(super) fn counts_table(title: &'static str, counts: &Value) -> Table {
     let is_used = |state: &&str| rows.values().any(|row| row[*state].as_u64().unwrap_or(0) > 0);
     let states: Vec<&'static str> = states.filter(is_used).collect();
     let mut columns = vec![Column::new(title, 0).cut(10)];
-    columns.extend(states.iter().map(|state| Column::new(state, 1).right()));
+    columns.extend(states.iter().map(|state| Column::new(state.to_uppercase(), 1).right()));
     let mut table = Table::new(columns);
     for (name, row) in rows {
         let mut cells = vec![Cell::from(name.as_str())];
@@ -200,6 +151,46 @@ pub(super) fn counts_table(title: &'static str, counts: &Value) -> Table {
         table.row(cells);
     }
     table
+}
+
+/// How many jobs run, and how many may.
+pub(super) fn running(look: &Value) -> Cell {
+    let running = look["depth"]["running"].as_u64().unwrap_or(0);
+    let most = look["max_running"].as_u64();
+    let text = most.map_or_else(|| running.to_string(), |most| format!("{running}/{most}"));
+    Cell::painted(text, (running > 0).then_some(Colour::Active))
+}
+
+/// The pause of something, if it has one.
+pub(super) fn held(pause: &Value, now: Timestamp) -> Cell {
+    let told = pause.as_object().map(|_| paused(pause, now)).unwrap_or_default();
+    Cell::painted(told, Some(Colour::Warning))
+}
+
+fn paused(pause: &Value, now: Timestamp) -> String {
+    let reason = pause["reason"].as_str().map(|reason| format!(": {reason}"));
+    format!("paused {}{}", ago_field(&pause["at"], now), reason.unwrap_or_default())
+}
+
+/// The first line about something: what it is, its name, and its pause.
+pub(super) fn head(kind: &str, name: &str, pause: &Value, now: Timestamp, paint: Paint) -> String {
+    let held = pause.as_object().map(|_| format!("  {}", escaped(&paused(pause, now))));
+    let held = paint.paint(&held.unwrap_or_default(), Some(Colour::Warning));
+    format!("{kind} {}{held}\n", paint.strong(&escaped(name)))
+}
+
+/// What is set, or that nothing is.
+pub(super) fn settings_section(look: &Value, names: &[Named], paint: Paint) -> String {
+    let told = settings::told(look, names, paint);
+    let told = if told.is_empty() { "  nothing is set\n".to_owned() } else { told };
+    format!("{}\n{told}", paint.strong("settings"))
+}
+
+/// Says so if a change was none.
+pub(super) fn told_change(answer: &Value) {
+    if answer["changed"] == false {
+        output::note("it was so already");
+    }
 }
 
 /// Prints a table, or says that it is empty.

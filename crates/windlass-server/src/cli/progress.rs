@@ -24,6 +24,7 @@ pub(crate) struct Progress {
     watch: Stopwatch,
     last: Option<Duration>,
     is_terminal: bool,
+    is_shown: bool,
 }
 
 impl Progress {
@@ -36,7 +37,15 @@ impl Progress {
             watch: Stopwatch::start(),
             last: None,
             is_terminal: std::io::stderr().is_terminal(),
+            is_shown: true,
         }
+    }
+
+    /// Says nothing if this is so, as where a program reads the answer.
+    #[must_use]
+    pub(crate) fn unless(mut self, is_unwanted: bool) -> Progress {
+        self.is_shown = !is_unwanted;
+        self
     }
 
     /// So much is done in all.
@@ -46,7 +55,7 @@ impl Progress {
         let every = if self.is_terminal { DRAW_EVERY } else { LINE_EVERY };
         // Nothing is said of work that is over before anybody could read it.
         let since = elapsed.saturating_sub(self.last.unwrap_or_default());
-        if since >= every {
+        if self.is_shown && since >= every {
             self.last = Some(elapsed);
             self.draw(elapsed);
         }

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 use windlass::store::restore::{self, Restoring};
 
-use super::StoreArgs;
+use super::{StoreArgs, output};
 
 /// Flags of `restore`.
 #[derive(Args)]
@@ -28,9 +28,9 @@ pub(super) async fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
         )
     };
     let told = |stage| match stage {
-        Restoring::Copying => eprintln!("copying {}", args.from.display()),
-        Restoring::Checking => eprintln!("checking every page and every invariant"),
-        Restoring::Fencing(jobs) => eprintln!("raising the fences: {jobs} jobs"),
+        Restoring::Copying => output::note(&format!("copying {}", args.from.display())),
+        Restoring::Checking => output::note("checking every page and every invariant"),
+        Restoring::Fencing(jobs) => output::note(&format!("raising the fences: {jobs} jobs")),
     };
     let restored = restore::restore(&args.from, to.as_ref(), told).await?;
     if args.json {
@@ -38,16 +38,16 @@ pub(super) async fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
             "store": args.store.store, "jobs": restored.jobs, "fenced": restored.fenced,
             "released": restored.released, "invariants": restored.invariants,
         });
-        println!("{whole}");
+        output::json(&whole)?;
     } else {
-        println!(
+        output::line(&format!(
             "{} jobs, {} of them not over; {} were running and run again",
             restored.jobs, restored.fenced, restored.released
-        );
+        ))?;
     }
-    eprintln!(
+    output::note(&format!(
         "restored to {0}: serve it with `windlass serve --store {0}`; what happened after the backup is not in it",
         args.store.store
-    );
+    ));
     Ok(ExitCode::SUCCESS)
 }

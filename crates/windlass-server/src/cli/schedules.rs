@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::act::confirmed;
 use super::client::{Call, Client};
@@ -40,14 +40,14 @@ enum SchedulesCommand {
     Edit(Box<PutArgs>),
     /// Leave out its runs
     Pause {
-        #[command(flatten)]
-        named: NamedArgs,
         /// Why, for whoever wonders
         #[arg(long)]
         reason: Option<String>,
         /// Lifts itself after this time
         #[arg(long, value_name = "DURATION")]
         expires: Option<Span>,
+        #[command(flatten)]
+        named: NamedArgs,
     },
     /// Run it again
     Resume(NamedArgs),
@@ -55,11 +55,11 @@ enum SchedulesCommand {
     Trigger(NamedArgs),
     /// Remove a schedule; jobs that it submitted stay
     Delete {
-        #[command(flatten)]
-        named: NamedArgs,
         /// Do not ask
         #[arg(long, short)]
         yes: bool,
+        #[command(flatten)]
+        named: NamedArgs,
     },
 }
 
@@ -83,8 +83,6 @@ struct CreateArgs {
 /// When, and which job.
 #[derive(Args)]
 struct PutArgs {
-    #[command(flatten)]
-    named: NamedArgs,
     /// The type of the jobs it submits
     #[arg(long = "type", value_name = "TYPE")]
     job_type: Option<String>,
@@ -118,6 +116,8 @@ struct PutArgs {
     /// Anything else of a submission, as a JSON object
     #[arg(long, value_name = "JSON")]
     job: Option<String>,
+    #[command(flatten)]
+    named: NamedArgs,
 }
 
 impl PutArgs {
@@ -194,7 +194,11 @@ pub(super) async fn schedules(args: &SchedulesArgs) -> anyhow::Result<ExitCode> 
                 return Ok(Exit::No.into());
             }
             client.send(at(Call::delete(&["schedules", &named.name]), named)).await?;
-            output::note(&format!("{} is deleted", escaped(&named.name)));
+            if named.connect.json {
+                output::json(&json!({"name": named.name, "deleted": true}))?;
+            } else {
+                output::note(&format!("{} is deleted", escaped(&named.name)));
+            }
             Ok(Exit::Done.into())
         }
     }

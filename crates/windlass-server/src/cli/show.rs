@@ -14,7 +14,7 @@ use super::output::{self, escaped};
 use super::paint::{Colour, Paint};
 use super::table::{Cell, Column, Table, cut_end, room};
 use super::text::{ago, ago_field, between, field, moment, short_span};
-use super::tree;
+use super::tree::Tree;
 
 /// Events of the timeline that are shown; `windlass audit --job` has them all.
 const EVENTS_SHOWN: usize = 20;
@@ -39,13 +39,13 @@ pub(super) async fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     let part = async |name: &str| client.value(Call::get(&["jobs", &id, name])).await;
     let (explained, attempts, events) =
         (part("explain").await?, part("attempts").await?, part("events").await?);
-    let (graph, children) = (part("graph").await?, part("children").await?);
+    let tree = Tree::around(&client, &job).await?;
     let (paint, now) = (Paint::for_data(), client.now());
     let mut text = facts(&job, now, paint);
     text.push_str(&section("Why it does not run", &reasons(&explained), paint));
     text.push_str(&section("Attempts", &attempts_text(&attempts, paint), paint));
     text.push_str(&section("Timeline", &timeline(&events, paint), paint));
-    text.push_str(&section("Jobs around it", &tree::drawn(&id, &graph, &children, paint), paint));
+    text.push_str(&section("Jobs around it", &tree.drawn(&id, paint), paint));
     text.push_str(&section("Payload", &pretty(&job["payload"]), paint));
     text.push_str(&section("Result", &pretty(&job["result"]), paint));
     output::text(&text)?;

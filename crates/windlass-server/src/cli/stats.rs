@@ -35,7 +35,7 @@ pub(super) async fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
         output::json(&stats)?;
         return Ok(Exit::Done.into());
     }
-    finish(&counts_table("queue", &stats["queues"]), "no jobs")
+    finish(&counts_table("QUEUE", &stats["queues"]), "no jobs")
 }
 
 async fn stored(store: &StoreArgs) -> anyhow::Result<Value> {

@@ -2,7 +2,6 @@
 
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context;
 use base64::Engine as _;
@@ -14,9 +13,11 @@ use super::client::{Call, Client};
 use super::connect::ConnectArgs;
 use super::exit::Exit;
 use super::failure::Failure;
+use super::follow::JobNews;
 use super::output::{self, escaped};
 use super::paint::Paint;
 use crate::http::Span;
+use crate::limits::JOB_LOOK_EVERY;
 
 /// Which job to submit.
 #[derive(Args)]
@@ -150,24 +151,25 @@ impl JobOptions {
                 body.insert(name.into(), fields.into());
             }
         }
-        if let Some(retry) = self.retry()? {
+        if let Some(retry) = retry_policy(self.retry.as_deref(), self.attempts)? {
             body.insert("retry".into(), retry);
         }
         Ok(body)
     }
+}
 
-    fn retry(&self) -> anyhow::Result<Option<Value>> {
-        let mut policy = match self.retry.as_deref() {
-            None => Map::new(),
-            Some(text) if text.trim_start().starts_with('{') => serde_json::from_str(text)
-                .map_err(|error| Failure::usage(format!("--retry is not a policy in JSON: {error}")))?,
-            Some(preset) => Map::from_iter([("preset".to_owned(), preset.into())]),
-        };
-        if let Some(attempts) = self.attempts {
-            policy.insert("max_attempts".into(), attempts.into());
-        }
-        Ok((!policy.is_empty()).then(|| policy.into()))
+/// A policy of retries: a preset or an object, and how many attempts there are.
+pub(super) fn retry_policy(retry: Option<&str>, attempts: Option<u32>) -> anyhow::Result<Option<Value>> {
+    let mut policy = match retry {
+        None => Map::new(),
+        Some(text) if text.trim_start().starts_with('{') => serde_json::from_str(text)
+            .map_err(|error| Failure::usage(format!("--retry is not a policy in JSON: {error}")))?,
+        Some(preset) => Map::from_iter([("preset".to_owned(), preset.into())]),
+    };
+    if let Some(attempts) = attempts {
+        policy.insert("max_attempts".into(), attempts.into());
     }
+    Ok((!policy.is_empty()).then(|| policy.into()))
 }
 
 /// A priority as the API takes it: a number or a word.
@@ -239,24 +241,7 @@ pub(super) async fn submit(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
 
 /// Waits for a job's end, shows how far it is, and prints its result.
 async fn wait(client: &Client, id: &str, is_json: bool) -> anyhow::Result<ExitCode> {
-    let is_watched = std::io::stderr().is_terminal();
-    let patience = Duration::from_secs(if is_watched { 1 } else { 30 });
-    let mut last = String::new();
-    let job = loop {
-        let wait = format!("{}s", patience.as_secs());
-        let job = client.value(Call::get(&["jobs", id]).query("wait", wait).waiting(patience)).await?;
-        if job["completed_at"].is_string() {
-            break job;
-        }
-        let progress = job["progress"]["percent"].as_f64().map(|percent| format!(" {percent:.0}%"));
-        let said = job["progress"]["message"].as_str().or_else(|| job["why"]["message"].as_str());
-        let state = job["state"].as_str().unwrap_or_default();
-        let now = format!("{state}{} {}", progress.unwrap_or_default(), escaped(said.unwrap_or_default()));
-        if now != last {
-            output::note(now.trim_end());
-            last = now;
-        }
-    };
+    let job = ended(client, id).await?;
     let state = job["state"].as_str().unwrap_or_default();
     if is_json {
         output::json(&job)?;
@@ -268,4 +253,29 @@ async fn wait(client: &Client, id: &str, is_json: bool) -> anyhow::Result<ExitCo
         output::note(&format!("{state}{}; `windlass show {id}` tells more", error.unwrap_or_default()));
     }
     Ok(if state == "completed" { Exit::Done } else { Exit::No }.into())
+}
+
+/// The job once it is over. Its events tell when to look; only how far a running one is, is looked for, and only if a
+/// person is there to see it.
+async fn ended(client: &Client, id: &str) -> anyhow::Result<Value> {
+    let is_watched = std::io::stderr().is_terminal();
+    let mut news = JobNews::open(client, id).await?;
+    let mut last = String::new();
+    loop {
+        let looked = client.value(Call::get(&["jobs", id])).await;
+        let Some(job) = news.patiently(looked).await? else { continue };
+        if job["completed_at"].is_string() {
+            return Ok(job);
+        }
+        let progress = job["progress"]["percent"].as_f64().map(|percent| format!(" {percent:.0}%"));
+        let said = job["progress"]["message"].as_str().or_else(|| job["why"]["message"].as_str());
+        let state = job["state"].as_str().unwrap_or_default();
+        let now = format!("{state}{} {}", progress.unwrap_or_default(), escaped(said.unwrap_or_default()));
+        if now != last {
+            output::note(now.trim_end());
+            last = now;
+        }
+        let is_moving = is_watched && state == "running";
+        news.wait(is_moving.then_some(JOB_LOOK_EVERY)).await?;
+    }
 }

@@ -28,7 +28,7 @@ enum Yield {
 /// A column.
 #[derive(Debug, Clone)]
 pub(crate) struct Column {
-    title: &'static str,
+    title: String,
     is_right: bool,
     gives: Yield,
     /// The lower, the longer it stays.
@@ -37,8 +37,8 @@ pub(crate) struct Column {
 
 impl Column {
     /// A column of texts that are never cut. Columns of a higher rank give way first.
-    pub(crate) fn new(title: &'static str, rank: u8) -> Column {
-        Column { title, is_right: false, gives: Yield::Whole, rank }
+    pub(crate) fn new(title: impl Into<String>, rank: u8) -> Column {
+        Column { title: title.into(), is_right: false, gives: Yield::Whole, rank }
     }
 
     /// Numbers: to the right.
@@ -125,7 +125,8 @@ impl Table {
     pub(crate) fn render(&self, room: Option<usize>, paint: Paint) -> String {
         let widths = self.fit(room);
         let mut text = String::new();
-        let titles = self.columns.iter().map(|column| Cell::painted(column.title, Some(Colour::Strong)));
+        let titles =
+            self.columns.iter().map(|column| Cell::painted(column.title.as_str(), Some(Colour::Strong)));
         self.render_row(&titles.collect::<Vec<_>>(), &widths, paint, &mut text);
         for row in &self.rows {
             self.render_row(row, &widths, paint, &mut text);
@@ -141,6 +142,15 @@ impl Table {
         };
         let mut widths: Vec<Option<usize>> = self.columns.iter().enumerate().map(natural).collect();
         let Some(room) = room.map(|room| room.max(WIDTH_MIN)) else { return widths };
+        if total(&widths) > room {
+            // Before anything is cut, what says nothing goes.
+            for (place, width) in widths.iter_mut().enumerate() {
+                let is_blank = self.rows.iter().all(|row| row[place].text.is_empty());
+                if is_blank && !self.columns[place].title.is_empty() {
+                    *width = None;
+                }
+            }
+        }
         let mut order: Vec<usize> = (0..self.columns.len()).collect();
         order.sort_by_key(|place| std::cmp::Reverse(self.columns[*place].rank));
         for place in &order {
@@ -275,6 +285,14 @@ mod tests {
         ]);
         table.row(vec![id.into(), Cell::state("completed"), "12".into(), "".into()]);
         table
+    }
+
+    #[test]
+    fn a_column_that_says_nothing_goes_before_anything_is_cut() {
+        let mut table = Table::new(vec![Column::new("NAME", 0).cut(4), Column::new("HELD", 1).cut(4)]);
+        table.row(vec!["a name that fits well".into(), "".into()]);
+        assert_eq!(table.render(Some(24), Paint::plain()), "NAME\na name that fits well\n");
+        assert!(table.render(Some(30), Paint::plain()).starts_with("NAME                   HELD\n"));
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 use windlass::clock::Timestamp;
 
+use crate::http::Span;
+
 /// A length of time in its two largest units: `15s`, `2m3s`, `3h5m`, `4d2h`.
 pub(crate) fn short_span(span: Duration) -> String {
     let seconds = span.as_secs();
@@ -19,6 +21,20 @@ pub(crate) fn short_span(span: Duration) -> String {
         3_600..86_400 => two(seconds / 3_600, "h", seconds % 3_600 / 60, "m"),
         _ => two(seconds / 86_400, "d", seconds % 86_400 / 3_600, "h"),
     }
+}
+
+/// A length of time as the API writes it, in its two largest units; `-` for none.
+pub(crate) fn short_text(span: &Value) -> String {
+    let read = span.as_str().and_then(|text| text.parse::<Span>().ok());
+    read.map_or_else(|| field(span), |span| short_span(span.0))
+}
+
+/// An amount of cents as money without a name.
+pub(crate) fn spent(cents: &Value) -> String {
+    let cents = cents.as_i64().unwrap_or(0);
+    let sign = if cents < 0 { "-" } else { "" };
+    let whole = crate::number::grouped(cents.unsigned_abs() / 100);
+    format!("{sign}{whole}.{:02}", cents.unsigned_abs() % 100)
 }
 
 /// How long ago something was, or how soon it will be.
@@ -82,6 +98,17 @@ mod tests {
             (352_800_000, "4d2h"),
         ] {
             assert_eq!(short_span(Duration::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn fields_of_the_api_are_told_as_people_would() {
+        for (span, text) in [("8s678ms", "8s"), ("678ms", "678ms"), ("1h30m5s", "1h30m")] {
+            assert_eq!(short_text(&span.into()), text);
+        }
+        assert_eq!(short_text(&Value::Null), "-");
+        for (cents, text) in [(0, "0.00"), (5, "0.05"), (-1_234, "-12.34"), (123_456_789, "1,234,567.89")] {
+            assert_eq!(spent(&cents.into()), text);
         }
     }
 

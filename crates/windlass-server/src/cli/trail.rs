@@ -1,7 +1,6 @@
 //! What happened: `windlass audit` lists what is kept, `windlass events` also follows what happens now.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
@@ -9,14 +8,13 @@ use serde_json::Value;
 use super::client::{Call, Client};
 use super::connect::ConnectArgs;
 use super::exit::Exit;
-use super::failure::Failure;
+use super::follow::Followed;
 use super::output;
 use super::paint::{Colour, Paint};
-use super::stream::EventStream;
 use super::table::{cut_end, room};
 use super::text::moment;
 use crate::http::Span;
-use crate::limits::{AUDIT_PAGE_RECORDS, FOLLOW_PAUSE, FOLLOW_TRIES_MAX};
+use crate::limits::AUDIT_PAGE_RECORDS;
 
 /// Which records.
 #[derive(Args, Clone)]
@@ -50,8 +48,6 @@ impl TrailArgs {
 /// What to list of the audit trail.
 #[derive(Args)]
 pub(super) struct AuditListArgs {
-    #[command(flatten)]
-    which: TrailArgs,
     /// Not before this: a time, or how long ago, such as 1h
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
@@ -65,20 +61,22 @@ pub(super) struct AuditListArgs {
     #[arg(long, conflicts_with = "limit")]
     all: bool,
     #[command(flatten)]
+    which: TrailArgs,
+    #[command(flatten)]
     connect: ConnectArgs,
 }
 
 /// What to follow.
 #[derive(Args)]
 pub(super) struct EventsArgs {
-    #[command(flatten)]
-    which: TrailArgs,
     /// Begin with what was kept since then: a time, or how long ago
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
     /// Go on with what happens from now on, until Ctrl-C
     #[arg(long, short)]
     follow: bool,
+    #[command(flatten)]
+    which: TrailArgs,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -137,10 +135,10 @@ async fn kept(
 pub(super) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
     let client = args.connect.client()?;
     let is_json = args.connect.json;
-    let mut last = None;
     let call = args.which.query(&client, Call::get(&["events"])).await?;
+    let mut last = None;
     // Opened before the look back, so that nothing falls between the two.
-    let stream = if args.follow { Some(client.stream(call.clone()).await?) } else { None };
+    let stream = if args.follow { Some(Followed::open(&client, call).await?) } else { None };
     if !args.follow || args.since.is_some() {
         let since = when(&client, args.since.as_deref().unwrap_or("1h"));
         let call = args.which.query(&client, Call::get(&["audit"]).query("since", since)).await?;
@@ -150,48 +148,16 @@ pub(super) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
         }
         last = at;
     }
-    if let Some(stream) = stream {
+    if let Some(mut stream) = stream {
         output::note(&format!("following {}; stop with Ctrl-C", client.place()));
-        follow(&client, &call, stream, last, is_json).await?;
-    }
-    Ok(Exit::Done.into())
-}
-
-/// Prints events as they come, those after `last`. A stream that ends is opened again where it was, a few times if nobody
-/// is there.
-async fn follow(
-    client: &Client,
-    call: &Call,
-    mut stream: EventStream,
-    mut last: Option<u64>,
-    is_json: bool,
-) -> anyhow::Result<()> {
-    loop {
-        while let Ok(Some(event)) = stream.next().await {
-            if event.id.is_some_and(|id| last.is_some_and(|last| id <= last)) {
-                continue;
-            }
-            last = event.id.or(last);
-            if event.name != "end" {
+        stream.heard(last);
+        loop {
+            if let Some(event) = stream.next().await? {
                 print(&serde_json::from_str(&event.data)?, is_json)?;
             }
         }
-        tokio::time::sleep(Duration::from_millis(250)).await;
-        stream = open_again(client, call, last).await?;
     }
-}
-
-async fn open_again(client: &Client, call: &Call, last: Option<u64>) -> anyhow::Result<EventStream> {
-    for _ in 0..FOLLOW_TRIES_MAX {
-        let call = call.clone().query_if("last_event_id", last.map(|last| last.to_string()));
-        match client.stream(call).await {
-            Ok(stream) => return Ok(stream),
-            Err(failure @ Failure::Refused(_)) => return Err(failure.into()),
-            Err(_) => tokio::time::sleep(FOLLOW_PAUSE).await,
-        }
-    }
-    let call = call.clone().query_if("last_event_id", last.map(|last| last.to_string()));
-    Ok(client.stream(call).await?)
+    Ok(Exit::Done.into())
 }
 
 /// One record as one line.

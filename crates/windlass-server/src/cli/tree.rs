@@ -1,97 +1,195 @@
-//! Jobs around a job as a tree: what it waits for above it, what waits for it and what it spawned below.
+//! The jobs around a job as a tree: what led to it above, what it leads to below. One job leads to another if that one waits
+//! for it or was spawned by it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::paint::Paint;
+use super::client::{Call, Client};
+use super::failure::Failure;
+use super::paint::{Colour, Paint};
 use super::text::field;
 
 /// Jobs that are drawn: more say nothing on a screen.
 const JOBS_SHOWN: usize = 40;
+/// Jobs whose children are asked for, one by one.
+const FAMILIES_ASKED: usize = 20;
 
-/// The tree around a job; empty if there is nothing around it.
-pub(super) fn drawn(id: &str, graph: &Value, children: &Value, paint: Paint) -> String {
-    let jobs = Jobs::read(graph, children);
-    let mut text = String::new();
-    for before in jobs.before.get(id).into_iter().flatten() {
-        let _always_fits = writeln!(text, "  {} {}", paint.faint("after"), jobs.told(before, paint));
-    }
-    let mut left = JOBS_SHOWN;
-    let mut seen = BTreeSet::from([id.to_owned()]);
-    let below = jobs.below(id, &mut seen, &mut left, paint);
-    if text.is_empty() && below.is_empty() {
-        return text;
-    }
-    let _always_fits = write!(text, "  {}\n{below}", jobs.told(id, paint));
-    if left == 0 || graph["truncated"] == true {
-        text.push_str("  …\n");
-    }
-    text
+/// How one job leads to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Link {
+    /// It waits for it.
+    After,
+    /// It is content with it or another.
+    AfterAny,
+    /// It was spawned by it.
+    Child,
 }
 
-/// Jobs by id, and who comes before and after whom.
-struct Jobs {
+impl Link {
+    fn told(self) -> &'static str {
+        match self {
+            Link::After => "",
+            Link::AfterAny => "  after any",
+            Link::Child => "  child",
+        }
+    }
+}
+
+/// Jobs by id, and which lead to which.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    /// Type and state.
     names: BTreeMap<String, (String, String)>,
-    before: BTreeMap<String, Vec<String>>,
-    after: BTreeMap<String, Vec<String>>,
+    /// What each leads to, in a defined order.
+    next: BTreeMap<String, BTreeSet<(Link, String)>>,
+    /// What led to each.
+    before: BTreeMap<String, BTreeSet<String>>,
+    is_cut: bool,
 }
 
-impl Jobs {
-    fn read(graph: &Value, children: &Value) -> Jobs {
-        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-        let (nodes, edges, spawned) =
-            (list(&graph["nodes"]), list(&graph["edges"]), list(&children["children"]));
-        let known = |job: &Value| (field(&job["id"]), (field(&job["type"]), field(&job["state"])));
-        let names = nodes.iter().chain(&spawned).map(known).collect();
-        let mut jobs = Jobs { names, before: BTreeMap::new(), after: BTreeMap::new() };
-        for edge in &edges {
-            let (from, to) = (field(&edge["from"]), field(&edge["to"]));
-            jobs.before.entry(to.clone()).or_default().push(from.clone());
-            jobs.after.entry(from).or_default().push(to);
+impl Tree {
+    /// Asks for the jobs around one: its parents, all that they and it wait for or that waits for them, and the children of
+    /// all of those, as far as fits.
+    pub(super) async fn around(client: &Client, job: &Value) -> Result<Tree, Failure> {
+        let mut tree = Tree::default();
+        tree.know(job);
+        tree.take_graph(&client.value(Call::get(&["jobs", &field(&job["id"]), "graph"])).await?);
+        let mut child = job.clone();
+        while let Some(parent) = child["parent"].as_str().filter(|_| tree.has_room()) {
+            let found = match client.value(Call::get(&["jobs", parent])).await {
+                Ok(found) => found,
+                // It may have been removed; its children stay.
+                Err(Failure::Refused(refusal)) if refusal.status == 404 => break,
+                Err(failure) => return Err(failure),
+            };
+            tree.know(&found);
+            tree.take_graph(&client.value(Call::get(&["jobs", parent, "graph"])).await?);
+            tree.link(parent, Link::Child, &field(&child["id"]));
+            child = found;
         }
-        // The one whose graph it is, or nobody, spawned them; they hang below it.
-        if let Some(parent) = nodes.iter().map(|node| field(&node["id"])).next().filter(|_| nodes.len() == 1)
-        {
-            jobs.after.entry(parent).or_default().extend(spawned.iter().map(|child| field(&child["id"])));
+        // Only what is known by now is asked: their children's children are theirs to show.
+        let known: Vec<String> = tree.names.keys().cloned().collect();
+        let own = field(&job["id"]);
+        let others = known.iter().filter(|id| **id != own);
+        for id in std::iter::once(&own).chain(others).take(FAMILIES_ASKED) {
+            match client.value(Call::get(&["jobs", id, "children"])).await {
+                Ok(children) => tree.take_children(id, &children),
+                Err(Failure::Refused(refusal)) if refusal.status == 404 => {}
+                Err(failure) => return Err(failure),
+            }
         }
-        jobs
+        Ok(tree)
     }
 
-    fn told(&self, id: &str, paint: Paint) -> String {
-        let unknown = (String::new(), String::new());
-        let (job_type, state) = self.names.get(id).unwrap_or(&unknown);
-        format!("{id}  {job_type}  {}", paint.state(state))
+    fn has_room(&self) -> bool {
+        self.names.len() < JOBS_SHOWN
     }
 
-    /// What comes after a job, in depth, without recursion: graphs are made by users.
-    fn below(&self, id: &str, seen: &mut BTreeSet<String>, left: &mut usize, paint: Paint) -> String {
+    fn know(&mut self, job: &Value) {
+        self.names.insert(field(&job["id"]), (field(&job["type"]), field(&job["state"])));
+    }
+
+    fn link(&mut self, from: &str, link: Link, to: &str) {
+        self.next.entry(from.to_owned()).or_default().insert((link, to.to_owned()));
+        self.before.entry(to.to_owned()).or_default().insert(from.to_owned());
+    }
+
+    fn take_graph(&mut self, graph: &Value) {
+        for node in graph["nodes"].as_array().into_iter().flatten() {
+            self.know(node);
+        }
+        for edge in graph["edges"].as_array().into_iter().flatten() {
+            let link = if edge["need"] == "after_any" { Link::AfterAny } else { Link::After };
+            self.link(&field(&edge["from"]), link, &field(&edge["to"]));
+        }
+        self.is_cut |= graph["truncated"] == true;
+    }
+
+    fn take_children(&mut self, parent: &str, children: &Value) {
+        for child in children["children"].as_array().into_iter().flatten() {
+            self.know(child);
+            self.link(parent, Link::Child, &field(&child["id"]));
+        }
+    }
+
+    /// The tree in lines; nothing if a job is alone. From the first of those that led to it, depth first and without
+    /// recursion: graphs are made by users.
+    pub(super) fn drawn(&self, own: &str, paint: Paint) -> String {
+        if self.names.len() < 2 {
+            return String::new();
+        }
         let mut text = String::new();
-        let mut ahead: Vec<(String, String, bool)> = self.branches(id, "  ");
-        while let Some((job, indent, is_last)) = ahead.pop() {
-            if *left == 0 {
-                break;
+        let (mut seen, mut left) = (BTreeSet::new(), JOBS_SHOWN);
+        for root in self.roots(own) {
+            let mut ahead = vec![(root, None, String::new(), true)];
+            while let Some((id, link, indent, is_last)) = ahead.pop() {
+                if left == 0 {
+                    break;
+                }
+                left -= 1;
+                let corner = match (link, is_last) {
+                    (None, _) => "",
+                    (_, true) => "└─ ",
+                    (_, false) => "├─ ",
+                };
+                let is_new = seen.insert(id.clone());
+                let again = if is_new { "" } else { "  (above)" };
+                let told = self.told(&id, link, is_new && id == own, paint);
+                let _always_fits = writeln!(text, "  {indent}{corner}{told}{again}");
+                if is_new {
+                    let below = match (link, is_last) {
+                        (None, _) => indent,
+                        (_, true) => format!("{indent}   "),
+                        (_, false) => format!("{indent}│  "),
+                    };
+                    ahead.extend(self.branches(&id, &below));
+                }
             }
-            *left -= 1;
-            let corner = if is_last { "└─ " } else { "├─ " };
-            let is_new = seen.insert(job.clone());
-            let again = if is_new { "" } else { "  (above)" };
-            let _always_fits = writeln!(text, "{indent}{corner}{}{again}", self.told(&job, paint));
-            if is_new {
-                let indent = format!("{indent}{}", if is_last { "   " } else { "│  " });
-                ahead.extend(self.branches(&job, &indent));
-            }
+        }
+        if left == 0 || self.is_cut {
+            text.push_str("  …\n");
         }
         text
     }
 
+    /// Where to begin: with those that nothing led to, those first through which one comes to the job itself.
+    fn roots(&self, own: &str) -> Vec<String> {
+        let (mut above, mut ahead) = (BTreeSet::new(), vec![own.to_owned()]);
+        while let Some(id) = ahead.pop() {
+            if above.insert(id.clone()) {
+                ahead.extend(self.before.get(&id).into_iter().flatten().cloned());
+            }
+        }
+        let is_root = |id: &&String| self.before.get(*id).is_none_or(BTreeSet::is_empty);
+        let first = above.iter().filter(is_root);
+        let others = self.names.keys().filter(is_root).filter(|id| !above.contains(*id));
+        first.chain(others).cloned().collect()
+    }
+
+    fn told(&self, id: &str, link: Option<Link>, is_own: bool, paint: Paint) -> String {
+        let unknown = (String::new(), String::new());
+        let (job_type, state) = self.names.get(id).unwrap_or(&unknown);
+        let link = paint.faint(link.map_or("", Link::told));
+        let (shown, mark) = if is_own {
+            (paint.strong(id), paint.paint("  ← this one", Some(Colour::Active)))
+        } else {
+            (id.to_owned(), String::new())
+        };
+        format!("{shown}  {}  {}{link}{mark}", super::output::escaped(job_type), paint.state(state))
+    }
+
     /// The branches of a job, the first on top of the pile.
-    fn branches(&self, id: &str, indent: &str) -> Vec<(String, String, bool)> {
-        let all = self.after.get(id).map_or(&[][..], Vec::as_slice);
-        let count = all.len();
-        let branch = |(place, job): (usize, &String)| (job.clone(), indent.to_owned(), place + 1 == count);
-        all.iter().enumerate().map(branch).rev().collect()
+    fn branches(&self, id: &str, indent: &str) -> Vec<(String, Option<Link>, String, bool)> {
+        let all = self.next.get(id).into_iter().flatten();
+        let mut branches: Vec<_> =
+            all.map(|(link, job)| (job.clone(), Some(*link), indent.to_owned(), false)).collect();
+        if let Some(last) = branches.last_mut() {
+            last.3 = true;
+        }
+        branches.reverse();
+        branches
     }
 }
 
@@ -100,26 +198,48 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    #[test]
-    fn a_diamond_is_drawn_once() {
-        let node = |id: &str| json!({"id": id, "type": "t", "state": "pending"});
-        let edge = |from: &str, to: &str| json!({"from": from, "to": to});
-        let graph = json!({
-            "nodes": [node("a"), node("b"), node("c"), node("d"), node("z")],
-            "edges": [edge("z", "a"), edge("a", "b"), edge("a", "c"), edge("b", "d"), edge("c", "d")],
-        });
-        let text = drawn("a", &graph, &json!({}), Paint::plain());
-        let expected = "  after z  t  pending\n  a  t  pending\n  ├─ b  t  pending\n  │  └─ d  t  pending\n  \
-                        └─ c  t  pending\n     └─ d  t  pending  (above)\n";
-        assert_eq!(text, expected);
+    fn job(id: &str, state: &str) -> Value {
+        json!({"id": id, "type": "t", "state": state})
     }
 
     #[test]
-    fn a_job_alone_has_no_tree_and_children_hang_below() {
-        let graph = json!({"nodes": [{"id": "a", "type": "t", "state": "waiting"}], "edges": []});
-        assert_eq!(drawn("a", &graph, &json!({"children": []}), Paint::plain()), "");
-        let children = json!({"children": [{"id": "b", "type": "u", "state": "running"}]});
-        let text = drawn("a", &graph, &children, Paint::plain());
-        assert_eq!(text, "  a  t  waiting\n  └─ b  u  running\n");
+    fn a_diamond_is_drawn_once_from_where_it_begins() {
+        let edge = |from: &str, to: &str, need: &str| json!({"from": from, "to": to, "need": need});
+        let ids = ["a", "b", "c", "d", "y", "z"];
+        let mut tree = Tree::default();
+        tree.take_graph(&json!({
+            "nodes": ids.map(|id| job(id, "pending")),
+            "edges": [edge("z", "a", "after"), edge("a", "b", "after"), edge("a", "c", "after"),
+                edge("b", "d", "after"), edge("c", "d", "after_any"), edge("y", "d", "after")],
+        }));
+        let expected = "  z  t  pending\n  └─ a  t  pending  ← this one\n     ├─ b  t  pending\n     │  └─ d  t  pending\n     \
+                        └─ c  t  pending\n        └─ d  t  pending  after any  (above)\n  y  t  pending\n  \
+                        └─ d  t  pending  (above)\n";
+        assert_eq!(tree.drawn("a", Paint::plain()), expected);
+    }
+
+    #[test]
+    fn a_job_alone_has_no_tree_and_children_hang_below_their_parents() {
+        let mut tree = Tree::default();
+        tree.know(&job("b", "waiting"));
+        assert_eq!(tree.drawn("b", Paint::plain()), "");
+        tree.know(&job("a", "waiting"));
+        tree.link("a", Link::Child, "b");
+        tree.take_children("a", &json!({"children": [job("b", "waiting"), job("c", "running")]}));
+        tree.take_children("b", &json!({"children": [job("d", "running")]}));
+        let expected = "  a  t  waiting\n  ├─ b  t  waiting  child  ← this one\n  │  └─ d  t  running  child\n  \
+                        └─ c  t  running  child\n";
+        assert_eq!(tree.drawn("b", Paint::plain()), expected);
+    }
+
+    #[test]
+    fn more_than_fits_a_screen_is_left_out() {
+        let mut tree = Tree::default();
+        tree.know(&job("p", "waiting"));
+        let children: Vec<Value> = (0..100).map(|n| job(&format!("c{n:03}"), "running")).collect();
+        tree.take_children("p", &json!({"children": children}));
+        let text = tree.drawn("p", Paint::plain());
+        assert_eq!(text.lines().count(), JOBS_SHOWN + 1);
+        assert!(text.ends_with("  …\n"), "{text}");
     }
 }

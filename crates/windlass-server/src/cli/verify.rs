@@ -1,20 +1,52 @@
 //! `windlass verify`: proves that what is stored is sound, or says what is not.
 
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use windlass::store::verify::Verdict;
+use windlass::store::verify::{Checked, Verdict};
 
 use super::exit::Exit;
 use super::output;
 use super::paint::{Colour, Paint};
+use super::progress::Progress;
 use super::{Missing, ReportArgs};
 
 pub(super) async fn verify(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let store = args.store.open(Missing::Refuse)?;
-    let verdicts = store.verify().await?;
+    let bar = Bar::new("jobs and records", args.json);
+    let verdicts = store.verify_telling(bar.teller()).await;
+    bar.remove();
     store.close();
-    report(&verdicts, args.json)
+    report(&verdicts?, args.json)
+}
+
+/// How far a check is, shown by whoever does it.
+pub(super) struct Bar {
+    what: &'static str,
+    is_unwanted: bool,
+    shown: Arc<Mutex<Option<Progress>>>,
+}
+
+impl Bar {
+    pub(super) fn new(what: &'static str, is_unwanted: bool) -> Bar {
+        Bar { what, is_unwanted, shown: Arc::default() }
+    }
+
+    /// What draws it.
+    pub(super) fn teller(&self) -> impl FnMut(Checked) + Send + 'static {
+        let (what, is_unwanted, shown) = (self.what, self.is_unwanted, self.shown.clone());
+        move |checked| {
+            let mut shown = shown.lock().expect("nothing panics while it draws");
+            let start = || Progress::start(what, Some(checked.expected)).unless(is_unwanted);
+            shown.get_or_insert_with(start).set(checked.done);
+        }
+    }
+
+    /// Takes it away, before anything else is said.
+    pub(super) fn remove(self) {
+        self.shown.lock().expect("nothing panics while it draws").take();
+    }
 }
 
 /// Prints verdicts; the exit code says whether all promises hold.

@@ -8,7 +8,7 @@ use windlass::job::Tenant;
 use windlass::store::caller::Caller;
 use windlass::store::webhook::WebhookSecret;
 
-use super::{Missing, StoreArgs};
+use super::{Missing, StoreArgs, output};
 
 /// What to do about webhooks.
 #[derive(Subcommand)]
@@ -49,10 +49,10 @@ pub(super) async fn webhooks(command: &WebhooksCommand) -> anyhow::Result<ExitCo
     store.close();
     if args.json {
         let texts: Vec<&str> = secrets.iter().map(WebhookSecret::reveal).collect();
-        println!("{}", json!({"secrets": texts}));
+        output::json(&json!({"secrets": texts}))?;
     } else {
         for secret in &secrets {
-            println!("{}", secret.reveal());
+            output::line(secret.reveal())?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -20,7 +20,7 @@ use self::report::Reporter;
 use super::connect::{ConnectArgs, Connection};
 use super::failure::{Failure, Refusal};
 use super::keeping::payload_bytes;
-use super::{Missing, StoreArgs};
+use super::{Missing, StoreArgs, output};
 use crate::http::Span;
 use crate::limits::PROGRAM_GRACE_MARGIN;
 use crate::log::warn_only;
@@ -197,7 +197,7 @@ pub(super) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     queue.close();
     telemetry.finish().await;
     if !args.quiet && farewell.released > 0 {
-        eprintln!("windlass: gave back {}", jobs(farewell.released));
+        output::note(&format!("windlass: gave back {}", jobs(farewell.released)));
     }
     let is_broken = tokio::time::timeout(Duration::ZERO, program.broken()).await.is_ok();
     anyhow::ensure!(!is_broken, "{} cannot be started any more", command.display());
@@ -233,7 +233,10 @@ async fn leave_when_told(
     stop.cancel();
     if !args.quiet && program.running() > 0 {
         let running = jobs(program.running());
-        eprintln!("windlass: {running} may go on for {}; Ctrl-C again ends them now", args.drain);
+        output::note(&format!(
+            "windlass: {running} may go on for {}; Ctrl-C again ends them now",
+            args.drain
+        ));
     }
     told().await;
     program.kill();
@@ -269,12 +272,12 @@ fn explained(place: &str, had_key: bool, error: WorkError) -> anyhow::Error {
 
 fn greet(args: &WorkArgs) {
     let queues: Vec<&str> = args.queues.iter().map(|queue| queue.name.as_str()).collect();
-    eprintln!(
+    output::note(&format!(
         "windlass: takes {} from {}, {} at once; stop with Ctrl-C",
         args.types.join(", "),
         queues.join(", "),
         args.places()
-    );
+    ));
 }
 
 fn jobs(count: usize) -> String {

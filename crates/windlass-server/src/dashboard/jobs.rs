@@ -67,7 +67,7 @@ pub(super) async fn page(
     let pairs =
         || asked.pairs().chain((order != Order::Newest).then(|| ("order", order_word(order).to_owned())));
     let next = page.next.map(|cursor| address("/jobs", pairs().chain([("cursor", cursor.to_string())])));
-    let remark = remark(&asked, page.jobs.len(), next.is_some());
+    let remark = remark(page.jobs.len(), next.is_some());
     let shown = Jobs {
         shell: Shell::of(&board, &visitor, &config, "jobs", "Jobs").saying(&query),
         chips: asked.chips(),
@@ -89,13 +89,9 @@ pub(super) async fn page(
 }
 
 /// What to know about a page that does not show all it could.
-fn remark(asked: &Asked, shown: usize, has_more: bool) -> Option<String> {
-    let is_full = shown >= limits::JOBS_PER_PAGE;
-    if asked.id_prefix().is_some() && is_full {
-        return Some("More ids may begin so: give more of their digits.".to_owned());
-    }
+fn remark(shown: usize, has_more: bool) -> Option<String> {
     let reach = count(windlass::limits::LIST_REACH as u64);
-    (has_more && !is_full)
+    (has_more && shown < limits::JOBS_PER_PAGE)
         .then(|| format!("Up to {reach} jobs are looked at for a page: there may be more that fit."))
 }
 
@@ -110,7 +106,7 @@ fn order_links(asked: &Asked) -> Vec<(&'static str, &'static str, String)> {
     ]
 }
 
-/// One page; with a part of an id, those of a wider page whose id begins so.
+/// One page.
 async fn list(
     board: &Dashboard,
     visitor: &Visitor,
@@ -121,19 +117,8 @@ async fn list(
     let cursor = query.get("cursor").map(str::parse::<Cursor>).transpose();
     let cursor = cursor
         .map_err(|_| Trouble::invalid("the address of this page is damaged: start from the first one"))?;
-    let prefix = asked.id_prefix();
-    let limit = if prefix.is_some() { windlass::limits::PAGE_JOBS_MAX } else { limits::JOBS_PER_PAGE };
-    let request = ListRequest { filter: asked.filter()?, order, cursor, limit };
-    let mut page = board.store().list(&visitor.caller, request).await?;
-    if let Some(prefix) = prefix {
-        page.jobs.retain(|snapshot| snapshot.job.id.to_string().replace('-', "").starts_with(&prefix));
-        if page.jobs.len() > limits::JOBS_PER_PAGE {
-            // More digits lead further than more pages.
-            page.jobs.truncate(limits::JOBS_PER_PAGE);
-            page.next = None;
-        }
-    }
-    Ok(page)
+    let request = ListRequest { filter: asked.filter()?, order, cursor, limit: limits::JOBS_PER_PAGE };
+    Ok(board.store().list(&visitor.caller, request).await?)
 }
 
 /// States with their numbers, as far as counters know them: within the queue, type or tenant asked for.

@@ -1,4 +1,4 @@
-//! What operators do beside queues: workers, the gate, settings of types and tenants, and the numbers.
+//! What operators do beside queues: workers, the gate, and the numbers.
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -7,23 +7,20 @@ use windlass::clock::Timestamp;
 use windlass::job::{JobType, QueueName, Tenant, WorkerId};
 use windlass::store::caller::Caller;
 use windlass::store::command::hold::{Pause, Target};
-use windlass::store::command::settings::Settings;
 use windlass::store::config::{Config, Hold, Scope, Worker};
-use windlass::store::settings::patch::SettingsPatch;
 
 use super::app::App;
 use super::auth::Who;
 use super::jobs::Strictness;
 use super::jobs::act::ReasonBody;
 use super::json::Body;
-use super::path::{TenantPath, TypePath, WorkerPath};
+use super::path::WorkerPath;
 use super::problem::Problem;
 use super::query::Query;
 use super::reply::Done;
 use super::wire::name::Text;
 use super::wire::numbers::StatsView;
 use super::wire::pause::{PauseBody, PauseView};
-use super::wire::settings::{TenantBody, TenantSettingsView, TypeBody, TypeSettingsView};
 use super::wire::time::{Moment, Span};
 
 /// `GET /stats`
@@ -269,54 +266,4 @@ pub(crate) async fn open(
         return Err(Problem::conflict("not_paused", "the gate is open"));
     }
     Ok(Done(ActedGate { gate: gate_view(&app, &caller).await?, changed }))
-}
-
-/// A type with its settings.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Type")]
-pub(crate) struct TypeView {
-    r#type: Text<JobType>,
-    #[serde(flatten)]
-    settings: TypeSettingsView,
-    changed: bool,
-}
-
-/// `PUT /types/{type}`
-pub(crate) async fn put_type(
-    State(app): State<App>,
-    Who(caller): Who,
-    TypePath(job_type): TypePath,
-    Body(body): Body<TypeBody>,
-) -> Result<Done<TypeView>, Problem> {
-    let patch = SettingsPatch::Type(job_type.clone(), body.into_patch()?);
-    let done = app.store().configure(&caller, patch).await?;
-    let Settings::Type(_, settings) = &done.settings else {
-        unreachable!("a type's settings are answered with a type's settings")
-    };
-    Ok(Done(TypeView { r#type: Text(job_type), settings: settings.into(), changed: done.is_changed }))
-}
-
-/// A tenant with its settings.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Tenant")]
-pub(crate) struct TenantView {
-    tenant: Text<Tenant>,
-    #[serde(flatten)]
-    settings: TenantSettingsView,
-    changed: bool,
-}
-
-/// `PUT /tenants/{tenant}`
-pub(crate) async fn put_tenant(
-    State(app): State<App>,
-    Who(caller): Who,
-    TenantPath(tenant): TenantPath,
-    Body(body): Body<TenantBody>,
-) -> Result<Done<TenantView>, Problem> {
-    let patch = SettingsPatch::Tenant(tenant.clone(), body.into());
-    let done = app.store().configure(&caller, patch).await?;
-    let Settings::Tenant(_, settings) = &done.settings else {
-        unreachable!("a tenant's settings are answered with a tenant's settings")
-    };
-    Ok(Done(TenantView { tenant: Text(tenant), settings: settings.into(), changed: done.is_changed }))
 }

@@ -2,8 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use serde_json::json;
+
 use crate::fixture::{Site, run_with};
-use crate::program::windlass;
+use crate::program::{Served, store_in, windlass};
 
 #[tokio::test]
 async fn a_profile_names_a_server_and_its_key() {
@@ -54,6 +56,68 @@ async fn a_refusal_for_now_has_a_code_of_its_own() {
     let said = site.run(&["submit", "a", "--queue", "small"]).await;
     assert!(said.code == 7 && said.err.contains("try again in"), "{said:?}");
     site.served.stop().await;
+}
+
+/// The stream is cut, and the job ends while nobody is there to tell of it.
+#[tokio::test]
+async fn whoever_waits_goes_on_when_the_server_is_back() {
+    use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+    let site = Site::start().await;
+    let mut waiting = Vec::new();
+    let followed = site.submit(&["slow"]).await;
+    for words in [&["submit", "slow", "--wait"][..], &["logs", "-f", &followed]] {
+        let child = windlass(words).env("WINDLASS_URL", &site.url).spawn().unwrap();
+        waiting.push(child);
+    }
+    // It says how the job is after it has begun to listen.
+    let mut said = BufReader::new(waiting[0].stderr.take().unwrap()).lines();
+    while !said.next_line().await.unwrap().unwrap().starts_with("scheduled") {}
+    let address = site.served.address.to_string();
+    let store = store_in(site.folder.path());
+    site.served.stop().await;
+    let served = Served::start(windlass(&["serve", "--listen", &address, "--store", &store])).await;
+    let site = Site { served, folder: site.folder, url: site.url };
+    for _ in 0..2 {
+        let (worker, claimed) = site.claim("slow").await;
+        let beat = json!({"id": claimed["id"], "fence": claimed["fence"], "logs": ["still here"]});
+        site.served.post("/heartbeats", &json!({"worker_id": worker, "jobs": [beat]})).await;
+        site.end(&worker, &claimed, json!({"outcome": "completed", "result": "done"})).await;
+    }
+    let mut out = Vec::new();
+    for mut child in waiting {
+        let mut text = String::new();
+        let ended = async {
+            child.stdout.take().unwrap().read_to_string(&mut text).await.unwrap();
+            child.wait().await.unwrap()
+        };
+        let ended = tokio::time::timeout(crate::program::PATIENCE, ended).await.expect("it hears of the end");
+        assert_eq!(ended.code(), Some(0), "{text}");
+        out.push(text);
+    }
+    assert_eq!(out[0], "\"done\"\n");
+    assert!(out[1].contains("still here"), "{out:?}");
+    site.served.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_behind_tls_is_measured_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls");
+    let (certificate, key) = (files.join("certificate.pem"), files.join("key.pem"));
+    let store = store_in(folder.path());
+    let (certificate, key) = (certificate.to_str().unwrap(), key.to_str().unwrap());
+    let tls = ["--tls-cert", certificate, "--tls-key", key];
+    let serve = [&["serve", "--listen", "127.0.0.1:0", "--store", &store], &tls[..]].concat();
+    let made = run_with("", &["bench", "--store", &store, "--quick"], &[], "").await;
+    assert_eq!(made.code, 0, "{made:?}");
+    let served = Served::start(windlass(&serve)).await;
+    let url = format!("https://localhost:{}", served.address.port());
+    let trusted = [("SSL_CERT_FILE", certificate)];
+    let said = run_with("", &["bench", "--server", &url], &trusted, "").await;
+    assert!(said.code == 1 && said.err.contains("has jobs"), "{said:?}");
+    let said = run_with("", &["list", "--url", &url], &trusted, "").await;
+    assert_eq!(said.code, 0, "{said:?}");
+    served.stop().await;
 }
 
 #[tokio::test]

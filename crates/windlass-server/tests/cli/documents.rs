@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::process::Command;
 
+use crate::binary::binary;
 use crate::program::{PATIENCE, Served, windlass};
 
 fn documents() -> Vec<PathBuf> {
@@ -117,10 +118,10 @@ async fn run_document(document: &Path) {
             }
             let address = served.as_ref().unwrap().address.to_string();
             let command = command.replace("localhost:7788", &address).replace("127.0.0.1:7788", &address);
-            let programs = Path::new(env!("CARGO_BIN_EXE_windlass")).parent().unwrap();
+            let program = binary();
             let mut shell = Command::new("sh");
             shell.args(["-c", &command]).current_dir(folder.path()).env_clear();
-            shell.env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
+            shell.env("PATH", format!("{}:/usr/bin:/bin", program.parent().unwrap().display()));
             shell.env("WINDLASS_URL", format!("http://{address}"));
             let ended = tokio::time::timeout(PATIENCE, shell.output())
                 .await

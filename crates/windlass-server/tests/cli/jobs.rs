@@ -141,6 +141,17 @@ async fn ids_may_be_cut_and_ambiguous_ones_list_candidates() {
     for none in ["ffffffff", "nothing", "../keys", ""] {
         assert_eq!(site.run(&["show", none]).await.code, 3, "{none}");
     }
+    let said = site.run(&["show", "fffff"]).await.err;
+    assert!(said.contains("begins with `fffff`") && said.contains("none of all jobs"), "{said}");
+    // However many jobs are newer, and however many were submitted in the same moment.
+    let lines: String = (0..8_000).map(|_| "{\"type\":\"many\",\"hold\":true}\n").collect();
+    run_with(&site.url, &["batch", "-"], &[], &lines).await.well();
+    assert!(site.run(&["show", &id[..20]]).await.well().starts_with(&id));
+    let many = &site.run(&["list", "-n", "1", "--order", "newest", "--json"]).await.documents()[0];
+    let one = many["id"].as_str().unwrap();
+    assert!(site.run(&["show", &one[..30]]).await.well().starts_with(one));
+    let said = site.run(&["show", &format!("…{}", &id[20..])]).await;
+    assert!(said.code == 3 && said.err.contains("none of the newest 5,000 jobs"), "{said:?}");
     site.served.stop().await;
 }
 

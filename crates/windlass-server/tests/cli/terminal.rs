@@ -2,13 +2,14 @@
 
 use tokio::process::Command;
 
+use crate::binary::binary;
 use crate::fixture::{Site, run_with};
 
 /// Runs a command at a terminal, with these variables and what is typed, and gives all that was shown and its exit code.
 async fn at_terminal(site: &Site, line: &str, variables: &[(&str, &str)], typed: &str) -> (String, i32) {
     let input = site.folder.path().join("typed");
     std::fs::write(&input, typed).unwrap();
-    let whole = format!("{} {line}", env!("CARGO_BIN_EXE_windlass"));
+    let whole = format!("{} {line}", binary().display());
     let mut command = Command::new("script");
     command.args(["--quiet", "--return", "--command", &whole, "/dev/null"]).env_clear();
     command.env("WINDLASS_URL", &site.url).env("TERM", "xterm").env("PATH", "/usr/bin:/bin");
@@ -36,7 +37,7 @@ async fn tables_fit_the_width_they_are_given() {
     site.submit(&["a-type-with-a-long-name", "--queue", "a-queue-with-a-long-name"]).await;
     for width in [40, 80, 140] {
         let columns = width.to_string();
-        for command in ["list", "queues", "types", "events"] {
+        for command in ["list", "queues", "types", "tenants", "stats", "events"] {
             let said = run_with(&site.url, &[command], &[("COLUMNS", &columns)], "").await.well();
             for line in said.lines() {
                 assert!(line.chars().count() <= width.max(60), "{command} at {width}: {line}");
@@ -45,6 +46,25 @@ async fn tables_fit_the_width_they_are_given() {
     }
     // A pipe gets everything.
     assert!(site.run(&["list"]).await.well().contains("a-queue-with-a-long-name"));
+    site.served.stop().await;
+}
+
+/// Work that a person waits for, long enough to be seen.
+#[tokio::test]
+async fn long_work_shows_how_far_it_is_and_a_program_sees_nothing_of_it() {
+    let site = Site::start().await;
+    let lines: String = (0..30_000).map(|_| "{\"type\":\"a\"}\n").collect();
+    run_with(&site.url, &["batch", "-"], &[], &lines).await.well();
+    let (shown, code) = at_terminal(&site, "cancel --type a --yes", &[], "").await;
+    assert!(shown.contains("of 30,000 jobs, ") && shown.contains("/s, "), "{shown:?}");
+    assert!(shown.contains("30,000 of 30,000 jobs cancelled") && code == 0, "{shown:?}");
+    let (shown, code) = at_terminal(&site, "delete --type a --yes --json", &[], "").await;
+    assert!(!shown.contains("/s") && shown.contains(r#""changed":30000"#) && code == 0, "{shown:?}");
+    let store = crate::program::store_in(site.folder.path());
+    let (shown, code) = at_terminal(&site, &format!("verify --store {store}"), &[], "").await;
+    assert!(shown.contains("jobs and records, ") && shown.contains("hold") && code == 0, "{shown:?}");
+    let said = site.run(&["verify", "--store", &store, "--json"]).await;
+    assert_eq!((said.code, said.err.as_str()), (0, ""), "{said:?}");
     site.served.stop().await;
 }
 

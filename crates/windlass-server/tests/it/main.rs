@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod access;
+mod binary;
 mod client;
 mod dashboard;
 mod description;

@@ -166,6 +166,25 @@ async fn settings_of_types_and_tenants_are_merged() {
     );
     let tenant = put(&t, "/tenants/acme", json!({"weight": null})).await;
     assert_eq!((&tenant["weight"], &tenant["max_depth"]), (&Value::Null, &json!(9)));
+    // What was set can be looked at, with what there is beside it.
+    t.advance(Duration::from_secs(60)).await;
+    let types = t.get_ok("/types").await;
+    assert_eq!(types["types"], json!([t.get_ok("/types/email.send").await]));
+    let kind = &types["types"][0];
+    assert_eq!((&kind["max_running"], &kind["depth"]["completed"]), (&json!(3), &json!(1)), "{kind}");
+    assert_eq!(kind["rates"]["last_hour"]["completed"], 1, "{kind}");
+    assert_eq!(t.get_ok("/types/unheard.of").await["depth"]["completed"], 0);
+    t.post_ok(200, "/gate/offline", json!({"tenant": "acme", "reason": "unpaid"})).await;
+    let tenant = t.get_ok("/tenants/acme").await;
+    assert_eq!(
+        (&tenant["max_depth"], &tenant["paused"]["reason"]),
+        (&json!(9), &json!("unpaid")),
+        "{tenant}"
+    );
+    let tenants = t.get_ok("/tenants").await;
+    let names: Vec<&str> =
+        tenants["tenants"].as_array().unwrap().iter().filter_map(|look| look["tenant"].as_str()).collect();
+    assert_eq!(names, ["acme", "default"]);
     for (path, body, field) in [
         ("/types/a", json!({"colour": 1}), "colour"),
         ("/types/%20", json!({}), "type"),

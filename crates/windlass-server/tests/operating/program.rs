@@ -11,6 +11,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
+use crate::binary::binary;
 use crate::client::{Answer, Request};
 
 /// How long anything may take on a machine that is busy.
@@ -18,7 +19,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The program, not started yet.
 pub(crate) fn windlass(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    let mut command = Command::new(binary());
     command.args(arguments).env_clear().stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     command
 }
@@ -48,7 +49,8 @@ impl Served {
             async move {
                 let mut found = Some(found);
                 while let Ok(Some(line)) = lines.next_line().await {
-                    if let Some((_, rest)) = line.split_once("listening on http://")
+                    if let Some((_, rest)) = line.split_once("listening on http")
+                        && let Some((_, rest)) = rest.split_once("://")
                         && let Some(found) = found.take()
                     {
                         let _ = found.send(rest.split(';').next().unwrap().parse().unwrap());

@@ -2,6 +2,8 @@
 //! receivers are slow, broken or hostile.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+#[path = "../it/binary.rs"]
+mod binary;
 mod callback;
 mod client;
 mod hostile;

@@ -8,11 +8,12 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
+use crate::binary::binary;
 use crate::push::verify;
 use crate::receiver::{PATIENCE, Receiver, answer};
 
 fn windlass(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    let mut command = Command::new(binary());
     command.args(arguments).env_remove("WINDLASS_STORE").kill_on_drop(true);
     command
 }

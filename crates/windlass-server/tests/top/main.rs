@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod bench;
+#[path = "../it/binary.rs"]
+mod binary;
 #[allow(dead_code, reason = "a client for all tests; these ask less of it")]
 #[path = "../it/client.rs"]
 mod client;
@@ -12,6 +14,7 @@ mod terminal;
 
 use serde_json::{Value, json};
 
+use self::binary::binary;
 use self::program::{Served, store_in, windlass};
 use self::terminal::Terminal;
 
@@ -44,7 +47,7 @@ async fn queue(server: &Served, name: &str) -> Value {
 /// Runs `windlass top` in a shell, so that one sees what it leaves behind.
 async fn watch(server: &Served, width: u16, height: u16) -> Terminal {
     let terminal = Terminal::open(width, height).await;
-    terminal.run(&format!("{} top --url http://{}", env!("CARGO_BIN_EXE_windlass"), server.address)).await;
+    terminal.run(&format!("{} top --url http://{}", binary().display(), server.address)).await;
     terminal
 }
 
@@ -122,7 +125,7 @@ async fn without_a_terminal_or_a_server_it_says_what_to_do() {
     assert_eq!(said.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&said.stderr).contains("windlass stats"), "{said:?}");
     let terminal = Terminal::open(100, 20).await;
-    terminal.run(&format!("{} top --url http://127.0.0.1:1", env!("CARGO_BIN_EXE_windlass"))).await;
+    terminal.run(&format!("{} top --url http://127.0.0.1:1", binary().display())).await;
     terminal.shows(&["no server at 127.0.0.1:1", "windlass serve"]).await;
     terminal.is_left_clean(6).await;
 }

@@ -14,6 +14,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::binary::binary;
 use crate::client::Request;
 use crate::cluster;
 
@@ -41,7 +42,7 @@ pub(crate) use on_both_engines;
 
 /// The program, not started yet, with nothing of the caller's environment but where programs are.
 pub(crate) fn windlass(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    let mut command = Command::new(binary());
     let path = std::env::var_os("PATH").unwrap();
     command.args(arguments).env_clear().env("PATH", path).kill_on_drop(true);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

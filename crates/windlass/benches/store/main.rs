@@ -50,7 +50,8 @@ fn main() -> anyhow::Result<()> {
             return drain_only().await;
         }
         if is_asked("--handlers") {
-            return handle(&mut figures, 50).await;
+            handle(&mut figures, 50).await?;
+            return handle(&mut figures, 100).await;
         }
         if !is_asked("--limits") {
             for payload in [100, 1024] {

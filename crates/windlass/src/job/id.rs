@@ -24,6 +24,20 @@ impl JobId {
         JobId(uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid())
     }
 
+    /// The first and the last id that begin so: with hexadecimal digits, dashes left out or not. None if no id does.
+    pub fn beginning_with(text: &str) -> Option<(JobId, JobId)> {
+        let digits: String = text.chars().filter(|c| *c != '-').collect();
+        let is_hex = digits.chars().all(|c| c.is_ascii_hexdigit());
+        if digits.is_empty() || digits.len() > 32 || !is_hex {
+            return None;
+        }
+        let filled = |filler: &str| {
+            let whole = format!("{digits}{}", filler.repeat(32 - digits.len()));
+            u128::from_str_radix(&whole, 16).ok().map(|bits| JobId::from_bytes(bits.to_be_bytes()))
+        };
+        Some((filled("0")?, filled("f")?))
+    }
+
     /// The id with these 16 bytes.
     pub fn from_bytes(bytes: [u8; 16]) -> JobId {
         JobId(Uuid::from_bytes(bytes))

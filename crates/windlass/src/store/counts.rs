@@ -87,8 +87,8 @@ impl Counts {
 
     /// How many jobs fit a filter; none if it asks for more than lanes and states.
     pub(crate) fn fitting(&self, filter: &Filter) -> Option<u64> {
-        let Filter { tenant, job_type, queue, states, .. } = filter.clone();
-        let counted = Filter { tenant, job_type, queue, states, ..Filter::default() };
+        let Filter { tenant, states, job_type, queue, .. } = filter.clone();
+        let counted = Filter { tenant, states, job_type, queue, ..Filter::default() };
         (counted == *filter).then(|| self.at_most(filter))
     }
 

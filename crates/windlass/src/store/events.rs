@@ -136,7 +136,7 @@ impl EventFeed {
 }
 
 /// The number of the last record that is kept. Numbers have no gaps, so it is found by halving, whatever their count.
-fn newest_record(view: &mut View<'_>) -> Result<u64, StoreError> {
+pub(crate) fn newest_record(view: &mut View<'_>) -> Result<u64, StoreError> {
     let mut has_after = |after: u64| -> Result<bool, StoreError> {
         Ok(!view.db.records(&RecordQuery { after, limit: 1, ..RecordQuery::default() })?.is_empty())
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::broadcast;
 
 use super::caller::{Caller, Permission};
-use super::command::bulk::{self, Bulk, BulkAct};
+use super::command::bulk::{self, Bulk, BulkAct, BulkCursor};
 use super::command::claim::Checkpoint;
 use super::command::hold::{self, Pause, Target};
 use super::command::schedule::fire;
@@ -27,10 +27,10 @@ use super::query::snapshot;
 use super::query::stats::{self, Stats};
 use super::settings::patch::SettingsPatch;
 use super::task::Kind;
-use super::verify::{self, Verdict};
+use super::verify::{self, Checked, Verdict};
 use super::view::View;
 use super::{Store, elsewhere};
-use crate::audit::Record;
+use crate::audit::{Record, Seal};
 use crate::clock::Timestamp;
 use crate::error::{ActError, StoreError};
 use crate::job::{JobId, QueueName, State};
@@ -110,25 +110,46 @@ impl Store {
     /// Does something to all jobs that fit, in bounded commits.
     pub async fn bulk(&self, caller: &Caller, filter: &Filter, action: BulkAct) -> Result<Bulk, ActError> {
         elsewhere!(self.bulk(filter, action));
+        self.bulk_some(caller, filter, action, None, u64::MAX).await.map(|(done, _)| done)
+    }
+
+    /// The same to at most `max` of them, from a place in it; gives the place to go on from, none when all is done. Jobs
+    /// that were submitted after it began are left alone.
+    pub async fn bulk_some(
+        &self,
+        caller: &Caller,
+        filter: &Filter,
+        action: BulkAct,
+        from: Option<BulkCursor>,
+        max: u64,
+    ) -> Result<(Bulk, Option<BulkCursor>), ActError> {
         caller.must(Permission::ManageJob)?;
         let filter = bulk::narrowed(caller, filter);
-        let Some(last) = self.read::<_, StoreError>("newest", list::newest).await? else {
-            return Ok(Bulk::default());
+        let last = match from {
+            Some(from) => from.last,
+            None => match self.read::<_, StoreError>("newest", list::newest).await? {
+                Some(last) => last,
+                None => return Ok((Bulk::default(), None)),
+            },
         };
         // On a full disk nothing may add jobs, in bulk or not.
         let kind = if matches!(action, BulkAct::Redrive(_)) { Kind::Submission } else { Kind::Ordinary };
-        let (mut total, mut after) = (Bulk::default(), None);
+        let (mut total, mut after) = (Bulk::default(), from.map(|from| from.after));
         loop {
             let (caller, filter, action) = (caller.clone(), filter.clone(), action.clone());
+            let left = max - total.matched;
             let work = move |unit: &mut super::unit::Unit<'_>| {
-                bulk::round(unit, &caller, &filter, &action, after, last)
+                bulk::round(unit, &caller, &filter, &action, (after, last), left)
             };
             let round = self.write("bulk", kind.clone(), work).await?;
             total.matched += round.bulk.matched;
             total.changed += round.bulk.changed;
             match round.next {
+                None => return Ok((total, None)),
+                Some(next) if total.matched >= max => {
+                    return Ok((total, Some(BulkCursor { after: next, last })));
+                }
                 Some(next) => after = Some(next),
-                None => return Ok(total),
             }
         }
     }
@@ -289,7 +310,12 @@ impl Store {
 
     /// One bounded round of sealing the audit trail (M93).
     pub async fn seal(&self) -> Result<Sealed, StoreError> {
-        let found = self.read("seal", seal::look).await?;
+        self.seal_unless_moved(None).await
+    }
+
+    /// The same, but only if the trail is still sealed up to where it was `left`: otherwise somebody else is at it.
+    pub(crate) async fn seal_unless_moved(&self, left: Option<Seal>) -> Result<Sealed, StoreError> {
+        let found = self.read("seal", move |view| seal::look(view, left.as_ref())).await?;
         match found.nothing() {
             Some(sealed) => Ok(sealed),
             None => self.write("seal", Kind::Ordinary, move |unit| seal::put(unit, &found)).await,
@@ -323,11 +349,27 @@ impl Store {
 
     /// Checks every invariant on what is stored and says what it found.
     pub async fn verify(&self) -> Result<Vec<Verdict>, StoreError> {
-        self.read("verify", verify::verify).await
+        self.verify_telling(|_| {}).await
+    }
+
+    /// The same, telling how far it has come, from another thread.
+    pub async fn verify_telling(
+        &self,
+        mut tell: impl FnMut(Checked) + Send + 'static,
+    ) -> Result<Vec<Verdict>, StoreError> {
+        self.read("verify", move |view| verify::verify(view, &mut tell)).await
     }
 
     /// Checks the audit trail's chain; the text says where it is broken (M93).
     pub async fn verify_audit(&self) -> Result<Verdict, StoreError> {
-        self.read("verify_audit", verify::audit_chain).await
+        self.verify_audit_telling(|_| {}).await
+    }
+
+    /// The same, telling how far it has come, from another thread.
+    pub async fn verify_audit_telling(
+        &self,
+        mut tell: impl FnMut(Checked) + Send + 'static,
+    ) -> Result<Verdict, StoreError> {
+        self.read("verify_audit", move |view| verify::verify_audit(view, &mut tell)).await
     }
 }

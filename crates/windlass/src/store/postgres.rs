@@ -101,7 +101,7 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
     let mut link = link::Link::connect(address)?;
     migrate::migrate(&mut link, address)?;
     let mut tables = Tables::new(link, true);
-    let now = tables.begin_write(address.lock_key("write"), &ahead::Needs::default())?;
+    let now = tables.begin_write(address.lock_key("write"), ahead::Needs::default)?;
     let admitted = Memo::default().admit(&mut tables, env);
     tables.rollback();
     admitted?;

@@ -8,13 +8,12 @@ mod life;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(crate) use audit::audit_chain;
-
 use crate::error::StoreError;
 use crate::job::{Job, Lane, Seq, Spec, State};
 use crate::limits;
 use crate::store::attempt::{self, AttemptRecord};
 use crate::store::engine::{FacetKind, FacetQuery, Place};
+use crate::store::events::newest_record;
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::view::View;
 
@@ -58,6 +57,28 @@ impl Verdict {
     }
 }
 
+/// How far a check has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checked {
+    /// Jobs and audit records looked at; a record that is looked at twice counts twice.
+    pub done: u64,
+    /// How many there are to look at, as far as was known at the beginning.
+    pub expected: u64,
+}
+
+/// Counts what is looked at, and tells whoever wants to know.
+pub(crate) struct Told<'a> {
+    checked: Checked,
+    tell: &'a mut dyn FnMut(Checked),
+}
+
+impl Told<'_> {
+    fn more(&mut self, count: usize) {
+        self.checked.done += count as u64;
+        (self.tell)(self.checked);
+    }
+}
+
 /// A job with what hangs on it, as the checks see it.
 pub(crate) struct Facts {
     pub(crate) job: Job,
@@ -67,7 +88,11 @@ pub(crate) struct Facts {
 }
 
 /// Checks every invariant that can be seen in stored data.
-pub(crate) fn verify(view: &mut View<'_>) -> Result<Vec<Verdict>, StoreError> {
+pub(crate) fn verify(view: &mut View<'_>, tell: &mut dyn FnMut(Checked)) -> Result<Vec<Verdict>, StoreError> {
+    let counted: u64 = view.db.counts()?.lanes.values().flatten().sum();
+    // Every record is looked at twice: for what it tells, and in the chain.
+    let expected = counted + 2 * newest_record(view)?;
+    let mut told = Told { checked: Checked { done: 0, expected }, tell };
     let mut life = life::verdicts();
     let mut graph = graph::Graph::default();
     let mut recount: BTreeMap<(Arc<Lane>, State), u64> = BTreeMap::new();
@@ -79,6 +104,7 @@ pub(crate) fn verify(view: &mut View<'_>) -> Result<Vec<Verdict>, StoreError> {
         let page = view.db.scan(&scan)?;
         let Some(last) = page.last() else { break };
         after = Some(Place::of(last));
+        told.more(page.len());
         for facts in facts(view, page)? {
             jobs += 1;
             *recount.entry((facts.job.lane.clone(), facts.job.state)).or_default() += 1;
@@ -89,10 +115,19 @@ pub(crate) fn verify(view: &mut View<'_>) -> Result<Vec<Verdict>, StoreError> {
     let mut verdicts = life;
     verdicts.extend(graph.verdicts());
     verdicts.push(counters(view, &recount, jobs)?);
-    verdicts.extend(audit::records(view)?);
-    verdicts.push(audit_chain(view)?);
+    verdicts.extend(audit::records(view, &mut told)?);
+    verdicts.push(audit::chain(view, &mut told)?);
     verdicts.push(storage(view)?);
     Ok(verdicts)
+}
+
+/// Checks that the audit trail is as it was sealed.
+pub(crate) fn verify_audit(
+    view: &mut View<'_>,
+    tell: &mut dyn FnMut(Checked),
+) -> Result<Verdict, StoreError> {
+    let expected = newest_record(view)?;
+    audit::chain(view, &mut Told { checked: Checked { done: 0, expected }, tell })
 }
 
 fn facts(view: &mut View<'_>, page: Vec<Job>) -> Result<Vec<Facts>, StoreError> {

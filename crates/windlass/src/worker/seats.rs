@@ -1,6 +1,7 @@
 //! The seats of one queue in a worker: one for each handler that may run, and, while handlers are much quicker than
-//! claims, as many again for jobs that wait for their turn, so that no handler stands idle while the next claim is on its
-//! way. As soon as handlers take longer, nothing is claimed that cannot be started.
+//! claims, some more for jobs that wait for their turn, so that no handler stands idle while the next claim is on its way:
+//! the quicker the handlers the more, so that none waits much longer than a claim takes. As soon as handlers take longer,
+//! nothing is claimed that cannot be started.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -46,9 +47,9 @@ impl Seats {
         loop {
             let seat = self.places.clone().acquire_owned().await.expect("the semaphore is never closed");
             self.adjust();
-            // One that became free after handlers had turned slow is not given out again.
+            // One that became free after handlers had turned slower is not given out again.
             let spare = self.spare.load(Ordering::Relaxed);
-            if spare == 0 || self.is_quick() {
+            if spare <= self.spare_wanted() {
                 return seat;
             }
             seat.forget();
@@ -100,19 +101,23 @@ impl Seats {
         let _ = self.pace.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pace| Some(mean(pace)));
     }
 
-    fn is_quick(&self) -> bool {
-        self.pace.load(Ordering::Relaxed) <= QUICK
+    /// How many spare seats there should be. With few slots order matters more than speed.
+    fn spare_wanted(&self) -> usize {
+        if self.slot_count < limits::SPARE_SEATS_FROM {
+            return 0;
+        }
+        let turns = QUICK / self.pace.load(Ordering::Relaxed).max(1);
+        usize::try_from(turns).unwrap_or(usize::MAX).min(limits::SPARE_SEATS_PER_SLOT) * self.slot_count
     }
 
-    /// Adds or takes away the spare seats. With few slots order matters more than speed.
+    /// Adds spare seats or takes away those that are free.
     fn adjust(&self) {
-        let is_quick = self.is_quick();
-        let spare = self.spare.load(Ordering::Relaxed);
-        if is_quick && spare == 0 && self.slot_count >= limits::SPARE_SEATS_FROM {
-            self.places.add_permits(self.slot_count);
-            self.spare.store(self.slot_count, Ordering::Relaxed);
-        } else if !is_quick && spare > 0 {
-            self.spare.store(spare - self.places.forget_permits(spare), Ordering::Relaxed);
+        let (spare, wanted) = (self.spare.load(Ordering::Relaxed), self.spare_wanted());
+        if wanted > spare {
+            self.places.add_permits(wanted - spare);
+            self.spare.store(wanted, Ordering::Relaxed);
+        } else if wanted < spare {
+            self.spare.store(spare - self.places.forget_permits(spare - wanted), Ordering::Relaxed);
         }
     }
 }
@@ -140,11 +145,20 @@ mod tests {
         assert_eq!(taken(&seats).len(), 20, "before anything is known");
         (0..500).for_each(|_| seats.took(Duration::from_micros(10)));
         let held = taken(&seats);
-        assert_eq!(held.len(), 40);
+        assert_eq!(held.len(), 20 + 8 * 20);
         (0..500).for_each(|_| seats.took(Duration::from_millis(50)));
         assert_eq!(taken(&seats).len(), 0, "those given out stay so");
         drop(held);
         assert_eq!(taken(&seats).len(), 20);
+    }
+
+    #[test]
+    fn the_quicker_the_handlers_the_more_is_claimed_ahead() {
+        let seats = seats(20);
+        for (micros, expected) in [(1_900, 40), (900, 60), (600, 80), (100, 180), (1_500, 40), (3_000, 20)] {
+            (0..500).for_each(|_| seats.took(Duration::from_micros(micros)));
+            assert_eq!(taken(&seats).len(), expected, "handlers of {micros} µs");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod schema;
 mod skew;
 mod snapshot;
 mod tls;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;

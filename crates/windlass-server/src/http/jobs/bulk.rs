@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use windlass::job::SuspendMode;
 use windlass::limits::REASON_CHARS_MAX;
 use windlass::store::command::act::{Act, Suspend};
-use windlass::store::command::bulk::BulkAct;
+use windlass::store::command::bulk::{BulkAct, BulkCursor};
 use windlass::store::command::redrive::Redrive;
 
 use super::act::SuspendWord;
@@ -17,6 +17,7 @@ use crate::http::problem::Problem;
 use crate::http::reply::Done;
 use crate::http::wire::filter::JobFilter;
 use crate::http::wire::priority::Urgency;
+use crate::limits::BULK_JOBS_MAX;
 
 /// What is to be done, and to which jobs.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -33,6 +34,11 @@ pub(crate) struct BulkBody {
     /// Whether only to count the jobs that fit.
     #[serde(default)]
     dry_run: bool,
+    /// Act on so many at most, and say where to go on: 1 to 10000. All of them if it is not given.
+    #[schemars(range(min = 1, max = 10_000))]
+    limit: Option<u64>,
+    /// Where to go on, as the call before said; everything else must be as it was then.
+    cursor: Option<String>,
 }
 
 /// What can be done in bulk.
@@ -54,9 +60,22 @@ pub(crate) struct BulkAnswer {
     matched: u64,
     /// Jobs that were changed; the others could not be, or were so already.
     changed: u64,
+    /// Where to go on, if there is more and a limit was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
 }
 
 impl BulkBody {
+    /// Where to begin, and how many jobs to act on.
+    fn part(&self) -> Result<(Option<BulkCursor>, u64), Problem> {
+        if let Some(limit) = self.limit.filter(|limit| !(1..=BULK_JOBS_MAX).contains(limit)) {
+            return Err(Problem::invalid("limit", format!("is {limit}, allowed is 1 to {BULK_JOBS_MAX}")));
+        }
+        let cursor = self.cursor.as_deref().map(str::parse::<BulkCursor>).transpose();
+        let cursor = cursor.map_err(|problem| Problem::invalid("cursor", problem.to_string()))?;
+        Ok((cursor, self.limit.unwrap_or(u64::MAX)))
+    }
+
     fn act(&self) -> Result<BulkAct, Problem> {
         let reason = self.reason.clone();
         let is_given = |field: &str, given: bool, wanted: bool| {
@@ -95,15 +114,16 @@ pub(crate) async fn bulk(
     Who(caller): Who,
     Body(body): Body<BulkBody>,
 ) -> Result<Done<BulkAnswer>, Problem> {
-    let act = body.act()?;
+    let (act, (from, most)) = (body.act()?, body.part()?);
     let filter = body.filter.into_filter().map_err(|problem| problem.within("filter"))?;
     if body.dry_run {
         let matched = app.store().bulk_dry_run(&caller, &filter).await?;
-        return Ok(Done(BulkAnswer { matched, changed: 0 }));
+        return Ok(Done(BulkAnswer { matched, changed: 0, next_cursor: None }));
     }
     // In a task of its own: a caller that hangs up half-way must not leave half of it undone.
     let store = app.store().clone();
-    let done = tokio::spawn(async move { store.bulk(&caller, &filter, act).await }).await;
-    let done = done.expect("a bulk action does not panic")?;
-    Ok(Done(BulkAnswer { matched: done.matched, changed: done.changed }))
+    let done = tokio::spawn(async move { store.bulk_some(&caller, &filter, act, from, most).await }).await;
+    let (done, next) = done.expect("a bulk action does not panic")?;
+    let next_cursor = next.map(|cursor| cursor.to_string());
+    Ok(Done(BulkAnswer { matched: done.matched, changed: done.changed, next_cursor }))
 }

@@ -18,6 +18,8 @@ use crate::http::problem::Problem;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct JobFilter {
+    /// Whose id begins with these hexadecimal digits; dashes do not matter.
+    id_prefix: Option<String>,
     /// In one of these states, separated by commas.
     #[serde(deserialize_with = "states")]
     #[schemars(with = "Option<String>")]
@@ -49,7 +51,10 @@ impl JobFilter {
             Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
             None => Err(Problem::invalid("tag", "is not `name:value`")),
         });
+        let no_id = || Problem::invalid("id_prefix", "is not the beginning of a job's id");
+        let ids = self.id_prefix.map(|text| JobId::beginning_with(&text).ok_or_else(no_id));
         Ok(Filter {
+            ids: ids.transpose()?,
             tenant: self.tenant.map(|tenant| tenant.0),
             states: self.state,
             job_type: self.r#type.map(|name| name.0),
@@ -68,6 +73,8 @@ impl JobFilter {
 /// Which page of which jobs.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct ListQuery {
+    /// Whose id begins with these hexadecimal digits; dashes do not matter.
+    id_prefix: Option<String>,
     /// In one of these states, separated by commas.
     #[serde(default, deserialize_with = "states")]
     #[schemars(with = "Option<String>")]
@@ -114,6 +121,7 @@ impl ListQuery {
     /// The request, as the library takes it.
     pub(crate) fn into_request(self) -> Result<ListRequest, Problem> {
         let filter = JobFilter {
+            id_prefix: self.id_prefix,
             state: self.state,
             r#type: self.r#type,
             queue: self.queue,

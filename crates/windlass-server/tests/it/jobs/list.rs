@@ -32,6 +32,14 @@ async fn a_list_is_filtered_ordered_and_paged() {
     assert_eq!(ids(&t.get_ok("/jobs?owner=somebody").await).len(), 0);
     assert_eq!(ids(&t.get_ok("/jobs?created_after=2030-01-01T00:00:00Z").await).len(), 7);
     assert_eq!(ids(&t.get_ok("/jobs?created_before=2030-01-01T00:00:00Z").await).len(), 0);
+    let known = ids(&t.get_ok("/jobs?limit=1").await)[0].clone();
+    for length in [1, 8, 14, 23, 36] {
+        let found = ids(&t.get_ok(&format!("/jobs?id_prefix={}", &known[..length])).await);
+        assert!(found.contains(&known) && (length < 23 || found.len() == 1), "{length}: {found:?}");
+    }
+    assert_eq!(ids(&t.get_ok("/jobs?id_prefix=fff").await).len(), 0);
+    let refused = t.request("GET", "/jobs?id_prefix=xyz").send().await;
+    assert_refused(&refused, 422, "invalid_value", Some("id_prefix"));
     let mut seen = Vec::new();
     let mut cursor = String::new();
     loop {
@@ -88,7 +96,15 @@ async fn a_bulk_action_touches_what_fits() {
     assert_eq!(bulk(json!({"action": "redrive", "filter": {"type": "b"}})).await["changed"], 2);
     assert_eq!(bulk(json!({"action": "delete", "filter": {"state": "cancelled"}})).await["changed"], 5);
     assert_eq!(t.get_ok("/jobs").await["jobs"].as_array().unwrap().len(), 2);
+    // In parts, if that is asked for.
+    let part = bulk(json!({"action": "cancel", "filter": {}, "limit": 1})).await;
+    assert_eq!((&part["matched"], &part["changed"]), (&json!(1), &json!(1)));
+    let next = &part["next_cursor"];
+    let rest = bulk(json!({"action": "cancel", "filter": {}, "limit": 5, "cursor": next})).await;
+    assert_eq!(rest, json!({"matched": 1, "changed": 1}), "the last part says nothing of going on");
     for (body, field) in [
+        (json!({"action": "cancel", "filter": {}, "limit": 0}), "limit"),
+        (json!({"action": "cancel", "filter": {}, "cursor": "x"}), "cursor"),
         (json!({"action": "cancel"}), "filter"),
         (json!({"filter": {}}), "action"),
         (json!({"action": "explode", "filter": {}}), "action"),

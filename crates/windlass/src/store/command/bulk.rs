@@ -1,13 +1,17 @@
 //! Actions on all jobs that fit a filter, in bounded commits, so that claims get their turn in between.
 
+use std::fmt;
+use std::str::FromStr;
+
 use super::act::{self, Act};
 use super::redrive::{self, Redrive};
-use crate::error::{ActError, StoreError};
+use crate::error::{ActError, Problem, StoreError};
 use crate::job::{JobId, Seq};
 use crate::limits;
 use crate::store::caller::{Caller, Permission, Role};
 use crate::store::engine::Place;
 use crate::store::filter::{Filter, Order, Scan};
+use crate::store::query::list::Cursor;
 use crate::store::unit::Unit;
 
 /// What is to be done to each job.
@@ -28,6 +32,36 @@ pub struct Bulk {
     pub matched: u64,
     /// Jobs that were changed; the others could not be, or were so already.
     pub changed: u64,
+}
+
+/// A place in a bulk action, to go on from. Its text is for passing back, not for reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BulkCursor {
+    pub(crate) after: Place,
+    /// The last job there was when it began: what it submits itself is not its business.
+    pub(crate) last: Seq,
+}
+
+impl fmt::Display for BulkCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}.{}", self.last.0, Cursor(self.after))
+    }
+}
+
+impl FromStr for BulkCursor {
+    type Err = Problem;
+
+    fn from_str(text: &str) -> Result<BulkCursor, Problem> {
+        let parse = || {
+            let (last, after) = text.split_once('.')?;
+            let last = Seq(i64::from_str_radix(last, 16).ok()?);
+            Some(BulkCursor { after: after.parse::<Cursor>().ok()?.0, last })
+        };
+        parse().ok_or_else(|| Problem::Unknown {
+            value: text.chars().take(64).collect(),
+            allowed: "the cursors that a bulk action gave out",
+        })
+    }
 }
 
 /// One bounded round of a bulk action.
@@ -67,17 +101,17 @@ pub(crate) fn narrowed(caller: &Caller, filter: &Filter) -> Filter {
     filter
 }
 
-/// Acts on the next jobs that fit, up to and including `last`.
+/// Acts on the next jobs that fit, at most `max` of them, up to and including `last`.
 pub(crate) fn round(
     unit: &mut Unit<'_>,
     caller: &Caller,
     filter: &Filter,
     action: &BulkAct,
-    after: Option<Place>,
-    last: Seq,
+    (after, last): (Option<Place>, Seq),
+    max: u64,
 ) -> Result<Round, ActError> {
     caller.must(Permission::ManageJob)?;
-    let limit = limits::BULK_JOBS_PER_COMMIT;
+    let limit = usize::try_from(max).unwrap_or(usize::MAX).clamp(1, limits::BULK_JOBS_PER_COMMIT);
     let scan = Scan { filter: filter.clone(), order: Order::Oldest, after, limit };
     let page = unit.db()?.scan(&scan)?;
     let mut next = (page.len() == limit).then(|| page.last().map(Place::of)).flatten();

@@ -19,6 +19,8 @@ pub struct Sealed {
     pub seal: Seal,
     /// Whether there is more to seal at once.
     pub has_more: bool,
+    /// Whether nothing was done because somebody else is at it.
+    pub is_left_to_others: bool,
 }
 
 /// The chain as it was found, and as it goes on.
@@ -28,21 +30,27 @@ pub(crate) struct Unsealed {
     /// The points to be kept; none if everything is sealed.
     points: Vec<Seal>,
     has_more: bool,
+    is_left_to_others: bool,
 }
 
 impl Unsealed {
     /// What there is to say if nothing is to be written.
     pub(crate) fn nothing(&self) -> Option<Sealed> {
-        self.points.is_empty().then(|| Sealed { seal: self.from.clone(), has_more: false })
+        let is_left_to_others = self.is_left_to_others;
+        self.points.is_empty().then(|| Sealed { seal: self.from.clone(), has_more: false, is_left_to_others })
     }
 }
 
-/// Hashes records that are not sealed yet: one bounded round.
-pub(crate) fn look(view: &mut View<'_>) -> Result<Unsealed, StoreError> {
+/// Hashes records that are not sealed yet: one bounded round. None are read if the trail is not sealed up to where it was
+/// `left`, when that is given: somebody else goes on with it, and only one of them can.
+pub(crate) fn look(view: &mut View<'_>, left: Option<&Seal>) -> Result<Unsealed, StoreError> {
     let from = match view.db.documents(DocumentKind::Seal)?.last() {
         Some(document) => parse(&document.body)?,
         None => Seal::origin(),
     };
+    if left.is_some_and(|left| *left != from) {
+        return Ok(Unsealed { from, points: Vec::new(), has_more: false, is_left_to_others: true });
+    }
     let (mut seal, mut points, mut count) = (from.clone(), Vec::new(), 0);
     let limit = limits::PAGE_RECORDS_MAX;
     let has_more = loop {
@@ -62,19 +70,20 @@ pub(crate) fn look(view: &mut View<'_>) -> Result<Unsealed, StoreError> {
     if points.last().unwrap_or(&from) != &seal {
         points.push(seal);
     }
-    Ok(Unsealed { from, points, has_more })
+    Ok(Unsealed { from, points, has_more, is_left_to_others: false })
 }
 
 /// Writes the new points, unless somebody else has sealed meanwhile.
 pub(crate) fn put(unit: &mut Unit<'_>, found: &Unsealed) -> Result<Sealed, StoreError> {
-    let Unsealed { from, points, has_more } = found;
+    let Unsealed { from, points, has_more, .. } = found;
     if !is_last(unit, from)? {
-        return Ok(Sealed { seal: from.clone(), has_more: false });
+        return Ok(Sealed { seal: from.clone(), has_more: false, is_left_to_others: true });
     }
     for point in points {
         unit.put_document(DocumentKind::Seal, &key(point), Some(&encode(point)), |_| {})?;
     }
-    Ok(Sealed { seal: points.last().unwrap_or(from).clone(), has_more: *has_more })
+    let seal = points.last().unwrap_or(from).clone();
+    Ok(Sealed { seal, has_more: *has_more, is_left_to_others: false })
 }
 
 /// Whether this is still the newest point.
@@ -91,4 +100,34 @@ fn is_last(unit: &mut Unit<'_>, point: &Seal) -> Result<bool, StoreError> {
 /// Under which the newest point of its stretch of the chain is kept.
 fn key(point: &Seal) -> String {
     format!("{:020}", point.through.div_ceil(SEAL_EVERY) * SEAL_EVERY)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::audit::Seal;
+    use crate::job::QueueName;
+    use crate::store::Store;
+    use crate::store::caller::Caller;
+    use crate::store::command::hold::{Pause, Target};
+    use crate::store::environment::StoreOptions;
+
+    /// Does something that is recorded.
+    async fn pause(store: &Store, queue: &str) {
+        let target = Target::Queue(QueueName::new(queue).unwrap());
+        store.pause(&Caller::local(), target, Pause::default()).await.unwrap();
+    }
+
+    /// M93: whoever finds that another has gone on with the chain leaves it to that one, and goes on itself once it stands
+    /// still.
+    #[tokio::test]
+    async fn what_another_seals_is_left_to_it_as_long_as_it_does() {
+        let store = Store::open("memory:", StoreOptions::default()).unwrap();
+        pause(&store, "one").await;
+        let another = store.seal().await.unwrap();
+        pause(&store, "two").await;
+        let left = store.seal_unless_moved(Some(Seal::origin())).await.unwrap();
+        assert_eq!((&left.seal, left.is_left_to_others), (&another.seal, true));
+        let own = store.seal_unless_moved(Some(left.seal)).await.unwrap();
+        assert!(own.seal.through > another.seal.through && !own.is_left_to_others, "{own:?}");
+    }
 }

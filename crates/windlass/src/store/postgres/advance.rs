@@ -11,12 +11,16 @@ use crate::store::engine::EngineResult;
 
 pub(super) const UPDATE: &str = "UPDATE @.hot h SET state = u.state, record = u.record \
      FROM unnest($1::bigint[], $2::bigint[], $3::bytea[]) u(seq, state, record) WHERE h.seq = u.seq";
+/// The same for rows that this transaction has read, which need not be searched for.
+pub(super) const UPDATE_ROWS: &str = "UPDATE @.hot h SET state = u.state, record = u.record \
+     FROM unnest($1::tid[], $2::bigint[], $3::bigint[], $4::bytea[]) u(row, seq, state, record) \
+     WHERE h.ctid = u.row AND h.seq = u.seq";
 const LEAVE_READY: &str = "DELETE FROM @.ready r \
      USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) u(lane, rank, at, seq) \
      WHERE r.lane = u.lane AND r.rank = u.rank::smallint AND r.at = u.at AND r.seq = u.seq";
 pub(super) const LEAVE_READY_ROWS: &str = "DELETE FROM @.ready WHERE ctid = ANY($1)";
 pub(super) const ENTER_READY: &str = "INSERT INTO @.ready (lane, rank, at, seq) \
-     SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])";
+     SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[])";
 const LEAVE_STATES: &str = "DELETE FROM @.states s USING unnest($1::bigint[], $2::bigint[]) u(state, seq) \
      WHERE s.state = u.state::smallint AND s.seq = u.seq";
 const ENTER_STATES: &str =
@@ -63,17 +67,52 @@ impl<const N: usize> Rows<N> {
     }
 }
 
+/// Jobs on their way to `hot`.
+struct Changed {
+    seqs: Column,
+    states: Column,
+    packed: Column,
+}
+
+impl Default for Changed {
+    fn default() -> Changed {
+        Changed { seqs: Column::numbers(), states: Column::numbers(), packed: Column::bytes() }
+    }
+}
+
+impl Changed {
+    fn push(&mut self, job: &Job, record: &[u8]) {
+        self.seqs.number(job.seq.0);
+        self.states.number(state_code(job));
+        self.packed.push(record);
+    }
+
+    /// Writes them all, by a statement that has `first` before them.
+    fn write(self, tables: &mut Tables, sql: &str, first: Vec<Parameter>) -> EngineResult<()> {
+        if self.seqs.is_empty() {
+            return Ok(());
+        }
+        let expected = (self.seqs.rows(), "hot");
+        let values = first.into_iter().chain([self.seqs, self.states, self.packed].map(Parameter::from));
+        tables.write(sql, values.collect(), Some(expected))
+    }
+}
+
 impl Tables {
     pub(super) fn update_jobs(&mut self, jobs: &[Job]) -> EngineResult<()> {
-        let (mut seqs, mut states, mut records) = (Column::numbers(), Column::numbers(), Column::bytes());
+        let (mut searched, mut at_hand) = (Changed::default(), Changed::default());
+        let mut rows = Column::rows_themselves();
         let mut record = Vec::with_capacity(256);
         let mut moves = Vec::with_capacity(jobs.len());
         for job in jobs {
             let (lane, policy) = (self.lane_id(&job.lane)?, self.policy_id(&job.policy)?);
             pack(job, &Head { seq: job.seq, id: job.id, lane, policy }, &mut record);
-            seqs.number(job.seq.0);
-            states.number(state_code(job));
-            records.push(&record);
+            if let Some(TupleId(row)) = self.met.get(&job.seq).and_then(|places| places.row) {
+                rows.push(&row);
+                at_hand.push(job, &record);
+            } else {
+                searched.push(job, &record);
+            }
             let (old, new) = (self.met.get(&job.seq).copied(), Places::of(job));
             self.timers.moved(job.seq, old.as_ref(), &new);
             // One that was not read in this transaction is remembered as running, from the one that made it so.
@@ -85,8 +124,8 @@ impl Tables {
             });
             moves.push((job.seq, lane, Some(old), new));
         }
-        let expected = (seqs.rows(), "hot");
-        self.write(UPDATE, vec![seqs.into(), states.into(), records.into()], Some(expected))?;
+        searched.write(self, UPDATE, Vec::new())?;
+        at_hand.write(self, UPDATE_ROWS, vec![rows.into()])?;
         self.link.hand_over();
         self.place_jobs(&moves)
     }
@@ -127,9 +166,10 @@ impl Tables {
                     enter_slots.push([key, state, *lane, rank, at, *seq]);
                 }
             }
-            self.met.insert(Seq(*seq), Places { ready_row: None, ..*new });
+            self.met.insert(Seq(*seq), Places { row: None, ready_row: None, ..*new });
         }
-        if !(leave_rows.is_empty() && leave_ready.is_empty() && enter_ready.is_empty()) {
+        let is_ready = |places: &Places| places.ready.is_some();
+        if moves.iter().any(|(.., old, new)| old.as_ref().is_some_and(is_ready) || is_ready(new)) {
             self.ahead.found_otherwise();
         }
         if !leave_rows.is_empty() {

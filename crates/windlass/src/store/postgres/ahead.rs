@@ -1,6 +1,7 @@
 //! Looking ahead: a claim begins with a look at the front of the same lanes as the one before it, so that look is sent
 //! along with the beginning of the transaction instead of after it. Its answer counts only as long as nothing has
-//! happened to `ready` since; and what was submitted is read with the jobs, not afterwards.
+//! happened to `ready` since; and what was submitted is read with the jobs, not afterwards. In the same way a claim is told
+//! beforehand that no timer among the documents is due, as far as others may have set one.
 
 use rustc_hash::FxHashMap;
 use tokio_postgres::Row;
@@ -9,16 +10,16 @@ use super::link::get;
 use super::parameter::{Column, Parameter};
 use crate::job::{Job, JobId, Seq, Spec};
 use crate::store::durable::columns::limit;
-use crate::store::engine::{EngineResult, WriteTask};
+use crate::store::engine::{Document, DocumentKind, EngineResult, WriteTask};
 
 /// In no particular order: to sort whole rows costs the server half as much again as to find them.
-const READY: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, c.place, r.row FROM \
+const READY: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, h.ctid, c.place, r.row FROM \
      unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY c(lane, rank, at, seq, place) \
      CROSS JOIN LATERAL (SELECT r.rank, r.at, r.seq, r.ctid AS row FROM @.ready r WHERE r.lane = c.lane \
      AND (r.rank, r.at, r.seq) > (c.rank, c.at, c.seq) ORDER BY r.rank, r.at, r.seq LIMIT $5) r \
      JOIN @.hot h ON h.seq = r.seq";
 /// The same with what was submitted. Large payloads are left for when it is known who takes them.
-const READY_WHOLE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, c.place, r.row, j.owner, j.content_type, \
+const READY_WHOLE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, h.ctid, c.place, r.row, j.owner, j.content_type, \
      j.idempotency_key, j.unique_key, j.concurrency_key, j.tags, j.correlation_id, j.callback_url, j.traceparent, \
      j.after, j.after_any, j.\"check\", j.payload FROM \
      unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY c(lane, rank, at, seq, place) \
@@ -28,7 +29,7 @@ const READY_WHOLE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, c.pla
 /// Lanes up to which what was submitted is read with the jobs: of more lanes most jobs are only compared.
 const WHOLE_LANES_MAX: usize = 4;
 /// Where what was submitted begins in a row.
-const SPEC_AT: usize = 7;
+const SPEC_AT: usize = 8;
 
 /// What a group of tasks is going to ask first.
 #[derive(Default)]
@@ -86,6 +87,10 @@ pub(super) struct Ahead {
     specs: FxHashMap<Seq, Spec>,
     /// What was looked up with the beginning of this transaction; none where there is no such job.
     jobs: FxHashMap<JobId, Option<Job>>,
+    /// Of which kind the first documents are asked for.
+    documents: Option<DocumentKind>,
+    /// The first document of that kind, or none, if that was asked for and still holds.
+    first_document: Option<Vec<Document>>,
 }
 
 impl Ahead {
@@ -94,6 +99,30 @@ impl Ahead {
         let (lanes, each) = self.habit.as_ref()?;
         let each = if lanes.len() == 1 { wanted + 1 } else { *each };
         (wanted > 0 && self.is_habit).then_some((lanes.as_slice(), each))
+    }
+
+    /// Of which kind the first document will probably be asked for.
+    pub(super) fn documents(&self) -> Option<DocumentKind> {
+        self.documents
+    }
+
+    /// Keeps the first document of that kind, or that there is none.
+    pub(super) fn keep_document(&mut self, first: Vec<Document>) {
+        self.first_document = Some(first);
+    }
+
+    /// A document was written.
+    pub(super) fn document_moved(&mut self, kind: DocumentKind) {
+        if self.documents == Some(kind) {
+            self.first_document = None;
+        }
+    }
+
+    /// Whether it is known that there is no document of this kind before a key.
+    pub(super) fn has_none_before(&mut self, kind: DocumentKind, end: &str) -> bool {
+        let is_usual = self.documents.replace(kind) == Some(kind);
+        let first = self.first_document.as_ref().filter(|_| is_usual);
+        first.is_some_and(|first| first.first().is_none_or(|document| document.key.as_str() >= end))
     }
 
     /// Keeps jobs that were looked up by these names.
@@ -173,6 +202,7 @@ impl Ahead {
     /// Nothing that was read before counts any more.
     pub(super) fn forget(&mut self) {
         self.found = None;
+        self.first_document = None;
         self.specs.clear();
         self.jobs.clear();
     }
@@ -180,5 +210,5 @@ impl Ahead {
 
 /// The place of a row's lane in the look that found it.
 pub(super) fn place(row: &Row) -> EngineResult<usize> {
-    Ok(usize::try_from(get::<i64>(row, 5)? - 1).unwrap_or(usize::MAX))
+    Ok(usize::try_from(get::<i64>(row, 6)? - 1).unwrap_or(usize::MAX))
 }

@@ -15,8 +15,8 @@ use crate::store::durable::columns::{damaged, event_code, limit, number};
 use crate::store::engine::{EngineResult, RecordQuery};
 
 pub(super) const APPEND: &str = "INSERT INTO @.audit (seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context) \
-     SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[], $6::bytea[], $7::text[], \
-     $8::uuid[], $9::bytea[], $10::bytea[])";
+     SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bytea[]), unnest($4::bigint[]), unnest($5::bytea[]), \
+     unnest($6::bytea[]), unnest($7::text[]), unnest($8::uuid[]), unnest($9::bytea[]), unnest($10::bytea[])";
 const BY_NUMBER: &str = "SELECT seq, event::bigint, alias, at, actor_type, actor_id, tenant, job, trace_id, context \
      FROM @.audit WHERE seq > $1 AND ($2::bigint IS NULL OR event = $2) AND ($3::bytea IS NULL OR actor_id = $3) \
      AND ($4::text IS NULL OR tenant = $4) AND at >= $5 AND at < $6 ORDER BY seq LIMIT $7";

@@ -44,7 +44,7 @@ impl Tables {
         let mut found: Vec<Vec<Job>> = cursors.iter().map(|_| Vec::new()).collect();
         for (job, row) in self.read_jobs(&rows)?.into_iter().zip(&rows) {
             if let Some(places) = self.met.get_mut(&job.seq) {
-                places.ready_row = Some(get(row, 6)?);
+                places.ready_row = Some(get(row, 7)?);
             }
             self.ahead.read_spec(&look, row, job.seq)?;
             if let Some(jobs) = found.get_mut(place(row)?) {

@@ -1,7 +1,9 @@
 //! Settings and other small documents. A change to one that claims consult moves the version of the configuration, by
 //! which other connections notice it.
 
-use super::link::get;
+use tokio_postgres::Row;
+
+use super::link::{Question, get};
 use super::parameter::Parameter;
 use super::query::text_of;
 use super::tables::Tables;
@@ -13,6 +15,8 @@ const ALL: &str = "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1:
 const ONE: &str = "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint AND key = $2";
 const BEFORE: &str =
     "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint AND key < $2 ORDER BY key LIMIT $3";
+const FIRST: &str =
+    "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint ORDER BY key LIMIT 1";
 const PUT: &str = "INSERT INTO @.documents (kind, key, \"check\", body) VALUES ($1::bigint, $2, $3, $4) \
      ON CONFLICT (kind, key) DO UPDATE SET \"check\" = excluded.\"check\", body = excluded.body";
 const REMOVE: &str = "DELETE FROM @.documents WHERE kind = $1::bigint AND key = $2";
@@ -32,6 +36,9 @@ impl Tables {
         end: &str,
         max: usize,
     ) -> EngineResult<Vec<Document>> {
+        if self.ahead.has_none_before(kind, end) {
+            return Ok(Vec::new());
+        }
         self.documents_by(BEFORE, kind, vec![end.as_bytes().into(), limit(max).into()])
     }
 
@@ -41,19 +48,9 @@ impl Tables {
         kind: DocumentKind,
         rest: Vec<Parameter>,
     ) -> EngineResult<Vec<Document>> {
-        let kind = document_kind_code(kind);
-        let mut values: Vec<Parameter> = vec![kind.into()];
+        let mut values: Vec<Parameter> = vec![document_kind_code(kind).into()];
         values.extend(rest);
-        let mut documents = Vec::new();
-        for row in self.link.fetch(sql, values)? {
-            let key = text_of(get(&row, 0)?, "documents", kind)?.to_owned();
-            let document = Document { key, body: get(&row, 1)? };
-            if document_check(kind, &document.key, &document.body) != check(get(&row, 2)?) {
-                return Err(damaged("documents", kind, "does not match its checksum"));
-            }
-            documents.push(document);
-        }
-        Ok(documents)
+        self.link.fetch(sql, values)?.iter().map(|row| read(kind, row)).collect()
     }
 
     pub(super) fn write_document(
@@ -62,6 +59,7 @@ impl Tables {
         key: &str,
         body: Option<&[u8]>,
     ) -> EngineResult<()> {
+        self.ahead.document_moved(kind);
         let code = document_kind_code(kind);
         let mut values: Vec<Parameter> = vec![code.into(), key.as_bytes().into()];
         match body {
@@ -76,4 +74,20 @@ impl Tables {
         }
         Ok(())
     }
+}
+
+/// The question which document of a kind is the first.
+pub(super) fn first(kind: DocumentKind) -> Question<'static> {
+    (FIRST, vec![document_kind_code(kind).into()])
+}
+
+/// A document from its row.
+pub(super) fn read(kind: DocumentKind, row: &Row) -> EngineResult<Document> {
+    let kind = document_kind_code(kind);
+    let key = text_of(get(row, 0)?, "documents", kind)?.to_owned();
+    let document = Document { key, body: get(row, 1)? };
+    if document_check(kind, &document.key, &document.body) != check(get(row, 2)?) {
+        return Err(damaged("documents", kind, "does not match its checksum"));
+    }
+    Ok(document)
 }

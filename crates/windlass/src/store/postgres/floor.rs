@@ -104,32 +104,40 @@ fn claim(link: &mut link::Link, after: i64) -> EngineResult<i64> {
     link.send_plain("BEGIN");
     let look = ahead::Look { spots: vec![[1, 50, after, 0]], each: usize::try_from(CLAIM).unwrap_or(100) };
     let rows = link.fetch(look.sql(), look.values())?;
-    let (mut seqs, mut places) = (Vec::with_capacity(rows.len()), Column::rows_themselves());
+    let mut seqs = Vec::with_capacity(rows.len());
+    let (mut rows_of_hot, mut places) = (Column::rows_themselves(), Column::rows_themselves());
     for row in &rows {
         seqs.push(link::get::<i64>(row, 0)?);
         let _record: &[u8] = link::get(row, 4)?;
-        places.push(&link::get::<TupleId>(row, 6)?.0);
-        let _payload: Option<&[u8]> = link::get(row, 19)?;
+        rows_of_hot.push(&link::get::<TupleId>(row, 5)?.0);
+        places.push(&link::get::<TupleId>(row, 7)?.0);
+        let _payload: Option<&[u8]> = link::get(row, 20)?;
     }
-    update(link, &seqs, 4)?;
+    update(link, advance::UPDATE_ROWS, vec![rows_of_hot.into()], &seqs, 4)?;
     let rows = places.rows();
     link.send(advance::LEAVE_READY_ROWS, vec![places.into()], Some((rows, "ready")))?;
     link.run("COMMIT")?;
     Ok(seqs.into_iter().max().unwrap_or(after))
 }
 
-fn update(link: &mut link::Link, seqs: &[i64], state: i64) -> EngineResult<()> {
+fn update(
+    link: &mut link::Link,
+    sql: &str,
+    first: Vec<Parameter>,
+    seqs: &[i64],
+    state: i64,
+) -> EngineResult<()> {
     let count = i64::try_from(seqs.len()).unwrap_or(0);
     let column = Column::of(seqs.iter().copied());
     let expected = (column.rows(), "hot");
-    let values = vec![column.into(), numbers(count, |_| state), bytes(count, &RECORD)];
-    link.send(advance::UPDATE, values, Some(expected))
+    let values = [column.into(), numbers(count, |_| state), bytes(count, &RECORD)];
+    link.send(sql, first.into_iter().chain(values).collect(), Some(expected))
 }
 
 fn finish(link: &mut link::Link, first: i64) -> EngineResult<()> {
     link.send_plain("BEGIN");
     let seqs: Vec<i64> = (first..first + CLAIM).collect();
-    update(link, &seqs, 8)?;
+    update(link, advance::UPDATE, Vec::new(), &seqs, 8)?;
     let mut tenants = Column::texts();
     for _ in &seqs {
         tenants.push(b"default");

@@ -21,10 +21,15 @@ struct Step {
 }
 
 /// The steps, the first of which makes an empty schema a store.
-const STEPS: [Step; 2] = [
+const STEPS: [Step; 3] = [
     Step { name: "0001_foundation", sql: include_str!("migrations/0001_foundation.sql"), works_with: 1 },
     // Nothing older was ever released.
     Step { name: "0002_door", sql: include_str!("migrations/0002_door.sql"), works_with: 2 },
+    Step {
+        name: "0003_inline_timers",
+        sql: include_str!("migrations/0003_inline_timers.sql"),
+        works_with: 2,
+    },
 ];
 
 /// From the catalogue's rows: what `to_regclass` remembers may be older than the lock.

@@ -4,6 +4,7 @@ mod scan;
 
 use rustc_hash::FxHashMap;
 use tokio_postgres::Row;
+use tokio_postgres::types::Type;
 
 use super::link::{Question, get};
 use super::parameter::{Column, Parameter};
@@ -15,7 +16,7 @@ use crate::job::{Job, JobId, Seq, Spec};
 use crate::store::durable::columns::{SpecColumns, damaged, key_check, key_columns, need_of};
 use crate::store::engine::{Edge, EngineResult, Key, KeyHolder, Side};
 
-const BY_ID: &str = "SELECT seq, id, lane, policy, record FROM @.hot WHERE id = ANY($1)";
+const BY_ID: &str = "SELECT seq, id, lane, policy, record, ctid FROM @.hot WHERE id = ANY($1)";
 const BY_SEQ: &str = "SELECT seq, id, lane, policy, record FROM @.hot WHERE seq = ANY($1)";
 const OPEN: &str =
     "SELECT seq, id, lane, policy, record FROM @.hot WHERE seq = ANY($1) AND state NOT IN (8, 9, 10, 11)";
@@ -31,11 +32,13 @@ const DEPENDENTS: &str = "SELECT dependency, dependent, need::bigint FROM @.edge
 const DEPENDENCIES: &str =
     "SELECT dependency, dependent, need::bigint FROM @.edges WHERE dependent = ANY($1)";
 
+/// Where rows say where they are.
+const ROW_AT: usize = 5;
 /// Rows unpacked at a time: fewer lanes and policies than are remembered at once.
 const UNPACKED_AT_ONCE: usize = 1_000;
 
 impl Tables {
-    /// The jobs in rows of `seq, id, lane, policy, record`; where each stands is noted.
+    /// The jobs in rows of `seq, id, lane, policy, record` and, if the rows say so, `ctid`; where each stands is noted.
     pub(super) fn read_jobs(&mut self, rows: &[Row]) -> EngineResult<Vec<Job>> {
         let mut jobs = Vec::with_capacity(rows.len());
         for some in rows.chunks(UNPACKED_AT_ONCE) {
@@ -50,7 +53,9 @@ impl Tables {
             for row in some {
                 let job = Parts::read(row)?.into_job(&self.interned)?;
                 if self.is_writer {
-                    self.met.insert(job.seq, Places::of(&job));
+                    let is_row = row.columns().get(ROW_AT).is_some_and(|column| *column.type_() == Type::TID);
+                    let row = if is_row { Some(get(row, ROW_AT)?) } else { None };
+                    self.met.insert(job.seq, Places { row, ..Places::of(&job) });
                 }
                 jobs.push(job);
             }

@@ -18,6 +18,8 @@ use crate::store::engine::{EngineResult, Place};
 /// Where a job stands beside its row; all of it follows from the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Places {
+    /// The row in `hot` itself, if it was just read: it can be changed without a search.
+    pub(super) row: Option<TupleId>,
     /// In `ready`: rank and time.
     pub(super) ready: Option<(i64, i64)>,
     /// The row in `ready` itself, if it was just read: it can be taken away without a search.
@@ -45,6 +47,7 @@ impl Places {
             _ => None,
         });
         Places {
+            row: None,
             ready: (is_scheduled && !job.is_blocked).then_some((rank, at)),
             ready_row: None,
             slot,

@@ -4,6 +4,7 @@
 use tokio_postgres::Row;
 
 use super::ahead::{Look, Needs};
+use super::document;
 use super::door::Doorstep;
 use super::link::Question;
 use super::memory::{Commit, Meta};
@@ -49,8 +50,9 @@ const COMMITS_KEPT: i64 = 4_096;
 
 impl Tables {
     /// Begins a transaction that nobody else's can come between; the answer is the database's time. What is going to be
-    /// asked first in it is asked along with the beginning.
-    pub(super) fn begin_write(&mut self, lock: i64, needs: &Needs) -> EngineResult<i64> {
+    /// asked first in it is asked along with the beginning; beside others, who may have to be waited for, it is asked only
+    /// after the wait, when more may be needed than before.
+    pub(super) fn begin_write(&mut self, lock: i64, needs: impl FnOnce() -> Needs) -> EngineResult<i64> {
         self.clear_transaction();
         self.doorstep = Doorstep::default();
         self.link.send_plain("BEGIN ISOLATION LEVEL READ COMMITTED");
@@ -59,22 +61,31 @@ impl Tables {
         let idle_max = millis(limits::TRANSACTION_IDLE_MAX);
         let values = vec![lock.into(), lock_wait, call_max, idle_max];
         self.link.send(GATE, values, None)?;
+        if self.is_shared {
+            self.link.settle()?;
+        }
+        let needs = needs();
         let glance = self.look_ahead(needs.claims);
-        // Alone, this connection remembers what it needs of the jobs that it claimed.
+        // Alone, this connection remembers what it needs of the jobs that it claimed, and when the first timer is due.
         let names = if self.is_shared { needs.names.as_slice() } else { &[] };
+        let timers = self.ahead.documents().filter(|_| self.is_shared && needs.claims > 0);
         let mut questions: Vec<Question<'_>> = Vec::new();
         questions.extend(glance.iter().map(|look| (look.sql(), look.values())));
-        if !names.is_empty() {
-            questions.push(by_id(names));
-        }
+        questions.extend((!names.is_empty()).then(|| by_id(names)));
+        questions.extend(timers.map(document::first));
         let (now, answers) = self.catch_up(true, questions)?;
         let mut answers = answers.into_iter();
-        if let Some((look, rows)) = glance.and_then(|look| Some((look, answers.next()?))) {
-            self.ahead.keep(look, rows);
+        if let Some(look) = glance {
+            self.ahead.keep(look, answers.next().unwrap_or_default());
         }
-        if let Some(rows) = answers.next() {
-            let jobs = self.read_jobs(&rows)?;
+        if !names.is_empty() {
+            let jobs = self.read_jobs(&answers.next().unwrap_or_default())?;
             self.ahead.keep_jobs(jobs, names);
+        }
+        if let Some(kind) = timers {
+            let rows = answers.next().unwrap_or_default();
+            let first = rows.iter().map(|row| document::read(kind, row)).collect::<EngineResult<_>>()?;
+            self.ahead.keep_document(first);
         }
         Ok(now)
     }

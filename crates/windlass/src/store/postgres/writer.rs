@@ -25,6 +25,8 @@ use crate::store::unit::Effects;
 
 /// Requests that share a commit.
 type Group = Vec<Box<dyn WriteTask>>;
+/// Requests that wait for the next.
+type Arrivals = Inbox<Box<dyn WriteTask>>;
 
 /// The writer.
 pub(super) struct Writer {
@@ -75,10 +77,10 @@ impl Writer {
     }
 
     /// Writes for others until nothing waits and nothing will, or until the store must stop.
-    pub(super) fn serve(mut self, writes: &Inbox<Box<dyn WriteTask>>, reads: &Inbox<Box<dyn ReadTask>>) {
+    pub(super) fn serve(mut self, writes: &Arrivals, reads: &Inbox<Box<dyn ReadTask>>) {
         while writes.wait() {
             let tasks = writes.take(limits::WRITES_PER_GROUP_MAX);
-            if let Err(error) = self.commit(tasks) {
+            if let Err(error) = self.commit(tasks, Some(writes)) {
                 tracing::error!(%error, "the store stops");
                 // Readers first: whoever is told by the writer that all is over finds it so.
                 for task in reads.stop(&error) {
@@ -89,16 +91,17 @@ impl Writer {
         }
     }
 
-    /// Does a group's work and answers everybody in it. Fails only if nothing may be acknowledged any more.
-    fn commit(&mut self, mut tasks: Group) -> EngineResult<()> {
+    /// Does a group's work and answers everybody in it; those who arrive while it waits for its turn among other nodes
+    /// belong to it too. Fails only if nothing may be acknowledged any more.
+    fn commit(&mut self, mut tasks: Group, arriving: Option<&Arrivals>) -> EngineResult<()> {
         if tasks.is_empty() {
             return Ok(());
         }
-        let mut outcome = self.persist(&mut tasks);
+        let mut outcome = self.persist(&mut tasks, arriving);
         if outcome.is_err() && self.tables.doorstep.is_unread {
             // A key stands in a submission that came by the door: that one came first, and is taken in first.
-            self.commit(vec![Box::new(Opening::new(self.door.clone()))])?;
-            outcome = self.persist(&mut tasks);
+            self.commit(vec![Box::new(Opening::new(self.door.clone()))], None)?;
+            outcome = self.persist(&mut tasks, None);
         }
         match outcome {
             Ok(effects) => {
@@ -109,15 +112,15 @@ impl Writer {
             }
             // One of them is to blame, and fails alone: the others are done again without it.
             Err(StoreError::Damaged(_) | StoreError::Database(_)) if tasks.len() > 1 => {
-                tasks.into_iter().try_for_each(|task| self.commit(vec![task]))
+                tasks.into_iter().try_for_each(|task| self.commit(vec![task], None))
             }
             Err(StoreError::Overloaded { .. }) if tasks.len() > 1 && self.tables.doorstep.is_busy => {
-                tasks.into_iter().try_for_each(|task| self.commit(vec![task]))
+                tasks.into_iter().try_for_each(|task| self.commit(vec![task], None))
             }
             Err(StoreError::Full) if tasks.len() > 1 && tasks.iter().any(|task| task.adds_jobs()) => {
                 let (refused, others) = tasks.into_iter().partition(|task| task.adds_jobs());
                 group_refuse(refused, &StoreError::Full);
-                self.commit(others)
+                self.commit(others, None)
             }
             Err(error) => {
                 group_refuse(tasks, &error);
@@ -127,11 +130,11 @@ impl Writer {
     }
 
     /// Tries until it is known whether the group's work is on disk, or the time for it is over.
-    fn persist(&mut self, tasks: &mut Group) -> EngineResult<Effects> {
+    fn persist(&mut self, tasks: &mut Group, arriving: Option<&Arrivals>) -> EngineResult<Effects> {
         let mut outage: Option<Patience> = None;
         let mut unknown: Option<(i64, Effects)> = None;
         loop {
-            let trouble = match self.attempt_again(tasks, &mut unknown) {
+            let trouble = match self.attempt_again(tasks, arriving, &mut unknown) {
                 Attempt::Committed(effects) => return Ok(effects),
                 Attempt::Refused(error) => return Err(error),
                 Attempt::Lost(error) => error,
@@ -153,12 +156,17 @@ impl Writer {
         }
     }
 
-    fn attempt_again(&mut self, tasks: &mut Group, unknown: &mut Option<(i64, Effects)>) -> Attempt {
+    fn attempt_again(
+        &mut self,
+        tasks: &mut Group,
+        arriving: Option<&Arrivals>,
+        unknown: &mut Option<(i64, Effects)>,
+    ) -> Attempt {
         if let Some((nonce, effects)) = unknown.take() {
             // With the lock, the commit that was under way has ended one way or the other.
             let found = self
                 .tables
-                .begin_write(self.lock, &Needs::default())
+                .begin_write(self.lock, Needs::default)
                 .and_then(|_| self.tables.has_commit(nonce));
             self.tables.rollback();
             match found {
@@ -171,11 +179,11 @@ impl Writer {
                 Err(error) => return Attempt::Refused(error),
             }
         }
-        self.attempt(tasks)
+        self.attempt(tasks, arriving)
     }
 
-    fn attempt(&mut self, tasks: &mut Group) -> Attempt {
-        let work = catch_unwind(AssertUnwindSafe(|| self.transact(tasks)));
+    fn attempt(&mut self, tasks: &mut Group, arriving: Option<&Arrivals>) -> Attempt {
+        let work = catch_unwind(AssertUnwindSafe(|| self.transact(tasks, arriving)));
         let outcome = work.unwrap_or_else(|payload| Err(panicked(payload.as_ref())));
         let error = match outcome {
             Ok(done) => return done,
@@ -190,8 +198,13 @@ impl Writer {
         Attempt::Refused(error)
     }
 
-    fn transact(&mut self, tasks: &mut Group) -> EngineResult<Attempt> {
-        let now = self.tables.begin_write(self.lock, &Needs::of(tasks))?;
+    fn transact(&mut self, tasks: &mut Group, arriving: Option<&Arrivals>) -> EngineResult<Attempt> {
+        let now = self.tables.begin_write(self.lock, || {
+            if let Some(arriving) = arriving {
+                tasks.extend(arriving.take(limits::WRITES_PER_GROUP_MAX.saturating_sub(tasks.len())));
+            }
+            Needs::of(tasks)
+        })?;
         self.env.clock.follow(Timestamp::from_millis(now));
         // Later commits do not carry earlier times, whoever made them.
         let now = self.env.clock.now().max(Timestamp::from_millis(self.tables.meta.at));

@@ -26,6 +26,24 @@ pub struct TypeLook {
     pub settings: TypeSettings,
 }
 
+impl TypeLook {
+    /// A type that nobody has used yet.
+    pub fn unused(name: JobType) -> TypeLook {
+        TypeLook {
+            name,
+            depth: no_jobs(),
+            minutes: BTreeMap::new(),
+            paused: None,
+            settings: TypeSettings::default(),
+        }
+    }
+}
+
+/// All states named, with no jobs in any.
+fn no_jobs() -> ByState {
+    State::ALL.into_iter().map(|state| (state, 0)).collect()
+}
+
 /// All about every type that has jobs, settings or a pause, by name.
 pub(crate) fn job_types(view: &mut View<'_>, caller: &Caller) -> Result<Vec<TypeLook>, StoreError> {
     let config = view.config()?.seen_by(caller);
@@ -47,14 +65,13 @@ pub(crate) fn job_types(view: &mut View<'_>, caller: &Caller) -> Result<Vec<Type
     for (lane, minute, counts) in minutes_by_lane(view, |lane| caller.sees(&lane.tenant))? {
         minutes.entry(lane.job_type).or_default().entry(minute).or_default().merge(&counts);
     }
-    let empty: ByState = State::ALL.into_iter().map(|state| (state, 0)).collect();
     let look = |name: JobType| {
         // Everybody's pause first: lifting the own one would not help.
         let scopes =
             [None, caller.tenant.clone()].map(|tenant| Scope::Type { job_type: name.clone(), tenant });
         let mut holds = scopes.into_iter().filter_map(|scope| config.holds.get(&scope));
         TypeLook {
-            depth: depths.remove(&name).unwrap_or_else(|| empty.clone()),
+            depth: depths.remove(&name).unwrap_or_else(no_jobs),
             minutes: minutes.remove(&name).unwrap_or_default(),
             paused: holds.find(|hold| hold.is_active(view.now)).cloned(),
             settings: config.types.get(&name).cloned().unwrap_or_default(),

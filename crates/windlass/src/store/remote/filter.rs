@@ -13,6 +13,10 @@ fn parameters(filter: &Filter) -> Result<Vec<(&'static str, String)>, Invalid> {
         let problem = "worker, concurrency key and being set aside cannot be asked for through a server";
         return Err(Invalid::new("filter", Problem::Contradiction(problem.into())));
     }
+    if filter.ids.is_some() {
+        let problem = "ids between two others cannot be asked for through a server";
+        return Err(Invalid::new("filter", Problem::Contradiction(problem.into())));
+    }
     let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
     let found = [
         ("state", (!states.is_empty()).then(|| states.join(","))),

@@ -447,6 +447,12 @@ fn random_filter(rng: &mut StdRng) -> Filter {
     if rng.random_bool(0.2) {
         filter.states = vec![State::Scheduled];
     }
+    if rng.random_bool(0.2) {
+        // All of an id that is there, a part of it, or nearly none.
+        let text = id(rng.random_range(1..5)).to_string();
+        let length = *[1, 8, 23, 36].choose(rng).unwrap();
+        filter.ids = JobId::beginning_with(&text[..length]);
+    }
     filter
 }
 

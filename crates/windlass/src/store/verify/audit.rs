@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::Verdict;
+use super::{Told, Verdict};
 use crate::audit::{AuditEvent, Record, Seal};
 use crate::error::StoreError;
 use crate::job::{JobId, LIFECYCLE, State};
@@ -14,7 +14,7 @@ use crate::store::engine::{DocumentKind, RecordQuery};
 use crate::store::view::View;
 
 /// Calls `each` for every record, oldest first.
-fn walk(view: &mut View<'_>, mut each: impl FnMut(&Record)) -> Result<(), StoreError> {
+fn walk(view: &mut View<'_>, told: &mut Told<'_>, mut each: impl FnMut(&Record)) -> Result<(), StoreError> {
     let mut after = 0;
     loop {
         let query = RecordQuery { after, limit: limits::PAGE_RECORDS_MAX, ..RecordQuery::default() };
@@ -22,15 +22,16 @@ fn walk(view: &mut View<'_>, mut each: impl FnMut(&Record)) -> Result<(), StoreE
         let Some(last) = page.last() else { return Ok(()) };
         after = last.seq;
         page.iter().for_each(&mut each);
+        told.more(page.len());
     }
 }
 
 /// I3 and I19: recorded steps are in the table, and a job ends once.
-pub(super) fn records(view: &mut View<'_>) -> Result<Vec<Verdict>, StoreError> {
+pub(super) fn records(view: &mut View<'_>, told: &mut Told<'_>) -> Result<Vec<Verdict>, StoreError> {
     let mut legal = Verdict::new("I3", "every recorded step is one the lifecycle allows");
     let mut ends = Verdict::new("I19", "a job's end is recorded once, and nothing happens to it after");
     let mut ended: HashMap<JobId, AuditEvent> = HashMap::new();
-    walk(view, |record| {
+    walk(view, told, |record| {
         let Some(job) = record.job else { return };
         let steps = step_of(record);
         if let Some((from, to)) = steps {
@@ -65,7 +66,7 @@ fn is_in_table(from: State, to: State) -> bool {
 }
 
 /// M93: no record was edited, removed, added or moved since it was sealed.
-pub(crate) fn audit_chain(view: &mut View<'_>) -> Result<Verdict, StoreError> {
+pub(super) fn chain(view: &mut View<'_>, told: &mut Told<'_>) -> Result<Verdict, StoreError> {
     let mut verdict = Verdict::new("M93", "the audit trail is as it was sealed");
     let mut points: HashMap<u64, Seal> = HashMap::new();
     for document in view.db.documents(DocumentKind::Seal)? {
@@ -74,7 +75,7 @@ pub(crate) fn audit_chain(view: &mut View<'_>) -> Result<Verdict, StoreError> {
     }
     let sealed_through = points.keys().max().copied().unwrap_or(0);
     let (mut seal, mut expected) = (Seal::origin(), 1);
-    walk(view, |record| {
+    walk(view, told, |record| {
         let gap = record.seq != expected;
         verdict.look(gap.then(|| format!("record {expected} is missing, {} follows", record.seq)));
         expected = record.seq + 1;

@@ -24,7 +24,7 @@ use crate::fixture::queue;
 use crate::worker::kinds::{Greet, greet};
 
 /// A program beside the store, with a connection of its own.
-async fn stranger(address: &str) -> (Client, String) {
+pub(super) async fn stranger(address: &str) -> (Client, String) {
     let (server, schema) = address.rsplit_once("&schema=").expect("the schema comes last");
     let (client, connection) = tokio_postgres::connect(server, NoTls).await.unwrap();
     tokio::spawn(connection);

@@ -121,7 +121,7 @@ impl Tables {
         if counts.as_ref().is_some_and(|counts| counts.at_most(&scan.filter) == 0) {
             return Ok(Found::default());
         }
-        let total = counts.and_then(|counts| total(scan, &counts));
+        let total = counts.and_then(|counts| total(scan, counts));
         let lanes = self.lanes_of(&scan.filter)?;
         let mut found = Found::default();
         for reach in looks(reach) {
@@ -227,6 +227,10 @@ impl Tables {
             let from = "@.tags d JOIN @.hot h ON h.seq = d.seq";
             let source = Source::new(from, "d.name = $1 AND d.value = $2", parameters);
             return Ok(vec![source.walked("@.tags d", |filter| filter.tag = None)]);
+        }
+        if let Some((first, last)) = filter.few_ids() {
+            let ids = [first, last].map(|id| Parameter::Id(*id.as_bytes()));
+            return Ok(vec![Source::hot("h.id BETWEEN $1 AND $2", ids.into()).unsorted()]);
         }
         let wanted = codes(filter);
         let is_indexed = |state: &i64| [code(State::Running), SET_ASIDE].contains(state);
@@ -410,6 +414,10 @@ fn narrow(query: &mut Query, filter: &Filter, lanes: Option<&[i64]>) {
     }
     if !filter.states.is_empty() {
         query.and("h.state = ANY(?::bigint[])", Column::of(codes(filter)));
+    }
+    if let Some((first, last)) = filter.ids {
+        query.and("h.id >= ?", Parameter::Id(*first.as_bytes()));
+        query.and("h.id <= ?", Parameter::Id(*last.as_bytes()));
     }
     if let Some(at) = filter.created_after {
         query.and("h.created_at >= ?", at.as_millis());

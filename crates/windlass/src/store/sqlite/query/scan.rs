@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension, params_from_iter};
 
 use super::super::row::read_job;
 use super::super::tables::{Holds, Tables, prepare, store_error};
-use crate::job::{JobType, Lane, QueueName, Seq, State, Tenant};
+use crate::job::{JobId, JobType, Lane, QueueName, Seq, State, Tenant};
 use crate::store::durable::columns::{SET_ASIDE, code, limit};
 use crate::store::durable::page::{Page, codes, looks, state_of, total};
 use crate::store::engine::{EngineResult, Place};
@@ -114,7 +114,7 @@ impl<C: Holds> Tables<C> {
         if counts.as_ref().is_some_and(|counts| counts.at_most(&scan.filter) == 0) {
             return Ok(Found::default());
         }
-        let total = counts.and_then(|counts| total(scan, &counts));
+        let total = counts.and_then(|counts| total(scan, counts));
         let mut found = Found::default();
         for reach in looks(reach) {
             let mut page = Page::of(scan, total);
@@ -216,6 +216,11 @@ impl<C: Holds> Tables<C> {
             let from = "tags d CROSS JOIN hot h ON h.seq = d.seq";
             let source = Source::joined(from, "d.name = ? AND d.value = ?", parameters);
             return Ok(vec![source.walked("tags d", |filter| filter.tag = None)]);
+        }
+        if let Some((first, last)) = filter.few_ids() {
+            let from = "hot h INDEXED BY hot_id";
+            let source = Source::new(from, "h.id BETWEEN ? AND ?", [first, last].map(blob).into());
+            return Ok(vec![Source { is_loose: true, ..source }]);
         }
         if filter.worker.is_some() {
             return Ok(vec![Source::state(code(State::Running))]);
@@ -342,6 +347,10 @@ fn assemble(scan: &Scan, source: Source, end: Option<i64>) -> Query {
     query
 }
 
+fn blob(id: JobId) -> Value {
+    id.as_bytes().to_vec().into()
+}
+
 /// What the columns of `hot` can tell, to spare unpacking what does not fit.
 fn narrow(query: &mut Query, filter: &Filter) {
     let names = [
@@ -360,6 +369,9 @@ fn narrow(query: &mut Query, filter: &Filter) {
     if !filter.states.is_empty() {
         let codes: Vec<String> = codes.iter().map(i64::to_string).collect();
         query.and(&format!("+h.state IN ({})", codes.join(", ")), []);
+    }
+    if let Some((first, last)) = filter.ids {
+        query.and("+h.id BETWEEN ? AND ?", [first, last].map(blob));
     }
     if let Some(at) = filter.created_after {
         query.and("h.created_at >= ?", [at.as_millis().into()]);

@@ -68,7 +68,16 @@ async fn each_filter_finds_its_jobs_and_several_narrow_each_other(t: &Fixture) {
         (Filter { tag: tag("size", "big"), correlation_id: Some("order-8".into()), ..none() }, vec![]),
         (Filter { tenant: Some(tenant("default")), owner: Some("ann".into()), ..none() }, vec![]),
     ];
-    for (filter, expected) in cases {
+    let begins = |id: JobId, length: usize| JobId::beginning_with(&id.to_string()[..length]);
+    let by_id = [
+        (Filter { ids: begins(jobs[1], 36), ..none() }, vec![1]),
+        // Two were submitted ten seconds before the others; 13 characters are the millisecond, one is years.
+        (Filter { ids: begins(jobs[0], 13), ..none() }, vec![0, 1]),
+        (Filter { ids: begins(jobs[0], 13), states: vec![State::Waiting], ..none() }, vec![]),
+        (Filter { ids: begins(jobs[4], 1), owner: Some("ann".into()), ..none() }, vec![1]),
+        (Filter { ids: begins(jobs[4], 1), ..none() }, vec![0, 1, 2, 3, 4]),
+    ];
+    for (filter, expected) in cases.into_iter().chain(by_id) {
         let expected: Vec<JobId> = expected.into_iter().map(|at: usize| jobs[at]).collect();
         assert_eq!(ids(t, filter.clone(), Order::Oldest).await, expected, "{filter:?}");
         let reversed: Vec<JobId> = expected.into_iter().rev().collect();

@@ -8,7 +8,7 @@ use windlass::job::{NewJob, Priority, State};
 use windlass::limits;
 use windlass::store::caller::Role;
 use windlass::store::command::act::{Act, Patch, Suspend};
-use windlass::store::command::bulk::{Bulk, BulkAct};
+use windlass::store::command::bulk::{Bulk, BulkAct, BulkCursor};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::Filter;
@@ -19,6 +19,7 @@ on_every_engine!(
     each_action_counts_what_it_matched_and_what_it_changed,
     a_dry_run_counts_and_changes_nothing,
     more_jobs_than_one_commit_takes_are_all_done,
+    a_bulk_action_can_be_done_in_parts,
     a_bulk_redrive_leaves_alone_what_it_submitted,
     a_bulk_action_never_leaves_the_callers_tenant_or_own_jobs,
     a_role_that_may_not_manage_jobs_does_nothing_in_bulk,
@@ -35,6 +36,24 @@ async fn bulk(t: &Fixture, filter: &Filter, action: BulkAct) -> (u64, u64) {
 
 async fn count(t: &Fixture, state: State) -> u64 {
     t.store.stats(&t.me).await.unwrap().states.get(&state).copied().unwrap_or(0)
+}
+
+async fn a_bulk_action_can_be_done_in_parts(t: &Fixture) {
+    t.submit_all((0..7).map(|_| new_job("report")).collect()).await;
+    let all = Filter::default();
+    assert_eq!(bulk(t, &all, cancel()).await, (7, 7));
+    let (mut from, mut parts) = (None, Vec::new());
+    loop {
+        let redrive = BulkAct::Redrive(Redrive::default());
+        let (done, next) = t.store.bulk_some(&t.me, &all, redrive, from, 3).await.unwrap();
+        parts.push((done.matched, done.changed));
+        let Some(next) = next else { break };
+        // It goes out and comes back as text.
+        from = Some(next.to_string().parse::<BulkCursor>().unwrap());
+    }
+    assert_eq!(parts, [(3, 3), (3, 3), (1, 1)], "and none of the jobs that it submitted itself");
+    assert_eq!(count(t, State::Scheduled).await, 7);
+    assert!("nonsense".parse::<BulkCursor>().is_err());
 }
 
 /// M1

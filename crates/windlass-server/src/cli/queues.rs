@@ -1,0 +1,191 @@
+//! `windlass queues`: what waits, what runs, how fast, and what is set.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+use windlass::clock::Timestamp;
+
+use super::client::Call;
+use super::connect::ConnectArgs;
+use super::exit::Exit;
+use super::operations::{finish, held, running};
+use super::output;
+use super::paint::{Colour, Paint};
+use super::settings::{self, Changes, DEFAULTS, DefaultsArgs, Named};
+use super::table::{Cell, Column, Table};
+use super::text::{field, short_text};
+
+/// What to do about queues; without a word they are listed.
+#[derive(Args)]
+pub(super) struct QueuesArgs {
+    #[command(subcommand)]
+    command: Option<QueuesCommand>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Subcommand)]
+enum QueuesCommand {
+    /// Every queue
+    List(ConnectArgs),
+    /// All about a queue, with its settings
+    Show {
+        /// The queue
+        name: String,
+        #[command(flatten)]
+        connect: ConnectArgs,
+    },
+    /// Change a queue's settings; what is not given stays, and `none` clears
+    Set(Box<SetArgs>),
+}
+
+#[derive(Args)]
+struct SetArgs {
+    /// The queue
+    name: String,
+    /// Jobs running at once in the whole fleet
+    #[arg(long, visible_alias = "max-running", value_name = "COUNT")]
+    concurrency: Option<String>,
+    /// Jobs running at once per concurrency key
+    #[arg(long, value_name = "COUNT")]
+    concurrency_per_key: Option<String>,
+    /// How often its jobs may start, such as 100/s or 5/10m
+    #[arg(long, value_name = "RATE")]
+    rate: Option<String>,
+    /// How often jobs with one concurrency key may start
+    #[arg(long, value_name = "RATE")]
+    rate_per_key: Option<String>,
+    /// Jobs that are not final; more are refused
+    #[arg(long, value_name = "COUNT")]
+    max_depth: Option<String>,
+    /// Who takes turns: tenant
+    #[arg(long, value_name = "WHO")]
+    fair_by: Option<String>,
+    /// How long a job waits for each point by which it then rises
+    #[arg(long, value_name = "DURATION")]
+    aging: Option<String>,
+    /// How much of the audit trail is kept: all, outcomes, operators
+    #[arg(long, value_name = "LEVEL")]
+    audit: Option<String>,
+    /// Where a server sends its jobs: an address, or JSON with url, concurrency, timeout
+    #[arg(long, value_name = "TARGET")]
+    push: Option<String>,
+    #[command(flatten)]
+    defaults: DefaultsArgs,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// The settings in the order in which they are shown.
+fn names() -> Vec<Named> {
+    let own = [
+        ("max_running", "concurrency"),
+        ("max_running_per_key", "concurrency-per-key"),
+        ("rate", "rate"),
+        ("rate_per_key", "rate-per-key"),
+        ("max_depth", "max-depth"),
+        ("fair_by", "fair-by"),
+        ("aging", "aging"),
+        ("audit", "audit"),
+        ("push", "push"),
+    ];
+    [&own[..], &DEFAULTS].concat()
+}
+
+impl SetArgs {
+    fn body(&self) -> anyhow::Result<Value> {
+        let mut changes = Changes::default();
+        changes.number("max_running", self.concurrency.as_ref())?;
+        changes.number("max_running_per_key", self.concurrency_per_key.as_ref())?;
+        changes.rate("rate", self.rate.as_ref())?;
+        changes.rate("rate_per_key", self.rate_per_key.as_ref())?;
+        changes.number("max_depth", self.max_depth.as_ref())?;
+        changes.word("fair_by", self.fair_by.as_ref())?;
+        changes.span("aging", self.aging.as_ref())?;
+        changes.word("audit", self.audit.as_ref())?;
+        changes.target("push", self.push.as_ref())?;
+        changes.defaults(&self.defaults)?;
+        changes.body("queues")
+    }
+}
+
+pub(super) async fn queues(args: &QueuesArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        None => list(&args.connect).await,
+        Some(QueuesCommand::List(connect)) => list(connect).await,
+        Some(QueuesCommand::Show { name, connect }) => show(name, connect).await,
+        Some(QueuesCommand::Set(args)) => set(args).await,
+    }
+}
+
+async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
+    let client = connect.client()?;
+    let answer = client.value(Call::get(&["queues"])).await?;
+    if connect.json {
+        output::json(&answer)?;
+        return Ok(Exit::Done.into());
+    }
+    let mut table = Table::new(vec![
+        Column::new("QUEUE", 0).cut(10),
+        Column::new("READY", 1).right(),
+        Column::new("RUNNING", 2).right(),
+        Column::new("WAITING", 3).right(),
+        Column::new("DEAD", 4).right(),
+        Column::new("OLDEST", 5).right(),
+        Column::new("DONE/MIN", 6).right(),
+        Column::new("HELD", 7).cut(8),
+    ]);
+    for queue in answer["queues"].as_array().map_or(&[][..], Vec::as_slice) {
+        table.row(row(queue, client.now()));
+    }
+    finish(&table, "no queues yet: the first job makes one")
+}
+
+fn row(queue: &Value, now: Timestamp) -> Vec<Cell> {
+    let sum =
+        |states: &[&str]| -> u64 { states.iter().filter_map(|state| queue["depth"][state].as_u64()).sum() };
+    let dead = sum(&["dead_letter"]);
+    vec![
+        field(&queue["name"]).into(),
+        sum(&["scheduled"]).to_string().into(),
+        running(queue),
+        sum(&["created", "pending", "delayed", "waiting", "retrying", "suspended"]).to_string().into(),
+        Cell::painted(dead.to_string(), (dead > 0).then_some(Colour::Bad)),
+        short_text(&queue["oldest_age"]).into(),
+        field(&queue["rates"]["last_minute"]["completed"]).into(),
+        held(&queue["paused"], now),
+    ]
+}
+
+async fn show(name: &str, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
+    let client = connect.client()?;
+    let queue = client.value(Call::get(&["queues", name])).await?;
+    if connect.json {
+        output::json(&queue)?;
+    } else {
+        output::text(&told(&queue, client.now()))?;
+    }
+    Ok(Exit::Done.into())
+}
+
+async fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
+    let body = args.body()?;
+    let client = args.connect.client()?;
+    let queue = client.value(Call::put(&["queues", &args.name]).json(&body)).await?;
+    if args.connect.json {
+        output::json(&queue)?;
+    } else {
+        super::operations::told_change(&queue);
+        output::text(&told(&queue, client.now()))?;
+    }
+    Ok(Exit::Done.into())
+}
+
+fn told(queue: &Value, now: Timestamp) -> String {
+    let paint = Paint::for_data();
+    let head = super::operations::head("queue", &field(&queue["name"]), &queue["paused"], now, paint);
+    let depth = settings::depth(&queue["depth"], paint);
+    let rates = settings::rates(&queue["rates"], paint);
+    format!("{head}{depth}{rates}{}", super::operations::settings_section(queue, &names(), paint))
+}

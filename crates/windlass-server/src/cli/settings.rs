@@ -1,0 +1,264 @@
+//! Settings of queues, types and tenants as flags and as lines: what is given is changed, `none` clears it, and everything
+//! else stays. Whether a value is allowed is for the server to say.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::failure::Failure;
+use super::output::escaped;
+use super::paint::Paint;
+use super::submit::{retry_policy, urgency};
+use super::text::{field, short_text, spent};
+use crate::http::Span;
+use crate::number::grouped;
+
+/// The word that clears a setting.
+const NONE: &str = "none";
+
+/// What jobs get that do not say it themselves.
+#[derive(Args)]
+#[command(next_help_heading = "What jobs get that do not say it themselves")]
+pub(super) struct DefaultsArgs {
+    /// When to try again: standard, fixed, backoff, or a policy in JSON
+    #[arg(long, value_name = "POLICY")]
+    retry: Option<String>,
+    /// Starts in all, the first included
+    #[arg(long, value_name = "COUNT")]
+    attempts: Option<u32>,
+    /// Longest attempt
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<String>,
+    /// How long a lease holds without a heartbeat
+    #[arg(long, value_name = "DURATION")]
+    lease: Option<String>,
+    /// From submission to a final state
+    #[arg(long, value_name = "DURATION")]
+    lifetime: Option<String>,
+    /// How urgent they are: 0 to 100, or low, normal, high, critical
+    #[arg(long, value_name = "PRIORITY")]
+    priority: Option<String>,
+}
+
+/// Settings that are to be changed, as the API takes them.
+#[derive(Default)]
+pub(super) struct Changes(Map<String, Value>);
+
+impl Changes {
+    fn put(
+        &mut self,
+        name: &str,
+        text: Option<&String>,
+        read: impl Fn(&str) -> anyhow::Result<Value>,
+    ) -> anyhow::Result<()> {
+        if let Some(text) = text {
+            let value = if text == NONE { Value::Null } else { read(text)? };
+            self.0.insert(name.to_owned(), value);
+        }
+        Ok(())
+    }
+
+    /// A number.
+    pub(super) fn number(&mut self, name: &str, text: Option<&String>) -> anyhow::Result<()> {
+        self.put(name, text, |text| {
+            let number = text.replace([',', '_'], "").parse::<u64>();
+            number.map(Value::from).map_err(|_| wrong(text, "a number, or `none`"))
+        })
+    }
+
+    /// How often something may happen.
+    pub(super) fn rate(&mut self, name: &str, text: Option<&String>) -> anyhow::Result<()> {
+        self.put(name, text, rate)
+    }
+
+    /// A length of time.
+    pub(super) fn span(&mut self, name: &str, text: Option<&String>) -> anyhow::Result<()> {
+        self.put(name, text, span)
+    }
+
+    /// A word.
+    pub(super) fn word(&mut self, name: &str, text: Option<&String>) -> anyhow::Result<()> {
+        self.put(name, text, |text| Ok(text.into()))
+    }
+
+    /// A web address, or an object with one.
+    pub(super) fn target(&mut self, name: &str, text: Option<&String>) -> anyhow::Result<()> {
+        self.put(name, text, |text| {
+            if text.starts_with('{') {
+                serde_json::from_str(text).map_err(|_| wrong(text, "an address or JSON, or `none`"))
+            } else {
+                Ok(json!({"url": text}))
+            }
+        })
+    }
+
+    /// What jobs get that do not say it themselves.
+    pub(super) fn defaults(&mut self, args: &DefaultsArgs) -> anyhow::Result<()> {
+        if args.retry.as_deref() == Some(NONE) {
+            self.0.insert("retry".into(), Value::Null);
+        } else if let Some(policy) = retry_policy(args.retry.as_deref(), args.attempts)? {
+            self.0.insert("retry".into(), policy);
+        }
+        let mut timeouts = Changes::default();
+        timeouts.span("execution", args.timeout.as_ref())?;
+        timeouts.span("lease", args.lease.as_ref())?;
+        timeouts.span("lifetime", args.lifetime.as_ref())?;
+        if !timeouts.0.is_empty() {
+            self.0.insert("timeouts".into(), timeouts.0.into());
+        }
+        self.put("priority", args.priority.as_ref(), |text| Ok(urgency(text)))
+    }
+
+    /// The body of the change; a change of nothing is refused.
+    pub(super) fn body(self, kind: &str) -> anyhow::Result<Value> {
+        if self.0.is_empty() {
+            return Err(Failure::usage(format!(
+                "nothing to set; `windlass {kind} set --help` lists what there is"
+            )));
+        }
+        Ok(self.0.into())
+    }
+}
+
+fn wrong(text: &str, wanted: &str) -> anyhow::Error {
+    Failure::usage(format!("`{}` is not {wanted}", escaped(text)))
+}
+
+fn span(text: &str) -> anyhow::Result<Value> {
+    let span = text.parse::<Span>().map_err(|_| wrong(text, "a length of time such as 30s, or `none`"))?;
+    Ok(span.to_string().into())
+}
+
+/// `100/s`, `5/10m`.
+fn rate(text: &str) -> anyhow::Result<Value> {
+    let refused = || wrong(text, "a rate such as 100/s or 5/10m, or `none`");
+    let (count, per) = text.split_once('/').ok_or_else(refused)?;
+    let count = count.trim().parse::<u64>().map_err(|_| refused())?;
+    // A unit alone is one of it.
+    let has_number = per.trim().starts_with(|c: char| c.is_ascii_digit());
+    let per = if has_number { per.trim().to_owned() } else { format!("1{}", per.trim()) };
+    let per = per.parse::<Span>().map_err(|_| refused())?;
+    Ok(json!({"count": count, "per": per.to_string()}))
+}
+
+/// A setting: its name in the API, and the flag that changes it.
+pub(super) type Named = (&'static str, &'static str);
+
+/// What is shared by queues and types.
+pub(super) const DEFAULTS: [Named; 3] = [("priority", "priority"), ("retry", "retry"), ("timeouts", "")];
+
+/// The settings that are there, a line each, named by their flags.
+pub(super) fn told(settings: &Value, names: &[Named], paint: Paint) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| {
+        let name = paint.faint(&format!("{name:>20}"));
+        let _always_fits = writeln!(text, "{name}  {}", escaped(value));
+    };
+    for (name, flag) in names {
+        match (&settings[*name], *name) {
+            (Value::Null, _) => {}
+            (Value::Object(timeouts), "timeouts") => {
+                for (name, flag) in [("execution", "timeout"), ("lease", "lease"), ("lifetime", "lifetime")] {
+                    if let Some(span) = timeouts.get(name).and_then(Value::as_str) {
+                        line(flag, span);
+                    }
+                }
+            }
+            (value, _) => line(flag, &shown(name, value)),
+        }
+    }
+    text
+}
+
+fn shown(name: &str, value: &Value) -> String {
+    match (name, value) {
+        ("rate" | "rate_per_key", rate) => format!("{} per {}", rate["count"], field(&rate["per"])),
+        ("retry", policy) => format!(
+            "{}, {} to {}, {} attempts, on {}",
+            field(&policy["strategy"]),
+            field(&policy["initial_delay"]),
+            field(&policy["max_delay"]),
+            policy["max_attempts"],
+            policy["retry_on"].as_array().map_or_else(String::new, |kinds| {
+                kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+            }),
+        ),
+        ("push", push) => format!("{}, {} at once", field(&push["url"]), push["concurrency"]),
+        ("budget_cents", cents) => spent(cents),
+        (_, other) => field(other),
+    }
+}
+
+/// What happened in the last minute and hour, a line each.
+pub(super) fn rates(rates: &Value, paint: Paint) -> String {
+    let mut text = String::new();
+    for (name, key) in [("last minute", "last_minute"), ("last hour", "last_hour")] {
+        let period = &rates[key];
+        let words = ["submitted", "completed", "failed", "retried", "dead_letter", "cancelled", "reaped"];
+        let counted = words.iter().filter(|word| period[**word].as_u64().unwrap_or(0) > 0);
+        let counted: Vec<String> =
+            counted.map(|word| format!("{} {word}", grouped(period[*word].as_u64().unwrap_or(0)))).collect();
+        if counted.is_empty() {
+            continue;
+        }
+        let _always_fits = writeln!(text, "{}  {}", paint.faint(&format!("{name:>20}")), counted.join(", "));
+        for (name, key) in [("waited", "waited"), ("ran", "ran")] {
+            let spread = &period[key];
+            if spread["p50"].is_string() {
+                let at = |share: &str| short_text(&spread[share]);
+                let told = format!("{} median, {} p95, {} p99", at("p50"), at("p95"), at("p99"));
+                let _always_fits = writeln!(text, "{}  {told}", paint.faint(&format!("{name:>20}")));
+            }
+        }
+    }
+    text
+}
+
+/// How many jobs are in which state, in one line.
+pub(super) fn depth(depth: &Value, paint: Paint) -> String {
+    let all = depth.as_object().into_iter().flatten().filter(|(_, count)| count.as_u64().unwrap_or(0) > 0);
+    let told = |(state, count): (&String, &Value)| {
+        format!("{} {}", grouped(count.as_u64().unwrap_or(0)), paint.state(state))
+    };
+    let all: Vec<String> = all.map(told).collect();
+    let all = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+    format!("{}  {all}\n", paint.faint(&format!("{:>20}", "jobs")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_a_number_per_time() {
+        assert_eq!(rate("100/s").unwrap(), json!({"count": 100, "per": "1s"}));
+        assert_eq!(rate("5 / 10m").unwrap(), json!({"count": 5, "per": "10m"}));
+        for bad in ["100", "x/s", "1/", "1/x", "/s", "-1/s"] {
+            assert!(rate(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_given_stays_and_none_clears() {
+        let text = |text: &str| Some(text.to_owned());
+        let mut changes = Changes::default();
+        changes.number("a", text("1,000").as_ref()).unwrap();
+        changes.number("b", text("none").as_ref()).unwrap();
+        changes.number("c", None).unwrap();
+        changes.span("d", text("90s").as_ref()).unwrap();
+        assert!(changes.number("e", text("many").as_ref()).is_err());
+        assert_eq!(changes.body("queues").unwrap(), json!({"a": 1000, "b": null, "d": "1m30s"}));
+        assert!(Changes::default().body("queues").is_err());
+    }
+
+    #[test]
+    fn settings_are_told_by_the_names_of_their_flags() {
+        let settings = json!({"max_running": 3, "rate": {"count": 5, "per": "1m"}, "aging": null,
+            "timeouts": {"execution": "10m", "lease": null}});
+        let names = [("max_running", "concurrency"), ("rate", "rate"), ("aging", "aging"), DEFAULTS[2]];
+        let text = told(&settings, &names, Paint::plain());
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        assert_eq!(lines, ["concurrency  3", "rate  5 per 1m", "timeout  10m"]);
+    }
+}

@@ -1,0 +1,168 @@
+//! `windlass tenants`: what each has, what it costs, and what it may use.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+use windlass::clock::Timestamp;
+
+use super::client::Call;
+use super::connect::ConnectArgs;
+use super::exit::Exit;
+use super::operations::{finish, head, held, running, settings_section, told_change};
+use super::output;
+use super::paint::{Colour, Paint};
+use super::settings::{self, Changes, Named};
+use super::table::{Cell, Column, Table};
+use super::text::{field, spent};
+
+/// What to do about tenants; without a word they are listed.
+#[derive(Args)]
+pub(super) struct TenantsArgs {
+    #[command(subcommand)]
+    command: Option<TenantsCommand>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Subcommand)]
+enum TenantsCommand {
+    /// Every tenant
+    List(ConnectArgs),
+    /// All about a tenant, with its settings
+    Show {
+        /// The tenant
+        name: String,
+        #[command(flatten)]
+        connect: ConnectArgs,
+    },
+    /// Change a tenant's settings; what is not given stays, and `none` clears
+    Set(Box<SetArgs>),
+}
+
+#[derive(Args)]
+struct SetArgs {
+    /// The tenant
+    name: String,
+    /// Jobs running at once in the whole fleet
+    #[arg(long, visible_alias = "max-running", value_name = "COUNT")]
+    concurrency: Option<String>,
+    /// Jobs that are not final; more are refused
+    #[arg(long, value_name = "COUNT")]
+    max_depth: Option<String>,
+    /// How many jobs it may start in its turn where a queue is fair
+    #[arg(long, value_name = "COUNT")]
+    weight: Option<String>,
+    /// What its jobs may cost in a period, in cents
+    #[arg(long, value_name = "CENTS")]
+    budget: Option<String>,
+    /// How long that period is: day, month
+    #[arg(long, value_name = "PERIOD")]
+    budget_period: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// The settings in the order in which they are shown.
+const NAMES: [Named; 5] = [
+    ("max_running", "concurrency"),
+    ("max_depth", "max-depth"),
+    ("weight", "weight"),
+    ("budget_cents", "budget"),
+    ("budget_period", "budget-period"),
+];
+
+impl SetArgs {
+    fn body(&self) -> anyhow::Result<Value> {
+        let mut changes = Changes::default();
+        changes.number("max_running", self.concurrency.as_ref())?;
+        changes.number("max_depth", self.max_depth.as_ref())?;
+        changes.number("weight", self.weight.as_ref())?;
+        changes.number("budget_cents", self.budget.as_ref())?;
+        changes.word("budget_period", self.budget_period.as_ref())?;
+        changes.body("tenants")
+    }
+}
+
+pub(super) async fn tenants(args: &TenantsArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        None => list(&args.connect).await,
+        Some(TenantsCommand::List(connect)) => list(connect).await,
+        Some(TenantsCommand::Show { name, connect }) => show(name, connect).await,
+        Some(TenantsCommand::Set(args)) => set(args).await,
+    }
+}
+
+async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
+    let client = connect.client()?;
+    let answer = client.value(Call::get(&["tenants"])).await?;
+    if connect.json {
+        output::json(&answer)?;
+        return Ok(Exit::Done.into());
+    }
+    let mut table = Table::new(vec![
+        Column::new("TENANT", 0).cut(10),
+        Column::new("READY", 1).right(),
+        Column::new("RUNNING", 2).right(),
+        Column::new("WAITING", 3).right(),
+        Column::new("DEAD", 4).right(),
+        Column::new("COST", 5).right(),
+        Column::new("BUDGET", 6).right(),
+        Column::new("WEIGHT", 8).right(),
+        Column::new("HELD", 7).cut(8),
+    ]);
+    for tenant in answer["tenants"].as_array().map_or(&[][..], Vec::as_slice) {
+        table.row(row(tenant, client.now()));
+    }
+    finish(&table, "no tenants yet: the first job brings one")
+}
+
+fn row(tenant: &Value, now: Timestamp) -> Vec<Cell> {
+    let sum =
+        |states: &[&str]| -> u64 { states.iter().filter_map(|state| tenant["depth"][state].as_u64()).sum() };
+    let dead = sum(&["dead_letter"]);
+    let period = tenant["budget_period"].as_str().unwrap_or("month");
+    let budget = &tenant["budget_cents"];
+    let budget = if budget.is_null() { "-".to_owned() } else { format!("{}/{period}", spent(budget)) };
+    vec![
+        field(&tenant["tenant"]).into(),
+        sum(&["scheduled"]).to_string().into(),
+        running(tenant),
+        sum(&["created", "pending", "delayed", "waiting", "retrying", "suspended"]).to_string().into(),
+        Cell::painted(dead.to_string(), (dead > 0).then_some(Colour::Bad)),
+        spent(&tenant["cost_cents"]).into(),
+        budget.into(),
+        field(&tenant["weight"]).into(),
+        held(&tenant["paused"], now),
+    ]
+}
+
+async fn show(name: &str, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
+    let client = connect.client()?;
+    let tenant = client.value(Call::get(&["tenants", name])).await?;
+    if connect.json {
+        output::json(&tenant)?;
+        return Ok(Exit::Done.into());
+    }
+    let paint = Paint::for_data();
+    let head = head("tenant", &field(&tenant["tenant"]), &tenant["paused"], client.now(), paint);
+    let depth = settings::depth(&tenant["depth"], paint);
+    let cost = format!("{}  {}\n", paint.faint(&format!("{:>20}", "cost")), spent(&tenant["cost_cents"]));
+    output::text(&format!("{head}{depth}{cost}{}", settings_section(&tenant, &NAMES, paint)))?;
+    Ok(Exit::Done.into())
+}
+
+async fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
+    let body = args.body()?;
+    let client = args.connect.client()?;
+    let tenant = client.value(Call::put(&["tenants", &args.name]).json(&body)).await?;
+    if args.connect.json {
+        output::json(&tenant)?;
+        return Ok(Exit::Done.into());
+    }
+    told_change(&tenant);
+    let paint = Paint::for_data();
+    let head = head("tenant", &field(&tenant["tenant"]), &Value::Null, client.now(), paint);
+    output::text(&format!("{head}{}", settings_section(&tenant, &NAMES, paint)))?;
+    Ok(Exit::Done.into())
+}

@@ -1,0 +1,162 @@
+//! `windlass types`: every type of job, how fast and how well it goes, and what is set.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+use windlass::clock::Timestamp;
+
+use super::client::Call;
+use super::connect::ConnectArgs;
+use super::exit::Exit;
+use super::operations::{finish, head, held, running, settings_section, told_change};
+use super::output;
+use super::paint::{Colour, Paint};
+use super::settings::{self, Changes, DEFAULTS, DefaultsArgs, Named};
+use super::table::{Cell, Column, Table};
+use super::text::{field, short_text};
+
+/// What to do about types; without a word they are listed.
+#[derive(Args)]
+pub(super) struct TypesArgs {
+    #[command(subcommand)]
+    command: Option<TypesCommand>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Subcommand)]
+enum TypesCommand {
+    /// Every type
+    List(ConnectArgs),
+    /// All about a type, with its settings
+    Show {
+        /// The type
+        name: String,
+        #[command(flatten)]
+        connect: ConnectArgs,
+    },
+    /// Change a type's settings; what is not given stays, and `none` clears
+    Set(Box<SetArgs>),
+}
+
+#[derive(Args)]
+struct SetArgs {
+    /// The type
+    name: String,
+    /// Jobs running at once in the whole fleet
+    #[arg(long, visible_alias = "max-running", value_name = "COUNT")]
+    concurrency: Option<String>,
+    /// How often its jobs may start, such as 100/s or 5/10m
+    #[arg(long, value_name = "RATE")]
+    rate: Option<String>,
+    /// Its own name for a success in the audit trail
+    #[arg(long, value_name = "NAME")]
+    success_event: Option<String>,
+    #[command(flatten)]
+    defaults: DefaultsArgs,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// The settings in the order in which they are shown.
+fn names() -> Vec<Named> {
+    let own = [("max_running", "concurrency"), ("rate", "rate"), ("success_event", "success-event")];
+    [&own[..], &DEFAULTS].concat()
+}
+
+impl SetArgs {
+    fn body(&self) -> anyhow::Result<Value> {
+        let mut changes = Changes::default();
+        changes.number("max_running", self.concurrency.as_ref())?;
+        changes.rate("rate", self.rate.as_ref())?;
+        changes.word("success_event", self.success_event.as_ref())?;
+        changes.defaults(&self.defaults)?;
+        changes.body("types")
+    }
+}
+
+pub(super) async fn types(args: &TypesArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        None => list(&args.connect).await,
+        Some(TypesCommand::List(connect)) => list(connect).await,
+        Some(TypesCommand::Show { name, connect }) => show(name, connect).await,
+        Some(TypesCommand::Set(args)) => set(args).await,
+    }
+}
+
+async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
+    let client = connect.client()?;
+    let answer = client.value(Call::get(&["types"])).await?;
+    if connect.json {
+        output::json(&answer)?;
+        return Ok(Exit::Done.into());
+    }
+    let mut table = Table::new(vec![
+        Column::new("TYPE", 0).cut(10),
+        Column::new("READY", 1).right(),
+        Column::new("RUNNING", 2).right(),
+        Column::new("WAITING", 6).right(),
+        Column::new("DEAD", 5).right(),
+        Column::new("DONE/H", 3).right(),
+        Column::new("FAILED/H", 4).right(),
+        Column::new("MEDIAN", 7).right(),
+        Column::new("P95", 8).right(),
+        Column::new("HELD", 9).cut(8),
+    ]);
+    for known in answer["types"].as_array().map_or(&[][..], Vec::as_slice) {
+        table.row(row(known, client.now()));
+    }
+    finish(&table, "no types yet: the first job brings one")
+}
+
+fn row(known: &Value, now: Timestamp) -> Vec<Cell> {
+    let sum =
+        |states: &[&str]| -> u64 { states.iter().filter_map(|state| known["depth"][state].as_u64()).sum() };
+    let hour = &known["rates"]["last_hour"];
+    let failed: u64 =
+        ["failed", "retried", "dead_letter"].iter().filter_map(|word| hour[*word].as_u64()).sum();
+    let dead = sum(&["dead_letter"]);
+    let bad = |count: u64| Cell::painted(count.to_string(), (count > 0).then_some(Colour::Bad));
+    vec![
+        field(&known["type"]).into(),
+        sum(&["scheduled"]).to_string().into(),
+        running(known),
+        sum(&["created", "pending", "delayed", "waiting", "retrying", "suspended"]).to_string().into(),
+        bad(dead),
+        field(&hour["completed"]).into(),
+        bad(failed),
+        short_text(&hour["ran"]["p50"]).into(),
+        short_text(&hour["ran"]["p95"]).into(),
+        held(&known["paused"], now),
+    ]
+}
+
+async fn show(name: &str, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
+    let client = connect.client()?;
+    let known = client.value(Call::get(&["types", name])).await?;
+    if connect.json {
+        output::json(&known)?;
+        return Ok(Exit::Done.into());
+    }
+    let paint = Paint::for_data();
+    let head = head("type", &field(&known["type"]), &known["paused"], client.now(), paint);
+    let (depth, rates) = (settings::depth(&known["depth"], paint), settings::rates(&known["rates"], paint));
+    output::text(&format!("{head}{depth}{rates}{}", settings_section(&known, &names(), paint)))?;
+    Ok(Exit::Done.into())
+}
+
+async fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
+    let body = args.body()?;
+    let client = args.connect.client()?;
+    let known = client.value(Call::put(&["types", &args.name]).json(&body)).await?;
+    if args.connect.json {
+        output::json(&known)?;
+        return Ok(Exit::Done.into());
+    }
+    told_change(&known);
+    let paint = Paint::for_data();
+    let head = head("type", &field(&known["type"]), &Value::Null, client.now(), paint);
+    output::text(&format!("{head}{}", settings_section(&known, &names(), paint)))?;
+    Ok(Exit::Done.into())
+}

@@ -1,0 +1,107 @@
+//! Tenants: look, set. Pausing one is the gate's.
+
+use std::collections::BTreeSet;
+
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Serialize;
+use windlass::clock::Timestamp;
+use windlass::job::Tenant;
+use windlass::store::command::settings::Settings;
+use windlass::store::config::{Config, Scope};
+use windlass::store::query::stats::Stats;
+use windlass::store::settings::patch::SettingsPatch;
+
+use super::app::App;
+use super::auth::Who;
+use super::json::Body;
+use super::path::TenantPath;
+use super::problem::Problem;
+use super::reply::Done;
+use super::wire::name::Text;
+use super::wire::numbers::{Counts, counts};
+use super::wire::pause::PauseView;
+use super::wire::settings::{TenantBody, TenantSettingsView};
+
+/// All about one tenant.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TenantLook")]
+pub(crate) struct TenantView {
+    tenant: Text<Tenant>,
+    /// How many jobs are in which state.
+    depth: Counts,
+    /// What its jobs have cost in all.
+    cost_cents: i64,
+    /// Its pause; null if it is not paused.
+    paused: Option<PauseView>,
+    #[serde(flatten)]
+    settings: TenantSettingsView,
+}
+
+impl TenantView {
+    fn of(tenant: &Tenant, stats: &Stats, config: &Config, now: Timestamp) -> TenantView {
+        let hold = config.holds.get(&Scope::Tenant(tenant.clone())).filter(|hold| hold.is_active(now));
+        let costs = stats.costs.iter().filter(|((whose, _), _)| whose == tenant);
+        TenantView {
+            tenant: Text(tenant.clone()),
+            depth: counts(&stats.tenants.get(tenant).cloned().unwrap_or_default()),
+            cost_cents: costs.map(|(_, cents)| cents).sum(),
+            paused: hold.map(PauseView::from),
+            settings: (&config.tenants.get(tenant).cloned().unwrap_or_default()).into(),
+        }
+    }
+}
+
+/// All tenants.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Tenants {
+    tenants: Vec<TenantView>,
+}
+
+/// A tenant with its settings.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Tenant")]
+pub(crate) struct SetTenant {
+    tenant: Text<Tenant>,
+    #[serde(flatten)]
+    settings: TenantSettingsView,
+    changed: bool,
+}
+
+/// `GET /tenants`
+pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Done<Tenants>, Problem> {
+    let (stats, config) = (app.store().stats(&caller).await?, app.store().config(&caller).await?);
+    let mut names: BTreeSet<&Tenant> = stats.tenants.keys().chain(config.tenants.keys()).collect();
+    names.extend(config.holds.keys().filter_map(|scope| match scope {
+        Scope::Tenant(tenant) => Some(tenant),
+        Scope::Gate | Scope::Type { .. } | Scope::Queue { .. } | Scope::Worker(_) => None,
+    }));
+    let now = app.now();
+    let view = |tenant: &Tenant| TenantView::of(tenant, &stats, &config, now);
+    Ok(Done(Tenants { tenants: names.into_iter().map(view).collect() }))
+}
+
+/// `GET /tenants/{tenant}`; for whom another tenant does not exist, it is one that nobody has used.
+pub(crate) async fn get(
+    State(app): State<App>,
+    Who(caller): Who,
+    TenantPath(tenant): TenantPath,
+) -> Result<Done<TenantView>, Problem> {
+    let (stats, config) = (app.store().stats(&caller).await?, app.store().config(&caller).await?);
+    Ok(Done(TenantView::of(&tenant, &stats, &config, app.now())))
+}
+
+/// `PUT /tenants/{tenant}`
+pub(crate) async fn put(
+    State(app): State<App>,
+    Who(caller): Who,
+    TenantPath(tenant): TenantPath,
+    Body(body): Body<TenantBody>,
+) -> Result<Done<SetTenant>, Problem> {
+    let patch = SettingsPatch::Tenant(tenant.clone(), body.into());
+    let done = app.store().configure(&caller, patch).await?;
+    let Settings::Tenant(_, settings) = &done.settings else {
+        unreachable!("a tenant's settings are answered with a tenant's settings")
+    };
+    Ok(Done(SetTenant { tenant: Text(tenant), settings: settings.into(), changed: done.is_changed }))
+}

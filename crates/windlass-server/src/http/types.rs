@@ -1,0 +1,99 @@
+//! Types: look, set. Pausing one is the gate's.
+
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Serialize;
+use windlass::clock::Timestamp;
+use windlass::job::JobType;
+use windlass::store::command::settings::Settings;
+use windlass::store::query::job_types::TypeLook;
+use windlass::store::rates::minute_of;
+use windlass::store::settings::patch::SettingsPatch;
+
+use super::app::App;
+use super::auth::Who;
+use super::json::Body;
+use super::path::TypePath;
+use super::problem::Problem;
+use super::reply::Done;
+use super::wire::name::Text;
+use super::wire::numbers::{Counts, QueueRates, counts};
+use super::wire::pause::PauseView;
+use super::wire::settings::{TypeBody, TypeSettingsView};
+
+/// All about one type.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TypeLook")]
+pub(crate) struct TypeView {
+    r#type: Text<JobType>,
+    /// How many jobs are in which state.
+    depth: Counts,
+    rates: QueueRates,
+    /// Its pause; null if it is not paused.
+    paused: Option<PauseView>,
+    #[serde(flatten)]
+    settings: TypeSettingsView,
+}
+
+impl TypeView {
+    fn of(look: &TypeLook, now: Timestamp) -> TypeView {
+        TypeView {
+            r#type: Text(look.name.clone()),
+            depth: counts(&look.depth),
+            rates: QueueRates::of(&look.minutes, minute_of(now)),
+            paused: look.paused.as_ref().map(PauseView::from),
+            settings: (&look.settings).into(),
+        }
+    }
+}
+
+/// All types.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Types {
+    types: Vec<TypeView>,
+}
+
+/// A type with its settings.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Type")]
+pub(crate) struct SetType {
+    r#type: Text<JobType>,
+    #[serde(flatten)]
+    settings: TypeSettingsView,
+    changed: bool,
+}
+
+/// `GET /types`
+pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Done<Types>, Problem> {
+    let looks = app.store().job_types(&caller).await?;
+    let now = app.now();
+    Ok(Done(Types { types: looks.iter().map(|look| TypeView::of(look, now)).collect() }))
+}
+
+/// `GET /types/{type}`
+pub(crate) async fn get(
+    State(app): State<App>,
+    Who(caller): Who,
+    TypePath(job_type): TypePath,
+) -> Result<Done<TypeView>, Problem> {
+    let looks = app.store().job_types(&caller).await?;
+    // A type that nobody has used yet is empty, as a queue is.
+    let found = looks.into_iter().find(|look| look.name == job_type);
+    let look = found.unwrap_or_else(|| TypeLook::unused(job_type));
+    Ok(Done(TypeView::of(&look, app.now())))
+}
+
+/// `PUT /types/{type}`
+pub(crate) async fn put(
+    State(app): State<App>,
+    Who(caller): Who,
+    TypePath(job_type): TypePath,
+    Body(body): Body<TypeBody>,
+) -> Result<Done<SetType>, Problem> {
+    let patch = SettingsPatch::Type(job_type.clone(), body.into_patch()?);
+    let done = app.store().configure(&caller, patch).await?;
+    let Settings::Type(_, settings) = &done.settings else {
+        unreachable!("a type's settings are answered with a type's settings")
+    };
+    Ok(Done(SetType { r#type: Text(job_type), settings: settings.into(), changed: done.is_changed }))
+}

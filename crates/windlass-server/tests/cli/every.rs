@@ -1,0 +1,159 @@
+//! Every command that prints data, once more: as JSON, and for a reader that has gone.
+
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::commands::{LOOKS, furnished};
+use crate::fixture::{Site, run_with};
+use crate::program::{PATIENCE, store_in, windlass};
+
+/// Commands that do something and tell of it as JSON. A word in capitals stands for something of its own each time: `ID` a job
+/// that waits, `FINAL` one that is over, `LINES` a file of jobs, `STORE` what is served, `COPY` a store that nobody serves,
+/// `BACKUP` its file, `NEW` a file that is not there, `NAME` a schedule.
+const DEEDS: [&[&str]; 37] = [
+    &["submit", "a"],
+    &["batch", "LINES"],
+    &["show", "ID"],
+    &["explain", "ID"],
+    &["suspend", "ID"],
+    &["suspend", "--type", "nothing", "--yes"],
+    &["resume", "ID"],
+    &["cancel", "ID"],
+    &["cancel", "ID", "--dry-run"],
+    &["cancel", "--type", "nothing", "--yes"],
+    &["cancel", "--type", "nothing", "--dry-run"],
+    &["priority", "70", "ID"],
+    &["redrive", "FINAL"],
+    &["delete", "FINAL"],
+    &["queues", "set", "default", "--concurrency", "5"],
+    &["types", "set", "a", "--rate", "5/s"],
+    &["tenants", "set", "default", "--weight", "2"],
+    &["pause", "queue", "other"],
+    &["resume", "queue", "other"],
+    &["gate", "close"],
+    &["gate", "open"],
+    &["schedules", "create", "NEW_NAME", "--every", "1d", "--type", "a"],
+    &["schedules", "edit", "NAME", "--every", "2d"],
+    &["schedules", "trigger", "NAME"],
+    &["schedules", "pause", "NAME"],
+    &["schedules", "resume", "NAME"],
+    &["schedules", "delete", "NAME", "--yes"],
+    &["stats", "--store", "STORE"],
+    &["verify", "--store", "STORE"],
+    &["audit", "verify", "--store", "STORE"],
+    &["backup", "--store", "STORE", "NEW"],
+    &["restore", "BACKUP", "--store", "sqlite:NEW"],
+    &["migrate", "--store", "COPY"],
+    &["move", "--from", "COPY", "--to", "sqlite:NEW"],
+    &["keys", "create", "--store", "COPY", "--name", "boss", "--role", "admin"],
+    &["webhooks", "secret", "--store", "COPY"],
+    &["tickets", "key"],
+];
+
+/// Commands that print the same to everybody.
+const TEXTS: [&[&str]; 3] = [&["man"], &["completions", "bash"], &["--help"]];
+
+/// The words of a command with things in the places of those in capitals.
+async fn filled(site: &Site, words: &[&str]) -> Vec<String> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let file = |name: &str| site.folder.path().join(format!("{name}-{number}")).display().to_string();
+    let mut filled = Vec::new();
+    for word in words {
+        filled.push(match *word {
+            "ID" => site.submit(&["waiting"]).await,
+            "FINAL" => {
+                let id = site.submit(&["over"]).await;
+                site.run(&["cancel", &id]).await.well();
+                id
+            }
+            "LINES" => {
+                let lines = file("lines");
+                std::fs::write(&lines, "{\"type\":\"line\"}\n").unwrap();
+                lines
+            }
+            "STORE" => store_in(site.folder.path()),
+            "NEW" => file("new"),
+            "sqlite:NEW" => format!("sqlite:{}", file("new")),
+            "COPY" | "BACKUP" => {
+                let copy = file("copy");
+                let store = store_in(site.folder.path());
+                site.run(&["backup", "--store", &store, &copy]).await.well();
+                if *word == "COPY" { format!("sqlite:{copy}") } else { copy }
+            }
+            "NEW_NAME" => format!("schedule-{number}"),
+            "NAME" => {
+                let name = format!("schedule-{number}");
+                let made = ["schedules", "create", &name, "--every", "1h", "--type", "a"];
+                site.run(&made).await.well();
+                name
+            }
+            word => word.to_owned(),
+        });
+    }
+    filled
+}
+
+#[tokio::test]
+async fn every_deed_is_told_as_json() {
+    let site = furnished().await;
+    for deed in DEEDS {
+        let mut words = filled(&site, deed).await;
+        words.push("--json".to_owned());
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let documents = site.run(&words).await.documents();
+        let is_told = documents.len() == 1 && documents[0].is_object();
+        assert!(is_told, "{deed:?}: {documents:?}");
+    }
+    let settings = run_with("", &["config", "check", "--json"], &[], "").await.documents();
+    assert!(settings[0]["settings"].as_array().unwrap().iter().any(|setting| setting["name"] == "listen"));
+    site.served.stop().await;
+}
+
+/// Runs a command whose output nobody reads.
+async fn unread(site: &Site, words: &[String]) -> (Option<i32>, String) {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut command = windlass(&words);
+    let mut child = command.env("WINDLASS_URL", &site.url).stdin(Stdio::null()).spawn().unwrap();
+    drop(child.stdout.take());
+    let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap();
+    (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+}
+
+#[tokio::test]
+async fn whoever_stops_reading_ends_a_command_quietly() {
+    let site = furnished().await;
+    for look in LOOKS.iter().filter(|look| **look != ["keys", "list"]) {
+        for extra in [&[][..], &["--json"]] {
+            let words: Vec<String> = look.iter().chain(extra).map(|word| (*word).to_owned()).collect();
+            assert_eq!(unread(&site, &words).await, (Some(141), String::new()), "{words:?}");
+        }
+    }
+    for deed in DEEDS {
+        let mut words = filled(&site, deed).await;
+        words.push("--json".to_owned());
+        let (code, said) = unread(&site, &words).await;
+        assert!(code == Some(141) && !said.contains("panicked"), "{deed:?}: {code:?} {said}");
+    }
+    site.served.stop().await;
+}
+
+/// What was done is done, and what cannot be told in words is no reason to panic.
+#[tokio::test]
+async fn a_deed_whose_words_nobody_reads_is_done_all_the_same() {
+    let site = furnished().await;
+    for deed in DEEDS {
+        let words = filled(&site, deed).await;
+        let (code, said) = unread(&site, &words).await;
+        assert!(
+            [Some(0), Some(141)].contains(&code) && !said.contains("panicked"),
+            "{deed:?}: {code:?} {said}"
+        );
+    }
+    for text in TEXTS {
+        let words: Vec<String> = text.iter().map(|word| (*word).to_owned()).collect();
+        let (code, said) = unread(&site, &words).await;
+        assert!(!said.contains("panicked"), "{text:?}: {code:?} {said}");
+    }
+    site.served.stop().await;
+}

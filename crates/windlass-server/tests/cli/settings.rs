@@ -1,0 +1,67 @@
+//! Settings of queues, types and tenants from the command line.
+
+use serde_json::{Value, json};
+
+use crate::fixture::Site;
+
+#[tokio::test]
+async fn a_queue_is_set_field_by_field_and_cleared_again() {
+    let site = Site::start().await;
+    let set = async |words: &[&str]| {
+        let all = [&["queues", "set", "mail"], words].concat();
+        site.run(&all).await
+    };
+    let said = set(&["--concurrency", "10", "--rate", "100/s", "--max-depth", "5,000"]).await.well();
+    for line in ["concurrency  10", "rate  100 per 1s", "max-depth  5000"] {
+        assert!(said.contains(line), "{said}");
+    }
+    set(&["--retry", "backoff", "--attempts", "7", "--timeout", "10m", "--priority", "high"]).await.well();
+    set(&["--fair-by", "tenant", "--aging", "1m", "--audit", "outcomes", "--rate-per-key", "5/10m"])
+        .await
+        .well();
+    set(&["--concurrency-per-key", "2", "--rate", "none", "--max-running", "11"]).await.well();
+    let queue = &site.run(&["queues", "show", "mail", "--json"]).await.documents()[0];
+    assert_eq!((&queue["max_running"], &queue["max_running_per_key"]), (&json!(11), &json!(2)), "{queue}");
+    assert_eq!((&queue["rate"], &queue["max_depth"]), (&Value::Null, &json!(5000)), "{queue}");
+    assert_eq!(queue["rate_per_key"], json!({"count": 5, "per": "10m"}), "{queue}");
+    assert_eq!(
+        (&queue["retry"]["max_attempts"], &queue["timeouts"]["execution"]),
+        (&json!(7), &json!("10m"))
+    );
+    assert_eq!(
+        (&queue["fair_by"], &queue["audit"], &queue["aging"]),
+        (&json!("tenant"), &json!("outcomes"), &json!("1m"))
+    );
+    let again = set(&["--concurrency", "11"]).await;
+    assert!(again.err.contains("so already"), "{again:?}");
+    let refused = set(&["--fair-by", "weather"]).await;
+    assert!(refused.code == 4 && refused.err.contains("fair_by"), "{refused:?}");
+    let shown = site.run(&["queues", "show", "mail"]).await.well();
+    assert!(shown.starts_with("queue mail\n") && shown.contains("timeout  10m"), "{shown}");
+    assert!(shown.contains("7 attempts"), "{shown}");
+    site.served.stop().await;
+}
+
+#[tokio::test]
+async fn a_type_and_a_tenant_are_set_and_looked_at() {
+    let site = Site::start().await;
+    let kind =
+        ["types", "set", "email.send", "--concurrency", "3", "--rate", "5/m", "--success-event", "SENT"];
+    assert!(site.run(&kind).await.well().contains("success-event  SENT"));
+    site.submit(&["email.send"]).await;
+    let (worker, claimed) = site.claim("email.send").await;
+    let listed = site.run(&["types"]).await.well();
+    assert!(listed.lines().nth(1).unwrap().contains("1/3"), "running of how many: {listed}");
+    site.end(&worker, &claimed, json!({"outcome": "completed"})).await;
+    let shown = site.run(&["types", "show", "email.send"]).await.well();
+    assert!(shown.contains("1 completed") && shown.contains("5 per 1m"), "{shown}");
+    let tenant = ["tenants", "set", "acme", "--weight", "3", "--budget", "12345", "--budget-period", "day"];
+    assert!(site.run(&tenant).await.well().contains("budget  123.45"));
+    let listed = site.run(&["tenants"]).await.well();
+    assert!(listed.contains("123.45/day"), "{listed}");
+    site.run(&["pause", "tenant", "acme", "--reason", "unpaid"]).await.well();
+    assert!(site.run(&["tenants", "show", "acme"]).await.well().contains("unpaid"));
+    let clear = ["tenants", "set", "acme", "--budget", "none", "--json"];
+    assert_eq!(site.run(&clear).await.documents()[0]["budget_cents"], Value::Null);
+    site.served.stop().await;
+}
