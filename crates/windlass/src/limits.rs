@@ -67,6 +67,9 @@ pub const OUTCOMES_PER_CALL_MAX: usize = 1_000;
 pub const CLAIM_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Jobs one page of a list may hold.
 pub const PAGE_JOBS_MAX: usize = 500;
+/// Jobs that are looked at for one page of a list where no index leads to those that fit: a tenth of a second. A page
+/// that is not full then says where to go on.
+pub const LIST_REACH: usize = 200_000;
 /// Records of the audit trail that one round of sealing takes in.
 pub const SEAL_RECORDS_MAX: usize = 10_000;
 /// How long a process that found another one sealing waits before it looks whether that one still does: whatever two of them
