@@ -10,7 +10,9 @@ use super::exit::Exit;
 use super::output;
 use super::paint::{Colour, Paint};
 use super::progress::Progress;
+use super::table::{cut_end, room};
 use super::{Missing, ReportArgs};
+use crate::number::grouped;
 
 pub(super) async fn verify(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let store = args.store.open(Missing::Refuse)?;
@@ -57,12 +59,16 @@ pub(super) fn report(verdicts: &[Verdict], is_json: bool) -> anyhow::Result<Exit
         let all: Vec<_> = verdicts.iter().map(as_json).collect();
         output::json(&json!({"invariants": all, "broken": broken}))?;
     } else {
+        output::line(&paint.strong("        CODE      CHECKED  PROMISE"))?;
         for verdict in verdicts {
             let (word, colour) =
                 if verdict.holds() { ("holds ", Colour::Good) } else { ("BROKEN", Colour::Bad) };
             let word = paint.paint(word, Some(colour));
             let Verdict { code, promise, checked, .. } = verdict;
-            output::line(&format!("{word}  {code:<5} {promise} ({checked} checked)"))?;
+            let rest = format!("{code:<5} {:>11}  {promise}", grouped(*checked));
+            let rest =
+                room().map_or_else(|| rest.clone(), |room| cut_end(&rest, room.saturating_sub(8).max(30)));
+            output::line(&format!("{word}  {rest}"))?;
             for finding in &verdict.findings {
                 output::line(&format!("          {}", output::escaped(finding)))?;
             }
