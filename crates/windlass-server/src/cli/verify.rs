@@ -59,16 +59,19 @@ pub(super) fn report(verdicts: &[Verdict], is_json: bool) -> anyhow::Result<Exit
         let all: Vec<_> = verdicts.iter().map(as_json).collect();
         output::json(&json!({"invariants": all, "broken": broken}))?;
     } else {
-        output::line(&paint.strong("        CODE      CHECKED  PROMISE"))?;
         for verdict in verdicts {
             let (word, colour) =
                 if verdict.holds() { ("holds ", Colour::Good) } else { ("BROKEN", Colour::Bad) };
             let word = paint.paint(word, Some(colour));
             let Verdict { code, promise, checked, .. } = verdict;
-            let rest = format!("{code:<5} {:>11}  {promise}", grouped(*checked));
-            let rest =
-                room().map_or_else(|| rest.clone(), |room| cut_end(&rest, room.saturating_sub(8).max(30)));
-            output::line(&format!("{word}  {rest}"))?;
+            let looked = format!("({} checked)", grouped(*checked));
+            // A promise is cut rather than broken into two lines.
+            let used = 8 + 6 + looked.len() + 1;
+            let promise = room().map_or_else(
+                || (*promise).to_owned(),
+                |room| cut_end(promise, room.saturating_sub(used).max(20)),
+            );
+            output::line(&format!("{word}  {code:<5} {promise} {looked}"))?;
             for finding in &verdict.findings {
                 output::line(&format!("          {}", output::escaped(finding)))?;
             }
