@@ -23,6 +23,7 @@ mod query;
 mod queues;
 mod rate;
 mod reply;
+mod room;
 mod route;
 mod schedules;
 mod store_metrics;
@@ -75,7 +76,7 @@ fn routes(single: usize) -> Vec<Route> {
 /// What submitters and workers use; `single` is how large a body with one payload may be.
 #[rustfmt::skip]
 fn job_routes(single: usize) -> Vec<Route> {
-    use jobs::{act, bulk, look};
+    use jobs::{act, bulk, graph, look};
     vec![
         route(POST,   "/jobs",                        SUBMIT,     jobs::submit,         "Submit a job").takes(single).conflicts(),
         route(GET,    "/jobs",                        LOOK,       jobs::list,           "List jobs"),
@@ -97,7 +98,7 @@ fn job_routes(single: usize) -> Vec<Route> {
         route(GET,    "/jobs/{id}/children",          LOOK,       look::children,       "What a job spawned"),
         route(GET,    "/jobs/{id}/logs",              LOOK,       look::logs,           "What a job wrote to its log"),
         route(GET,    "/jobs/{id}/result",            LOOK,       look::result,         "What a job came to"),
-        route(GET,    "/jobs/{id}/graph",             LOOK,       look::graph,          "Jobs that wait for each other"),
+        route(GET,    "/jobs/{id}/graph",             LOOK,       graph::graph,         "Jobs that wait for each other"),
         route(GET,    "/jobs/{id}/explain",           LOOK,       look::explain,        "Every reason why a job does not run"),
 
         route(POST,   "/workers",                     WORK,       work::register,       "Register a worker"),

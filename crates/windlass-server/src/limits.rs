@@ -4,6 +4,11 @@ use std::time::Duration;
 
 /// Connections open at once; more wait in the listener's queue until one closes.
 pub const CONNECTIONS_MAX: usize = 16_384;
+/// Files that a process needs beside its connections: the store's, logs, calls to others.
+pub const FILES_KEPT_FREE: u64 = 256;
+/// How long a client may take to send a request's head once half of the connections are taken: whoever says nothing makes
+/// room for those who do.
+pub const HEAD_TIME_CROWDED: Duration = Duration::from_secs(3);
 /// How long a client may take to send a request's head, and how long a connection may stay idle between two requests.
 pub const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
 /// Bytes of a request's head: generous for tokens and traces, useless for an attack.
@@ -12,8 +17,11 @@ pub const HEAD_BYTES_MAX: usize = 64 << 10;
 pub const HEAD_LINES_MAX: usize = 100;
 /// How long a client may take to send a request's body: with the store's own time well below the 30 s of M32.
 pub const BODY_TIME_MAX: Duration = Duration::from_secs(20);
-/// How long a client may take nothing of an answer before it is cut off.
+/// How long a client may take less than [`WRITE_BYTES_MIN`] of an answer that waits for it before it is cut off.
 pub const WRITE_STALL_MAX: Duration = Duration::from_secs(30);
+/// Bytes of an answer that a client takes at least in that time: less than the slowest link, and a byte now and then is not
+/// enough to keep an answer in memory for ever.
+pub const WRITE_BYTES_MIN: usize = 64 << 10;
 /// How long a client may take for the TLS handshake.
 pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long requests that are being answered may go on once the server is told to stop; it must be gone within 10 s.
@@ -25,6 +33,16 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub const BODY_BYTES_SMALL: usize = 256 << 10;
 /// Bytes in the body of a request that carries many payloads: 10 000 jobs of 6 KB each.
 pub const BODY_BYTES_LARGE: usize = 64 << 20;
+/// Bytes of a body that are kept in any case: as many as most requests have.
+pub const BODY_BYTES_FREE: usize = 64 << 10;
+/// Bytes of all bodies together that are kept beyond those, until their requests are answered: four of the largest.
+pub const BODIES_BYTES_MAX: usize = 256 << 20;
+/// How long a client whose body found no room is asked to wait.
+pub const BODIES_PAUSE: Duration = Duration::from_secs(1);
+/// Bytes of a body above which it is read as JSON beside the threads that answer others.
+pub const BODY_BYTES_ASIDE: usize = 1 << 20;
+/// Bytes of results and payloads that one page of a list shows, unless its first job alone has more; the page ends there.
+pub const LIST_BYTES_MAX: usize = 16 << 20;
 /// Bytes around a payload: every other field of a submission at its limit.
 pub const ENVELOPE_BYTES: usize = 512 << 10;
 /// Bytes of a refused body that are read and thrown away, so that the client gets to see why it was refused.

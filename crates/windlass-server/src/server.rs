@@ -29,12 +29,14 @@ pub struct Options {
     pub tls: Option<TlsFiles>,
     /// Whether a proxy in front of it speaks TLS, so that this server need not.
     pub behind_proxy: bool,
+    /// How many connections may be open at once.
+    pub connections_max: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
         let listen = SocketAddr::from(([127, 0, 0, 1], 7788));
-        Options { listen, tls: None, behind_proxy: false }
+        Options { listen, tls: None, behind_proxy: false, connections_max: limits::CONNECTIONS_MAX }
     }
 }
 
@@ -55,6 +57,7 @@ pub struct Server {
     /// Whether browsers come over TLS, to this server or to a proxy in front of it.
     is_secure: bool,
     address: SocketAddr,
+    connections_max: usize,
 }
 
 impl Server {
@@ -73,7 +76,8 @@ impl Server {
             .with_context(|| format!("cannot listen on {}", options.listen))?;
         let address = listener.local_addr()?;
         let is_secure = tls.is_some() || options.behind_proxy;
-        Ok(Server { app: App::new(store, address.ip().is_loopback()), listener, tls, is_secure, address })
+        let (app, connections_max) = (App::new(store, address.ip().is_loopback()), options.connections_max);
+        Ok(Server { app, listener, tls, is_secure, address, connections_max })
     }
 
     /// Where it listens.
@@ -94,9 +98,9 @@ impl Server {
 
     /// Answers until `shutdown` is over; then long polls and streams end, and what is being answered is finished.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Server { app, listener, tls, is_secure, address: _ } = self;
+        let Server { app, listener, tls, is_secure, address: _, connections_max } = self;
         let router = http::router(app.clone(), is_secure);
-        let slots = Arc::new(Semaphore::new(limits::CONNECTIONS_MAX));
+        let slots = Arc::new(Semaphore::new(connections_max));
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
@@ -112,13 +116,11 @@ impl Server {
             while connections.try_join_next().is_some() {}
             match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(connection::serve(
-                        stream,
-                        tls.clone(),
-                        router.clone(),
-                        app.clone(),
-                        slot,
-                    ));
+                    let is_crowded = slots.available_permits() < connections_max / 2;
+                    let head_time =
+                        if is_crowded { limits::HEAD_TIME_CROWDED } else { limits::HEAD_TIME_MAX };
+                    let (tls, router) = (tls.clone(), router.clone());
+                    connections.spawn(connection::serve(stream, tls, router, app.clone(), head_time, slot));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");

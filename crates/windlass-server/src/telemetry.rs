@@ -11,6 +11,8 @@ mod layer;
 mod otlp;
 #[cfg(feature = "otel")]
 mod settings;
+#[cfg(all(test, feature = "otel"))]
+mod tests;
 
 use tracing_subscriber::Layer;
 use tracing_subscriber::registry::Registry;

@@ -102,11 +102,12 @@ impl Queue {
         Queue { store, caller: Caller::local(), _maintenance: None }
     }
 
-    /// The same queue as somebody else sees it: role, tenant and name in the audit trail. A server asks for a key instead,
-    /// and whoever that belongs to counts.
+    /// The same queue as somebody else sees it: role, tenant and name in the audit trail. A server asks for a key instead:
+    /// open another queue with that one's key; through this one every call is refused with
+    /// [`StoreError::Elsewhere`](crate::error::StoreError::Elsewhere).
     #[must_use]
     pub fn as_caller(&self, caller: Caller) -> Queue {
-        Queue { caller, ..self.clone() }
+        Queue { store: self.store.as_used_by(&caller), caller, ..self.clone() }
     }
 
     /// The store beneath.

@@ -154,6 +154,22 @@ impl Store {
         !matches!(self.room, Room::Here(_))
     }
 
+    /// This store as `caller` may use it. A server knows callers by their keys alone, so through one only whoever opened the
+    /// store may: anybody else's calls are refused rather than made in that one's name.
+    #[cfg_attr(
+        not(feature = "remote"),
+        allow(unused_variables, reason = "without servers, every store is kept here")
+    )]
+    pub(crate) fn as_used_by(&self, caller: &Caller) -> Store {
+        #[cfg(feature = "remote")]
+        if let Room::There(server) = &self.room
+            && *caller != Caller::local()
+        {
+            return Store { room: Room::There(Arc::new(server.misnamed())), env: self.env.clone() };
+        }
+        self.clone()
+    }
+
     /// The engine that keeps this store, for what only the process that keeps it can do.
     #[cfg_attr(
         not(feature = "remote"),

@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use windlass::limits;
 use windlass::store::environment::{StoreOptions, TicketOptions};
-use windlass::ticket::TicketKey;
+use windlass::ticket::{TicketKey, TicketPublicKey};
 
 use crate::http::Span;
 
@@ -35,6 +35,12 @@ pub(super) struct KeepingArgs {
     /// A file with the key that tickets are signed with, from `windlass tickets key`; without it there are no tickets.
     #[arg(long, env = "WINDLASS_TICKET_KEY", value_name = "FILE")]
     ticket_key: Option<PathBuf>,
+    /// Public parts of other keys whose tickets are good, separated by commas: that of the key before, those of other nodes.
+    #[arg(long, env = "WINDLASS_TICKET_TRUSTED", value_name = "PUBLIC_KEYS", value_delimiter = ',')]
+    ticket_trusted: Vec<TicketPublicKey>,
+    /// How long a ticket is good at most; as long as its job lives if not given.
+    #[arg(long, env = "WINDLASS_TICKET_LIFETIME", value_name = "DURATION")]
+    ticket_lifetime: Option<Span>,
 }
 
 /// Reads how large a payload or result may be.
@@ -49,21 +55,31 @@ pub(super) fn payload_bytes(text: &str) -> Result<usize, String> {
 impl KeepingArgs {
     /// The options that these flags ask for.
     pub(super) fn store_options(&self) -> anyhow::Result<StoreOptions> {
-        let tickets = self.ticket_key.as_ref().map(|path| -> anyhow::Result<TicketOptions> {
-            let shown = path.display();
-            let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-            let key: TicketKey = text.parse().with_context(|| format!("in {shown}"))?;
-            Ok(TicketOptions::new(key))
-        });
         let span = |Span(duration): Span| -> Duration { duration };
         Ok(StoreOptions {
             payload_bytes_max: self.payload_bytes_max,
             idempotency_window: span(self.idempotency_window),
             retention: span(self.retention),
             retention_dead_letter: span(self.retention_dead_letter),
-            tickets: tickets.transpose()?,
+            tickets: self.ticket_options()?,
             ..StoreOptions::default()
         })
+    }
+
+    fn ticket_options(&self) -> anyhow::Result<Option<TicketOptions>> {
+        let Some(path) = &self.ticket_key else {
+            anyhow::ensure!(
+                self.ticket_trusted.is_empty() && self.ticket_lifetime.is_none(),
+                "ticket_trusted and ticket_lifetime are for tickets, which ticket_key switches on"
+            );
+            return Ok(None);
+        };
+        let shown = path.display();
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+        let key: TicketKey = text.parse().with_context(|| format!("in {shown}"))?;
+        let lifetime = self.ticket_lifetime.map(|Span(duration)| duration);
+        anyhow::ensure!(lifetime != Some(Duration::ZERO), "ticket_lifetime: no ticket would be good");
+        Ok(Some(TicketOptions { trusted: self.ticket_trusted.clone(), lifetime, ..TicketOptions::new(key) }))
     }
 }
 

@@ -14,6 +14,7 @@ use windlass::store::environment::StoreOptions;
 use super::keeping::KeepingArgs;
 use super::outbound::OutboundArgs;
 use super::{Missing, StoreArgs};
+use crate::limits;
 use crate::log::LogArgs;
 use crate::notify::Supervisor;
 use crate::outbound::{self, Client};
@@ -56,7 +57,7 @@ impl ServeArgs {
             (None, None) => None,
             _ => anyhow::bail!("tls_cert and tls_key belong together: one of them is missing"),
         };
-        Ok(Options { listen: self.listen, tls, behind_proxy: self.behind_proxy })
+        Ok(Options { listen: self.listen, tls, behind_proxy: self.behind_proxy, ..Options::default() })
     }
 
     /// Tells a person where to look and what to try, also where the log is too quiet to.
@@ -83,7 +84,11 @@ impl ServeArgs {
 pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let telemetry = args.log.start()?;
     let files = raise_open_files();
-    let (listening, keeping) = (args.options()?, args.store_options()?);
+    let (mut listening, keeping) = (args.options()?, args.store_options()?);
+    // Connections must not take the files that the store needs.
+    let files_left = files.map_or(u64::MAX, |files| files.saturating_sub(limits::FILES_KEPT_FREE).max(1));
+    listening.connections_max =
+        listening.connections_max.min(usize::try_from(files_left).unwrap_or(usize::MAX));
     let targets = keeping.targets.clone();
     let store = args.store.open_with(Missing::Create, keeping)?;
     let jobs: u64 = store.stats(&Caller::local()).await?.states.values().sum();

@@ -101,8 +101,13 @@ impl Tree {
             self.know(node);
         }
         for edge in graph["edges"].as_array().into_iter().flatten() {
-            let link = if edge["need"] == "after_any" { Link::AfterAny } else { Link::After };
-            self.link(&field(&edge["from"]), link, &field(&edge["to"]));
+            let (from, to) = (field(&edge["from"]), field(&edge["to"]));
+            match edge["need"].as_str() {
+                // A parent waits for its children, and yet it is what leads to them.
+                Some("child") => self.link(&to, Link::Child, &from),
+                Some("after_any") => self.link(&from, Link::AfterAny, &to),
+                _ => self.link(&from, Link::After, &to),
+            }
         }
         self.is_cut |= graph["truncated"] == true;
     }
@@ -226,7 +231,9 @@ mod tests {
         tree.know(&job("a", "waiting"));
         tree.link("a", Link::Child, "b");
         tree.take_children("a", &json!({"children": [job("b", "waiting"), job("c", "running")]}));
-        tree.take_children("b", &json!({"children": [job("d", "running")]}));
+        let edges =
+            json!([{"from": "d", "to": "b", "need": "child"}, {"from": "b", "to": "a", "need": "child"}]);
+        tree.take_graph(&json!({"nodes": [job("d", "running")], "edges": edges}));
         let expected = "  a  t  waiting\n  ├─ b  t  waiting  child  ← this one\n  │  └─ d  t  running  child\n  \
                         └─ c  t  running  child\n";
         assert_eq!(tree.drawn("b", Paint::plain()), expected);

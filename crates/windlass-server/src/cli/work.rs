@@ -14,6 +14,8 @@ use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use windlass::error::{StoreError, WorkError};
+use windlass::store::environment::StoreOptions;
+use windlass::ticket::TicketPublicKey;
 use windlass::{PauseMode, Queue, Worker, WorkerControl, limits};
 
 use self::report::Reporter;
@@ -41,6 +43,15 @@ pub(super) struct WorkArgs {
     /// A queue to take jobs from, and how many at once if not as many as `--concurrency` says; may be given again.
     #[arg(long = "queue", short = 'q', value_name = "NAME[=N]", default_value = "default", value_parser = QueueArg::parse)]
     queues: Vec<QueueArg>,
+    /// Public parts of the keys that sign the server's tickets, separated by commas: only jobs with a good ticket are run.
+    #[arg(
+        long,
+        env = "WINDLASS_TICKET_TRUSTED",
+        value_name = "PUBLIC_KEYS",
+        value_delimiter = ',',
+        conflicts_with = "store"
+    )]
+    ticket_trusted: Vec<TicketPublicKey>,
     /// How many programs may run at once for each queue.
     #[arg(long, short = 'c', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     concurrency: u32,
@@ -122,7 +133,9 @@ impl WorkArgs {
             return Ok((Queue::over(store.open(Missing::Refuse)?), None));
         }
         let server = self.server.connection()?;
-        Ok((Queue::open(&server.queue_address()).await?, Some(server)))
+        let options =
+            StoreOptions { tickets_trusted: self.ticket_trusted.clone(), ..StoreOptions::default() };
+        Ok((Queue::open_with(&server.queue_address(), options).await?, Some(server)))
     }
 
     fn worker(&self, queue: &Queue, program: &Arc<Program>) -> Worker {

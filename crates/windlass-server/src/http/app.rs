@@ -2,12 +2,14 @@
 
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use tokio::sync::{Semaphore, watch};
 use windlass::Store;
 use windlass::clock::Timestamp;
 
 use super::metrics::RouteCounter;
 use super::rate::RequestRates;
+use super::room::Memory;
 use crate::limits;
 
 /// What every request is given; cheap to clone.
@@ -17,10 +19,11 @@ pub struct App(Arc<Inner>);
 struct Inner {
     store: Store,
     counters: OnceLock<Vec<Arc<RouteCounter>>>,
-    documents: OnceLock<(String, String)>,
+    documents: OnceLock<(Bytes, Bytes)>,
     draining: watch::Sender<bool>,
     streams: Arc<Semaphore>,
     rates: RequestRates,
+    bodies: Memory,
     is_loopback: bool,
 }
 
@@ -34,6 +37,7 @@ impl App {
             draining: watch::Sender::new(false),
             streams: Arc::new(Semaphore::new(limits::STREAMS_MAX)),
             rates: RequestRates::default(),
+            bodies: Memory::default(),
             is_loopback,
         }))
     }
@@ -56,11 +60,11 @@ impl App {
 
     /// Makes the description of all routes known, as JSON and as a page.
     pub(crate) fn set_documents(&self, json: String, page: String) {
-        let _ = self.0.documents.set((json, page));
+        let _ = self.0.documents.set((json.into(), page.into()));
     }
 
     /// The description of all routes, as JSON and as a page.
-    pub(crate) fn documents(&self) -> &(String, String) {
+    pub(crate) fn documents(&self) -> &(Bytes, Bytes) {
         self.0.documents.get().expect("they are made with the router")
     }
 
@@ -72,6 +76,11 @@ impl App {
     /// How many requests each caller may still make.
     pub(crate) fn rates(&self) -> &RequestRates {
         &self.0.rates
+    }
+
+    /// The memory that bodies of requests share.
+    pub(crate) fn bodies(&self) -> &Memory {
+        &self.0.bodies
     }
 
     /// Whether only this machine can connect.

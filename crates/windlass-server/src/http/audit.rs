@@ -3,9 +3,10 @@
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass::audit::AuditEvent;
+use windlass::audit::{AuditEvent, Record};
 use windlass::job::{JobId, Tenant};
 use windlass::limits::PAGE_RECORDS_MAX;
+use windlass::store::caller::Caller;
 use windlass::store::engine::RecordQuery;
 
 use super::app::App;
@@ -47,24 +48,64 @@ pub(crate) async fn records(
     Query(query): Query<AuditQuery>,
 ) -> Result<Done<RecordPage>, Problem> {
     let limit = page_limit(query.limit, PAGE_RECORDS_MAX)?;
+    let event = match query.event.as_deref() {
+        Some(name) => Some(EventName::read(&app, name).await?),
+        None => None,
+    };
     let wanted = RecordQuery {
         after: cursor_of(query.cursor.as_deref())?,
         job: query.job.map(|job| job.0),
-        event: query.event.as_deref().map(event_of).transpose()?,
+        event: event.as_ref().map(EventName::kept_as),
         actor: query.actor,
         tenant: query.tenant.map(|tenant| tenant.0),
         since: query.since.map(|moment| moment.0),
         until: query.until.map(|moment| moment.0),
         limit,
     };
-    let records = app.store().audit(&caller, wanted).await?;
+    let mut records = app.store().audit(&caller, wanted).await?;
+    // Before those of other types are left out: a page may be short, and is not the last one for that.
     let next_cursor = records.last().filter(|_| records.len() == limit).map(|last| last.seq.to_string());
+    records.retain(|record| event.as_ref().is_none_or(|event| event.fits(record)));
     Ok(Done(RecordPage { records: records.into_iter().map(RecordView::from).collect(), next_cursor }))
 }
 
-/// The event with this name.
-pub(crate) fn event_of(name: &str) -> Result<AuditEvent, Problem> {
-    name.parse().map_err(|problem: windlass::error::Problem| Problem::invalid("event", problem.to_string()))
+/// An event by its name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum EventName {
+    /// One of the closed list.
+    Listed(AuditEvent),
+    /// What a type calls its successes (M92).
+    Success(String),
+}
+
+impl EventName {
+    /// The event with this name.
+    pub(crate) async fn read(app: &App, name: &str) -> Result<EventName, Problem> {
+        let problem = match name.parse() {
+            Ok(event) => return Ok(EventName::Listed(event)),
+            Err(problem) => Problem::invalid("event", windlass::error::Problem::to_string(&problem)),
+        };
+        // Only whether the name is used at all is told, to whoever knows it.
+        let config = app.store().config(&Caller::system()).await?;
+        let is_used = config.types.values().any(|settings| settings.success_event.as_deref() == Some(name));
+        if is_used { Ok(EventName::Success(name.to_owned())) } else { Err(problem) }
+    }
+
+    /// The event as which it is kept.
+    fn kept_as(&self) -> AuditEvent {
+        match self {
+            EventName::Listed(event) => *event,
+            EventName::Success(_) => AuditEvent::Completed,
+        }
+    }
+
+    /// Whether a record is one of these.
+    pub(crate) fn fits(&self, record: &Record) -> bool {
+        match self {
+            EventName::Listed(event) => record.event == *event,
+            EventName::Success(name) => record.name() == name,
+        }
+    }
 }
 
 /// The record that a cursor stands after.

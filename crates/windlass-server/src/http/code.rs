@@ -32,7 +32,7 @@ pub(crate) const CODES: [(u16, &str, &str); 30] = [
     (500, "damaged", "stored data is damaged and is not served"),
     (500, "internal", "something that should not happen"),
     (503, "disk_full", "the disk is full; running work may still end"),
-    (503, "overloaded", "too many requests wait for the store"),
+    (503, "overloaded", "too many requests wait for the store, or too many large bodies are being read"),
     (503, "stopped", "the store has stopped"),
     (503, "database", "the database is in trouble"),
     (503, "draining", "the server is about to stop: ask again"),

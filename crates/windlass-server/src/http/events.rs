@@ -1,7 +1,6 @@
 //! Events as they happen: server-sent events that can be resumed. A reader that does not keep up is cut off with a word, so
 //! that it neither holds memory nor believes that nothing happens.
 
-use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
@@ -16,13 +15,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Interval, MissedTickBehavior, interval};
-use windlass::audit::{AuditEvent, Record};
+use windlass::audit::Record;
 use windlass::job::{JobId, Tenant};
 use windlass::limits::KEYS_TRUSTED_FOR;
 use windlass::store::events::EventFeed;
 
 use super::app::App;
-use super::audit::event_of;
+use super::audit::EventName;
 use super::auth::{Pass, Who};
 use super::describe::{Reply, Shape};
 use super::problem::Problem;
@@ -49,18 +48,21 @@ pub(crate) struct StreamQuery {
 /// Which events a reader wants.
 struct Wanted {
     job: Option<JobId>,
-    events: BTreeSet<AuditEvent>,
+    events: Vec<EventName>,
     actor: Option<String>,
     tenant: Option<Tenant>,
 }
 
 impl Wanted {
-    fn of(query: StreamQuery) -> Result<Wanted, Problem> {
+    async fn of(app: &App, query: StreamQuery) -> Result<Wanted, Problem> {
         let names = query.event.as_deref().unwrap_or_default();
-        let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let mut events = Vec::new();
+        for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            events.push(EventName::read(app, name).await?);
+        }
         Ok(Wanted {
             job: query.job.map(|job| job.0),
-            events: names.map(event_of).collect::<Result<_, _>>()?,
+            events,
             actor: query.actor,
             tenant: query.tenant.map(|tenant| tenant.0),
         })
@@ -68,7 +70,7 @@ impl Wanted {
 
     fn fits(&self, record: &Record) -> bool {
         self.job.is_none_or(|job| record.job == Some(job))
-            && (self.events.is_empty() || self.events.contains(&record.event))
+            && (self.events.is_empty() || self.events.iter().any(|event| event.fits(record)))
             && self.actor.as_ref().is_none_or(|actor| record.actor_id == *actor)
             && self.tenant.as_ref().is_none_or(|tenant| record.tenant == *tenant)
     }
@@ -87,9 +89,13 @@ pub(crate) async fn stream(
         Problem::too_much("too_many_streams", message, limits::STREAM_ALIVE_EVERY)
     })?;
     let after = resumed_from(&headers)?.or(query.last_event_id);
-    let wanted = Wanted::of(query)?;
+    let wanted = Wanted::of(&app, query).await?;
     let feed = match after {
-        Some(after) => app.store().events(&caller, after),
+        Some(after) => {
+            let feed = app.store().events(&caller, after);
+            feed.settle().await?;
+            feed
+        }
         None => app.store().events_from_now(&caller).await?,
     };
     let (events, arriving) = mpsc::channel(limits::STREAM_EVENTS_BUFFERED);

@@ -40,6 +40,9 @@ pub(crate) struct Gate {
 /// Lets a request through, or answers it.
 pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     let watch = Stopwatch::start();
+    // What the body takes is given back when the request is answered.
+    let room = gate.app.bodies().room();
+    request.extensions_mut().insert(room.clone());
     let response = match admit(&gate, &mut request).await {
         Err(problem) => problem.into_response(),
         Ok(pass) => {
@@ -48,6 +51,7 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
         }
     };
     gate.counter.answered(response.status(), watch.elapsed());
+    drop(room);
     response
 }
 

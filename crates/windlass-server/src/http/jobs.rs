@@ -2,6 +2,7 @@
 
 pub(crate) mod act;
 pub(crate) mod bulk;
+pub(crate) mod graph;
 pub(crate) mod look;
 
 use axum::extract::State;
@@ -9,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
+use windlass::store::query::list::Cursor;
 use windlass::store::query::snapshot::Snapshot;
 use windlass::store::show::ShownReceipt;
 
@@ -83,12 +85,16 @@ async fn shown(app: &App, caller: &Caller, receipt: ShownReceipt) -> Result<Subm
 
 /// A job with its result, if it has one.
 async fn whole(app: &App, caller: &Caller, snapshot: Snapshot) -> Result<JobView, Problem> {
+    let result = result_of(app, caller, &snapshot).await?;
+    Ok(JobView::of(snapshot, result))
+}
+
+async fn result_of(app: &App, caller: &Caller, snapshot: &Snapshot) -> Result<Option<Json>, Problem> {
     if !snapshot.job.has.result {
-        return Ok(JobView::whole(snapshot, None));
+        return Ok(None);
     }
     let result = app.store().result(caller, snapshot.job.id).await?;
-    let result = result.and_then(|result| Json::stored(&result.0?));
-    Ok(JobView::whole(snapshot, result))
+    Ok(result.and_then(|result| Json::stored(&result.0?)))
 }
 
 /// How to look at one job.
@@ -136,18 +142,25 @@ pub(crate) async fn list(
 ) -> Result<Done<JobPage>, Problem> {
     let with_payload = query.payload.unwrap_or(false);
     let page = app.store().list(&caller, query.into_request()?).await?;
-    let view = |snapshot: Snapshot| {
+    let (mut jobs, mut next, mut bytes, mut last) = (Vec::new(), page.next, 0, None);
+    for snapshot in page.jobs {
+        let result = result_of(&app, &caller, &snapshot).await?;
+        bytes += result.as_ref().map_or(0, |result| result.bytes().len());
+        bytes += if with_payload { snapshot.spec.payload.bytes.len() } else { 0 };
+        // One job is always shown, or nobody would ever get past it.
+        if bytes > limits::LIST_BYTES_MAX && last.is_some() {
+            next = last;
+            break;
+        }
+        last = Some(Cursor::after(&snapshot.job));
         let shown = with_payload.then(|| payload::Shown::from(&snapshot.spec.payload));
-        let view = JobView::listed(snapshot);
-        match shown {
+        let view = JobView::of(snapshot, result);
+        jobs.push(match shown {
             Some(payload) => view.with_payload(payload),
             None => view,
-        }
-    };
-    Ok(Done(JobPage {
-        jobs: page.jobs.into_iter().map(view).collect(),
-        next_cursor: page.next.map(|cursor| cursor.to_string()),
-    }))
+        });
+    }
+    Ok(Done(JobPage { jobs, next_cursor: next.map(|cursor| cursor.to_string()) }))
 }
 
 /// `DELETE /jobs/{id}`

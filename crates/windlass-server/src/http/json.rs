@@ -1,14 +1,15 @@
 //! JSON coming in. A body is bounded before it is read, and whatever is wrong with it names the field: what is no JSON is
 //! 400, what does not fit is 422.
 
+use axum::body::Body as HttpBody;
 use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 
 use super::app::App;
 use super::problem::Problem;
+use super::room::Room;
 use crate::limits;
 
 /// A request's body; an empty one counts as `{}`.
@@ -18,35 +19,49 @@ pub(crate) struct Body<T>(pub(crate) T);
 #[derive(Clone, Copy)]
 pub(crate) struct BytesMax(pub(crate) usize);
 
-impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Body<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _app: &App) -> Result<Body<T>, Problem> {
+    async fn from_request(request: Request, app: &App) -> Result<Body<T>, Problem> {
         let limit = request.extensions().get::<BytesMax>().map_or(limits::BODY_BYTES_SMALL, |limit| limit.0);
-        decode(&read(request, limit).await?).map(Body)
+        let room = request.extensions().get::<Room>().cloned().unwrap_or_else(|| app.bodies().room());
+        let bytes = read(request, limit, &room).await?;
+        if bytes.len() <= limits::BODY_BYTES_ASIDE {
+            return decode(&bytes).map(Body);
+        }
+        let decoding = tokio::task::spawn_blocking(move || decode(&bytes)).await;
+        decoding.expect("reading JSON does not panic").map(Body)
     }
 }
 
-/// Reads a body of at most `limit` bytes.
-async fn read(request: Request, limit: usize) -> Result<Bytes, Problem> {
+/// Reads a body of at most `limit` bytes, as long as there is room for it.
+async fn read(request: Request, limit: usize, room: &Room) -> Result<Vec<u8>, Problem> {
     let declared = request.headers().get(header::CONTENT_LENGTH);
     let declared = declared.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    let body = request.into_body();
     if declared.is_some_and(|length| length > limit) {
         return Err(too_large(limit));
     }
-    let mut limited = Limited::new(body, limit);
-    let collected = tokio::time::timeout(limits::BODY_TIME_MAX, (&mut limited).collect()).await;
-    match collected {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(limit)),
-        Ok(Err(_)) => {
-            Err(Problem::new(StatusCode::BAD_REQUEST, "unreadable_body", "the body ended before its end"))
+    let collecting = collect(request.into_body(), limit, room);
+    tokio::time::timeout(limits::BODY_TIME_MAX, collecting).await.unwrap_or_else(|_| {
+        Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "the body took too long to arrive"))
+    })
+}
+
+async fn collect(mut body: HttpBody, limit: usize, room: &Room) -> Result<Vec<u8>, Problem> {
+    let mut collected = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let broken =
+            |_| Problem::new(StatusCode::BAD_REQUEST, "unreadable_body", "the body ended before its end");
+        // Trailers say nothing that anybody asks for.
+        let Ok(bytes) = frame.map_err(broken)?.into_data() else { continue };
+        let length = collected.len() + bytes.len();
+        if length > limit {
+            return Err(too_large(limit));
         }
-        Err(_) => {
-            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "the body took too long to arrive"))
-        }
+        room.hold(length)?;
+        collected.extend_from_slice(&bytes);
     }
+    Ok(collected)
 }
 
 fn too_large(limit: usize) -> Problem {

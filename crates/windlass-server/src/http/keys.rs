@@ -15,8 +15,9 @@ use super::json::Body;
 use super::path::KeyPath;
 use super::problem::Problem;
 use super::reply::{Done, Gone, Made};
+use super::wire::expiry::Expiry;
 use super::wire::name::Text;
-use super::wire::time::{Moment, Span};
+use super::wire::time::Moment;
 
 /// A key without its secret.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -71,7 +72,7 @@ pub(crate) struct KeyBody {
     /// Whose jobs it reaches; `default` if not given, all for an admin.
     tenant: Option<Text<Tenant>>,
     /// When it ends by itself.
-    expires: Option<Span>,
+    expires: Option<Expiry>,
 }
 
 /// A key that was just made.
@@ -93,7 +94,7 @@ pub(crate) async fn create(
         name: body.name,
         role: body.role.0,
         tenant: body.tenant.map(|tenant| tenant.0),
-        expires: body.expires.map(|span| span.0),
+        expires: body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?,
     };
     let created = app.store().create_key(&caller, new).await?;
     let secret = created.secret.reveal().to_owned();

@@ -18,10 +18,11 @@ use super::path::WorkerPath;
 use super::problem::Problem;
 use super::query::Query;
 use super::reply::Done;
+use super::wire::expiry::Expiry;
 use super::wire::name::Text;
 use super::wire::numbers::StatsView;
-use super::wire::pause::{PauseBody, PauseView};
-use super::wire::time::{Moment, Span};
+use super::wire::pause::{PauseBody, PauseView, already_paused, not_paused};
+use super::wire::time::Moment;
 
 /// `GET /stats`
 pub(crate) async fn stats(State(app): State<App>, Who(caller): Who) -> Result<Done<StatsView>, Problem> {
@@ -109,9 +110,9 @@ pub(crate) async fn pause_worker(
     Query(query): Query<Strictness>,
     Body(body): Body<PauseBody>,
 ) -> Result<Done<ActedWorker>, Problem> {
-    let changed = app.store().pause(&caller, Target::Worker(id), body.into()).await?;
+    let changed = app.store().pause(&caller, Target::Worker(id), body.into_pause(app.now())?).await?;
     if query.strict && !changed {
-        return Err(Problem::conflict("already_paused", format!("worker {id} is already paused")));
+        return Err(already_paused(format_args!("worker {id}")));
     }
     acted_worker(&app, &caller, id, changed).await.map(Done)
 }
@@ -126,7 +127,7 @@ pub(crate) async fn resume_worker(
 ) -> Result<Done<ActedWorker>, Problem> {
     let changed = app.store().resume(&caller, Target::Worker(id), body.reason).await?;
     if query.strict && !changed {
-        return Err(Problem::conflict("not_paused", format!("worker {id} is not paused")));
+        return Err(not_paused(format_args!("worker {id}")));
     }
     acted_worker(&app, &caller, id, changed).await.map(Done)
 }
@@ -205,7 +206,7 @@ pub(crate) struct OfflineBody {
     /// Only for this type.
     r#type: Option<Text<JobType>>,
     /// When it opens by itself.
-    expires: Option<Span>,
+    expires: Option<Expiry>,
 }
 
 /// What is to be opened.
@@ -245,10 +246,13 @@ pub(crate) async fn close(
     Body(body): Body<OfflineBody>,
 ) -> Result<Done<ActedGate>, Problem> {
     let target = target(body.tenant, body.r#type)?;
-    let pause = Pause { reason: body.reason, expires: body.expires.map(|span| span.0), ..Pause::default() };
+    let expires = body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?;
+    let pause = Pause { reason: body.reason, expires, ..Pause::default() };
     let changed = app.store().pause(&caller, target, pause).await?;
     if query.strict && !changed {
-        return Err(Problem::conflict("already_paused", "the gate is already closed"));
+        return Err(Problem::conflict("already_paused", "the gate is already closed")
+            .with("state", "offline")
+            .with("action", "offline"));
     }
     Ok(Done(ActedGate { gate: gate_view(&app, &caller).await?, changed }))
 }
@@ -263,7 +267,9 @@ pub(crate) async fn open(
     let target = target(body.tenant, body.r#type)?;
     let changed = app.store().resume(&caller, target, body.reason).await?;
     if query.strict && !changed {
-        return Err(Problem::conflict("not_paused", "the gate is open"));
+        return Err(Problem::conflict("not_paused", "the gate is open")
+            .with("state", "online")
+            .with("action", "online"));
     }
     Ok(Done(ActedGate { gate: gate_view(&app, &caller).await?, changed }))
 }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use windlass::error::{
     ActError, Denied, Invalid, Refused, ScheduleError, StoreError, SubmitError, WorkError,
 };
+use windlass::job::Action;
 
 /// A refused request.
 #[derive(Debug, Clone)]
@@ -86,6 +87,13 @@ impl Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "the server is about to stop: ask again")
     }
 
+    /// The server holds as much as it can: come again later.
+    pub(crate) fn crowded(retry_after: Duration) -> Problem {
+        let message = "too many large bodies are being read: send it again";
+        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message);
+        Problem { retry_after: Some(retry_after), ..problem }
+    }
+
     /// Too much at once: come again later.
     pub(crate) fn too_much(code: &'static str, message: impl Into<String>, retry_after: Duration) -> Problem {
         let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, code, message);
@@ -121,6 +129,8 @@ impl Problem {
             if is_batch { problem.within(&format!("jobs.{index}")).with("index", index) } else { problem }
         };
         match error {
+            // Of the list as a whole there is no job to name.
+            SubmitError::Invalid { invalid, .. } if is_batch && invalid.field == "jobs" => invalid.into(),
             SubmitError::Invalid { index, invalid } => place(invalid.into(), index),
             SubmitError::PayloadTooLarge { index, size, limit } => {
                 let message = format!("payload is {size} bytes, the limit is {limit}");
@@ -196,7 +206,15 @@ impl From<Refused> for Problem {
     fn from(refused: Refused) -> Problem {
         Problem::conflict("state_conflict", refused.to_string())
             .with("state", refused.state.as_str())
-            .with("action", refused.action.as_str())
+            .with("action", action_word(refused.action))
+    }
+}
+
+/// The word for an action in paths and bulk actions.
+fn action_word(action: Action) -> &'static str {
+    match action {
+        Action::Prioritise => "priority",
+        other => other.as_str(),
     }
 }
 

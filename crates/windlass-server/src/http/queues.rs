@@ -22,7 +22,7 @@ use super::query::Query;
 use super::reply::Done;
 use super::wire::name::Text;
 use super::wire::numbers::{Counts, QueueRates, counts};
-use super::wire::pause::{PauseBody, PauseView};
+use super::wire::pause::{PauseBody, PauseView, already_paused, not_paused};
 use super::wire::settings::{QueueBody, QueueSettingsView};
 use super::wire::time::Span;
 
@@ -111,9 +111,10 @@ pub(crate) async fn pause(
     Query(query): Query<Strictness>,
     Body(body): Body<PauseBody>,
 ) -> Result<Done<ActedQueue>, Problem> {
-    let changed = app.store().pause(&caller, Target::Queue(queue.clone()), body.into()).await?;
+    let pause = body.into_pause(app.now())?;
+    let changed = app.store().pause(&caller, Target::Queue(queue.clone()), pause).await?;
     if query.strict && !changed {
-        return Err(Problem::conflict("already_paused", format!("queue {queue} is already paused")));
+        return Err(already_paused(format_args!("queue {queue}")));
     }
     Ok(Done(ActedQueue { queue: view(&app, &caller, queue).await?, changed }))
 }
@@ -128,7 +129,7 @@ pub(crate) async fn resume(
 ) -> Result<Done<ActedQueue>, Problem> {
     let changed = app.store().resume(&caller, Target::Queue(queue.clone()), body.reason).await?;
     if query.strict && !changed {
-        return Err(Problem::conflict("not_paused", format!("queue {queue} is not paused")));
+        return Err(not_paused(format_args!("queue {queue}")));
     }
     Ok(Done(ActedQueue { queue: view(&app, &caller, queue).await?, changed }))
 }

@@ -3,6 +3,7 @@
 use axum::body::Body as HttpBody;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -23,10 +24,10 @@ pub(crate) struct Taken<T>(pub(crate) T);
 pub(crate) struct Gone;
 /// 200 with plain text.
 pub(crate) struct Plain(pub(crate) String);
-/// 200 with a page.
-pub(crate) struct Page(pub(crate) String);
-/// 200 with JSON that is already text.
-pub(crate) struct Written(pub(crate) String);
+/// 200 with a page, which all who ask share.
+pub(crate) struct Page(pub(crate) Bytes);
+/// 200 with JSON that is already text, which all who ask share.
+pub(crate) struct Written(pub(crate) Bytes);
 
 /// A response in JSON.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response {

@@ -15,10 +15,11 @@ use super::path::SchedulePath;
 use super::problem::Problem;
 use super::query::Query;
 use super::reply::{Done, Gone, Made};
+use super::wire::expiry::Expiry;
 use super::wire::job::JobView;
 use super::wire::name::Text;
+use super::wire::pause::{already_paused, not_paused};
 use super::wire::schedule::{ScheduleBody, ScheduleView};
-use super::wire::time::Span;
 
 /// Which schedule of that name.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -100,7 +101,7 @@ pub(crate) async fn delete(
 pub(crate) struct SchedulePauseBody {
     reason: Option<String>,
     /// When it lifts itself.
-    expires: Option<Span>,
+    expires: Option<Expiry>,
 }
 
 /// `POST /schedules/{schedule}/pause`
@@ -112,13 +113,11 @@ pub(crate) async fn pause(
     Body(body): Body<SchedulePauseBody>,
 ) -> Result<Done<ActedSchedule>, Problem> {
     let which = which(path, &query);
-    let how = PauseSchedule { reason: body.reason, expires: body.expires.map(|span| span.0) };
+    let expires = body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?;
+    let how = PauseSchedule { reason: body.reason, expires };
     let changed = app.store().pause_schedule(&caller, which.clone(), how).await?;
     if query.strict && !changed {
-        return Err(Problem::conflict(
-            "already_paused",
-            format!("schedule {} is already paused", which.name),
-        ));
+        return Err(already_paused(format_args!("schedule {}", which.name)));
     }
     Ok(Done(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
 }
@@ -134,7 +133,7 @@ pub(crate) async fn resume(
     let which = which(path, &query);
     let changed = app.store().resume_schedule(&caller, which.clone()).await?;
     if query.strict && !changed {
-        return Err(Problem::conflict("not_paused", format!("schedule {} is not paused", which.name)));
+        return Err(not_paused(format_args!("schedule {}", which.name)));
     }
     Ok(Done(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
 }
@@ -150,5 +149,5 @@ pub(crate) async fn trigger(
     let job = app.store().trigger_schedule(&caller, which(path, &query)).await?;
     let missing = || Problem::not_found(format!("no job {}", job.id));
     let snapshot = app.store().get(&caller, job.id).await?.ok_or_else(missing)?;
-    Ok(Made(JobView::whole(snapshot, None)))
+    Ok(Made(JobView::of(snapshot, None)))
 }

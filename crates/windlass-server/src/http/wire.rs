@@ -2,6 +2,7 @@
 //! change, the contract may not.
 
 pub(crate) mod claim;
+pub(crate) mod expiry;
 pub(crate) mod filter;
 pub(crate) mod job;
 pub(crate) mod name;
@@ -34,11 +35,6 @@ impl Json {
     /// JSON that was stored; what is no JSON, as an embedding program may have stored, is none.
     pub(crate) fn stored(bytes: &[u8]) -> Option<Json> {
         serde_json::from_slice(bytes).ok().map(Json)
-    }
-
-    /// Nothing.
-    pub(crate) fn null() -> Json {
-        Json(RawValue::NULL.to_owned())
     }
 
     /// The text, as bytes.

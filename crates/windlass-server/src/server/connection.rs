@@ -1,5 +1,7 @@
 //! One connection: TLS if asked for, then HTTP/1.1 with bounded heads and bounded patience.
 
+use std::time::Duration;
+
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -13,29 +15,36 @@ use super::stall::Impatient;
 use crate::http::App;
 use crate::limits;
 
-/// Serves one connection to its end; `_slot` counts it among those that are open.
+/// Serves one connection to its end; a request's head may take as long as `head_time`, and `_slot` counts the connection
+/// among those that are open.
 pub(super) async fn serve(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
     router: Router,
     app: App,
+    head_time: Duration,
     _slot: OwnedSemaphorePermit,
 ) {
     // Answers are written whole: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return speak(stream, router, app).await };
+    let Some(tls) = tls else { return speak(stream, router, app, head_time).await };
     match tokio::time::timeout(limits::HANDSHAKE_TIME_MAX, tls.accept(stream)).await {
-        Ok(Ok(stream)) => speak(stream, router, app).await,
+        Ok(Ok(stream)) => speak(stream, router, app, head_time).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
 }
 
-async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router, app: App) {
+async fn speak(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    app: App,
+    head_time: Duration,
+) {
     let io = TokioIo::new(Impatient::new(stream, limits::WRITE_STALL_MAX));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits::HEAD_TIME_MAX)
+        .header_read_timeout(head_time)
         .max_buf_size(limits::HEAD_BYTES_MAX)
         .max_headers(limits::HEAD_LINES_MAX)
         .serve_connection(io, TowerToHyperService::new(router));

@@ -1,4 +1,4 @@
-//! A stream that gives up on a peer which takes nothing of what is written to it. Reading is bounded elsewhere: there it
+//! A stream that gives up on a peer which takes next to nothing of what is written to it. Reading is bounded elsewhere: there it
 //! matters what is waited for.
 
 use std::io;
@@ -9,23 +9,54 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Writes to `inner`, but waits no longer than `patience` for it to take something.
+use crate::limits::WRITE_BYTES_MIN;
+
+/// Writes to `inner`, but waits no longer than `patience` for it to take [`WRITE_BYTES_MIN`], or all there is.
 pub(super) struct Impatient<S> {
     inner: S,
     patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
+    /// Bytes taken since it last had to be waited for with patience anew.
+    taken: usize,
 }
 
 impl<S> Impatient<S> {
     pub(super) fn new(inner: S, patience: Duration) -> Impatient<S> {
-        Impatient { inner, patience, stalled: None }
+        Impatient { inner, patience, stalled: None, taken: 0 }
     }
 
-    /// What a write came to; one that goes on waiting for too long is an error.
-    fn bounded<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.stalled = None;
-            return written;
+    /// What a write came to: a byte now and then does not keep the patience from ending.
+    fn written(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let Poll::Ready(outcome) = &written else { return self.waited(context) };
+        self.taken = self.taken.saturating_add(*outcome.as_ref().unwrap_or(&0));
+        if self.taken >= WRITE_BYTES_MIN {
+            self.relax();
+        }
+        written
+    }
+
+    /// What sending the rest came to; once all is sent, nobody waits.
+    fn sent(&mut self, context: &mut Context<'_>, sent: Poll<io::Result<()>>) -> Poll<io::Result<()>> {
+        if sent.is_pending() {
+            return self.waited(context);
+        }
+        self.relax();
+        sent
+    }
+
+    fn relax(&mut self) {
+        self.stalled = None;
+        self.taken = 0;
+    }
+
+    /// Goes on waiting; for too long is an error.
+    fn waited<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if self.stalled.is_none() {
+            self.taken = 0;
         }
         let patience = self.patience;
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
@@ -53,7 +84,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(context, bytes);
-        self.bounded(context, written)
+        self.written(context, written)
     }
 
     fn poll_write_vectored(
@@ -62,7 +93,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write_vectored(context, slices);
-        self.bounded(context, written)
+        self.written(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -71,11 +102,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.inner).poll_flush(context);
-        self.bounded(context, flushed)
+        self.sent(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let closed = Pin::new(&mut self.inner).poll_shutdown(context);
-        self.bounded(context, closed)
+        self.sent(context, closed)
     }
 }

@@ -157,3 +157,28 @@ async fn a_reader_that_does_not_keep_up_is_cut_off_with_a_word() {
     let end = "event: end\ndata: {\"reason\":\"too_slow\"}";
     assert!(text.contains(end), "{} bytes and no end", text.len());
 }
+
+/// M92: a type's own name for its successes is a name by which they are found.
+#[tokio::test]
+async fn successes_are_found_by_the_name_their_type_gives_them() {
+    let t = Fixture::new().await;
+    let refused = t.get("/audit?event=EMAIL_SENT").await;
+    assert_refused(&refused, 422, "invalid_value", Some("event"));
+    assert_refused(&t.get("/events?event=EMAIL_SENT").await, 422, "invalid_value", Some("event"));
+    t.completed(json!({"type": "other"})).await;
+    let put = t.request("PUT", "/types/email").json(&json!({"success_event": "EMAIL_SENT"})).send().await;
+    assert_eq!(put.status, 200);
+    let mut stream = Stream::open(t.request("GET", "/events?event=EMAIL_SENT")).await;
+    t.completed(json!({"type": "other"})).await;
+    let id = t.completed(json!({"type": "email"})).await;
+    let event = stream.event().await;
+    assert_eq!((&event.name[..], &event.data["event"]), ("job.lifecycle.completed", &json!("EMAIL_SENT")));
+    assert_eq!(event.data["job"], json!(id));
+    let found = t.get_ok("/audit?event=EMAIL_SENT").await;
+    let found = found["records"].as_array().unwrap();
+    assert_eq!((found.len(), &found[0]["job"]), (1, &json!(id)));
+    assert_eq!(
+        t.get_ok("/audit?event=job.lifecycle.completed").await["records"].as_array().unwrap().len(),
+        3
+    );
+}

@@ -2,6 +2,8 @@
 
 #[path = "jobs/act.rs"]
 mod act;
+#[path = "jobs/graph.rs"]
+mod graph;
 #[path = "jobs/list.rs"]
 mod list;
 #[path = "jobs/submit.rs"]

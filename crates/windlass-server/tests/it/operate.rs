@@ -26,7 +26,9 @@ async fn a_queue_is_paused_and_resumed_and_repeats_change_nothing() {
     assert_eq!(paused["paused"], pause);
     let again = t.post_ok(200, "/queues/mail/pause", json!({"reason": "again", "mode": "aggressive"})).await;
     assert_eq!((&again["changed"], &again["paused"]), (&json!(false), &pause));
-    assert_refused(&t.post("/queues/mail/pause?strict=true", json!({})).await, 409, "already_paused", None);
+    let strict = t.post("/queues/mail/pause?strict=true", json!({})).await;
+    assert_refused(&strict, 409, "already_paused", None);
+    assert_eq!(strict.json()["error"]["details"], json!({"state": "paused", "action": "pause"}));
     assert_eq!(t.post_ok(200, "/claims", json!({"worker_id": worker})).await["jobs"], json!([]));
     assert_eq!(t.get_ok(&format!("/jobs/{id}")).await["why"]["code"], "queue_paused");
     let reasons = t.get_ok(&format!("/jobs/{id}/explain")).await;

@@ -99,6 +99,8 @@ async fn what_a_file_may_not_say_is_refused_by_name() {
         ("callback_ports = [0]", "--callback-ports"),
         ("log = 'loud'", "--log"),
         ("tls_cert = 'a.pem'", "tls_key"),
+        ("ticket_trusted = 'nobody'", "--ticket-trusted"),
+        ("ticket_lifetime = '1h'", "ticket_key"),
         ("listen = ", "TOML"),
     ] {
         let said = complaint(&file, text).await;

@@ -2,6 +2,7 @@
 //! are killed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod attack;
 #[path = "../it/binary.rs"]
 mod binary;
 #[allow(dead_code, reason = "a client for all tests; these ask less of it")]
@@ -20,6 +21,7 @@ mod nodes;
 mod notify;
 mod program;
 mod store;
+mod tickets;
 #[cfg(feature = "otel")]
 mod traces;
 mod workers;

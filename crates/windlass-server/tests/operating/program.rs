@@ -78,6 +78,11 @@ impl Served {
         answer.json()
     }
 
+    /// The number of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id().unwrap()
+    }
+
     /// Kills it without a word (SIGKILL).
     pub(crate) async fn kill(mut self) {
         self.child.kill().await.unwrap();

@@ -148,6 +148,28 @@ async fn a_submission_without_a_trace_begins_one_and_an_unwanted_trace_is_not_se
 }
 
 #[tokio::test]
+async fn a_collector_sees_what_a_worker_does_that_works_on_the_store_itself() {
+    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
+    let store = store_in(folder.path());
+    let served = Served::start(windlass(&["serve", "--listen", "127.0.0.1:0", "--store", &store])).await;
+    let traceparent = format!("00-{TRACE}-{CLIENT_SPAN}-01");
+    let submit = served.request("POST", "/jobs").header("traceparent", &traceparent);
+    let id = submit.json(&json!({"type": "a"})).send().await.json()["id"].as_str().unwrap().to_owned();
+    let arguments = ["work", "--store", &store, "a", "--", "/bin/true"];
+    let mut worker = traced(&arguments, &collector).spawn().unwrap();
+    let path = format!("/jobs/{id}?wait=60s");
+    let ended = tokio::time::timeout(PATIENCE, served.request("GET", &path).send()).await.unwrap().json();
+    assert_eq!(ended["state"], "completed", "{ended}");
+    terminate(&mut worker).await;
+    served.stop().await;
+
+    let handler = collector.one("run a");
+    assert_eq!((&handler["traceId"], &handler["parentSpanId"]), (&json!(TRACE), &json!(CLIENT_SPAN)));
+    assert!(handler["attributes"].to_string().contains(&id), "{handler}");
+    assert!(!collector.named("store claim").is_empty());
+}
+
+#[tokio::test]
 async fn a_collector_that_is_not_there_holds_nothing_up() {
     let folder = tempfile::tempdir().unwrap();
     // Bound and let go of: nobody listens there.

@@ -2,5 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+#[path = "../it/binary.rs"]
+mod binary;
 mod fixture;
 mod worker;

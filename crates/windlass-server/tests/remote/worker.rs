@@ -23,6 +23,7 @@ mod operate;
 mod order;
 #[path = "../../../windlass/tests/it/worker/pause.rs"]
 mod pause;
+mod reach;
 #[path = "../../../windlass/tests/it/worker/recovery.rs"]
 mod recovery;
 #[path = "../../../windlass/tests/it/worker/schedules.rs"]

@@ -34,6 +34,9 @@ pub struct StoreOptions {
     /// Signed tickets: issued at submission, verified before every run (M94). Off unless set; every node of a fleet must
     /// have the same key, or trust the others'.
     pub tickets: Option<TicketOptions>,
+    /// By whose tickets a worker knows jobs that a server hands it (M94): others are not run, and reported as failed. If
+    /// empty, the server's word is enough.
+    pub tickets_trusted: Vec<TicketPublicKey>,
     /// The key to a server; used instead of one in its address or in `WINDLASS_KEY`, and by no other store.
     pub key: Option<KeySecret>,
 }
@@ -66,6 +69,7 @@ impl Default for StoreOptions {
             retention_dead_letter: Duration::from_secs(30 * 24 * 3600),
             targets: TargetPolicy::default(),
             tickets: None,
+            tickets_trusted: Vec::new(),
             key: None,
         }
     }

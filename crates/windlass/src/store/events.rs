@@ -10,6 +10,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use super::Store;
 use super::caller::Caller;
 use super::engine::RecordQuery;
+use super::task::Kind;
 use super::view::View;
 use super::wakeup::Listener;
 use crate::audit::Record;
@@ -58,8 +59,23 @@ impl EventFeed {
             feed.stream = feed.store.event_stream(None);
             return Ok(feed);
         }
+        feed.settle().await?;
         feed.after = feed.store.read("newest_record", newest_record).await?;
         Ok(feed)
+    }
+
+    /// Returns once all commits are over that were under way when listening began. What is not kept is not written down
+    /// while nobody listens, so of those commits such events may be missing; of what is answered after this, none is.
+    ///
+    /// # Errors
+    /// When the store could not be asked.
+    pub async fn settle(&self) -> Result<(), StoreError> {
+        #[cfg(feature = "remote")]
+        if self.stream.is_some() {
+            return Ok(());
+        }
+        // A commit of nothing: it takes its turn behind those that have begun.
+        self.store.write("settle", Kind::Ordinary, |_| Ok::<(), StoreError>(())).await
     }
 
     /// The number to resume from: everything kept up to it was handed over.
@@ -152,3 +168,6 @@ pub(crate) fn newest_record(view: &mut View<'_>) -> Result<u64, StoreError> {
     }
     Ok(below)
 }
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests;

@@ -22,6 +22,7 @@ mod schedules;
 mod settings;
 mod submission;
 mod text;
+mod ticket;
 mod tls;
 
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use super::environment::Environment;
 use crate::clock::{Clock, Timestamp};
 use crate::error::OpenError;
 use crate::key::KeySecret;
+use crate::ticket::TicketPublicKey;
 
 /// The environment variable that holds the key of a server whose address has none.
 const KEY_VARIABLE: &str = "WINDLASS_KEY";
@@ -41,6 +43,8 @@ const KEY_VARIABLE: &str = "WINDLASS_KEY";
 pub(crate) struct Remote {
     client: Client,
     clock: Arc<ServerClock>,
+    /// By whose tickets jobs are known; none if the server's word is enough.
+    trusted: Arc<[TicketPublicKey]>,
 }
 
 impl Remote {
@@ -59,7 +63,13 @@ impl Remote {
         };
         let clock = Arc::new(ServerClock::new(env.clock.clone()));
         env.clock = clock.clone();
-        Ok(Remote { client: Client::new(&address, key.as_ref(), clock.clone())?, clock })
+        let trusted = env.options.tickets_trusted.clone().into();
+        Ok(Remote { client: Client::new(&address, key.as_ref(), clock.clone())?, clock, trusted })
+    }
+
+    /// The same server, asked by somebody whose key is not known; it is not asked anything.
+    pub(crate) fn misnamed(&self) -> Remote {
+        Remote { client: self.client.misnamed(), clock: self.clock.clone(), trusted: self.trusted.clone() }
     }
 
     /// Ends all calls; those after this are refused.

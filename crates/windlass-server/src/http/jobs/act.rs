@@ -20,13 +20,19 @@ use crate::http::problem::Problem;
 use crate::http::query::Query;
 use crate::http::reply::{Done, Made, Taken};
 use crate::http::wire::Json;
+use crate::http::wire::expiry::Expiry;
 use crate::http::wire::job::{ActedJob, JobView};
 use crate::http::wire::name::Text;
 use crate::http::wire::priority::Urgency;
-use crate::http::wire::time::Span;
 
 async fn act(app: &App, caller: &Caller, id: JobId, act: Act, strict: bool) -> Result<ActedJob, Problem> {
-    let acted = app.store().act_shown(caller, id, act, strict).await?;
+    let is_resume = matches!(act, Act::Resume { .. });
+    let acted = app.store().act_shown(caller, id, act, strict && !is_resume).await?;
+    if is_resume && strict && !acted.is_changed {
+        return Err(Problem::conflict("not_suspended", format!("job {id} is not suspended"))
+            .with("state", acted.snapshot.job.state.as_str())
+            .with("action", "resume"));
+    }
     Ok(ActedJob { job: whole(app, caller, acted.snapshot).await?, changed: acted.is_changed })
 }
 
@@ -53,7 +59,7 @@ pub(crate) struct SuspendBody {
     /// What happens to a running attempt.
     mode: Option<SuspendWord>,
     /// When it lifts itself.
-    expires: Option<Span>,
+    expires: Option<Expiry>,
 }
 
 /// What happens to a running attempt (M50).
@@ -86,7 +92,7 @@ pub(crate) async fn suspend(
     let suspend = Suspend {
         mode: body.mode.map_or(SuspendMode::IdleOnly, SuspendMode::from),
         reason: body.reason,
-        expires: body.expires.map(|span| span.0),
+        expires: body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?,
     };
     act(&app, &caller, id, Act::Suspend(suspend), query.strict).await.map(Done)
 }
@@ -193,7 +199,7 @@ pub(crate) async fn redrive(
 ) -> Result<Made<JobView>, Problem> {
     let how = Redrive { reset_checkpoints: body.reset_checkpoints };
     let snapshot = app.store().redrive_shown(&caller, id, how).await?;
-    Ok(Made(JobView::whole(snapshot, None)))
+    Ok(Made(JobView::of(snapshot, None)))
 }
 
 /// A signal's value.

@@ -1,11 +1,9 @@
-//! What hangs on one job: attempts, checkpoints, events, children, logs, result, graph, and why it does not run.
-
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+//! What hangs on one job: attempts, checkpoints, events, children, logs, result, and why it does not run.
 
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass::job::{Job, JobId};
+use windlass::job::JobId;
 use windlass::limits::PAGE_RECORDS_MAX;
 use windlass::store::caller::Caller;
 use windlass::store::engine::RecordQuery;
@@ -24,10 +22,9 @@ use crate::http::wire::job::ErrorView;
 use crate::http::wire::name::Text;
 use crate::http::wire::record::{JobEvents, RecordView};
 use crate::http::wire::side::{
-    AttemptView, Attempts, CheckpointView, Checkpoints, ChildView, Children, EdgeView, Graph, GroupView,
-    LogView, Logs, NodeView, ReasonView, Reasons, ResultView,
+    AttemptView, Attempts, CheckpointView, Checkpoints, ChildView, Children, GroupView, LogView, Logs,
+    ReasonView, Reasons, ResultView,
 };
-use crate::limits;
 
 fn missing(id: JobId) -> Problem {
     Problem::not_found(format!("no job {id}"))
@@ -139,34 +136,4 @@ pub(crate) async fn explain(
 ) -> Result<Done<Reasons>, Problem> {
     let reasons = app.store().explain(&caller, id).await?.ok_or_else(|| missing(id))?;
     Ok(Done(Reasons { reasons: reasons.into_iter().map(ReasonView::from).collect() }))
-}
-
-/// `GET /jobs/{id}/graph`
-pub(crate) async fn graph(
-    State(app): State<App>,
-    Who(caller): Who,
-    JobPath(id): JobPath,
-) -> Result<Done<Graph>, Problem> {
-    let mut nodes: BTreeMap<JobId, Job> = BTreeMap::new();
-    let mut edges = BTreeSet::new();
-    nodes.insert(id, snapshot(&app, &caller, id).await?.job);
-    let (mut ahead, mut truncated) = (VecDeque::from([id]), false);
-    while let Some(at) = ahead.pop_front() {
-        let Some(found) = app.store().neighbours(&caller, at).await? else { continue };
-        let before = found.dependencies.into_iter().map(|(need, job)| (EdgeView::new(job.id, at, need), job));
-        let after = found.dependents.into_iter().map(|(need, job)| (EdgeView::new(at, job.id, need), job));
-        for (edge, job) in before.chain(after) {
-            if !nodes.contains_key(&job.id) {
-                if nodes.len() >= limits::GRAPH_JOBS_MAX {
-                    truncated = true;
-                    continue;
-                }
-                ahead.push_back(job.id);
-                nodes.insert(job.id, job);
-            }
-            edges.insert(edge);
-        }
-    }
-    let nodes = nodes.values().map(NodeView::from).collect();
-    Ok(Done(Graph { nodes, edges: edges.into_iter().collect(), truncated }))
 }

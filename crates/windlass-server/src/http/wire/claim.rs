@@ -1,5 +1,7 @@
 //! Workers, claims and heartbeats on the wire.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -147,6 +149,13 @@ pub(crate) struct ClaimedView {
     payload: payload::Shown,
     idempotency_key: Option<String>,
     correlation_id: Option<String>,
+    /// Its tags, if it has any.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(default)]
+    tags: BTreeMap<String, String>,
+    /// Where its end is reported, if anywhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callback_url: Option<String>,
     traceparent: Option<String>,
     /// When the attempt must be over.
     deadline: Option<Moment>,
@@ -181,6 +190,8 @@ impl From<Claimed> for ClaimedView {
             payload: (&spec.payload).into(),
             idempotency_key: spec.idempotency_key,
             correlation_id: spec.labels.correlation_id,
+            tags: spec.labels.tags,
+            callback_url: spec.labels.callback_url,
             traceparent: spec.traceparent,
             deadline: job.lease.map(|lease| lease.deadline_at.into()),
             lease_expires_at: job.lease.map(|lease| lease.expires_at.into()),

@@ -77,8 +77,7 @@ pub(crate) struct JobView {
     error: Option<ErrorView>,
     progress: Option<ProgressView>,
     cost_cents: i64,
-    /// What it came to; not part of lists.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// What it came to.
     result: Option<Json>,
     /// The payload, if it was asked for.
     #[serde(flatten)]
@@ -169,8 +168,8 @@ fn lease_of(job: &Job) -> Option<LeaseView> {
 }
 
 impl JobView {
-    /// The job without its result, as in lists.
-    pub(crate) fn listed(snapshot: Snapshot) -> JobView {
+    /// The job with its result.
+    pub(crate) fn of(snapshot: Snapshot, result: Option<Json>) -> JobView {
         let Snapshot { job, spec, why } = snapshot;
         let (policy, details, labels) = (&job.policy, &job.details, spec.labels);
         JobView {
@@ -219,14 +218,9 @@ impl JobView {
             error: details.error.as_ref().map(ErrorView::from),
             progress: details.progress.as_ref().map(ProgressView::from),
             cost_cents: job.cost_cents,
-            result: None,
+            result,
             payload: None,
         }
-    }
-
-    /// The job with its result.
-    pub(crate) fn whole(snapshot: Snapshot, result: Option<Json>) -> JobView {
-        JobView { result: Some(result.unwrap_or_else(Json::null)), ..JobView::listed(snapshot) }
     }
 
     /// The same with its payload.

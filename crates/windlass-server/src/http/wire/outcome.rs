@@ -7,10 +7,11 @@ use windlass::job::{Category, Failure, Fence, GroupStrategy, JobId, State};
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
 
 use super::Json;
+use super::expiry::Expiry;
 use super::name::Text;
 use super::retry::Kind;
 use super::submission::Submission;
-use super::time::{Moment, Span};
+use super::time::Span;
 use crate::http::problem::Problem;
 
 /// Reports of how attempts ended.
@@ -67,7 +68,7 @@ struct FailureBody {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ParkBody {
-    until: Option<Moment>,
+    until: Option<Expiry>,
     r#for: Option<Span>,
     signal: Option<String>,
     /// How long to wait for the signal at most.
@@ -121,8 +122,8 @@ impl FailureBody {
 impl ParkBody {
     fn into_park(self) -> Result<Park, Problem> {
         match (self.until, self.r#for, self.signal) {
-            (Some(until), None, None) => Ok(Park::Until(until.0)),
-            (None, Some(span), None) => Ok(Park::For(span.0)),
+            (Some(Expiry::At(until)), None, None) => Ok(Park::Until(until.0)),
+            (Some(Expiry::After(span)), None, None) | (None, Some(span), None) => Ok(Park::For(span.0)),
             (None, None, Some(name)) => {
                 Ok(Park::Signal { name, step: self.step, timeout: self.timeout.map(|span| span.0) })
             }

@@ -2,11 +2,14 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use windlass::clock::Timestamp;
 use windlass::store::command::hold::Pause;
 use windlass::store::config::{Hold, PauseMode};
 
 use super::claim::mode_word;
-use super::time::{Moment, Span};
+use super::expiry::Expiry;
+use super::time::Moment;
+use crate::http::problem::Problem;
 
 /// How to pause.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -16,7 +19,7 @@ pub(crate) struct PauseBody {
     mode: Option<PauseWord>,
     reason: Option<String>,
     /// When it lifts itself.
-    expires: Option<Span>,
+    expires: Option<Expiry>,
 }
 
 /// What happens to running jobs.
@@ -27,14 +30,30 @@ enum PauseWord {
     Aggressive,
 }
 
-impl From<PauseBody> for Pause {
-    fn from(body: PauseBody) -> Pause {
-        let mode = match body.mode {
+impl PauseBody {
+    /// The pause, as the library takes it.
+    pub(crate) fn into_pause(self, now: Timestamp) -> Result<Pause, Problem> {
+        let mode = match self.mode {
             None | Some(PauseWord::Graceful) => PauseMode::Graceful,
             Some(PauseWord::Aggressive) => PauseMode::Aggressive,
         };
-        Pause { mode, reason: body.reason, expires: body.expires.map(|span| span.0) }
+        let expires = self.expires.map(|expiry| expiry.counted_from("expires", now)).transpose()?;
+        Ok(Pause { mode, reason: self.reason, expires })
     }
+}
+
+/// The refusal of whoever wants to know that what is to be paused was paused before.
+pub(crate) fn already_paused(what: impl std::fmt::Display) -> Problem {
+    Problem::conflict("already_paused", format!("{what} is already paused"))
+        .with("state", "paused")
+        .with("action", "pause")
+}
+
+/// The refusal of whoever wants to know that what is to be resumed is not paused.
+pub(crate) fn not_paused(what: impl std::fmt::Display) -> Problem {
+    Problem::conflict("not_paused", format!("{what} is not paused"))
+        .with("state", "active")
+        .with("action", "resume")
 }
 
 /// A pause in force.

@@ -213,7 +213,7 @@ impl From<&Group> for GroupView {
     }
 }
 
-/// Jobs that wait for each other, around one of them.
+/// Jobs that wait for each other, around one of them: by their dependencies, or as parents and children.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<NodeView>,
@@ -245,7 +245,7 @@ pub(crate) struct EdgeView {
     from: Text<JobId>,
     /// What waits.
     to: Text<JobId>,
-    /// `after` or `after_any`.
+    /// `after`, `after_any`, or `child` for a parent that waits for a child of its own.
     need: &'static str,
 }
 
@@ -253,5 +253,10 @@ impl EdgeView {
     /// `to` waits for `from`.
     pub(crate) fn new(from: JobId, to: JobId, need: Need) -> EdgeView {
         EdgeView { from: Text(from), to: Text(to), need: need.as_str() }
+    }
+
+    /// `parent` waits for a child of its own.
+    pub(crate) fn of_child(child: JobId, parent: JobId) -> EdgeView {
+        EdgeView { from: Text(child), to: Text(parent), need: "child" }
     }
 }

@@ -24,7 +24,9 @@ async fn suspending_and_resuming_twice_changes_nothing() {
     let job = t.post_ok(200, &resume, json!({})).await;
     assert_eq!((&job["state"], &job["changed"]), (&json!("scheduled"), &json!(true)));
     assert_eq!(t.post_ok(200, &resume, json!({})).await["changed"], false);
-    assert_refused(&t.post(&format!("{resume}?strict=true"), json!({})).await, 409, "not_suspended", None);
+    let strict = t.post(&format!("{resume}?strict=true"), json!({})).await;
+    assert_refused(&strict, 409, "not_suspended", None);
+    assert_eq!(strict.json()["error"]["details"], json!({"state": "scheduled", "action": "resume"}));
     assert_refused(&t.post(&suspend, json!({"mode": "softly"})).await, 422, "invalid_value", Some("mode"));
     assert_refused(&t.post(&suspend, json!({"why": "x"})).await, 422, "invalid_value", Some("why"));
     let long = json!({"reason": "x".repeat(2000)});
@@ -51,7 +53,7 @@ async fn a_step_that_the_state_does_not_allow_is_a_conflict() {
     assert_eq!(t.post_ok(200, &format!("/jobs/{id}/cancel"), json!({})).await["changed"], true);
     assert_eq!(t.post_ok(200, &format!("/jobs/{id}/cancel"), json!({})).await["changed"], false);
     conflicts("suspend", json!({}), "cancelled", "suspend").await;
-    conflicts("priority", json!({"value": 1}), "cancelled", "prioritise").await;
+    conflicts("priority", json!({"value": 1}), "cancelled", "priority").await;
     conflicts("signals/x", json!({}), "cancelled", "signal").await;
     let patched = t.request("PATCH", &format!("/jobs/{id}")).json(&json!({"tags": {}})).send().await;
     assert_refused(&patched, 409, "state_conflict", None);
@@ -161,4 +163,34 @@ async fn attempts_tell_what_happened() {
     assert_eq!((&first["attempt_id"], &first["number"]), (&claimed["attempt_id"], &json!(1)));
     assert_eq!((&first["outcome"], &first["error"]["message"]), (&json!("failed"), &json!("busy")));
     assert_eq!(attempts["attempts"][1]["previous_attempt_id"], claimed["attempt_id"]);
+}
+
+/// M57: what lifts itself does so after some time or at a moment, as its caller likes to put it.
+#[tokio::test]
+async fn an_end_is_given_as_a_length_of_time_or_as_a_moment() {
+    let t = Fixture::new().await;
+    let id = t.submit(json!({"type": "a"})).await;
+    let suspend = format!("/jobs/{id}/suspend");
+    for (expires, ends) in [
+        (json!("90s"), "2030-01-01T00:01:30.000Z"),
+        (json!(60), "2030-01-01T00:01:00.000Z"),
+        (json!("2030-01-01T02:00:00+01:00"), "2030-01-01T01:00:00.000Z"),
+    ] {
+        let job = t.post_ok(200, &suspend, json!({"expires": expires})).await;
+        assert_eq!(job["why"]["expires_at"], ends, "{expires}");
+        t.post_ok(200, &format!("/jobs/{id}/resume"), json!({})).await;
+    }
+    for expires in [json!("2029-12-31T23:59:59Z"), json!("2030-01-01T00:00:00Z"), json!("soon"), json!("90")]
+    {
+        for path in [&suspend, "/queues/q/pause", "/gate/offline"] {
+            let refused = t.post(path, json!({"expires": expires})).await;
+            assert_refused(&refused, 422, "invalid_value", Some("expires"));
+        }
+    }
+    let moment = json!({"expires": "2030-01-01T00:30:00Z"});
+    assert_eq!(
+        t.post_ok(200, "/queues/q/pause", moment.clone()).await["paused"]["expires_at"],
+        "2030-01-01T00:30:00.000Z"
+    );
+    assert_eq!(t.post_ok(200, "/gate/offline", moment).await["expires_at"], "2030-01-01T00:30:00.000Z");
 }

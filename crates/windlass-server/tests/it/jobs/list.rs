@@ -119,3 +119,33 @@ async fn a_bulk_action_touches_what_fits() {
         assert_refused(&t.post("/jobs/bulk", body).await, 422, "invalid_value", Some(field));
     }
 }
+
+/// A page is no more than can be held for many readers at once; it goes on where it ended.
+#[tokio::test]
+async fn a_page_with_payloads_ends_before_it_is_too_large() {
+    let t = Fixture::new().await;
+    let payload = "x".repeat((1 << 20) - 2);
+    let mut submitted = Vec::new();
+    for _ in 0..20 {
+        submitted.push(t.submit(json!({"type": "a", "hold": true, "payload": payload})).await);
+    }
+    let page = t.get_ok("/jobs?payload=true&order=oldest&limit=500").await;
+    assert_eq!(ids(&page), submitted[..16]);
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let rest = t.get_ok(&format!("/jobs?payload=true&order=oldest&limit=500&cursor={cursor}")).await;
+    assert_eq!((ids(&rest), &rest["next_cursor"]), (submitted[16..].to_vec(), &Value::Null));
+    assert_eq!(ids(&t.get_ok("/jobs?order=oldest&limit=500").await), submitted);
+}
+
+/// M15: what a list shows of a job is what the job itself shows.
+#[tokio::test]
+async fn a_list_shows_jobs_as_they_show_themselves() {
+    let t = Fixture::new().await;
+    let completed = t.completed(json!({"type": "a", "tags": {"k": "v"}})).await;
+    let held = t.submit(json!({"type": "a", "hold": true})).await;
+    let page = t.get_ok("/jobs").await;
+    for (place, id) in [held, completed].into_iter().enumerate() {
+        assert_eq!(page["jobs"][place], t.get_ok(&format!("/jobs/{id}")).await);
+    }
+    assert_eq!(page["jobs"][1]["result"], json!({"ok": true}));
+}

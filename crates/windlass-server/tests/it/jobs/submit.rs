@@ -246,7 +246,9 @@ async fn a_batch_may_name_its_own_jobs() {
 async fn a_batch_over_the_limit_is_refused() {
     let t = Fixture::new().await;
     let jobs: Vec<Value> = (0..10_001).map(|_| json!({"type": "a"})).collect();
-    assert_eq!(t.post("/jobs/batch", json!({"jobs": jobs})).await.status, 422);
+    let refused = t.post("/jobs/batch", json!({"jobs": jobs})).await;
+    assert_refused(&refused, 422, "invalid_value", Some("jobs"));
+    assert_eq!(refused.json()["error"]["details"]["index"], Value::Null);
     assert_eq!(t.get_ok("/jobs").await["jobs"], json!([]));
 }
 

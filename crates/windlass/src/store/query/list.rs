@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::snapshot::{Snapshot, snapshots};
 use crate::clock::Timestamp;
 use crate::error::{Problem, StoreError};
-use crate::job::Seq;
+use crate::job::{Job, Seq};
 use crate::limits;
 use crate::store::caller::Caller;
 use crate::store::command::bulk::{narrowed, seen};
@@ -17,6 +17,13 @@ use crate::store::view::View;
 /// A place in a list, to go on from. Its text is for passing back, not for reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor(pub(crate) Place);
+
+impl Cursor {
+    /// The place right after a job that a list has shown.
+    pub fn after(job: &Job) -> Cursor {
+        Cursor(Place::of(job))
+    }
+}
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,7 +86,7 @@ pub(crate) fn list(view: &mut View<'_>, caller: &Caller, request: &ListRequest) 
     let mut jobs = view.db.scan(&Scan { filter, order: request.order, after, limit: limit + 1 })?;
     let has_more = jobs.len() > limit;
     jobs.truncate(limit);
-    let next = jobs.last().filter(|_| has_more).map(|job| Cursor(Place::of(job)));
+    let next = jobs.last().filter(|_| has_more).map(Cursor::after);
     Ok(Page { jobs: snapshots(view, jobs)?, next })
 }
 

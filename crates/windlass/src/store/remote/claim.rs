@@ -1,5 +1,6 @@
 //! Workers that come, claim jobs and leave.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use crate::limits;
 use crate::store::command::claim::{Checkpoint, ClaimAnswer, ClaimRequest, Claimed};
 use crate::store::command::worker::NewWorker;
 use crate::store::config::Worker;
+use crate::ticket::Ticket;
 
 /// Says how many jobs a worker that leaves has given back.
 static RELEASED: HeaderName = HeaderName::from_static("windlass-released");
@@ -72,11 +74,15 @@ struct ClaimedView {
     content_type: Option<String>,
     idempotency_key: Option<String>,
     correlation_id: Option<String>,
+    #[serde(default)]
+    tags: BTreeMap<String, String>,
+    callback_url: Option<String>,
     traceparent: Option<String>,
     deadline: Option<Moment>,
     lease_expires_at: Option<Moment>,
     #[serde(default)]
     checkpoints: Vec<ShownCheckpoint>,
+    ticket: Option<Box<Ticket>>,
 }
 
 /// A saved step.
@@ -117,12 +123,19 @@ impl ClaimedView {
         if let Some(error) = self.error {
             job.details_mut().error = Some(error.into());
         }
+        if self.ticket.is_some() {
+            job.details_mut().ticket = self.ticket;
+        }
         let spec = Spec {
             payload: payload(self.payload, self.payload_base64, self.content_type),
             idempotency_key: self.idempotency_key,
             unique_key: None,
             concurrency_key: None,
-            labels: Labels { correlation_id: self.correlation_id, ..Labels::default() },
+            labels: Labels {
+                tags: self.tags,
+                correlation_id: self.correlation_id,
+                callback_url: self.callback_url,
+            },
             owner: String::new(),
             traceparent: self.traceparent,
             after: Vec::new(),
@@ -208,6 +221,7 @@ impl Remote {
             self.client.ask(call).await.map_err(|trouble| trouble.into_work(request.worker))?;
         let now = self.now();
         let jobs = view.jobs.into_iter().map(|job| job.into_claimed(request.worker, now)).collect();
+        let jobs = self.admitted(request.worker, jobs).await;
         Ok(ClaimAnswer { jobs, is_paused: view.paused, ..ClaimAnswer::default() })
     }
 }

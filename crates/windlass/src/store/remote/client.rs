@@ -145,6 +145,8 @@ pub(super) struct Client {
     authorization: Option<HeaderValue>,
     clock: Arc<ServerClock>,
     closed: CancellationToken,
+    /// Whether it is to speak as somebody whose key it does not have.
+    is_misnamed: bool,
 }
 
 impl Client {
@@ -171,7 +173,25 @@ impl Client {
             value
         });
         let closed = CancellationToken::new();
-        Ok(Client { transport, base: address.base.clone(), authorization, clock, closed })
+        let base = address.base.clone();
+        Ok(Client { transport, base, authorization, clock, closed, is_misnamed: false })
+    }
+
+    /// The same server, asked by somebody whose key is not known: every call is refused here, for the server would take it
+    /// for the owner of this key's.
+    pub(super) fn misnamed(&self) -> Client {
+        Client {
+            transport: self.transport.clone(),
+            base: self.base.clone(),
+            authorization: None,
+            clock: self.clock.clone(),
+            closed: self.closed.clone(),
+            is_misnamed: true,
+        }
+    }
+
+    fn check_name(&self) -> Result<(), StoreError> {
+        if self.is_misnamed { Err(StoreError::Elsewhere("as_caller")) } else { Ok(()) }
     }
 
     /// Refuses every call from now on, and ends those that are under way.
@@ -211,6 +231,7 @@ impl Client {
 
     /// Calls until an answer comes, as long as repeating is safe and the server is not away for too long.
     async fn send(&self, call: Call) -> Result<Reply, StoreError> {
+        self.check_name()?;
         let patience = Patience::lasting(limits::SERVER_AWAY_MAX);
         let mut pause = PAUSES.0;
         loop {
@@ -280,6 +301,7 @@ impl Client {
 
     /// Opens a stream; ends when the client is closed.
     pub(super) async fn stream(&self, call: Call) -> Result<Response<Incoming>, Trouble> {
+        self.check_name().map_err(Trouble::Store)?;
         let opened = async {
             let response = self.open(&call).await?;
             if response.status().is_success() {

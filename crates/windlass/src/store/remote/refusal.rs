@@ -190,7 +190,11 @@ impl Refusal {
         if self.code != "state_conflict" {
             return None;
         }
-        let action = Action::ALL.into_iter().find(|action| self.text("action") == Some(action.as_str()))?;
+        let action = match self.text("action")? {
+            // In paths and bulk actions it has this name.
+            "priority" => Action::Prioritise,
+            word => Action::ALL.into_iter().find(|action| action.as_str() == word)?,
+        };
         Some(Refused { state: self.text("state")?.parse::<State>().ok()?, action })
     }
 }

@@ -1,0 +1,83 @@
+//! What a collector would see of workers in the same process as their store: the run of every job in the trace of its
+//! submission, alone or in a call for many.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::Registry;
+use windlass::context::Cx;
+use windlass::handler::BatchOptions;
+use windlass::testing::TestQueue;
+use windlass::{Job, Worker};
+
+use super::layer::{Kind, Span, SpanLayer};
+
+#[derive(Serialize, Deserialize)]
+struct Mail(u64);
+
+impl Job for Mail {
+    const TYPE: &'static str = "mail";
+    type Output = String;
+}
+
+/// The trace of the job with this number, and the span that submitted it.
+fn traceparent(number: u64) -> String {
+    format!("00-{:032x}-{:016x}-01", 0xa0 + number, 0xb0 + number)
+}
+
+/// Submits three jobs, each in a trace of its own, lets a worker run them, and gives the spans of their runs.
+async fn runs_of(worker: impl FnOnce(Worker) -> Worker) -> Vec<Span> {
+    let (ended, mut spans) = mpsc::channel(1_000);
+    let watching = Registry::default().with(SpanLayer::new(ended).watching());
+    let watching = tracing::subscriber::set_default(watching);
+    let t = TestQueue::new();
+    for number in 0..3 {
+        t.queue().submit(Mail(number)).traceparent(&traceparent(number)).await.expect("it is submitted");
+    }
+    assert_eq!(t.run_due(worker(Worker::new(t.queue()))).await, 3);
+    drop((t, watching));
+    let mut found = Vec::new();
+    while let Ok(span) = spans.try_recv() {
+        found.push(span);
+    }
+    found.retain(|span| span.name == "run mail");
+    found
+}
+
+fn assert_each_is_in_its_trace(runs: &[Span]) {
+    let places: BTreeMap<u128, Option<u64>> =
+        runs.iter().map(|span| (span.context.trace, span.context.parent)).collect();
+    assert_eq!(places, (0..3).map(|number| (0xa0 + u128::from(number), Some(0xb0 + number))).collect());
+    assert_eq!(runs.len(), 3, "{runs:?}");
+    assert!(runs.iter().all(|span| span.kind == Kind::Consumer && span.began <= span.ended), "{runs:?}");
+}
+
+#[tokio::test]
+async fn a_run_beside_its_store_is_seen_in_the_trace_of_its_submission() {
+    let handler = |job: Mail, cx: Cx| async move {
+        assert_eq!(cx.traceparent(), Some(&traceparent(job.0)[..]));
+        anyhow::Ok(String::new())
+    };
+    let runs = runs_of(|worker| worker.handle(handler)).await;
+    assert_each_is_in_its_trace(&runs);
+    assert!(runs.iter().all(|span| !span.is_error), "{runs:?}");
+}
+
+#[tokio::test]
+async fn a_call_for_many_jobs_is_seen_in_the_trace_of_each() {
+    async fn handler(jobs: Vec<Mail>, contexts: Vec<Cx>) -> Vec<anyhow::Result<String>> {
+        assert_eq!(jobs.len(), 3, "it is one call");
+        for (job, cx) in jobs.iter().zip(&contexts) {
+            assert_eq!(cx.traceparent(), Some(&traceparent(job.0)[..]));
+        }
+        jobs.iter().map(|job| if job.0 == 1 { anyhow::bail!("no") } else { Ok(String::new()) }).collect()
+    }
+    let runs =
+        runs_of(|worker| worker.handle_batch(BatchOptions::new(3, std::time::Duration::ZERO), handler)).await;
+    assert_each_is_in_its_trace(&runs);
+    // Only the run of the one that failed is an error.
+    let failed: Vec<u128> = runs.iter().filter(|span| span.is_error).map(|span| span.context.trace).collect();
+    assert_eq!(failed, [0xa1]);
+}

@@ -1,0 +1,49 @@
+//! Tickets of jobs that a server hands out, verified by the worker itself (M94): whoever stands between the one who submitted
+//! and the one who works, the server included, changes nothing unseen. Issuing them is the server's business.
+
+use super::Remote;
+use crate::job::{Failure, WorkerId};
+use crate::store::command::claim::Claimed;
+use crate::store::command::finish::{Outcome, Report};
+use crate::ticket::{Subject, TicketFault};
+
+impl Remote {
+    /// The jobs that are those which were submitted. The others are reported as failed; should that get lost, their leases
+    /// end, and whoever is handed them next judges again.
+    pub(super) async fn admitted(&self, worker: WorkerId, claimed: Vec<Claimed>) -> Vec<Claimed> {
+        if self.trusted.is_empty() {
+            return claimed;
+        }
+        let (mut good, mut refused) = (Vec::with_capacity(claimed.len()), Vec::new());
+        for claimed in claimed {
+            match self.judge(&claimed) {
+                Ok(()) => good.push(claimed),
+                Err(fault) => {
+                    tracing::warn!(job = %claimed.job.id, %fault, "a job is not run: it is not the one that was submitted");
+                    let outcome = Outcome::Failed(Failure::permanent(fault.code(), fault.to_string()));
+                    let (job, fence) = (claimed.job.id, claimed.job.fence);
+                    refused.push(Report { job, fence, outcome, cost_cents: 0 });
+                }
+            }
+        }
+        if !refused.is_empty()
+            && let Err(error) = self.finish(worker, refused).await
+        {
+            tracing::warn!(%error, "jobs that were not run could not be reported");
+        }
+        good
+    }
+
+    fn judge(&self, claimed: &Claimed) -> Result<(), TicketFault> {
+        let ticket = claimed.ticket().ok_or(TicketFault::Missing)?;
+        let subject = Subject {
+            id: claimed.job.id,
+            job_type: &claimed.job.lane.job_type,
+            tenant: &claimed.job.lane.tenant,
+            // Who submitted it is known by the ticket alone.
+            actor: &ticket.actor,
+            payload: &claimed.spec.payload.bytes,
+        };
+        ticket.verify(&self.trusted, subject, self.now())
+    }
+}
