@@ -172,7 +172,7 @@ async fn a_store_that_is_not_there_is_named_and_not_made() {
         &["backup", "--store", &missing, &backup],
         &["restore", &backup, "--store", &target],
         &["move", "--from", &missing, "--to", &target],
-        &["work", "t", "--store", &missing, "--", "true"],
+        &["work", "t", "--store", &missing, "--", "/bin/true"],
     ] {
         let said = run_with("", words, &[], "").await;
         assert_eq!((said.code, said.out.as_str()), (1, ""), "{words:?}: {said:?}");
