@@ -75,14 +75,19 @@
 
   let isAsking = false;
   let isMissed = false;
+  // Grows with every action: a page that was asked for before one shows what was before it.
+  let acted = 0;
   const refresh = () => {
     if (document.hidden || isAsking) { isMissed = true; return; }
     isAsking = true;
     isMissed = false;
     const over = () => { isAsking = false; if (isMissed) setTimeout(refresh, 300); };
     const address = location.pathname + location.search;
+    const before = acted;
     ask("GET", address, null, (page, from, status) => {
+      if (before !== acted) isMissed = true;
       over();
+      if (before !== acted) return;
       if (from && new URL(from).pathname === "/sign-in") location.reload();
       else if (status === 200) take(page);
     }, over);
@@ -123,7 +128,9 @@
     const buttons = $("button", form);
     buttons.forEach((button) => { button.disabled = true; });
     const again = () => buttons.forEach((button) => { button.disabled = false; });
+    acted += 1;
     ask("POST", form.getAttribute("action"), fields, (page, from) => {
+      acted += 1;
       again();
       const to = new URL(from);
       if (to.pathname === "/sign-in") { location.reload(); return; }

@@ -1,10 +1,12 @@
 //! `windlass bench`: the workloads by which Windlass is measured, on a store or on a server. What a store is asked to do is
 //! the library's (`windlass::bench`), so that the same code is measured by `cargo bench`; what only a server shows is here.
 
+mod dashboard;
 mod http;
 mod idle;
 mod link;
 mod place;
+mod population;
 
 use std::time::Duration;
 
@@ -85,6 +87,16 @@ pub(crate) async fn server(
     handlers::measure(&target.store_address(), plan, &mut tell).await?;
     idle::idle(&target, size.time).await?.into_iter().for_each(&mut tell);
     Ok(())
+}
+
+/// Measures the dashboard over so many jobs, on a server that is started on the store at an address; each page is asked for
+/// so many times.
+pub(crate) async fn dashboard(
+    address: &str,
+    (jobs, rounds): (usize, usize),
+    tell: &mut dyn FnMut(Figure),
+) -> anyhow::Result<()> {
+    dashboard::measure(address, jobs, rounds, tell).await
 }
 
 /// Whether a store has jobs already.

@@ -67,6 +67,9 @@ pub const OUTCOMES_PER_CALL_MAX: usize = 1_000;
 pub const CLAIM_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Jobs one page of a list may hold.
 pub const PAGE_JOBS_MAX: usize = 500;
+/// Jobs that are looked at for one page of a list where no index leads to those that fit: a tenth of a second. A page
+/// that is not full then says where to go on.
+pub const LIST_REACH: usize = 200_000;
 /// Records of the audit trail that one round of sealing takes in.
 pub const SEAL_RECORDS_MAX: usize = 10_000;
 /// How long a process that found another one sealing waits before it looks whether that one still does: whatever two of them
@@ -105,6 +108,10 @@ pub const QUICK_HANDLER_MAX: Duration = Duration::from_millis(2);
 pub const SPARE_SEATS_FROM: usize = 10;
 /// Jobs claimed ahead for each handler at most: what is in flight is what a commit can share.
 pub const SPARE_SEATS_PER_SLOT: usize = 8;
+/// Jobs claimed ahead for one queue of a worker at most: they are as lost as those that run if its process dies.
+pub const SPARE_SEATS_MAX: usize = 400;
+/// Handlers of one queue in one worker at most; more than any machine runs.
+pub const SLOTS_MAX: usize = 1_000_000;
 /// How long a job that was claimed ahead waits for its turn before it is given back.
 pub const TURN_WAIT_MAX: Duration = Duration::from_millis(100);
 /// Jobs that a batch handler may be given at once: no claim brings more.

@@ -119,7 +119,7 @@ impl Worker {
     #[must_use]
     pub fn queue(mut self, name: &str, concurrency: usize) -> Worker {
         match QueueName::new(name) {
-            Ok(queue) => self.lanes.push((queue, concurrency.max(1))),
+            Ok(queue) => self.lanes.push((queue, concurrency.clamp(1, limits::SLOTS_MAX))),
             Err(problem) => self.invalid = Some(Invalid::new("queue", problem)),
         }
         self

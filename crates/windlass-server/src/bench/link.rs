@@ -184,6 +184,18 @@ impl Link {
         }
     }
 
+    /// Reads on until these bytes have come, and forgets all up to them.
+    pub(super) async fn until(&mut self, wanted: &[u8]) -> anyhow::Result<()> {
+        loop {
+            let at = self.received.windows(wanted.len()).position(|some| some == wanted);
+            if let Some(at) = at {
+                self.received.advance(at + wanted.len());
+                return Ok(());
+            }
+            self.more().await?;
+        }
+    }
+
     async fn more(&mut self) -> anyhow::Result<()> {
         let read = self.stream.read_buf(&mut self.received).await?;
         anyhow::ensure!(read > 0, "the server hung up");

@@ -35,6 +35,9 @@ pub(super) struct BenchArgs {
     /// Also behind a million jobs that wait, are delayed and are paused; takes minutes.
     #[arg(long)]
     full: bool,
+    /// Measure the dashboard over a million jobs instead, and what ten open ones cost those who claim; takes minutes.
+    #[arg(long, conflicts_with_all = ["server", "full"])]
+    dashboard: bool,
     /// Bytes of each job's payload.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(11..=65_536), value_name = "BYTES")]
     payload: u32,
@@ -65,7 +68,9 @@ pub(super) async fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         output::note(format!("{:<4} {what}: {value} {beside}", figure.workload).trim_end());
         figures.push(figure);
     };
-    if let Some(url) = &args.server {
+    if args.dashboard {
+        dashboard(args, &mut tell).await?;
+    } else if let Some(url) = &args.server {
         let has_jobs = bench::server_has_jobs(url, args.key.clone()).await?;
         refuse_jobs(has_jobs && !args.i_know, &shown(url))?;
         bench::server(url, args.key.clone(), size, &mut tell).await?;
@@ -88,6 +93,20 @@ pub(super) async fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         output::text(&figure::table(&figures))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Jobs that a dashboard is measured over.
+const MILLION: usize = 1_000_000;
+
+async fn dashboard(args: &BenchArgs, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
+    let size = if args.quick { (MILLION / 50, 3) } else { (MILLION, 20) };
+    if let Some(address) = &args.store {
+        refuse_jobs(bench::store_has_jobs(address).await? && !args.i_know, &shown(address))?;
+        return bench::dashboard(address, size, tell).await;
+    }
+    let folder = Folder::new()?;
+    output::note(&format!("measuring in {}, which is removed afterwards", folder.path().display()));
+    bench::dashboard(&folder.store("jobs.db"), size, tell).await
 }
 
 fn refuse_jobs(is_refused: bool, place: &str) -> anyhow::Result<()> {

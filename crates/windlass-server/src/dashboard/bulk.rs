@@ -56,7 +56,7 @@ pub(super) async fn act(
         return Ok(Redirect::to(&address("/jobs", pairs)).into_response());
     }
     let count_of = if is_all {
-        board.store().bulk_dry_run(&visitor.caller, &filter_of_all(&asked)?).await?
+        board.store().bulk_dry_run(&visitor.caller, &asked.filter()?).await?
     } else {
         ids.len() as u64
     };
@@ -78,14 +78,6 @@ pub(super) async fn act(
         is_grave: matches!(action, "cancel" | "delete"),
     };
     show(&page)
-}
-
-/// All that fit; a part of an id is a search for people, not a filter to act by.
-fn filter_of_all(asked: &Asked) -> Result<windlass::store::filter::Filter, Trouble> {
-    if asked.id_prefix().is_some() {
-        return Err(Trouble::invalid("select the jobs one by one: a part of an id is no filter to act by"));
-    }
-    asked.filter()
 }
 
 fn verb(action: &str) -> Result<&'static str, Trouble> {
@@ -160,7 +152,7 @@ async fn perform(
         };
         return Ok(tokio::spawn(work).await.expect("acting on jobs does not panic")?);
     };
-    let filter = filter_of_all(asked)?;
+    let filter = asked.filter()?;
     let work = async move { store.bulk(&caller, &filter, action).await };
     Ok(tokio::spawn(work).await.expect("acting on jobs does not panic")?)
 }

@@ -70,7 +70,7 @@ pub(super) async fn page(
 ) -> Result<Response, Trouble> {
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let config = store.config(caller).await?;
-    let total = store.stats(caller).await?.states.get(&State::DeadLetter).copied().unwrap_or(0);
+    let total = store.totals(caller).await?.states.get(&State::DeadLetter).copied().unwrap_or(0);
     let (letters, is_sampled) = open_letters(store, caller, None, limits::DEAD_LETTERS_SAMPLED).await?;
     let link = |group: &Group| {
         address("/jobs", [("state", "dead_letter".to_owned()), ("type", group.job_type.clone())])

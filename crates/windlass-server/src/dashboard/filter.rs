@@ -93,12 +93,6 @@ impl Asked {
         chips
     }
 
-    /// The beginning of an id, in lower case and without what separates its parts.
-    pub(super) fn id_prefix(&self) -> Option<String> {
-        let text = self.get("id").to_ascii_lowercase().replace('-', "");
-        (!text.is_empty()).then_some(text)
-    }
-
     /// What the store understands by it.
     pub(super) fn filter(&self) -> Result<Filter, Trouble> {
         let mut filter = Filter::default();
@@ -116,36 +110,13 @@ impl Asked {
                 "worker" => filter.worker = Some(parse_worker(value)?),
                 "created_after" => filter.created_after = Some(moment(name, value)?),
                 "created_before" => filter.created_before = Some(moment(name, value)?),
+                "id" => filter.ids = Some(ids(value)?),
                 _ => {}
             }
         }
-        self.narrow_to_id(&mut filter)?;
         Ok(filter)
     }
-
-    /// An id begins with the moment of its submission, so its first digits say when that was.
-    fn narrow_to_id(&self, filter: &mut Filter) -> Result<(), Trouble> {
-        let Some(prefix) = self.id_prefix() else { return Ok(()) };
-        let wrong = || Trouble::invalid("id: give at least six of its first digits");
-        if prefix.len() < ID_DIGITS_MIN || !prefix.chars().all(|c| c.is_ascii_hexdigit()) {
-            return Err(wrong());
-        }
-        let digits = &prefix[..prefix.len().min(MOMENT_DIGITS)];
-        let padded = |pad: &str| {
-            let text = format!("{digits}{}", pad.repeat(MOMENT_DIGITS - digits.len()));
-            i64::from_str_radix(&text, 16).map(Timestamp::from_millis).map_err(|_| wrong())
-        };
-        let (first, last) = (padded("0")?, padded("f")?.plus(std::time::Duration::from_millis(1)));
-        filter.created_after = Some(filter.created_after.map_or(first, |at| at.max(first)));
-        filter.created_before = Some(filter.created_before.map_or(last, |at| at.min(last)));
-        Ok(())
-    }
 }
-
-/// Digits of an id that are the millisecond of submission.
-const MOMENT_DIGITS: usize = 12;
-/// Fewer digits than this stand for days of jobs.
-const ID_DIGITS_MIN: usize = 6;
 
 /// States may be given together, as in the API.
 fn split<'a>(name: &str, value: &'a str) -> Vec<&'a str> {
@@ -160,6 +131,12 @@ fn tag(text: &str) -> Result<(String, String), Trouble> {
 
 fn parse_id(name: &str, text: &str) -> Result<JobId, Trouble> {
     text.parse().map_err(|_| Trouble::invalid(format!("{name}: `{text}` is not the id of a job")))
+}
+
+/// The ids that begin with a text.
+fn ids(text: &str) -> Result<(JobId, JobId), Trouble> {
+    let wrong = || Trouble::invalid(format!("id: `{text}` is not the beginning of a job's id"));
+    JobId::beginning_with(&text.trim().to_ascii_lowercase()).ok_or_else(wrong)
 }
 
 fn parse_worker(text: &str) -> Result<WorkerId, Trouble> {
@@ -177,11 +154,12 @@ fn moment(name: &str, text: &str) -> Result<Timestamp, Trouble> {
     whole.parse().map_err(|problem: Problem| Trouble::invalid(format!("{name}: {problem}")))
 }
 
-/// In which order the list is.
-pub(super) fn order(fields: &Fields) -> Order {
+/// In which order the list is. Only jobs that can be claimed have an order of claims: others are not put into it, which
+/// would mean to look at all of them.
+pub(super) fn order(fields: &Fields, asked: &Asked) -> Order {
     match fields.get("order") {
         Some("oldest") => Order::Oldest,
-        Some("claim") => Order::Claim,
+        Some("claim") if asked.states() == State::Scheduled.as_str() => Order::Claim,
         _ => Order::Newest,
     }
 }
@@ -216,12 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn the_first_digits_of_an_id_say_when_it_was_submitted() {
-        let filter = asked("id=019a8f3c").filter().unwrap();
-        let (after, before) = (filter.created_after.unwrap(), filter.created_before.unwrap());
-        assert_eq!(after.as_millis(), 0x019a_8f3c_0000);
-        assert_eq!(before.as_millis(), 0x019a_8f3d_0000);
-        assert!(asked("id=019a").filter().is_err(), "too few");
+    fn the_beginning_of_an_id_is_understood_however_it_is_written() {
+        let found = asked("id=019A8F3C-12").filter().unwrap().ids;
+        assert!(found.is_some());
+        assert_eq!(found, asked("id=019a8f3c12").filter().unwrap().ids);
         assert!(asked("id=nothex").filter().is_err());
     }
 

@@ -11,7 +11,7 @@ use windlass::store::query::stats::{ByState, Stats};
 
 use super::filter::{Asked, Chip, order, order_word};
 use super::form::{Fields, Query, address};
-use super::format::compact;
+use super::format::{compact, count};
 use super::guard::Visitor;
 use super::page::{Shell, Trouble, show};
 use super::row::Row;
@@ -41,6 +41,8 @@ struct Jobs {
     order: &'static str,
     order_links: Vec<(&'static str, &'static str, String)>,
     next: Option<String>,
+    /// What to know about a page that does not show all it could.
+    remark: Option<String>,
     first: Option<String>,
     can_act: bool,
     show_tenant: bool,
@@ -53,20 +55,19 @@ pub(super) async fn page(
     Query(query): Query,
 ) -> Result<Response, Trouble> {
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
-    let stats = store.stats(caller).await?;
+    let stats = store.totals(caller).await?;
     if let Some(text) = query.get("q") {
         return Ok(search(&board, &visitor, text, &stats).await?.into_response());
     }
     let config = store.config(caller).await?;
-    let (asked, order) = (Asked::read(&query), order(&query));
+    let asked = Asked::read(&query);
+    let order = order(&query, &asked);
     let page = list(&board, &visitor, &asked, order, &query).await?;
     let is_later = query.get("cursor").is_some();
     let pairs =
         || asked.pairs().chain((order != Order::Newest).then(|| ("order", order_word(order).to_owned())));
     let next = page.next.map(|cursor| address("/jobs", pairs().chain([("cursor", cursor.to_string())])));
-    let order_links = [("newest", "Newest first"), ("oldest", "Oldest first"), ("claim", "As claimed")].map(
-        |(word, name)| (word, name, address("/jobs", asked.pairs().chain([("order", word.to_owned())]))),
-    );
+    let remark = remark(page.jobs.len(), next.is_some());
     let shown = Jobs {
         shell: Shell::of(&board, &visitor, &config, "jobs", "Jobs").saying(&query),
         chips: asked.chips(),
@@ -76,7 +77,8 @@ pub(super) async fn page(
         queues: stats.queues.keys().map(ToString::to_string).collect(),
         tenants: stats.tenants.keys().map(ToString::to_string).collect(),
         order: order_word(order),
-        order_links: order_links.into(),
+        order_links: order_links(&asked),
+        remark,
         next,
         first: is_later.then(|| address("/jobs", pairs())),
         can_act: visitor.may(Permission::ManageJob),
@@ -86,7 +88,25 @@ pub(super) async fn page(
     show(&shown)
 }
 
-/// One page; with a part of an id, those of a wider page whose id begins so.
+/// What to know about a page that does not show all it could.
+fn remark(shown: usize, has_more: bool) -> Option<String> {
+    let reach = count(windlass::limits::LIST_REACH as u64);
+    (has_more && shown < limits::JOBS_PER_PAGE)
+        .then(|| format!("Up to {reach} jobs are looked at for a page: there may be more that fit."))
+}
+
+/// The orders to choose from; that of claims is one of jobs that can be claimed.
+fn order_links(asked: &Asked) -> Vec<(&'static str, &'static str, String)> {
+    let link = |word: &str| address("/jobs", asked.pairs().chain([("order", word.to_owned())]));
+    let ready = asked.with_state(Some(State::Scheduled));
+    vec![
+        ("newest", "Newest first", link("newest")),
+        ("oldest", "Oldest first", link("oldest")),
+        ("claim", "As claimed", format!("{ready}&order=claim")),
+    ]
+}
+
+/// One page.
 async fn list(
     board: &Dashboard,
     visitor: &Visitor,
@@ -97,14 +117,8 @@ async fn list(
     let cursor = query.get("cursor").map(str::parse::<Cursor>).transpose();
     let cursor = cursor
         .map_err(|_| Trouble::invalid("the address of this page is damaged: start from the first one"))?;
-    let prefix = asked.id_prefix();
-    let limit = if prefix.is_some() { windlass::limits::PAGE_JOBS_MAX } else { limits::JOBS_PER_PAGE };
-    let request = ListRequest { filter: asked.filter()?, order, cursor, limit };
-    let mut page = board.store().list(&visitor.caller, request).await?;
-    if let Some(prefix) = prefix {
-        page.jobs.retain(|snapshot| snapshot.job.id.to_string().replace('-', "").starts_with(&prefix));
-    }
-    Ok(page)
+    let request = ListRequest { filter: asked.filter()?, order, cursor, limit: limits::JOBS_PER_PAGE };
+    Ok(board.store().list(&visitor.caller, request).await?)
 }
 
 /// States with their numbers, as far as counters know them: within the queue, type or tenant asked for.

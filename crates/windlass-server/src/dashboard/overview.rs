@@ -1,6 +1,7 @@
 //! The first page: is it healthy, in one glance. Everything on it comes from counters and settings, but for the recent
 //! failures, of which a bounded number is looked at.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use askama::Template;
@@ -94,13 +95,13 @@ pub(super) async fn page(
 ) -> Result<Response, Trouble> {
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let config = store.config(caller).await?;
-    let stats = store.stats(caller).await?;
+    let stats = store.totals(caller).await?;
     let looks = store.queues(caller).await?;
     let failed = sample(&board, &visitor, &[State::Failed, State::DeadLetter, State::Retrying]).await?;
     let filter = Filter { states: vec![State::Running], ..Filter::default() };
     let running = ListRequest { filter, order: Order::Newest, cursor: None, limit: RUNNING_SHOWN };
     let running = store.list(caller, running).await?.jobs;
-    let hour = chart::hour(&stats.minutes, now);
+    let hour = chart::hour(&together(&looks), now);
     let sum = chart::total(&hour);
     let recent = chart::total(hour.iter().rev().skip(1).take(5));
     let mut groups = failure::group(failed.iter().map(|snapshot| &snapshot.job), now);
@@ -130,6 +131,15 @@ pub(super) async fn page(
         is_empty: stats.states.values().all(|number| *number == 0) && sum.submitted == 0,
     };
     show(&page)
+}
+
+/// What happened in all queues, minute by minute.
+fn together(looks: &[QueueLook]) -> BTreeMap<i64, Minute> {
+    let mut minutes: BTreeMap<i64, Minute> = BTreeMap::new();
+    for (minute, counts) in looks.iter().flat_map(|look| &look.minutes) {
+        minutes.entry(*minute).or_default().merge(counts);
+    }
+    minutes
 }
 
 /// The newest jobs in some states, as many as are looked at for groups.

@@ -92,14 +92,14 @@ fn timing(timing: &Timing) -> String {
 
 fn view(schedule: &Schedule, now: Timestamp) -> ScheduleView {
     let missed = match schedule.missed {
-        Missed::Skip => "missed runs are left out",
-        Missed::Once => "of missed runs the last is made up for",
-        Missed::All => "missed runs are made up for",
+        Missed::Skip => "left out if missed",
+        Missed::Once => "made up for once if missed",
+        Missed::All => "all made up for if missed",
     };
     let overlap = match schedule.overlap {
-        Overlap::Allow => "runs may overlap",
-        Overlap::Skip => "a run is left out while the one before goes on",
-        Overlap::Cancel => "a run cancels the one before",
+        Overlap::Allow => "may overlap",
+        Overlap::Skip => "one at a time",
+        Overlap::Cancel => "each cancels the one before",
     };
     let paused = schedule.pause_now(now).map(|pause| PausedView {
         by: pause.by.clone(),
@@ -118,7 +118,7 @@ fn view(schedule: &Schedule, now: Timestamp) -> ScheduleView {
         last: moment(schedule.last_run, now),
         last_job: schedule.last_job.map(JobLink),
         submitted: count(schedule.submitted),
-        policy: format!("{missed}; {overlap}"),
+        policy: format!("{overlap}, {missed}"),
         paused,
         refused: schedule.refused.as_ref().map(|refused| refused.message.clone()),
     }

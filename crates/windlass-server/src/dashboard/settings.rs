@@ -58,7 +58,7 @@ pub(super) async fn page(
 ) -> Result<Response, Trouble> {
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let config = store.config(caller).await?;
-    let stats = store.stats(caller).await?;
+    let stats = store.totals(caller).await?;
     let is_admin = visitor.may(Permission::Administer);
     let keys = if is_admin { store.keys(caller).await? } else { Vec::new() };
     let page = Settings {

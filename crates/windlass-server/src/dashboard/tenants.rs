@@ -37,7 +37,9 @@ struct TenantView {
     weight: String,
     budget: String,
     budget_text: Option<String>,
-    /// How much of the budget is spent, in percent.
+    /// `day` or `month`.
+    period: &'static str,
+    /// How much of the budget is spent in this period, in percent.
     spent: Option<String>,
     paused: Option<HoldView>,
 }
@@ -59,7 +61,7 @@ pub(super) async fn page(
 ) -> Result<Response, Trouble> {
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let config = store.config(caller).await?;
-    let stats = store.stats(caller).await?;
+    let stats = store.totals(caller).await?;
     let mut names: BTreeSet<Tenant> = stats.tenants.keys().chain(config.tenants.keys()).cloned().collect();
     names.extend(stats.costs.keys().map(|(tenant, _)| tenant.clone()));
     let view = |name: &Tenant| {
@@ -108,8 +110,10 @@ fn view(name: &Tenant, stats: &Stats, settings: &TenantSettings) -> TenantView {
         weight: number(settings.weight.map(u64::from)),
         budget: number(settings.budget_cents),
         budget_text: settings.budget_cents.map(|budget| format!("{} a {period}", amount(budget))),
+        period,
         spent: settings.budget_cents.and_then(|budget| {
-            let share = percent(cost.max(0).unsigned_abs(), budget)?;
+            let spent = stats.spent.get(name).copied().unwrap_or(0);
+            let share = percent(spent.max(0).unsigned_abs(), budget)?;
             Some(format!("{:.0}", share.min(100.0)))
         }),
         paused: None,

@@ -8,5 +8,6 @@ mod browser;
 mod door;
 mod look;
 mod markup;
+mod roles;
 mod scale;
 mod site;

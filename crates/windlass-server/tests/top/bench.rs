@@ -33,6 +33,23 @@ async fn every_workload_is_measured_and_nothing_is_left_behind() {
 }
 
 #[tokio::test]
+async fn every_page_of_the_dashboard_is_measured_and_small() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = ["bench", "--dashboard", "--quick", "--json"];
+    let done = windlass(&command).current_dir(folder.path()).output().await.unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let figures = report["figures"].as_array().unwrap();
+    let (claims, pages): (Vec<_>, Vec<_>) = figures.iter().partition(|figure| figure["ratio"].is_number());
+    assert_eq!(claims.len(), 1, "{report}");
+    assert!(pages.len() > 50, "{report}");
+    for page in pages {
+        assert!(page["bytes"].as_f64().unwrap() < 100_000.0, "{page}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
 async fn what_has_jobs_is_not_measured_unasked() {
     let folder = tempfile::tempdir().unwrap();
     let store = store_in(folder.path());

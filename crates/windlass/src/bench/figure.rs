@@ -114,7 +114,10 @@ impl Figure {
         );
         parts.extend(self.core_percent.map(|percent| format!("{percent:.2} % of a core")));
         parts.extend(self.cpu_micros_per_job.map(|micros| format!("{micros:.1} µs of processor per job")));
-        parts.extend(self.bytes.map(|bytes| format!("{:.0} MB", bytes / 1e6)));
+        let size = |bytes: f64| {
+            if bytes < 1e6 { format!("{:.0} kB", bytes / 1e3) } else { format!("{:.0} MB", bytes / 1e6) }
+        };
+        parts.extend(self.bytes.map(size));
         parts.extend(self.count.map(|count| count.to_string()));
         parts.join(", ")
     }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::job::{JobType, Lane, QueueName, State, Tenant};
+use crate::store::filter::Filter;
 
 /// A part of the store that a limit can count for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,6 +83,20 @@ impl Counts {
     /// How many jobs of the lanes that fit are in `state`.
     pub fn sum(&self, state: State, fits: impl Fn(&Lane) -> bool) -> u64 {
         self.lanes.iter().filter(|(lane, _)| fits(lane)).map(|(_, counts)| counts[state as usize]).sum()
+    }
+
+    /// How many jobs fit a filter; none if it asks for more than lanes and states.
+    pub(crate) fn fitting(&self, filter: &Filter) -> Option<u64> {
+        let Filter { tenant, states, job_type, queue, .. } = filter.clone();
+        let counted = Filter { tenant, states, job_type, queue, ..Filter::default() };
+        (counted == *filter).then(|| self.at_most(filter))
+    }
+
+    /// How many jobs there are in the lanes and states of a filter, whatever else it asks for.
+    pub(crate) fn at_most(&self, filter: &Filter) -> u64 {
+        let is_asked = |state: &State| filter.states.is_empty() || filter.states.contains(state);
+        let states = State::ALL.into_iter().filter(is_asked);
+        states.map(|state| self.sum(state, |lane| filter.fits_lane(lane))).sum()
     }
 
     /// How many jobs of a part are in which state.

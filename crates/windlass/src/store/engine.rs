@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use super::counts::{CountChange, Counts, Part, StateCounts};
-use super::filter::Scan;
+use super::filter::{Found, Scan};
 use super::transfer::rows::{Export, Import};
 use super::unit::Unit;
 use crate::audit::{AuditEvent, Record};
@@ -330,8 +330,13 @@ pub trait Read: Export {
     fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>>;
     /// The first moment at which time changes any job.
     fn next_due(&mut self) -> EngineResult<Option<Timestamp>>;
-    /// Jobs that fit a filter, in its order.
-    fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<Job>>;
+    /// Jobs that fit a filter, in its order, all that there are up to its limit.
+    fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<Job>> {
+        Ok(self.search(scan, usize::MAX)?.jobs)
+    }
+    /// The same, looking at some `reach` jobs at most where no index leads to those that fit. The order of claims is not
+    /// one of submission: there, all are looked at.
+    fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found>;
     /// The first in the order of [`Place`] of each lane's jobs that are set aside for this key;
     /// the lanes come in no particular order.
     fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>>;

@@ -2,7 +2,7 @@
 //! may answer it from their indexes, but never differently.
 
 use crate::clock::Timestamp;
-use crate::job::{ConcurrencyKey, Job, JobId, JobType, QueueName, Spec, State, Tenant, WorkerId};
+use crate::job::{ConcurrencyKey, Job, JobId, JobType, Lane, QueueName, Seq, Spec, State, Tenant, WorkerId};
 use crate::store::engine::Place;
 
 /// Which jobs; an empty filter fits all.
@@ -62,6 +62,13 @@ impl Filter {
 }
 
 impl Filter {
+    /// Whether jobs of a lane can fit.
+    pub(crate) fn fits_lane(&self, lane: &Lane) -> bool {
+        self.tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant)
+            && self.queue.as_ref().is_none_or(|queue| *queue == lane.queue)
+            && self.job_type.as_ref().is_none_or(|job_type| *job_type == lane.job_type)
+    }
+
     /// Its ids, if they are of jobs submitted within so short a time that finding them by id and sorting them beats walking
     /// over all jobs in order.
     pub(crate) fn few_ids(&self) -> Option<(JobId, JobId)> {
@@ -100,6 +107,11 @@ pub struct Scan {
 }
 
 impl Scan {
+    /// The place after which a scan in this order goes on with the job at `seq`.
+    pub fn just_before(&self, seq: Seq) -> Seq {
+        if self.order == Order::Newest { Seq(seq.0 + 1) } else { Seq(seq.0 - 1) }
+    }
+
     /// Whether a job comes after the page before.
     pub fn is_after(&self, job: &Job) -> bool {
         let Some(after) = self.after else { return true };
@@ -109,4 +121,13 @@ impl Scan {
             Order::Claim => Place::of(job) > after,
         }
     }
+}
+
+/// What a search found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Found {
+    /// The jobs, in the order asked for.
+    pub jobs: Vec<Job>,
+    /// After which job to go on, if the search went as far as it may before the page was full.
+    pub stopped: Option<Seq>,
 }

@@ -239,6 +239,13 @@ impl Store {
         self.read("stats", move |view| stats::stats(view, &caller)).await
     }
 
+    /// Counts and costs alone, as [`Store::stats`] has them: its `minutes` stay empty.
+    pub async fn totals(&self, caller: &Caller) -> Result<Stats, StoreError> {
+        elsewhere!(self.stats());
+        let caller = caller.clone();
+        self.read("totals", move |view| stats::totals(view, &caller)).await
+    }
+
     /// When the job that has waited longest in a queue became claimable.
     pub async fn oldest_ready(
         &self,

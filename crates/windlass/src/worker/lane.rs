@@ -80,8 +80,14 @@ pub(super) async fn run(
 /// The error of the first lane that cannot go on.
 pub(super) async fn first_error(lanes: &mut JoinSet<Result<(), WorkError>>) -> WorkError {
     while let Some(ended) = lanes.join_next().await {
-        if let Ok(Err(error)) = ended {
-            return error;
+        match ended {
+            Ok(Err(error)) => return error,
+            Err(panic) if panic.is_panic() => {
+                return WorkError::Store(StoreError::Stopped(format!(
+                    "the worker cannot claim any more: {panic}"
+                )));
+            }
+            _ => {}
         }
     }
     std::future::pending().await
@@ -110,6 +116,9 @@ async fn take_free(seats: &Seats, first: OwnedSemaphorePermit) -> Vec<OwnedSemap
 }
 
 fn start(crew: &Arc<Crew>, seats: &Arc<Seats>, jobs: Vec<Claimed>, free: Vec<OwnedSemaphorePermit>) {
+    if jobs.iter().any(|claimed| claimed.job.crashes > 0) {
+        seats.beware();
+    }
     for (claimed, seat) in jobs.into_iter().zip(free) {
         execute::start(crew.clone(), claimed, seats.clone(), seat);
     }

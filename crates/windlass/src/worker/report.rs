@@ -62,7 +62,16 @@ pub(crate) async fn send(crew: &Crew, reports: Vec<Report>) {
                 }
                 return reject(queue, worker, &reports, &answers).await;
             }
-            Err(WorkError::Store(error)) if !matches!(error, StoreError::Stopped(_)) => {
+            // One of them may be to blame, and the others must not wait for it until their leases end.
+            Err(WorkError::Store(StoreError::Damaged(_) | StoreError::Database(_))) if reports.len() > 1 => {
+                let mut reports = reports;
+                let others = reports.split_off(reports.len() / 2);
+                Box::pin(send(crew, reports)).await;
+                return Box::pin(send(crew, others)).await;
+            }
+            Err(WorkError::Store(error))
+                if !matches!(error, StoreError::Stopped(_) | StoreError::Damaged(_)) =>
+            {
                 tracing::warn!(%error, outcomes = reports.len(), "outcomes were not taken, will try again");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(PAUSES.1);

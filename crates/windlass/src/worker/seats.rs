@@ -89,9 +89,15 @@ impl Seats {
         // A process that stood still finds a slot and the end of its patience at once; the lease may be over too.
         let slot = slot.filter(|_| watch.elapsed() <= wait_max);
         if slot.is_none() {
-            self.pace.store(SLOW, Ordering::Relaxed);
+            self.beware();
         }
         slot
+    }
+
+    /// A job was claimed that has brought down its worker before: for a while no others are to be at hand when it does so
+    /// again.
+    pub(super) fn beware(&self) {
+        self.pace.store(SLOW, Ordering::Relaxed);
     }
 
     /// A handler took so long.
@@ -107,7 +113,8 @@ impl Seats {
             return 0;
         }
         let turns = QUICK / self.pace.load(Ordering::Relaxed).max(1);
-        usize::try_from(turns).unwrap_or(usize::MAX).min(limits::SPARE_SEATS_PER_SLOT) * self.slot_count
+        let each = usize::try_from(turns).unwrap_or(usize::MAX).min(limits::SPARE_SEATS_PER_SLOT);
+        (each * self.slot_count).min(limits::SPARE_SEATS_MAX)
     }
 
     /// Adds spare seats or takes away those that are free.
@@ -159,6 +166,21 @@ mod tests {
             (0..500).for_each(|_| seats.took(Duration::from_micros(micros)));
             assert_eq!(taken(&seats).len(), expected, "handlers of {micros} µs");
         }
+    }
+
+    #[test]
+    fn what_is_claimed_ahead_is_bounded_however_many_slots_there_are() {
+        let seats = seats(1_000);
+        (0..500).for_each(|_| seats.took(Duration::ZERO));
+        assert_eq!(taken(&seats).len(), 1_000 + limits::SPARE_SEATS_MAX);
+    }
+
+    #[test]
+    fn beside_a_job_that_brought_down_its_worker_nothing_is_claimed_ahead() {
+        let seats = seats(20);
+        (0..500).for_each(|_| seats.took(Duration::ZERO));
+        seats.beware();
+        assert_eq!(taken(&seats).len(), 20);
     }
 
     #[test]

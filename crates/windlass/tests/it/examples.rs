@@ -80,6 +80,19 @@ fn documents_are_merged_without_their_bad_pages() {
     assert_eq!(output.matches("split ").count(), 1, "the document is split once:\n{output}");
 }
 
+/// M43
+#[test]
+fn rows_are_inserted_a_hundred_at_a_time_and_each_has_an_end_of_its_own() {
+    let output = output_of("inserts");
+    let lines = [
+        "job … ended failed: row 13 is there already",
+        "row 77 written in attempt 2",
+        "248 rows written at once",
+        "251 attempts, up to 100 of them in one call",
+    ];
+    assert_says(&output, &lines);
+}
+
 /// M18, M46, M92
 #[test]
 fn emails_leave_their_trail() {

@@ -261,6 +261,7 @@ pub(crate) struct ActedJob {
 /// A page of jobs.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct JobPage {
+    /// The jobs; fewer than asked for, or none, also before the last page, where few of many that were looked at fit.
     pub(crate) jobs: Vec<JobView>,
     /// Where to go on; null after the last page.
     pub(crate) next_cursor: Option<String>,

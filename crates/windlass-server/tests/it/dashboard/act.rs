@@ -106,7 +106,7 @@ async fn two_browsers_see_each_other_s_actions() {
     assert_not_reloaded(&grace).await;
     grace.open(&site.at("/settings")).await;
     mark(&grace).await;
-    grace.eval("document.querySelector('#close-gate').open = true").await;
+    grace.unfold("#close-gate").await;
     grace.fill("#gate-reason", "moving house").await;
     grace.click("#close-gate button").await;
     ada.until("document.querySelector('#notices').innerText.includes('moving house')").await;
@@ -194,7 +194,7 @@ async fn queues_types_workers_and_tenants_are_paused_and_set() {
     window.click("button[aria-label='Pause bench']").await;
     window.until("document.querySelector('.person .badge.warn')?.innerText === 'paused'").await;
     window.open(&site.at("/tenants")).await;
-    window.eval("document.querySelector('#limits-default').open = true").await;
+    window.unfold("#limits-default").await;
     window.fill("#default-budget", "5000").await;
     window.click("#limits-default button[type=submit]").await;
     window.until("document.querySelector('main').innerText.includes('50.00 a month')").await;

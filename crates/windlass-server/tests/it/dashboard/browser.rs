@@ -124,8 +124,17 @@ impl Window<'_> {
 
     /// Opens an address and waits until it is loaded and its script has run.
     pub(super) async fn open(&self, address: &str) {
+        // The page that is left may answer for a moment longer: it is marked, and its answers do not count.
+        self.eval("document.isLeft = true").await;
         self.send("Page.navigate", json!({"url": address})).await;
-        self.until("document.readyState === 'complete' && location.href !== 'about:blank'").await;
+        self.until("!document.isLeft && document.readyState === 'complete'").await;
+    }
+
+    /// Loads the page again.
+    pub(super) async fn reload(&self) {
+        self.eval("document.isLeft = true").await;
+        self.send("Page.reload", json!({})).await;
+        self.until("!document.isLeft && document.readyState === 'complete'").await;
     }
 
     /// The value of an expression; promises are awaited.
@@ -168,10 +177,16 @@ impl Window<'_> {
         assert!(tokio::time::timeout(PATIENCE, wait).await.is_ok(), "`{condition}` did not come true");
     }
 
-    /// Clicks what a selector finds first, as a person would.
+    /// Clicks what a selector finds first, as a person would. It is found and clicked in one go: a page that is refreshed
+    /// in between would have something else there.
     pub(super) async fn click(&self, selector: &str) {
-        self.until(&format!("document.querySelector({selector:?})")).await;
-        self.eval(&format!("document.querySelector({selector:?}).click()")).await;
+        self.with(selector, "if (found.disabled) return false; found.click(); return true").await;
+    }
+
+    /// Waits for what a selector finds first and does something with it, `found`, once it says that it is done.
+    async fn with(&self, selector: &str, action: &str) {
+        let find = format!("const found = document.querySelector({selector:?}); if (!found) return false;");
+        self.until(&format!("(() => {{ {find} {action}; }})()")).await;
     }
 
     /// Presses keys one after the other.
@@ -186,8 +201,12 @@ impl Window<'_> {
 
     /// Puts text into a field.
     pub(super) async fn fill(&self, selector: &str, text: &str) {
-        self.until(&format!("document.querySelector({selector:?})")).await;
-        self.eval(&format!("document.querySelector({selector:?}).value = {}", json!(text))).await;
+        self.with(selector, &format!("found.value = {}; return true", json!(text))).await;
+    }
+
+    /// Opens what is folded away.
+    pub(super) async fn unfold(&self, selector: &str) {
+        self.with(selector, "found.open = true; return true").await;
     }
 
     /// What went wrong on this window's pages so far: dialogs, exceptions, refused scripts and styles.

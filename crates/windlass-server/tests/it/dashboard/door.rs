@@ -49,7 +49,7 @@ async fn a_session_ends_with_its_key() {
     let keys = site.store.keys(&caller).await.unwrap();
     let id = keys.into_iter().find(|key| key.name == "ada").unwrap().id;
     site.store.revoke_key(&caller, id).await.unwrap();
-    window.eval("location.reload()").await;
+    window.reload().await;
     window.until("location.pathname === '/sign-in'").await;
 }
 

@@ -131,7 +131,7 @@ async fn jobs_are_found_by_chips_search_and_shared_addresses() {
     assert_eq!(window.text("document.querySelector('.chip b').innerText").await, "dead_letter");
     window.click(".chip a").await;
     window.until("location.search === ''").await;
-    window.eval("document.querySelector('#filters').open = true").await;
+    window.unfold("#filters").await;
     window.fill("#f-tag", "team:blue").await;
     window.click("#filters button[type=submit]").await;
     window.until("location.search.includes('tag=team%3Ablue')").await;
@@ -195,12 +195,8 @@ async fn everything_can_be_reached_by_keyboard() {
     window.click("#theme").await;
     window.until("document.documentElement.dataset.theme").await;
     let theme = window.text("document.documentElement.dataset.theme").await;
-    window.eval("location.reload()").await;
-    window
-        .until(&format!(
-            "document.readyState === 'complete' && document.documentElement.dataset.theme === '{theme}'"
-        ))
-        .await;
+    window.reload().await;
+    window.until(&format!("document.documentElement.dataset.theme === '{theme}'")).await;
 }
 
 #[tokio::test]

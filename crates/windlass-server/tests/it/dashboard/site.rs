@@ -133,7 +133,7 @@ pub(super) fn queue(name: &str) -> QueueName {
 /// A job in a worker's hands.
 pub(super) struct Claimed {
     store: Store,
-    worker: windlass::job::WorkerId,
+    pub(super) worker: windlass::job::WorkerId,
     pub(super) job: Job,
 }
 

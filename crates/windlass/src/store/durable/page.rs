@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use super::columns::{SET_ASIDE, code};
-use crate::job::{Job, Labels, Lane, Payload, Spec, State};
+use crate::job::{Job, Labels, Payload, Seq, Spec, State};
+use crate::store::counts::Counts;
 use crate::store::engine::Place;
-use crate::store::filter::{Filter, Order, Scan};
+use crate::store::filter::{Filter, Found, Order, Scan};
 
 /// The best jobs so far, by their place in the order asked for.
 pub(crate) struct Page<'s> {
@@ -15,11 +16,15 @@ pub(crate) struct Page<'s> {
     filter: Filter,
     spec: Spec,
     jobs: BTreeMap<(i64, i64, i64), Job>,
+    /// The first job that was not looked at although it may belong here, if any was not.
+    unseen: Option<Seq>,
+    /// How many jobs belong here or on later pages, if that is known.
+    total: Option<u64>,
 }
 
 impl Page<'_> {
     /// An empty page.
-    pub(crate) fn of(scan: &Scan) -> Page<'_> {
+    pub(crate) fn of(scan: &Scan, total: Option<u64>) -> Page<'_> {
         let filter = Filter { tag: None, correlation_id: None, owner: None, ..scan.filter.clone() };
         let spec = Spec {
             payload: Payload::json(""),
@@ -32,7 +37,7 @@ impl Page<'_> {
             after: Vec::new(),
             after_any: Vec::new(),
         };
-        Page { scan, filter, spec, jobs: BTreeMap::new() }
+        Page { scan, filter, spec, jobs: BTreeMap::new(), unseen: None, total }
     }
 
     /// Takes a job in if it belongs here; false if it comes after a full page, as then would all that follow it.
@@ -59,9 +64,23 @@ impl Page<'_> {
         true
     }
 
-    /// What it holds, in order.
-    pub(crate) fn into_jobs(self) -> Vec<Job> {
-        self.jobs.into_values().collect()
+    /// Notes that candidates from this one on were not looked at.
+    pub(crate) fn leave_out(&mut self, from: Seq) {
+        let nearest = if self.scan.order == Order::Newest { Seq::max } else { Seq::min };
+        self.unseen = Some(self.unseen.map_or(from, |before| nearest(before, from)));
+    }
+
+    /// What it holds, in order, as far as nothing before it was left out.
+    pub(crate) fn into_found(self) -> Found {
+        let (scan, unseen) = (self.scan, self.unseen);
+        let is_whole = self.total == Some(self.jobs.len() as u64);
+        let mut jobs: Vec<Job> = self.jobs.into_values().collect();
+        let Some(unseen) = unseen.filter(|_| !is_whole) else { return Found { jobs, stopped: None } };
+        let is_before =
+            |job: &Job| if scan.order == Order::Newest { job.seq > unseen } else { job.seq < unseen };
+        jobs.retain(is_before);
+        let stopped = (jobs.len() < scan.limit).then(|| scan.just_before(unseen));
+        Found { jobs, stopped }
     }
 }
 
@@ -86,9 +105,16 @@ pub(crate) fn state_of(code: i64) -> State {
     usize::try_from(code).ok().and_then(|code| State::ALL.get(code)).copied().unwrap_or(State::Scheduled)
 }
 
-/// Whether jobs of a lane can fit a filter.
-pub(crate) fn fits_lane(filter: &Filter, lane: &Lane) -> bool {
-    filter.tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant)
-        && filter.queue.as_ref().is_none_or(|queue| *queue == lane.queue)
-        && filter.job_type.as_ref().is_none_or(|job_type| *job_type == lane.job_type)
+/// How a search goes: how far at first, and how far at most. Most pages are full after a short look, which costs less than
+/// finding out where a long one must end.
+pub(crate) fn looks(reach: usize) -> Vec<usize> {
+    if reach == usize::MAX { vec![reach] } else { vec![reach / SHORT_LOOK, reach] }
+}
+
+/// A short look is that much shorter.
+const SHORT_LOOK: usize = 25;
+
+/// How many jobs a scan that begins at the first page can find in all, if counters know.
+pub(crate) fn total(scan: &Scan, counts: &Counts) -> Option<u64> {
+    if scan.after.is_some() { None } else { counts.fitting(&scan.filter) }
 }

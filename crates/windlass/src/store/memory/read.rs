@@ -12,7 +12,7 @@ use crate::store::engine::{
     Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, Key, KeyHolder, LaneCursor, Place,
     Read, RecordQuery, Side,
 };
-use crate::store::filter::{Order, Scan};
+use crate::store::filter::{Found, Order, Scan};
 
 impl Tables {
     fn job(&self, seq: Seq) -> Option<Job> {
@@ -56,7 +56,8 @@ impl Read for Tables {
         Ok(self.due.first().map(|(at, _)| *at))
     }
 
-    fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<Job>> {
+    /// Every job is at hand here, so none is left out.
+    fn search(&mut self, scan: &Scan, _reach: usize) -> EngineResult<Found> {
         let fits = |row: &&Row| scan.filter.fits(&row.job, &row.spec) && scan.is_after(&row.job);
         let fitting = self.rows.values().filter(fits);
         let rows: Vec<&Row> = match scan.order {
@@ -69,7 +70,7 @@ impl Read for Tables {
                 rows
             }
         };
-        Ok(rows.into_iter().map(|row| row.job.clone()).collect())
+        Ok(Found { jobs: rows.into_iter().map(|row| row.job.clone()).collect(), stopped: None })
     }
 
     fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>> {

@@ -89,8 +89,8 @@ pub(super) struct Ahead {
     jobs: FxHashMap<JobId, Option<Job>>,
     /// Of which kind the first documents are asked for.
     documents: Option<DocumentKind>,
-    /// The first document of that kind, or none, if that was asked for and still holds.
-    first_document: Option<Vec<Document>>,
+    /// The first document of a kind, or none, if that was asked for and still holds.
+    first_document: Option<(DocumentKind, Vec<Document>)>,
 }
 
 impl Ahead {
@@ -106,23 +106,21 @@ impl Ahead {
         self.documents
     }
 
-    /// Keeps the first document of that kind, or that there is none.
-    pub(super) fn keep_document(&mut self, first: Vec<Document>) {
-        self.first_document = Some(first);
+    /// Keeps the first document of a kind, or that there is none.
+    pub(super) fn keep_document(&mut self, kind: DocumentKind, first: Vec<Document>) {
+        self.first_document = Some((kind, first));
     }
 
     /// A document was written.
     pub(super) fn document_moved(&mut self, kind: DocumentKind) {
-        if self.documents == Some(kind) {
-            self.first_document = None;
-        }
+        self.first_document.take_if(|(known, _)| *known == kind);
     }
 
     /// Whether it is known that there is no document of this kind before a key.
     pub(super) fn has_none_before(&mut self, kind: DocumentKind, end: &str) -> bool {
-        let is_usual = self.documents.replace(kind) == Some(kind);
-        let first = self.first_document.as_ref().filter(|_| is_usual);
-        first.is_some_and(|first| first.first().is_none_or(|document| document.key.as_str() >= end))
+        self.documents = Some(kind);
+        let known = self.first_document.as_ref().filter(|(known, _)| *known == kind);
+        known.is_some_and(|(_, first)| first.first().is_none_or(|document| document.key.as_str() >= end))
     }
 
     /// Keeps jobs that were looked up by these names.

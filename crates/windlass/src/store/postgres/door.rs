@@ -65,6 +65,13 @@ pub(super) struct Doorstep {
     taken: HashSet<Key>,
 }
 
+impl Doorstep {
+    /// Whether what failed may have failed for one key alone.
+    pub(super) fn is_in_the_way(&self) -> bool {
+        self.is_unread || self.is_busy
+    }
+}
+
 impl Tables {
     /// Makes sure that nobody submits with these keys through the door before this transaction ends.
     pub(super) fn lock_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
@@ -332,6 +339,8 @@ impl WriteTask for Opening {
 
     fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
         if let Err(error) = outcome {
+            // Refused perhaps before it has run: whoever looks next must be able to call again.
+            self.door.is_called.store(false, Ordering::Release);
             return self.door.stuck(&error);
         }
         self.door.opened();
@@ -354,5 +363,23 @@ impl WriteTask for Opening {
 
     fn names(&self) -> &[JobId] {
         &[]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_was_refused_before_it_was_heard_can_be_made_again() {
+        let writes: Arc<Inbox<Box<dyn WriteTask>>> = Arc::new(Inbox::new(8));
+        let door = Arc::new(Door::new(writes.clone()));
+        door.call();
+        door.call();
+        let mut called = writes.take(8);
+        assert_eq!(called.len(), 1);
+        called.pop().unwrap().done(Err(StoreError::Away("it is restarted".to_owned())));
+        door.call();
+        assert_eq!(writes.take(8).len(), 1);
     }
 }

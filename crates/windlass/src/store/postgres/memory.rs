@@ -36,10 +36,12 @@ pub(super) struct Commit {
     pub(super) has_swept: bool,
     /// The database's clock when it was read.
     pub(super) now: i64,
+    /// The oldest schema whose builds can work on the database, when it was read.
+    pub(super) works_with: i64,
 }
 
 impl Commit {
-    /// From a row of `commits`, in the order of its columns, with the time behind them.
+    /// From a row of `commits`, in the order of its columns, with the time behind them and what can work on it.
     pub(super) fn read(row: &Row) -> EngineResult<Commit> {
         let meta = Meta {
             commit: get(row, 0)?,
@@ -51,7 +53,7 @@ impl Commit {
             counts_base: get(row, 6)?,
         };
         let (lowered, timer_at, has_swept) = (get(row, 7)?, get(row, 8)?, get(row, 9)?);
-        Ok(Commit { meta, lowered, timer_at, has_swept, now: get(row, 10)? })
+        Ok(Commit { meta, lowered, timer_at, has_swept, now: get(row, 10)?, works_with: get(row, 11)? })
     }
 }
 

@@ -7,6 +7,7 @@ mod tests;
 use super::address::Address;
 use super::link::{Link, get};
 use crate::error::{OpenError, StoreError};
+use crate::limits;
 use crate::store::durable::panic::panicked;
 use crate::store::schema::Schema;
 
@@ -79,6 +80,9 @@ fn migrate_locked(steps: &[Step], link: &mut Link, address: &Address) -> Result<
         // Nobody writes meanwhile: a writer and a step that locked tables in different orders would wait for each other.
         lock(link, address, "write")?;
     }
+    // Nobody may write until it is over: a step that has to wait for somebody's VACUUM gives way, and is tried at the next
+    // start.
+    link.run(&format!("SET LOCAL lock_timeout = {}", limits::LOCK_WAIT_MAX.as_millis()))?;
     for (step, number) in steps.iter().zip(1_i64..).skip(found) {
         link.run(step.sql)?;
         link.send(DONE, vec![number.into(), i64::from(step.works_with).into()], None)?;
@@ -112,6 +116,17 @@ fn version(steps: &[Step], link: &mut Link, address: &Address) -> Result<usize, 
         return Err(OpenError::NewerSchema { found: small(found), known: small(known) });
     }
     Ok(usize::try_from(found).unwrap_or(0))
+}
+
+/// Refuses to go on if the schema was changed meanwhile, by a later build, in a way that this one cannot work with.
+pub(super) fn refuse_newer(works_with: i64) -> Result<(), StoreError> {
+    if works_with <= i64::try_from(STEPS.len()).unwrap_or(i64::MAX) {
+        return Ok(());
+    }
+    Err(StoreError::Stopped(
+        "a newer version of Windlass has changed the database in a way that this one cannot work with: start the newer one"
+            .to_owned(),
+    ))
 }
 
 /// Refuses a server that cannot be written to, which after a failover may be the one that answers.

@@ -24,7 +24,7 @@ use crate::store::engine::{
     CountChange, Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, FacetWrite, Key,
     KeyHolder, LaneCursor, Letter, NewRow, Read, RecordQuery, Side, Write,
 };
-use crate::store::filter::Scan;
+use crate::store::filter::{Found, Scan};
 
 /// A connection and what it remembers.
 pub(super) struct Tables {
@@ -133,8 +133,8 @@ impl Read for Tables {
     fn next_due(&mut self) -> EngineResult<Option<Timestamp>> {
         Ok(self.first_due()?.map(Timestamp::from_millis))
     }
-    fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<Job>> {
-        self.scan_jobs(scan)
+    fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
+        self.search_jobs(scan, reach)
     }
     fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>> {
         self.first_aside(key)

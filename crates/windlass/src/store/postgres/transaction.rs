@@ -8,6 +8,7 @@ use super::document;
 use super::door::Doorstep;
 use super::link::Question;
 use super::memory::{Commit, Meta};
+use super::migrate;
 use super::parameter::{Column, Parameter};
 use super::query::by_id;
 use super::tables::Tables;
@@ -30,8 +31,8 @@ const SNAPSHOT: &str = "SELECT set_config('statement_timeout', $1, true), \
      set_config('idle_in_transaction_session_timeout', $2, true), set_config('jit', 'off', true), \
      set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true)";
 const SINCE: &str = "SELECT n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, timer_at, \
-     has_swept, (extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM @.commits WHERE n >= $1 \
-     ORDER BY n DESC LIMIT $2";
+     has_swept, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT max(works_with) FROM @.migrations) \
+     FROM @.commits WHERE n >= $1 ORDER BY n DESC LIMIT $2";
 const COMMIT: &str = "INSERT INTO @.commits (n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, \
      timer_at, has_swept) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 const COUNTS: &str = "INSERT INTO @.counts (n, lane, state, by) \
@@ -84,8 +85,10 @@ impl Tables {
         }
         if let Some(kind) = timers {
             let rows = answers.next().unwrap_or_default();
-            let first = rows.iter().map(|row| document::read(kind, row)).collect::<EngineResult<_>>()?;
-            self.ahead.keep_document(first);
+            // One that is damaged is told of when it is needed.
+            if let Ok(first) = rows.iter().map(|row| document::read(kind, row)).collect::<EngineResult<_>>() {
+                self.ahead.keep_document(kind, first);
+            }
         }
         Ok(now)
     }
@@ -140,6 +143,7 @@ impl Tables {
         let (Some(head), Some(oldest)) = (commits.first(), commits.last()) else {
             return Err(commits_missing(known));
         };
+        migrate::refuse_newer(head.works_with)?;
         let is_seamless = oldest.meta.commit == known.commit;
         if is_strict && is_seamless && oldest.meta.nonce != known.nonce {
             return Err(commits_missing(known));

@@ -112,10 +112,10 @@ impl Writer {
             }
             // One of them is to blame, and fails alone: the others are done again without it.
             Err(StoreError::Damaged(_) | StoreError::Database(_)) if tasks.len() > 1 => {
-                tasks.into_iter().try_for_each(|task| self.commit(vec![task], None))
+                self.commit_halves(tasks)
             }
-            Err(StoreError::Overloaded { .. }) if tasks.len() > 1 && self.tables.doorstep.is_busy => {
-                tasks.into_iter().try_for_each(|task| self.commit(vec![task], None))
+            Err(StoreError::Overloaded { .. }) if tasks.len() > 1 && self.tables.doorstep.is_in_the_way() => {
+                self.commit_halves(tasks)
             }
             Err(StoreError::Full) if tasks.len() > 1 && tasks.iter().any(|task| task.adds_jobs()) => {
                 let (refused, others) = tasks.into_iter().partition(|task| task.adds_jobs());
@@ -127,6 +127,13 @@ impl Writer {
                 if matches!(error, StoreError::Stopped(_)) { Err(error) } else { Ok(()) }
             }
         }
+    }
+
+    /// In halves rather than one by one: most of a large group waits for a few more commits, not for a thousand.
+    fn commit_halves(&mut self, mut tasks: Group) -> EngineResult<()> {
+        let others = tasks.split_off(tasks.len() / 2);
+        self.commit(tasks, None)?;
+        self.commit(others, None)
     }
 
     /// Tries until it is known whether the group's work is on disk, or the time for it is over.
@@ -144,7 +151,9 @@ impl Writer {
                 }
             };
             let patience = *outage.get_or_insert_with(|| Patience::lasting(limits::OUTAGE_MAX));
-            if let Err(error) = self.reconnect(patience) {
+            let is_given_up = patience.is_over() && unknown.is_some();
+            let away = if is_given_up { Err(trouble.clone()) } else { self.reconnect(patience) };
+            if let Err(error) = away {
                 return Err(match (unknown, error) {
                     (Some(_), StoreError::Away(why)) => {
                         StoreError::Away(format!("{why}; whether the last change was made is not known"))
@@ -175,8 +184,12 @@ impl Writer {
                     return Attempt::Committed(effects);
                 }
                 Ok(false) => {}
-                Err(_) if self.tables.link.lost().is_some() => return Attempt::Unknown(nonce, effects),
-                Err(error) => return Attempt::Refused(error),
+                // Nobody may be told that nothing happened: the old connection may hold the lock because its commit waits
+                // for a standby.
+                Err(error) => {
+                    tracing::warn!(%error, "it cannot be found out yet whether a commit was made");
+                    return Attempt::Unknown(nonce, effects);
+                }
             }
         }
         self.attempt(tasks, arriving)

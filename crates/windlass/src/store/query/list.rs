@@ -11,7 +11,7 @@ use crate::limits;
 use crate::store::caller::Caller;
 use crate::store::command::bulk::{narrowed, seen};
 use crate::store::engine::Place;
-use crate::store::filter::{Filter, Order, Scan};
+use crate::store::filter::{Filter, Found, Order, Scan};
 use crate::store::view::View;
 
 /// A place in a list, to go on from. Its text is for passing back, not for reading.
@@ -71,7 +71,7 @@ impl Default for ListRequest {
 /// One page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
-    /// The jobs.
+    /// The jobs. Fewer than were asked for, or none, where many had to be looked at and few fit: there may be more.
     pub jobs: Vec<Snapshot>,
     /// Where to go on; none after the last page.
     pub next: Option<Cursor>,
@@ -83,16 +83,22 @@ pub(crate) fn list(view: &mut View<'_>, caller: &Caller, request: &ListRequest) 
     // A submitter may look at all jobs of its tenant; only acting is for owners.
     let filter = seen(caller, &request.filter);
     let after = request.cursor.map(|cursor| cursor.0);
-    let mut jobs = view.db.scan(&Scan { filter, order: request.order, after, limit: limit + 1 })?;
+    let scan = Scan { filter, order: request.order, after, limit: limit + 1 };
+    let Found { mut jobs, stopped } = view.db.search(&scan, limits::LIST_REACH)?;
     let has_more = jobs.len() > limit;
     jobs.truncate(limit);
-    let next = jobs.last().filter(|_| has_more).map(Cursor::after);
+    let last = jobs.last().filter(|_| has_more).map(Cursor::after);
+    let stopped = stopped.map(|seq| Cursor(Place { rank: 0, eligible_at: Timestamp::from_millis(0), seq }));
+    let next = last.or(stopped);
     Ok(Page { jobs: snapshots(view, jobs)?, next })
 }
 
-/// How many jobs fit, without touching them.
+/// How many jobs fit, without touching them; counters know as long as only lanes and states are asked for.
 pub(crate) fn matching(view: &mut View<'_>, caller: &Caller, filter: &Filter) -> Result<u64, StoreError> {
     let filter = narrowed(caller, filter);
+    if let Some(count) = view.db.counts()?.fitting(&filter) {
+        return Ok(count);
+    }
     let (mut after, mut count) = (None, 0);
     loop {
         let limit = limits::VERIFY_PAGE;

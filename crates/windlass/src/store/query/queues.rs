@@ -44,7 +44,7 @@ pub(crate) fn queue(
     look(view, caller, queue, own)
 }
 
-/// The same about every queue that has jobs, settings or a pause.
+/// The same about every queue that has jobs, settings or a pause, or had work within the hour.
 pub(crate) fn queues(view: &mut View<'_>, caller: &Caller) -> Result<Vec<QueueLook>, StoreError> {
     let config = view.config()?.seen_by(caller);
     let counts = view.db.counts()?;
@@ -59,6 +59,8 @@ pub(crate) fn queues(view: &mut View<'_>, caller: &Caller) -> Result<Vec<QueueLo
     for (lane, minute, counts) in minutes_by_lane(view, |lane| caller.sees(&lane.tenant))? {
         by_queue.entry(lane.queue).or_default().entry(minute).or_default().merge(&counts);
     }
+    // Also where jobs are gone as soon as they are done.
+    names.extend(by_queue.keys().cloned());
     let mut found = Vec::with_capacity(names.len());
     for name in names {
         let minutes = by_queue.remove(&name).unwrap_or_default();

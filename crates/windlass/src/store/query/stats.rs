@@ -7,6 +7,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobType, Lane, QueueName, Seq, State, Tenant};
 use crate::limits;
+use crate::store::budget::{self, Period, Spent};
 use crate::store::caller::Caller;
 use crate::store::config::parse;
 use crate::store::engine::{DocumentKind, LaneCursor, Place};
@@ -31,10 +32,18 @@ pub struct Stats {
     pub minutes: BTreeMap<i64, Minute>,
     /// Costs in cents, by tenant and type.
     pub costs: BTreeMap<(Tenant, JobType), i64>,
+    /// What each tenant with a budget has spent in the period that it counts for, in cents; a server does not tell.
+    pub spent: BTreeMap<Tenant, i64>,
 }
 
 /// Numbers about everything this caller may see.
 pub(crate) fn stats(view: &mut View<'_>, caller: &Caller) -> Result<Stats, StoreError> {
+    let minutes = minutes(view, |lane| caller.sees(&lane.tenant))?;
+    Ok(Stats { minutes, ..totals(view, caller)? })
+}
+
+/// The same without what happened in the last hour, which takes the longest to put together.
+pub(crate) fn totals(view: &mut View<'_>, caller: &Caller) -> Result<Stats, StoreError> {
     let mut stats = Stats::default();
     for (lane, counts) in &view.db.counts()?.lanes {
         if !caller.sees(&lane.tenant) {
@@ -48,7 +57,6 @@ pub(crate) fn stats(view: &mut View<'_>, caller: &Caller) -> Result<Stats, Store
             *stats.tenants.entry(lane.tenant.clone()).or_default().entry(state).or_default() += count;
         }
     }
-    stats.minutes = minutes(view, |lane| caller.sees(&lane.tenant))?;
     for document in view.db.documents(DocumentKind::Cost)? {
         if let Some((tenant, job_type)) = document.key.split_once(' ')
             && let (Ok(tenant), Ok(job_type)) = (Tenant::new(tenant), JobType::new(job_type))
@@ -56,6 +64,13 @@ pub(crate) fn stats(view: &mut View<'_>, caller: &Caller) -> Result<Stats, Store
         {
             stats.costs.insert((tenant, job_type), parse(&document.body)?);
         }
+    }
+    let config = view.config()?.seen_by(caller);
+    for (tenant, settings) in config.tenants.iter().filter(|(_, settings)| settings.budget_cents.is_some()) {
+        let document = view.db.document(DocumentKind::Bucket, &budget::spent_key(tenant))?;
+        let spent = document.map(|document| parse::<Spent>(&document.body)).transpose()?.unwrap_or_default();
+        let kind = settings.budget_period.unwrap_or_default();
+        stats.spent.insert(tenant.clone(), spent.in_period(kind, &Period::of(kind, view.now)));
     }
     Ok(stats)
 }

@@ -19,7 +19,7 @@ use crate::store::engine::{
     CountChange, Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, FacetWrite, Key,
     KeyHolder, LaneCursor, NewRow, Read, RecordQuery, Side, Write,
 };
-use crate::store::filter::Scan;
+use crate::store::filter::{Found, Scan};
 
 /// Statements kept ready; more than this module has.
 const STATEMENTS_KEPT: usize = 128;
@@ -218,8 +218,8 @@ impl<C: Holds> Read for Tables<C> {
     fn next_due(&mut self) -> EngineResult<Option<Timestamp>> {
         self.first_due()
     }
-    fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<Job>> {
-        self.scan_jobs(scan)
+    fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
+        self.search_jobs(scan, reach)
     }
     fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>> {
         self.first_aside(key)

@@ -476,6 +476,17 @@ fn scans_give_what_the_predicate_would() {
         seen += naive.len();
         let found = tables.scan(&scan).unwrap();
         assert!(found.iter().eq(naive.iter().copied()), "round {round}: {scan:?}");
+        // In many short looks, each of which goes on where the last one stopped.
+        let (mut looked, mut after, reach) = (Vec::new(), scan.after, 20 + round % 400);
+        while looked.len() < scan.limit && round % 4 == 0 {
+            let limit = scan.limit - looked.len();
+            let found = tables.search(&Scan { after, limit, ..scan.clone() }, reach).unwrap();
+            looked.extend(found.jobs);
+            let Some(seq) = found.stopped else { break };
+            after = Some(Place { rank: 0, eligible_at: Timestamp::MIN, seq });
+        }
+        let is_same = looked.iter().eq(naive.iter().copied());
+        assert!(is_same || round % 4 != 0, "round {round}, {reach} at a time: {scan:?}");
     }
     assert!(seen > 10_000);
 }

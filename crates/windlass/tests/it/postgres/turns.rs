@@ -10,8 +10,9 @@ use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
 
 use super::door::stranger;
-use super::{LONG, numbered, open, submit, verify};
-use crate::fixture::cluster::new_schema;
+use super::proxy::{Cut, Proxy};
+use super::{LONG, numbered, numbers, open, submit, verify};
+use crate::fixture::cluster::{Cluster, new_schema, schema_at};
 
 const LATE: usize = 5;
 
@@ -34,19 +35,29 @@ async fn ask<F: Future + ?Sized>(future: &mut Pin<Box<F>>) {
     .await;
 }
 
-/// Returns when somebody waits for this lock.
-async fn somebody_waits(client: &Client, schema: &str) {
+/// Returns when so many wait for their turn, with what the server calls them.
+async fn waiting(client: &Client, schema: &str, count: usize) -> Vec<i32> {
     let sql = format!(
-        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted \
+        "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted \
          AND (classid::bigint << 32 | objid::bigint) = {}",
         turn(schema)
     );
-    while client.query_one(&sql, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+    loop {
+        let rows = client.query(&sql, &[]).await.unwrap();
+        if rows.len() >= count {
+            return rows.iter().map(|row| row.get(0)).collect();
+        }
         tokio::task::yield_now().await;
     }
 }
 
-/// M5: what arrives at a node that waits for others is part of its next commit, and is not left for the one after.
+/// Takes the turn that all wait for, or gives it back.
+async fn hold(client: &Client, schema: &str, is_held: bool) {
+    let verb = if is_held { "lock" } else { "unlock" };
+    client.batch_execute(&format!("SELECT pg_advisory_{verb}({})", turn(schema))).await.unwrap();
+}
+
+/// What arrives at a node that waits for others is part of its next commit, and is not left for the one after.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_arrives_during_the_wait_shares_the_commit() {
     let address = new_schema();
@@ -56,18 +67,18 @@ async fn whoever_arrives_during_the_wait_shares_the_commit() {
     for node in [&here, &there, &here] {
         submit(node, 0).await;
     }
-    client.batch_execute(&format!("SELECT pg_advisory_lock({})", turn(&schema))).await.unwrap();
+    hold(&client, &schema, true).await;
     let before = commits(&client, &schema).await;
     let me = Caller::local();
     let one = |number| here.submit(&me, vec![numbered(number)], SubmitOptions::default());
     let mut first = Box::pin(one(1));
     ask(&mut first).await;
-    somebody_waits(&client, &schema).await;
+    waiting(&client, &schema, 1).await;
     let mut late: Vec<_> = (0..LATE).map(|number| Box::pin(one(2 + number))).collect();
     for one in &mut late {
         ask(one).await;
     }
-    client.batch_execute(&format!("SELECT pg_advisory_unlock({})", turn(&schema))).await.unwrap();
+    hold(&client, &schema, false).await;
     tokio::time::timeout(LONG, first).await.expect("in time").expect("it is taken");
     for one in late {
         tokio::time::timeout(LONG, one).await.expect("in time").expect("it is taken");
@@ -75,4 +86,39 @@ async fn whoever_arrives_during_the_wait_shares_the_commit() {
     assert_eq!(commits(&client, &schema).await, before + 1);
     verify(&there).await;
     [here, there].iter().for_each(Store::close);
+}
+
+/// M3: as long as it cannot be found out whether a commit was made, nobody is told that it was not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_cannot_be_looked_up_yet_is_not_called_off() {
+    let cluster = Cluster::start(&[]);
+    let proxy = Proxy::before(cluster.folder());
+    let address = schema_at(&proxy.address());
+    let store = open(&address);
+    let ((first, schema), (next, _)) = (stranger(&address).await, stranger(&address).await);
+    hold(&first, &schema, true).await;
+    let submitting = tokio::spawn({
+        let store = store.clone();
+        async move { submit(&store, 1).await }
+    });
+    waiting(&first, &schema, 1).await;
+    // Whoever is next has its turn as soon as the commit is made, before anybody can look it up.
+    let queued = tokio::spawn({
+        let schema = schema.clone();
+        async move {
+            hold(&next, &schema, true).await;
+            next
+        }
+    });
+    waiting(&first, &schema, 2).await;
+    proxy.arm(Cut::AfterCommit);
+    hold(&first, &schema, false).await;
+    let next = tokio::time::timeout(LONG, queued).await.expect("in time").unwrap();
+    for looking in waiting(&first, &schema, 1).await {
+        first.query_one("SELECT pg_cancel_backend($1)", &[&looking]).await.unwrap();
+    }
+    hold(&next, &schema, false).await;
+    tokio::time::timeout(LONG, submitting).await.expect("in time").expect("it is taken");
+    assert_eq!((proxy.cuts(), numbers(&store).await), (1, vec![1]));
+    store.close();
 }

@@ -167,6 +167,22 @@ fn a_step_that_the_build_before_cannot_work_with_keeps_it_out() {
 }
 
 #[tokio::test]
+async fn a_step_that_the_build_at_work_cannot_work_with_stops_it() {
+    let address = cluster::new_schema();
+    let store = open(&address).unwrap();
+    work(&store).await;
+    start(&next(ADDITION, STEPS.len() + 1), &address).expect("the next build starts");
+    let me = Caller::local();
+    let read = store.stats(&me).await.expect_err("it cannot know what it reads");
+    let job = NewJob::new(JobType::new("count").unwrap(), Payload::json("1"));
+    let written = store.submit(&me, vec![job], SubmitOptions::default()).await.expect_err("nor write");
+    for told in [read.to_string(), written.to_string()] {
+        assert!(told.contains("start the newer one"), "{told}");
+    }
+    store.close();
+}
+
+#[tokio::test]
 async fn a_migration_that_fails_leaves_no_trace() {
     let address = cluster::new_schema();
     open(&address).unwrap().close();

@@ -6,16 +6,20 @@ use std::sync::Arc;
 use super::super::link::get;
 use super::super::parameter::{Column, Parameter};
 use super::super::tables::Tables;
-use crate::job::{Job, JobType, Lane, QueueName, State, Tenant};
+use crate::job::{JobType, Lane, QueueName, Seq, State, Tenant};
 use crate::store::durable::columns::{SET_ASIDE, code, limit};
-use crate::store::durable::page::{Page, codes, fits_lane, state_of};
+use crate::store::durable::page::{Page, codes, looks, state_of, total};
 use crate::store::engine::{EngineResult, Place};
-use crate::store::filter::{Filter, Order, Scan};
+use crate::store::filter::{Filter, Found, Order, Scan};
 
 /// Jobs in a state up to which fetching and sorting them all beats walking the table in order.
 const SORTED_MAX: u64 = 10_000;
 /// Lanes up to which each is looked up by itself.
 const LANES_APART_MAX: usize = 1_000;
+/// A row that is looked up costs as much as so many that are walked over.
+const LOOK_UP_COST: usize = 4;
+/// Every job, in the order of submission.
+const EVERYTHING: &str = "@.hot h";
 /// Rows read at a time beyond the page that is asked for.
 const READ_AT_ONCE: usize = 500;
 
@@ -25,6 +29,15 @@ struct Source {
     condition: &'static str,
     parameters: Vec<Parameter>,
     order: Sequence,
+    /// Where to count them, if they can be too many to look at all.
+    walk: Option<Walk>,
+}
+
+/// How to count the candidates of a source, and which part of the filter they all fit.
+#[derive(Clone, Copy)]
+struct Walk {
+    from: &'static str,
+    without: fn(&mut Filter),
 }
 
 /// In which order candidates can be had.
@@ -40,7 +53,11 @@ enum Sequence {
 
 impl Source {
     fn new(from: &'static str, condition: &'static str, parameters: Vec<Parameter>) -> Source {
-        Source { from, condition, parameters, order: Sequence::Submission("d.seq") }
+        Source { from, condition, parameters, order: Sequence::Submission("d.seq"), walk: None }
+    }
+
+    fn walked(self, from: &'static str, without: fn(&mut Filter)) -> Source {
+        Source { walk: Some(Walk { from, without }), ..self }
     }
 
     fn hot(condition: &'static str, parameters: Vec<Parameter>) -> Source {
@@ -54,7 +71,8 @@ impl Source {
     /// Jobs of a state that has a list of its own.
     fn listed(state: i64) -> Source {
         let from = "@.states d JOIN @.hot h ON h.seq = d.seq";
-        Source::new(from, "d.state = $1::bigint", vec![state.into()])
+        let source = Source::new(from, "d.state = $1::bigint", vec![state.into()]);
+        source.walked("@.states d", |filter| filter.states.clear())
     }
 
     /// Claimable jobs of a lane.
@@ -75,7 +93,7 @@ impl Source {
     }
 
     fn everything() -> Source {
-        Source::hot("true", Vec::new())
+        Source::hot("true", Vec::new()).walked(EVERYTHING, |_| {})
     }
 }
 
@@ -96,17 +114,56 @@ impl Query {
 }
 
 impl Tables {
-    pub(in super::super) fn scan_jobs(&mut self, scan: &Scan) -> EngineResult<Vec<Job>> {
-        let sources = match scan.order {
-            Order::Claim => self.claim_sources(&scan.filter)?,
-            Order::Newest | Order::Oldest => self.sources(&scan.filter)?,
-        };
-        let lanes = self.lanes_of(&scan.filter)?;
-        let mut page = Page::of(scan);
-        for source in sources {
-            self.read_source(source, lanes.as_deref(), &mut page)?;
+    pub(in super::super) fn search_jobs(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
+        // Counters can spare a long walk; what is read to the end whatever it takes does not ask them.
+        let is_bounded = reach < usize::MAX;
+        let counts = if is_bounded { Some(self.load_counts()?) } else { None };
+        if counts.as_ref().is_some_and(|counts| counts.at_most(&scan.filter) == 0) {
+            return Ok(Found::default());
         }
-        Ok(page.into_jobs())
+        let total = counts.and_then(|counts| total(scan, counts));
+        let lanes = self.lanes_of(&scan.filter)?;
+        let mut found = Found::default();
+        for reach in looks(reach) {
+            let mut page = Page::of(scan, total);
+            let sources = match scan.order {
+                Order::Claim => self.claim_sources(&scan.filter)?,
+                Order::Newest | Order::Oldest => self.sources(&scan.filter)?,
+            };
+            for source in sources {
+                let end = self.end_of(&source, scan, reach)?;
+                self.read_source(source, lanes.as_deref(), end, &mut page)?;
+            }
+            found = page.into_found();
+            if found.stopped.is_none() {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The first candidate of a source that is not looked at any more, if so many are not to be looked at.
+    fn end_of(&mut self, source: &Source, scan: &Scan, reach: usize) -> EngineResult<Option<i64>> {
+        let (Some(walk), Sequence::Submission(column)) = (source.walk, source.order) else { return Ok(None) };
+        let mut rest = scan.filter.clone();
+        (walk.without)(&mut rest);
+        // Where all of them fit, the page is full before it can be too long a walk.
+        if reach == usize::MAX || scan.order == Order::Claim || rest == Filter::default() {
+            return Ok(None);
+        }
+        let sql = format!("SELECT {column} FROM {} WHERE {}", walk.from, source.condition);
+        let mut query = Query { sql, parameters: copies(Some(&source.parameters)) };
+        let (beyond, order) = if scan.order == Order::Newest { ("<", " DESC") } else { (">", "") };
+        if let Some(after) = scan.after {
+            query.and(&format!("{column} {beyond} ?"), after.seq.0);
+        }
+        let is_walked = walk.from == EVERYTHING && scan.filter.owner.is_none();
+        let reach = if is_walked { reach } else { reach.div_ceil(LOOK_UP_COST) };
+        query.parameters.push(limit(reach).into());
+        let offset = query.parameters.len().to_string();
+        query.sql.extend([" ORDER BY ", column, order, " LIMIT 1 OFFSET $", &offset]);
+        let rows = self.link.fetch(&query.sql, query.parameters)?;
+        rows.first().map(|row| get(row, 0)).transpose()
     }
 
     /// Reads a source bit by bit until the page is full or nothing is left.
@@ -114,6 +171,7 @@ impl Tables {
         &mut self,
         source: Source,
         lanes: Option<&[i64]>,
+        end: Option<i64>,
         page: &mut Page<'_>,
     ) -> EngineResult<()> {
         let is_ordered = match source.order {
@@ -122,8 +180,8 @@ impl Tables {
             Sequence::Unsorted => false,
         };
         let at_once = if is_ordered { page.scan.limit.clamp(1, READ_AT_ONCE) } else { usize::MAX };
-        let Source { from, condition, order, parameters } = source;
-        let start = (from, condition, order);
+        let Source { from, condition, order, parameters, walk: _ } = source;
+        let start = (from, condition, order, end);
         let mut after = page.scan.after;
         let mut parameters = Some(parameters);
         loop {
@@ -141,10 +199,17 @@ impl Tables {
                     break;
                 }
             }
-            if !is_ordered || !has_room || rows.len() < at_once {
+            if is_ordered && !has_room {
                 return Ok(());
             }
+            if !is_ordered || rows.len() < at_once {
+                break;
+            }
         }
+        if let Some(end) = end {
+            page.leave_out(Seq(end));
+        }
+        Ok(())
     }
 
     /// Where to look for the jobs of a filter.
@@ -154,12 +219,14 @@ impl Tables {
         }
         if let Some(id) = &filter.correlation_id {
             let from = "@.jobs d JOIN @.hot h ON h.seq = d.seq";
-            return Ok(vec![Source::new(from, "d.correlation_id = $1", vec![id.as_bytes().into()])]);
+            let source = Source::new(from, "d.correlation_id = $1", vec![id.as_bytes().into()]);
+            return Ok(vec![source.walked("@.jobs d", |filter| filter.correlation_id = None)]);
         }
         if let Some((name, value)) = &filter.tag {
             let parameters = vec![name.as_bytes().into(), value.as_bytes().into()];
             let from = "@.tags d JOIN @.hot h ON h.seq = d.seq";
-            return Ok(vec![Source::new(from, "d.name = $1 AND d.value = $2", parameters)]);
+            let source = Source::new(from, "d.name = $1 AND d.value = $2", parameters);
+            return Ok(vec![source.walked("@.tags d", |filter| filter.tag = None)]);
         }
         if let Some((first, last)) = filter.few_ids() {
             let ids = [first, last].map(|id| Parameter::Id(*id.as_bytes()));
@@ -191,7 +258,7 @@ impl Tables {
                 // They have no list of their own.
                 return Ok(None);
             }
-            if counts.sum(counted, |lane| fits_lane(filter, lane)) == 0 {
+            if counts.sum(counted, |lane| filter.fits_lane(lane)) == 0 {
                 continue;
             }
             there.push(state);
@@ -232,7 +299,7 @@ impl Tables {
         }
         let mut lanes: Vec<Arc<Lane>> = Vec::new();
         for (lane, counts) in &self.load_counts()?.lanes {
-            if counts[State::Scheduled as usize] > 0 && fits_lane(filter, lane) {
+            if counts[State::Scheduled as usize] > 0 && filter.fits_lane(lane) {
                 lanes.push(lane.clone());
             }
         }
@@ -295,7 +362,7 @@ fn copies(parameters: Option<&Vec<Parameter>>) -> Vec<Parameter> {
 
 fn assemble(
     scan: &Scan,
-    (from, condition, order): (&str, &str, Sequence),
+    (from, condition, order, end): (&str, &str, Sequence, Option<i64>),
     parameters: Vec<Parameter>,
     lanes: Option<&[i64]>,
     after: Option<Place>,
@@ -304,6 +371,10 @@ fn assemble(
     let sql = format!("SELECT h.seq, h.id, h.lane, h.policy, h.record FROM {from} WHERE {condition}");
     let mut query = Query { sql, parameters };
     narrow(&mut query, &scan.filter, lanes);
+    if let (Some(end), Sequence::Submission(column)) = (end, order) {
+        let before = if scan.order == Order::Newest { ">" } else { "<" };
+        query.and(&format!("{column} {before} ?"), end);
+    }
     if let Some(place) = after {
         let seq = place.seq.0;
         match (scan.order, order) {

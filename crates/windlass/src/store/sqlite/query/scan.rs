@@ -3,21 +3,26 @@
 
 use std::sync::Arc;
 
-use rusqlite::params_from_iter;
 use rusqlite::types::Value;
+use rusqlite::{OptionalExtension, params_from_iter};
 
 use super::super::row::read_job;
 use super::super::tables::{Holds, Tables, prepare, store_error};
-use crate::job::{Job, JobId, JobType, Lane, QueueName, State, Tenant};
-use crate::store::durable::columns::{SET_ASIDE, code};
-use crate::store::durable::page::{Page, codes, fits_lane, state_of};
-use crate::store::engine::EngineResult;
-use crate::store::filter::{Filter, Order, Scan};
+use crate::job::{JobId, JobType, Lane, QueueName, Seq, State, Tenant};
+use crate::store::durable::columns::{SET_ASIDE, code, limit};
+use crate::store::durable::page::{Page, codes, looks, state_of, total};
+use crate::store::engine::{EngineResult, Place};
+use crate::store::filter::{Filter, Found, Order, Scan};
 
-/// Jobs in a state up to which fetching and sorting them all beats walking the table in order.
-const SORTED_MAX: u64 = 10_000;
+/// Jobs in a state up to which sorting the numbers of all beats walking the table in order.
+const SORTED_MAX: u64 = 30_000;
+/// A row that is looked up costs as much as so many that are walked over.
+const LOOK_UP_COST: usize = 4;
 /// Lanes up to which each is looked up by itself.
 const LANES_APART_MAX: usize = 1_000;
+
+/// Every job, in the order of submission.
+const EVERYTHING: &str = "hot h NOT INDEXED";
 
 /// A set of candidates: the tables and index they come from, the condition that makes use of it, and the name of the
 /// column by which they can be had in the order of submission.
@@ -28,25 +33,51 @@ struct Source {
     seq: &'static str,
     /// Whether they come in the order of claims.
     is_claim_order: bool,
+    /// Whether they come in no order of use.
+    is_loose: bool,
+    /// Where to count them, if they can be too many to look at all: those that do not fit are left out by this part of
+    /// the filter alone.
+    walk: Option<Walk>,
+}
+
+/// How to count the candidates of a source, and which part of the filter they all fit.
+#[derive(Clone, Copy)]
+struct Walk {
+    from: &'static str,
+    without: fn(&mut Filter),
 }
 
 impl Source {
     fn new(from: &'static str, condition: &'static str, parameters: Vec<Value>) -> Source {
-        Source { from, condition, parameters, seq: "h.seq", is_claim_order: false }
+        Source {
+            from,
+            condition,
+            parameters,
+            seq: "h.seq",
+            is_claim_order: false,
+            is_loose: false,
+            walk: None,
+        }
     }
 
     fn joined(from: &'static str, condition: &'static str, parameters: Vec<Value>) -> Source {
         Source { seq: "d.seq", ..Source::new(from, condition, parameters) }
     }
 
+    fn walked(self, from: &'static str, without: fn(&mut Filter)) -> Source {
+        Source { walk: Some(Walk { from, without }), ..self }
+    }
+
     fn state(state: i64) -> Source {
-        Source::new("hot h INDEXED BY hot_order", "h.state = ?", vec![state.into()])
+        let source = Source::new("hot h INDEXED BY hot_order", "h.state = ?", vec![state.into()]);
+        Source { is_loose: true, ..source }
     }
 
     /// Jobs in a final state; within one, the index is in the order of submission.
     fn ended(state: i64) -> Source {
         let condition = "h.state = ? AND h.order_key = 0 AND h.rank = 0 AND h.at = 0";
-        Source::new("hot h INDEXED BY hot_order", condition, vec![state.into()])
+        let source = Source::new("hot h INDEXED BY hot_order", condition, vec![state.into()]);
+        source.walked("hot h INDEXED BY hot_order", |filter| filter.states.clear())
     }
 
     /// Jobs of one lane, or set aside for one concurrency key.
@@ -57,7 +88,7 @@ impl Source {
     }
 
     fn everything() -> Source {
-        Source::new("hot h NOT INDEXED", "true", Vec::new())
+        Source::new(EVERYTHING, "true", Vec::new()).walked(EVERYTHING, |_| {})
     }
 }
 
@@ -76,27 +107,92 @@ impl Query {
 }
 
 impl<C: Holds> Tables<C> {
-    pub(in super::super) fn scan_jobs(&mut self, scan: &Scan) -> EngineResult<Vec<Job>> {
-        let sources = match scan.order {
-            Order::Claim => self.claim_sources(&scan.filter)?,
-            Order::Newest | Order::Oldest => self.sources(&scan.filter)?,
-        };
-        let mut page = Page::of(scan);
-        for source in sources {
-            self.read_source(source, &mut page)?;
+    pub(in super::super) fn search_jobs(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
+        // Counters can spare a long walk; what is read to the end whatever it takes does not ask them.
+        let is_bounded = reach < usize::MAX;
+        let counts = if is_bounded { Some(self.load_counts()?) } else { None };
+        if counts.as_ref().is_some_and(|counts| counts.at_most(&scan.filter) == 0) {
+            return Ok(Found::default());
         }
-        Ok(page.into_jobs())
+        let total = counts.and_then(|counts| total(scan, counts));
+        let mut found = Found::default();
+        for reach in looks(reach) {
+            let mut page = Page::of(scan, total);
+            let sources = match scan.order {
+                Order::Claim => self.claim_sources(&scan.filter)?,
+                Order::Newest | Order::Oldest => self.sources(&scan.filter)?,
+            };
+            for source in sources {
+                let end = self.end_of(&source, scan, reach)?;
+                self.read_source(source, end, &mut page)?;
+            }
+            found = page.into_found();
+            if found.stopped.is_none() {
+                break;
+            }
+        }
+        Ok(found)
     }
 
-    fn read_source(&mut self, source: Source, page: &mut Page<'_>) -> EngineResult<()> {
+    /// The first candidate of a source that is not looked at any more, if so many are not to be looked at.
+    fn end_of(&mut self, source: &Source, scan: &Scan, reach: usize) -> EngineResult<Option<i64>> {
+        let Some(walk) = source.walk.filter(|_| reach < usize::MAX && scan.order != Order::Claim) else {
+            return Ok(None);
+        };
+        let mut rest = scan.filter.clone();
+        (walk.without)(&mut rest);
+        if rest == Filter::default() {
+            // All of them fit: the page is full before it can be too long a walk.
+            return Ok(None);
+        }
+        let is_walked = walk.from == EVERYTHING && scan.filter.owner.is_none();
+        let reach = if is_walked { reach } else { reach.div_ceil(LOOK_UP_COST) };
+        let mut query = numbers(source, walk.from, scan);
+        query.sql.push_str(" LIMIT 1 OFFSET ?");
+        query.parameters.push(limit(reach).into());
+        let mut statement = prepare(self.connection.get(), &query.sql)?;
+        let end = statement.query_row(params_from_iter(query.parameters), |row| row.get(0));
+        end.optional().map_err(store_error)
+    }
+
+    fn read_source(&mut self, source: Source, end: Option<i64>, page: &mut Page<'_>) -> EngineResult<()> {
+        if source.is_loose && page.scan.order != Order::Claim {
+            return self.read_loose(&source, page);
+        }
         let is_ordered = source.is_claim_order || page.scan.order != Order::Claim;
-        let query = assemble(page.scan, source);
+        let query = assemble(page.scan, source, end);
         let (connection, interned) = (self.connection.get(), &mut self.interned);
         let mut statement = prepare(connection, &query.sql)?;
         let mut rows = statement.query(params_from_iter(query.parameters)).map_err(store_error)?;
         while let Some(row) = rows.next().map_err(store_error)? {
             let has_room = page.offer(read_job(row, interned, connection)?);
             if is_ordered && !has_room {
+                return Ok(());
+            }
+        }
+        if let Some(end) = end {
+            page.leave_out(Seq(end));
+        }
+        Ok(())
+    }
+
+    /// Sorts the numbers of the candidates first, so that rows are fetched only until the page is full.
+    fn read_loose(&mut self, source: &Source, page: &mut Page<'_>) -> EngineResult<()> {
+        let (connection, interned) = (self.connection.get(), &mut self.interned);
+        let query = numbers(source, source.from, page.scan);
+        let mut statement = prepare(connection, &query.sql)?;
+        let seqs = statement.query_map(params_from_iter(query.parameters), |row| row.get(0));
+        let seqs: Vec<i64> = seqs.and_then(|seqs| seqs.collect::<Result<_, _>>()).map_err(store_error)?;
+        let mut one = Query { sql: format!("{SELECT} hot h WHERE h.seq = ?"), parameters: vec![Value::Null] };
+        narrow(&mut one, &page.scan.filter);
+        narrow_by_spec(&mut one, &page.scan.filter);
+        let mut statement = prepare(connection, &one.sql)?;
+        for seq in seqs {
+            one.parameters[0] = seq.into();
+            let mut rows = statement.query(params_from_iter(&one.parameters)).map_err(store_error)?;
+            if let Some(row) = rows.next().map_err(store_error)?
+                && !page.offer(read_job(row, interned, connection)?)
+            {
                 break;
             }
         }
@@ -111,16 +207,20 @@ impl<C: Holds> Tables<C> {
         }
         if let Some(id) = &filter.correlation_id {
             let from = "jobs d INDEXED BY jobs_correlation CROSS JOIN hot h ON h.seq = d.seq";
-            return Ok(vec![Source::joined(from, "d.correlation_id = ?", vec![id.clone().into()])]);
+            let source = Source::joined(from, "d.correlation_id = ?", vec![id.clone().into()]);
+            let walk = "jobs d INDEXED BY jobs_correlation";
+            return Ok(vec![source.walked(walk, |filter| filter.correlation_id = None)]);
         }
         if let Some((name, value)) = &filter.tag {
             let parameters = vec![name.clone().into(), value.clone().into()];
             let from = "tags d CROSS JOIN hot h ON h.seq = d.seq";
-            return Ok(vec![Source::joined(from, "d.name = ? AND d.value = ?", parameters)]);
+            let source = Source::joined(from, "d.name = ? AND d.value = ?", parameters);
+            return Ok(vec![source.walked("tags d", |filter| filter.tag = None)]);
         }
         if let Some((first, last)) = filter.few_ids() {
             let from = "hot h INDEXED BY hot_id";
-            return Ok(vec![Source::new(from, "h.id BETWEEN ? AND ?", [first, last].map(blob).into())]);
+            let source = Source::new(from, "h.id BETWEEN ? AND ?", [first, last].map(blob).into());
+            return Ok(vec![Source { is_loose: true, ..source }]);
         }
         if filter.worker.is_some() {
             return Ok(vec![Source::state(code(State::Running))]);
@@ -139,7 +239,7 @@ impl<C: Holds> Tables<C> {
         let mut to_sort = 0;
         for state in codes(filter) {
             let counted = state_of(state);
-            if counts.sum(counted, |lane| fits_lane(filter, lane)) == 0 {
+            if counts.sum(counted, |lane| filter.fits_lane(lane)) == 0 {
                 continue;
             }
             if counted.is_final() {
@@ -163,7 +263,7 @@ impl<C: Holds> Tables<C> {
         }
         let mut lanes: Vec<Arc<Lane>> = Vec::new();
         for (lane, counts) in &self.load_counts()?.lanes {
-            if counts[State::Scheduled as usize] > 0 && fits_lane(filter, lane) {
+            if counts[State::Scheduled as usize] > 0 && filter.fits_lane(lane) {
                 lanes.push(lane.clone());
             }
         }
@@ -205,29 +305,44 @@ fn concurrency_sources(filter: &Filter) -> Option<Vec<Source>> {
     Some(codes.into_iter().map(source).collect())
 }
 
-fn assemble(scan: &Scan, source: Source) -> Query {
-    let select = "SELECT h.seq, h.id, h.lane, h.policy, h.record FROM";
-    let sql = format!("{select} {} WHERE {}", source.from, source.condition);
+const SELECT: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record FROM";
+
+/// The numbers of a source's candidates, in the order asked for.
+fn numbers(source: &Source, from: &str, scan: &Scan) -> Query {
+    let sql = format!("SELECT {} FROM {from} WHERE {}", source.seq, source.condition);
+    let mut query = Query { sql, parameters: source.parameters.clone() };
+    go_on(&mut query, scan, source.seq);
+    query
+}
+
+/// Adds where to go on and in which order of submission.
+fn go_on(query: &mut Query, scan: &Scan, column: &str) {
+    let (beyond, order) = if scan.order == Order::Newest { ("<", " DESC") } else { (">", "") };
+    if let Some(after) = scan.after {
+        query.and(&format!("{column} {beyond} ?"), [after.seq.0.into()]);
+    }
+    query.sql.extend([" ORDER BY ", column, order]);
+}
+
+fn assemble(scan: &Scan, source: Source, end: Option<i64>) -> Query {
+    let sql = format!("{SELECT} {} WHERE {}", source.from, source.condition);
     let mut query = Query { sql, parameters: source.parameters };
     narrow(&mut query, &scan.filter);
     narrow_by_spec(&mut query, &scan.filter);
-    let after = scan.after.map(|place| {
-        (i64::from(place.rank).into(), place.eligible_at.as_millis().into(), place.seq.0.into())
-    });
-    let is_claim_order = source.is_claim_order;
-    match (scan.order, after) {
-        (Order::Newest, Some((_, _, seq))) => query.and(&format!("{} < ?", source.seq), [seq]),
-        (Order::Oldest, Some((_, _, seq))) => query.and(&format!("{} > ?", source.seq), [seq]),
-        (Order::Claim, Some((rank, at, seq))) if is_claim_order => {
-            query.and("(h.rank, h.at, h.seq) > (?, ?, ?)", [rank, at, seq]);
-        }
-        (Order::Newest | Order::Oldest | Order::Claim, _) => {}
+    if let Some(end) = end {
+        let before = if scan.order == Order::Newest { ">" } else { "<" };
+        query.and(&format!("{} {before} ?", source.seq), [end.into()]);
     }
-    match scan.order {
-        Order::Newest => query.sql.extend([" ORDER BY ", source.seq, " DESC"]),
-        Order::Oldest => query.sql.extend([" ORDER BY ", source.seq]),
-        Order::Claim if is_claim_order => query.sql.push_str(" ORDER BY h.rank, h.at, h.seq"),
-        Order::Claim => {}
+    if scan.order != Order::Claim {
+        go_on(&mut query, scan, source.seq);
+        return query;
+    }
+    if source.is_claim_order {
+        if let Some(Place { rank, eligible_at, seq }) = scan.after {
+            let place = [i64::from(rank).into(), eligible_at.as_millis().into(), seq.0.into()];
+            query.and("(h.rank, h.at, h.seq) > (?, ?, ?)", place);
+        }
+        query.sql.push_str(" ORDER BY h.rank, h.at, h.seq");
     }
     query
 }

@@ -17,6 +17,7 @@ on_every_engine!(
     each_order_is_as_it_says,
     nothing_is_missed_or_repeated_while_jobs_come_and_go,
     a_page_holds_between_one_and_five_hundred_jobs,
+    a_search_among_many_goes_on_where_it_stopped,
 );
 
 async fn ids(t: &Fixture, filter: Filter, order: Order) -> Vec<JobId> {
@@ -168,4 +169,49 @@ async fn a_page_holds_between_one_and_five_hundred_jobs(t: &Fixture) {
     assert_eq!(page(0, None).await.jobs.len(), 1);
     let whole = page(many, None).await;
     assert!(whole.next.is_some(), "one more job than a page holds");
+}
+
+/// M102: however few of many jobs fit, a page looks at no more than a bounded number of them.
+async fn a_search_among_many_goes_on_where_it_stopped(t: &Fixture) {
+    let ann = caller("ann", windlass::store::caller::Role::Submitter, "default");
+    let own = async |count| {
+        let jobs = vec![new_job("report"); count];
+        let receipts = t.store.submit(&ann, jobs, SubmitOptions::default()).await.unwrap();
+        receipts.into_iter().map(|receipt| receipt.job.id).collect::<Vec<JobId>>()
+    };
+    let oldest = own(2).await;
+    // Owners are looked up job by job, of which a page does a quarter as many.
+    for _ in 0..=limits::LIST_REACH / 4 / 10_000 {
+        t.submit_all(vec![new_job("report"); 10_000]).await;
+    }
+    let newest = own(3).await;
+    let all = [oldest, newest].concat();
+    for order in [Order::Newest, Order::Oldest] {
+        let filter = Filter { owner: Some("ann".into()), ..Filter::default() };
+        let mut request = ListRequest { filter, order, cursor: None, limit: 10 };
+        let (mut found, mut pages) = (Vec::new(), 0);
+        loop {
+            let page = t.store.list(&t.me, request.clone()).await.unwrap();
+            found.extend(page.jobs.iter().map(|found| found.job.id));
+            pages += 1;
+            request.cursor = page.next;
+            if request.cursor.is_none() {
+                break;
+            }
+        }
+        if order == Order::Newest {
+            found.reverse();
+        }
+        assert_eq!(found, all, "{order:?}");
+        let is_bounded = t.address != "memory:";
+        assert!(if is_bounded { (2..20).contains(&pages) } else { pages == 1 }, "{order:?}: {pages} pages");
+    }
+    // Counters know that there is nothing to look for, and when all has been found.
+    let nothing = Filter { states: vec![State::Waiting], owner: Some("ann".into()), ..Filter::default() };
+    let page = t.store.list(&t.me, ListRequest { filter: nothing, ..ListRequest::default() }).await.unwrap();
+    assert_eq!((page.jobs.len(), page.next), (0, None));
+    let last = t.submit(new_job("last")).await.id;
+    let by_type = Filter { job_type: Some(JobType::new("last").unwrap()), ..Filter::default() };
+    let page = t.store.list(&t.me, ListRequest { filter: by_type, ..ListRequest::default() }).await.unwrap();
+    assert_eq!((page.jobs[0].job.id, page.next), (last, None));
 }

@@ -1,0 +1,181 @@
+//! W11: the dashboard over many jobs: how long each page takes, how large it is, and what ten open ones cost those who claim.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use windlass::Store;
+use windlass::bench::{Figure, Times, Workbench};
+use windlass::clock::Stopwatch;
+use windlass::job::{JobId, State};
+use windlass::store::caller::Caller;
+use windlass::store::environment::StoreOptions;
+use windlass::store::filter::{Filter, Order};
+use windlass::store::query::list::ListRequest;
+
+use super::link::Target;
+use super::place::ChildServer;
+use super::population;
+
+/// Dashboards that are open at once.
+const OPEN: usize = 10;
+/// How often claims are measured alone and beside open dashboards, in turns: the machine changes its mind meanwhile.
+const TURNS: usize = 3;
+/// Connections that claim.
+const CALLERS: usize = 4;
+
+/// Lists by every filter, and several together; `rare` ones are among the oldest, `nobody` has none.
+const LISTS: [&str; 28] = [
+    "",
+    "order=oldest",
+    "cursor=0.0.ROW",
+    "order=oldest&cursor=0.0.ROW",
+    "state=completed",
+    "state=completed&cursor=0.0.ROW",
+    "state=scheduled",
+    "state=scheduled&order=claim",
+    "state=failed,dead_letter,retrying",
+    "state=delayed,pending,waiting",
+    "state=delayed&type=kind.3",
+    "state=dead_letter&type=kind.3&queue=media",
+    "state=completed&type=rare.kind",
+    "type=kind.3",
+    "type=rare.kind",
+    "queue=media",
+    "queue=rare-queue",
+    "tenant=globex&state=suspended",
+    "tag=region:north",
+    "tag=region:north&state=dead_letter",
+    "tag=customer:c42",
+    "tag=customer:nobody",
+    "owner=billing",
+    "owner=nobody",
+    "correlation_id=order-42",
+    "created_before=2020-01-01",
+    "created_after=2099-01-01",
+    "id=ID",
+];
+
+/// The other pages.
+const PAGES: [&str; 14] = [
+    "/",
+    "/queues",
+    "/queues/media",
+    "/types",
+    "/types/kind.3",
+    "/workers",
+    "/schedules",
+    "/dead",
+    "/audit",
+    "/audit?event=job.lifecycle.failed",
+    "/audit?actor=nobody",
+    "/audit?before=5000",
+    "/tenants",
+    "/settings",
+];
+
+/// Fills the store at an address, starts a server on it, asks for each page so many times, and measures.
+pub(super) async fn measure(
+    address: &str,
+    jobs: usize,
+    rounds: usize,
+    tell: &mut dyn FnMut(Figure),
+) -> anyhow::Result<()> {
+    population::fill(address, jobs).await?;
+    let store = Store::open(address, StoreOptions::default())?;
+    let examples = examples(&store).await?;
+    store.close();
+    let server = ChildServer::start(address).await?;
+    let target = Target::parse(&server.url, None)?;
+    for path in paths(&examples, jobs) {
+        tell(page(&target, &path, rounds).await?);
+    }
+    tell(claims(&target, &examples, jobs / 20).await?);
+    server.stop().await
+}
+
+/// A job in each state that has any.
+async fn examples(store: &Store) -> anyhow::Result<Vec<(State, JobId)>> {
+    let mut found = Vec::new();
+    for state in State::ALL {
+        let filter = Filter { states: vec![state], ..Filter::default() };
+        let request = ListRequest { filter, order: Order::Newest, cursor: None, limit: 1 };
+        let page = store.list(&Caller::local(), request).await?;
+        found.extend(page.jobs.first().map(|snapshot| (state, snapshot.job.id)));
+    }
+    Ok(found)
+}
+
+fn paths(examples: &[(State, JobId)], jobs: usize) -> Vec<String> {
+    let middle = format!("{:x}", jobs / 2);
+    let id = examples.first().map_or(String::new(), |(_, id)| id.to_string());
+    let states = State::ALL.map(|state| format!("/jobs?state={state}"));
+    let lists = LISTS.map(|list| format!("/jobs?{}", list.replace("ROW", &middle).replace("ID", &id[..13])));
+    let pages = PAGES.map(str::to_owned);
+    let one = examples.iter().map(|(_, id)| format!("/jobs/{id}"));
+    pages.into_iter().chain(lists).chain(states).chain(one).collect()
+}
+
+async fn page(target: &Target, path: &str, rounds: usize) -> anyhow::Result<Figure> {
+    let (mut link, request) = (target.connect().await?, target.request("GET", path, &[]));
+    let first = link.exchange(&request).await?;
+    anyhow::ensure!(first.status == 200, "GET {path}: status {}", first.status);
+    let bytes = u32::try_from(first.body.len())?;
+    let mut times = Vec::with_capacity(rounds);
+    for _ in 0..rounds {
+        let one = Stopwatch::start();
+        link.exchange(&request).await?;
+        times.push(one.elapsed());
+    }
+    Ok(Figure::new("W11", format!("GET {path}")).times(Times::of(times)).bytes(bytes.into()))
+}
+
+/// Claims alone and beside open dashboards, in turns.
+async fn claims(target: &Target, examples: &[(State, JobId)], sample: usize) -> anyhow::Result<Figure> {
+    let bench = Workbench::open(&target.store_address(), 100).await?;
+    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    for _ in 0..TURNS {
+        bench.fill(2 * sample, 1_000, &bench.job).await?;
+        alone.push(bench.drain(sample, CALLERS).await?);
+        let dashboards = open(target, examples).await?;
+        beside.push(bench.drain(sample, CALLERS).await?);
+        drop(dashboards);
+    }
+    bench.close().await?;
+    let what = format!("claim(100) + finish over HTTP, {OPEN} dashboards open");
+    Ok(Figure::new("W11", what).rate(median(beside)).beside(Some(median(alone))))
+}
+
+fn median(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates.get(rates.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// Opens dashboards, each on another page, and waits until all of them listen. They close when dropped.
+async fn open(target: &Target, examples: &[(State, JobId)]) -> anyhow::Result<JoinSet<anyhow::Result<()>>> {
+    let one = examples.first().map_or("/".to_owned(), |(_, id)| format!("/jobs/{id}"));
+    let pages =
+        ["/", "/jobs", "/jobs?state=running", "/queues", "/types", "/workers", "/dead", "/tenants", "/"];
+    let pages = pages.map(str::to_owned).into_iter().chain([one]);
+    let listening = Arc::new(Semaphore::new(0));
+    let mut dashboards = JoinSet::new();
+    for page in pages.take(OPEN) {
+        dashboards.spawn(look(target.clone(), page, listening.clone()));
+    }
+    listening.acquire_many(u32::try_from(OPEN)?).await?.forget();
+    Ok(dashboards)
+}
+
+/// One dashboard: asks for its page whenever the stream says so, as the script of the page does.
+async fn look(target: Target, page: String, listening: Arc<Semaphore>) -> anyhow::Result<()> {
+    let live = page.strip_prefix("/jobs/").map_or("/live".to_owned(), |id| format!("/live?job={id}"));
+    let mut stream = target.connect().await?;
+    stream.send(&target.request("GET", &live, &[])).await?;
+    stream.until(b"event: ready").await?;
+    listening.add_permits(1);
+    let (mut link, request) = (target.connect().await?, target.request("GET", &page, &[]));
+    loop {
+        link.exchange(&request).await?.expect_success()?;
+        stream.until(b"event: change").await?;
+    }
+}
