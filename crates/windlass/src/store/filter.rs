@@ -71,6 +71,7 @@ impl Filter {
 
     /// Its ids, if they are of jobs submitted within so short a time that finding them by id and sorting them beats walking
     /// over all jobs in order.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn few_ids(&self) -> Option<(JobId, JobId)> {
         // The first six bytes are the millisecond.
         let millis = |id: &JobId| id.as_bytes()[..6].iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
@@ -79,6 +80,7 @@ impl Filter {
 }
 
 /// Milliseconds whose jobs are sorted rather than walked over: what eight digits of an id leave open.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 const FEW_IDS_MILLIS: u64 = 0xffff;
 
 /// In which order.
