@@ -41,6 +41,7 @@ use windlass::store::caller::Permission;
 use self::access::Access;
 pub use self::app::App;
 use self::guard::stamp;
+pub(crate) use self::guard::unreadable;
 use self::problem::Problem;
 use self::route::{Route, route};
 #[cfg(feature = "otel")]

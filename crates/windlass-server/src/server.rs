@@ -2,6 +2,7 @@
 //! requests mean is none of its business.
 
 mod connection;
+mod courtesy;
 mod stall;
 mod tls;
 

@@ -1,9 +1,10 @@
 //! The codes of refusals: a closed list, stable for programs. `docs/http-api.md` has the same list for people.
 
 /// Every code there is: its status, and when it is answered.
-pub(crate) const CODES: [(u16, &str, &str); 30] = [
+pub(crate) const CODES: [(u16, &str, &str); 33] = [
     (400, "not_json", "the body is not JSON"),
     (400, "unreadable_body", "the body broke off"),
+    (400, "not_http", "what was sent is no request of HTTP/1.1"),
     (401, "unauthorized", "no key, or none that is valid"),
     (403, "forbidden", "the key's role or tenant does not allow it"),
     (403, "cross_site", "a page of another site asks through its reader's browser"),
@@ -25,10 +26,12 @@ pub(crate) const CODES: [(u16, &str, &str); 30] = [
     (409, "stale_fence", "the lease is not held any more; nothing was written"),
     (413, "payload_too_large", "the payload is larger than the limit; `details.limit`"),
     (413, "body_too_large", "the body is larger than the route takes; `details.limit`"),
+    (414, "address_too_long", "the address of the request is longer than the server reads"),
     (422, "invalid_value", "a value is not allowed; `details.field`, in a batch `details.index`"),
     (429, "too_many_jobs", "the queue or tenant holds as many unfinished jobs as it may"),
     (429, "too_many_requests", "the key makes too many requests"),
     (429, "too_many_streams", "too many event streams are open"),
+    (431, "head_too_large", "the head of the request is larger than the server reads"),
     (500, "damaged", "stored data is damaged and is not served"),
     (500, "internal", "something that should not happen"),
     (503, "disk_full", "the disk is full; running work may still end"),

@@ -91,6 +91,27 @@ pub(crate) async fn stamp(State(app): State<App>, mut request: Request, next: Ne
     response
 }
 
+/// The whole answer to what could not be read as a request, and was to be refused with this status.
+pub(crate) fn unreadable(app: &App, status: u16) -> Vec<u8> {
+    let (status, code, message) = match status {
+        414 => (StatusCode::URI_TOO_LONG, "address_too_long", "the address is longer than this server reads"),
+        431 => {
+            let message = "the head of the request is larger than this server reads";
+            (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", message)
+        }
+        _ => (StatusCode::BAD_REQUEST, "not_http", "what was sent is no request of HTTP/1.1"),
+    };
+    let body = serde_json::to_string(&Problem::new(status, code, message).body()).expect("it is plain data");
+    let (id, now, length) = (request_id(app, &HeaderMap::new()), app.now(), body.len());
+    let id = id.to_str().unwrap_or_default();
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nx-request-id: {id}\r\nwindlass-time: {now}\r\n\
+         x-content-type-options: nosniff\r\ncache-control: no-store\r\nconnection: close\r\n\
+         content-length: {length}\r\n\r\n"
+    );
+    [head, body].concat().into_bytes()
+}
+
 /// A request as part of a trace: its client's, or one of its own, to which what it submits belongs then as well.
 #[cfg_attr(not(feature = "otel"), allow(unused_variables, reason = "traces are sent by the feature"))]
 fn span(app: &App, method: &Method, route: &str, headers: &mut HeaderMap) -> Span {

@@ -47,7 +47,7 @@ pub(crate) struct ErrorFields {
 }
 
 fn codes(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "enum": CODES.map(|(_, code, _)| code)})
+    json_schema!({"type": "string", "enum": CODES.iter().map(|(_, code, _)| *code).collect::<Vec<_>>()})
 }
 
 impl Problem {

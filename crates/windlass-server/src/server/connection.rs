@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::TlsAcceptor;
 
+use super::courtesy::Courteous;
 use super::stall::Impatient;
 use crate::http::App;
 use crate::limits;
@@ -41,6 +42,7 @@ async fn speak(
     app: App,
     head_time: Duration,
 ) {
+    let stream = Courteous::new(stream, app.clone());
     let io = TokioIo::new(Impatient::new(stream, limits::WRITE_STALL_MAX));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -5,6 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use windlass::Store;
+use windlass::clock::Stopwatch;
+use windlass::store::environment::StoreOptions;
+use windlass_server::limits;
+use windlass_server::server::{Options, Server};
 
 use crate::client::Request;
 use crate::fixture::{Fixture, assert_refused};
@@ -25,6 +30,32 @@ async fn strange_paths_and_methods_are_refused_in_the_same_shape() {
     }
     for path in ["submit", "suspend", "resume", "cancel", "redrive", "signals/x"] {
         assert_refused(&t.post(&format!("{unknown}/{path}"), json!({})).await, 404, "not_found", None);
+    }
+}
+
+/// What is not even a request is refused as everything else is.
+#[tokio::test]
+async fn what_cannot_be_read_as_a_request_is_refused_in_the_same_shape() {
+    let t = Fixture::new().await;
+    let long = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(66_000));
+    let lines = format!("GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n", "X: y\r\n".repeat(200));
+    let large = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "y".repeat(1 << 20));
+    for (sent, status, code) in [
+        ("what is this?\r\n\r\n", 400, "not_http"),
+        ("GET / HTTP/1.1\r\nContent-Length: many\r\n\r\n", 400, "not_http"),
+        (&long, 414, "address_too_long"),
+        (&lines, 431, "head_too_large"),
+        (&large, 431, "head_too_large"),
+    ] {
+        let mut stream = TcpStream::connect(t.address).await.unwrap();
+        // The server may close before it has read all of it.
+        let _ = stream.write_all(sent.as_bytes()).await;
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes).await;
+        let answer = crate::client::parse(&bytes);
+        assert_refused(&answer, status, code, None);
+        assert_eq!(answer.header("x-request-id").map(str::len), Some(32));
+        assert_eq!(answer.header("content-type"), Some("application/json"));
     }
 }
 
@@ -120,6 +151,24 @@ async fn a_head_that_never_ends_is_cut_off_while_others_are_served() {
     let _ = slow.read_to_end(&mut rest).await;
     tokio::time::resume();
     assert_eq!(t.get("/jobs").await.status, 200);
+}
+
+/// Whoever says nothing makes room soon for those who do, once connections are scarce.
+#[tokio::test]
+async fn silent_clients_make_room_when_connections_are_scarce() {
+    let store = Store::open("memory:", StoreOptions::default()).unwrap();
+    let listen = ([127, 0, 0, 1], 0).into();
+    let options = Options { listen, connections_max: 2, ..Options::default() };
+    let server = Server::bind(store, options).await.unwrap();
+    let address = server.address();
+    let serving = tokio::spawn(server.run(std::future::pending()));
+    let (_first, mut second) =
+        (TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap());
+    let watch = Stopwatch::start();
+    assert_eq!(Request::new(address, "GET", "/healthz").send().await.status, 200);
+    assert!(watch.elapsed() < limits::HEAD_TIME_MAX, "it waited for {:?}", watch.elapsed());
+    assert_eq!(second.read(&mut [0; 1]).await.unwrap_or(0), 0, "the second was cut off");
+    serving.abort();
 }
 
 #[tokio::test]
