@@ -4,8 +4,11 @@
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
+use terminal_size::Width;
+use unicode_width::UnicodeWidthStr;
 use windlass::clock::Stopwatch;
 
+use super::table::cut_end;
 use super::text::short_span;
 use crate::number::grouped;
 
@@ -13,8 +16,10 @@ use crate::number::grouped;
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 /// How often a line is written where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
-/// How wide the bar is.
-const BAR_WIDTH: u64 = 24;
+/// How wide the bar is at most, and at least: a shorter one says nothing.
+const BAR_WIDTH: (usize, usize) = (24, 6);
+/// How wide a terminal is that does not say.
+const TERMINAL_WIDTH: usize = 80;
 
 /// Long work that is under way.
 pub(crate) struct Progress {
@@ -80,7 +85,11 @@ impl Progress {
     }
 
     fn draw(&self, elapsed: Duration) {
-        let text = shown(&self.what, self.done, self.total, elapsed, self.is_terminal);
+        // A line that goes on in the next could not be taken away again.
+        let width =
+            || terminal_size::terminal_size_of(std::io::stderr()).map(|(Width(width), _)| width.into());
+        let room = self.is_terminal.then(|| width().filter(|width| *width > 0).unwrap_or(TERMINAL_WIDTH) - 1);
+        let text = shown(&self.what, self.done, self.total, elapsed, room);
         let mut stderr = std::io::stderr().lock();
         let _nobody_looks = if self.is_terminal {
             write!(stderr, "\r\x1b[2K{text}").and_then(|()| stderr.flush())
@@ -96,26 +105,27 @@ impl Drop for Progress {
     }
 }
 
-/// `1,234 of 10,000 jobs, 12%, 5,321/s, 2 s to go`, with a bar if there is somebody to look at it.
-fn shown(what: &str, done: u64, total: Option<u64>, elapsed: Duration, has_bar: bool) -> String {
+/// `1,234 of 10,000 jobs, 12%, 5,321/s, 2 s to go`, with a bar if there is somebody to look at it and room for it.
+fn shown(what: &str, done: u64, total: Option<u64>, elapsed: Duration, room: Option<usize>) -> String {
+    let fitted = |text: String| room.map_or_else(|| text.clone(), |room| cut_end(&text, room));
     let rate = rate(done, elapsed);
     let per_second = grouped(rate);
     let Some(total) = total.filter(|total| *total > 0) else {
-        return format!("{} {what}, {per_second}/s", grouped(done));
+        return fitted(format!("{} {what}, {per_second}/s", grouped(done)));
     };
     let done = done.min(total);
-    let bar = if has_bar {
-        let full = usize::try_from(done * BAR_WIDTH / total).unwrap_or(0);
-        let width = usize::try_from(BAR_WIDTH).unwrap_or(0);
-        format!("[{}{}] ", "#".repeat(full), "-".repeat(width - full))
-    } else {
-        String::new()
-    };
     let left = (total - done)
         .checked_div(rate)
         .map_or(String::new(), |seconds| format!(", {} to go", short_span(Duration::from_secs(seconds))));
     let percent = done * 100 / total;
-    format!("{bar}{} of {} {what}, {percent}%, {per_second}/s{left}", grouped(done), grouped(total))
+    let text = format!("{} of {} {what}, {percent}%, {per_second}/s{left}", grouped(done), grouped(total));
+    // What a bar and the space around it leave.
+    let width = room.map_or(0, |room| room.saturating_sub(text.width() + 3).min(BAR_WIDTH.0));
+    if width < BAR_WIDTH.1 {
+        return fitted(text);
+    }
+    let full = usize::try_from(done * width as u64 / total).unwrap_or(0);
+    format!("[{}{}] {text}", "#".repeat(full), "-".repeat(width - full))
 }
 
 /// Pieces per second.
@@ -139,13 +149,25 @@ mod tests {
     fn progress_tells_rate_and_time_to_go() {
         let after = |seconds| Duration::from_secs(seconds);
         assert_eq!(
-            shown("jobs", 2_500, Some(10_000), after(5), false),
+            shown("jobs", 2_500, Some(10_000), after(5), None),
             "2,500 of 10,000 jobs, 25%, 500/s, 15s to go"
         );
-        assert_eq!(shown("jobs", 2_500, None, after(5), true), "2,500 jobs, 500/s");
-        let bar = shown("jobs", 5, Some(10), after(1), true);
+        assert_eq!(shown("jobs", 2_500, None, after(5), Some(79)), "2,500 jobs, 500/s");
+        let bar = shown("jobs", 5, Some(10), after(1), Some(79));
         assert!(bar.starts_with("[############------------] 5 of 10"), "{bar}");
         // What is not known is not made up.
-        assert_eq!(shown("jobs", 0, Some(10), after(1), false), "0 of 10 jobs, 0%, 0/s");
+        assert_eq!(shown("jobs", 0, Some(10), after(1), None), "0 of 10 jobs, 0%, 0/s");
+    }
+
+    #[test]
+    fn progress_is_one_line_of_any_terminal() {
+        for room in [10, 40, 60, 79, 200] {
+            for done in [0, 88_000, 120_000] {
+                let after = Duration::from_secs(11);
+                let line = shown("jobs and records", done, Some(120_000), after, Some(room));
+                assert!(line.width() <= room, "{room}: {line}");
+                assert_eq!(line.starts_with('['), room > 50 && done == 0 || room > 70, "{room}: {line}");
+            }
+        }
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct TrailArgs {
     /// About this job: an id, or a part of one
     #[arg(long, value_name = "ID")]
     job: Option<String>,
-    /// Of this event, such as job.failed
+    /// Of this event, such as job.lifecycle.failed
     #[arg(long, value_name = "EVENT")]
     event: Option<String>,
     /// By this actor

@@ -10,7 +10,9 @@ use super::exit::Exit;
 use super::output;
 use super::paint::{Colour, Paint};
 use super::progress::Progress;
+use super::table::{cut_end, room};
 use super::{Missing, ReportArgs};
+use crate::number::grouped;
 
 pub(super) async fn verify(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let store = args.store.open(Missing::Refuse)?;
@@ -62,7 +64,14 @@ pub(super) fn report(verdicts: &[Verdict], is_json: bool) -> anyhow::Result<Exit
                 if verdict.holds() { ("holds ", Colour::Good) } else { ("BROKEN", Colour::Bad) };
             let word = paint.paint(word, Some(colour));
             let Verdict { code, promise, checked, .. } = verdict;
-            output::line(&format!("{word}  {code:<5} {promise} ({checked} checked)"))?;
+            let looked = format!("({} checked)", grouped(*checked));
+            // A promise is cut rather than broken into two lines.
+            let used = 8 + 6 + looked.len() + 1;
+            let promise = room().map_or_else(
+                || (*promise).to_owned(),
+                |room| cut_end(promise, room.saturating_sub(used).max(20)),
+            );
+            output::line(&format!("{word}  {code:<5} {promise} {looked}"))?;
             for finding in &verdict.findings {
                 output::line(&format!("          {}", output::escaped(finding)))?;
             }

@@ -157,3 +157,33 @@ async fn a_deed_whose_words_nobody_reads_is_done_all_the_same() {
     }
     site.served.stop().await;
 }
+
+/// Only `serve` and what comes before it make a store; whoever looks for one that is not there is told so.
+#[tokio::test]
+async fn a_store_that_is_not_there_is_named_and_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = format!("sqlite:{}/missing.db", folder.path().display());
+    let backup = format!("{}/missing.backup", folder.path().display());
+    let target = format!("sqlite:{}/target.db", folder.path().display());
+    for words in [
+        &["verify", "--store", &missing][..],
+        &["audit", "verify", "--store", &missing],
+        &["stats", "--store", &missing],
+        &["backup", "--store", &missing, &backup],
+        &["restore", &backup, "--store", &target],
+        &["move", "--from", &missing, "--to", &target],
+        &["work", "t", "--store", &missing, "--", "/bin/true"],
+    ] {
+        let said = run_with("", words, &[], "").await;
+        assert_eq!((said.code, said.out.as_str()), (1, ""), "{words:?}: {said:?}");
+        assert!(said.err.contains("missing"), "{words:?}: {said:?}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{words:?} left something");
+    }
+    for words in [
+        &["verify", "--store", "nonsense"][..],
+        &["keys", "create", "--store", "nonsense", "--name", "a", "--role", "admin"],
+    ] {
+        let said = run_with("", words, &[], "").await;
+        assert!(said.code != 0 && said.err.contains("nonsense"), "{words:?}: {said:?}");
+    }
+}

@@ -1,8 +1,11 @@
 //! `windlass bench`: every workload gives its figures, nothing is left behind, and nobody's jobs are disturbed unasked.
 
 use serde_json::{Value, json};
+use windlass::key::KeySecret;
 
+use crate::binary::binary;
 use crate::program::{Served, store_in, windlass};
+use crate::terminal::Terminal;
 
 #[tokio::test]
 async fn every_workload_is_measured_and_nothing_is_left_behind() {
@@ -62,6 +65,28 @@ async fn what_has_jobs_is_not_measured_unasked() {
     let jobs = server.request("GET", "/jobs").send().await.json();
     assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1, "nothing was submitted");
     server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_or_not_open_has_its_exit_code() {
     let nobody = windlass(&["bench", "--server", "http://127.0.0.1:1"]).output().await.unwrap();
     assert!(String::from_utf8_lossy(&nobody.stderr).contains("no server at 127.0.0.1:1"), "{nobody:?}");
+    assert_eq!(nobody.status.code(), Some(6));
+    let folder = tempfile::tempdir().unwrap();
+    let store = store_in(folder.path());
+    let create = ["keys", "create", "--store", &store, "--name", "boss", "--role", "admin"];
+    assert!(windlass(&create).output().await.unwrap().status.success());
+    let server = Served::start(windlass(&["serve", "--listen", "127.0.0.1:0", "--store", &store])).await;
+    let url = format!("http://{}", server.address);
+    let wrong = KeySecret::new(7, [1, 2]);
+    let refused = windlass(&["bench", "--server", &url, "--key", wrong.reveal()]).output().await.unwrap();
+    assert_eq!(refused.status.code(), Some(5), "{refused:?}");
+    assert!(!String::from_utf8_lossy(&refused.stderr).contains(wrong.reveal()), "{refused:?}");
+    let terminal = Terminal::open(100, 20).await;
+    let program = binary();
+    let top = format!("env WINDLASS_KEY={} {} top --url {url}", wrong.reveal(), program.display());
+    terminal.run(&top).await;
+    terminal.shows(&["not valid"]).await;
+    terminal.is_left_clean(5).await;
+    server.stop().await;
 }
