@@ -147,7 +147,13 @@
   const dress = (root) => {
     $("[data-copy], [data-copy-from], #pick-all", root).forEach((part) => { part.hidden = false; });
     count();
-    if (root === document) $(".log").forEach((log) => { log.scrollTop = log.scrollHeight; });
+    if (root !== document) return;
+    $(".log").forEach((log) => { log.scrollTop = log.scrollHeight; });
+    // A wide graph begins where this job is.
+    $(".graph").forEach((graph) => {
+      const here = graph.querySelector(".here")?.getBoundingClientRect();
+      if (here) graph.scrollLeft += Math.max(here.right + 12 - graph.getBoundingClientRect().right, 0);
+    });
   };
 
   const count = () => {

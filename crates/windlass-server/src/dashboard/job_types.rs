@@ -126,7 +126,7 @@ pub(super) async fn one(
         store.list(caller, request).await.map(|page| page.jobs)
     };
     let bad = vec![State::Failed, State::DeadLetter, State::Retrying];
-    let failed = jobs(bad, limits::FAILURES_SAMPLED).await?;
+    let failed = jobs(bad, limits::FAILURES_OF_TYPE_SAMPLED).await?;
     let recent = jobs(Vec::new(), limits::GROUPS_SHOWN).await?;
     let page = TypePage {
         shell: Shell::of(&board, &visitor, &config, "types", format!("Type {name}")).saying(&query),

@@ -10,6 +10,8 @@ pub(super) const RECORDS_PER_PAGE: usize = 100;
 pub(super) const RECORD_WINDOWS_MAX: usize = 20;
 /// Failed jobs that are looked at to group them by their errors; each comes with its payload.
 pub(super) const FAILURES_SAMPLED: usize = 200;
+/// The same for one type: they are picked from among those of all types.
+pub(super) const FAILURES_OF_TYPE_SAMPLED: usize = 60;
 /// Dead letters that are looked at to group them.
 pub(super) const DEAD_LETTERS_SAMPLED: usize = 1_000;
 /// Dead letters read at a time: each comes with its payload, and a hundred of the largest still fit into memory.

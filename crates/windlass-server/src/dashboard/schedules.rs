@@ -77,7 +77,7 @@ pub(super) async fn page(
         schedules: found.iter().map(|schedule| view(schedule, now)).collect(),
         days: calendar(&found, now),
         can_act: visitor.may(Permission::Schedule),
-        show_tenant: caller.tenant.is_none(),
+        show_tenant: found.iter().any(|schedule| schedule.tenant != Tenant::default()),
     };
     show(&page)
 }

@@ -3,7 +3,8 @@
 //! `windlass bench`; this runs them on a server that it starts itself, and under a profiler.
 //!
 //! `cargo bench -p windlass --bench store` runs all of it; `-- --quick` leaves out the million-job backlogs, `-- --drain`
-//! only drains and `-- --handlers` only handles, for a profiler; `-- --limits` only shows what blocked jobs cost others.
+//! only drains and `-- --handlers` only handles, for a profiler; `-- --limits` only shows what large
+//! backlogs and blocked jobs cost others, `-- --blocked` the latter alone.
 
 #[path = "../../tests/it/fixture/cluster.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
@@ -53,7 +54,7 @@ fn main() -> anyhow::Result<()> {
             handle(&mut figures, 50).await?;
             return handle(&mut figures, 100).await;
         }
-        if !is_asked("--limits") {
+        if !is_asked("--limits") && !is_asked("--blocked") {
             for payload in [100, 1024] {
                 submit_and_drain(&mut figures, payload).await?;
             }
@@ -66,8 +67,11 @@ fn main() -> anyhow::Result<()> {
             handle(&mut figures, 100).await?;
             fleet(&mut figures).await?;
         }
+        if !is_asked("--quick") && !is_asked("--blocked") {
+            flatness(&mut figures).await?;
+        }
         if !is_asked("--quick") {
-            limits(&mut figures).await?;
+            blocked(&mut figures).await?;
         }
         anyhow::Ok(())
     })?;
@@ -128,9 +132,11 @@ async fn fleet(figures: &mut Figures) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn limits(figures: &mut Figures) -> anyhow::Result<()> {
-    with_new_store(100, async |bench| bench.flatness(MILLION, &mut |figure| figures.tell(figure)).await)
-        .await?;
+async fn flatness(figures: &mut Figures) -> anyhow::Result<()> {
+    with_new_store(100, async |bench| bench.flatness(MILLION, &mut |figure| figures.tell(figure)).await).await
+}
+
+async fn blocked(figures: &mut Figures) -> anyhow::Result<()> {
     for how in HeldBack::ALL {
         with_new_store(100, async |bench| {
             figures.tell(bench.beside(how).await?);

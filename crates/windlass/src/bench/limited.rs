@@ -11,8 +11,10 @@ use crate::store::command::claim::ClaimRequest;
 use crate::store::command::settings::Settings;
 use crate::store::config::{FairBy, QueueSettings};
 
-/// Jobs for each figure.
-const SAMPLE: usize = 100_000;
+/// Jobs for one look at the rate.
+const SAMPLE: usize = 50_000;
+/// Looks of which the middle one counts: a move of the log into the database falls into one or another.
+const LOOKS: usize = 5;
 /// Jobs that are held back.
 const BLOCKED: usize = 100_000;
 
@@ -54,8 +56,8 @@ impl HeldBack {
 impl Workbench {
     /// W5: claims beside jobs that are held back. The store should be new.
     pub async fn beside(&self, how: HeldBack) -> anyhow::Result<Figure> {
-        self.fill(2 * SAMPLE, 1_000, &self.job).await?;
-        let base = self.drain(SAMPLE, 4).await?;
+        self.fill(2 * LOOKS * SAMPLE, 1_000, &self.job).await?;
+        let base = self.usual_rate().await?;
         let other = QueueName::new("other")?;
         let settings = Settings::Queue(other.clone(), how.settings());
         self.store.configure(&self.me, settings).await?;
@@ -67,9 +69,19 @@ impl Workbench {
         for _ in 0..2 * BLOCKED / TICK_JOBS_PER_COMMIT {
             self.store.claim(&self.me, &request, Duration::ZERO).await?;
         }
-        let beside = self.drain(SAMPLE, 4).await?;
+        let beside = self.usual_rate().await?;
         let what = format!("claim + finish beside {BLOCKED} jobs {}", how.words());
         Ok(Figure::new("W5", what).rate(beside).beside(Some(base)))
+    }
+
+    /// Claims and finishes a second, as several looks at them say.
+    async fn usual_rate(&self) -> anyhow::Result<f64> {
+        let mut rates = Vec::with_capacity(LOOKS);
+        for _ in 0..LOOKS {
+            rates.push(self.drain(SAMPLE, 4).await?);
+        }
+        rates.sort_by(f64::total_cmp);
+        Ok(rates[LOOKS / 2])
     }
 
     /// W5: how many jobs start before the first one of a tenant that comes late to a fair queue. The store should be new.

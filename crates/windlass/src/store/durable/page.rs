@@ -112,7 +112,7 @@ pub(crate) fn looks(reach: usize) -> Vec<usize> {
 }
 
 /// A short look is that much shorter.
-const SHORT_LOOK: usize = 25;
+const SHORT_LOOK: usize = 100;
 
 /// How many jobs a scan that begins at the first page can find in all, if counters know.
 pub(crate) fn total(scan: &Scan, counts: &Counts) -> Option<u64> {
