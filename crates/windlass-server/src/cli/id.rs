@@ -70,7 +70,7 @@ impl Client {
         let shown = super::output::escaped(text);
         let Some(part) = Part::parse(text) else {
             return Err(Failure::NotFound(format!(
-                "no job `{shown}`: an id has hexadecimal digits and dashes"
+                "no job `{shown}`: an id has hexadecimal digits and dashes, `windlass list` shows them"
             )));
         };
         if !part.head.is_empty() {

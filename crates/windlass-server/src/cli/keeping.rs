@@ -1,14 +1,12 @@
-//! Flags for how jobs are kept: how large, for how long, and signed with what.
+//! Flags for how jobs are kept: how large, and for how long.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::Args;
 use windlass::limits;
-use windlass::store::environment::{StoreOptions, TicketOptions};
-use windlass::ticket::{TicketKey, TicketPublicKey};
+use windlass::store::environment::StoreOptions;
 
+use super::tickets::TicketArgs;
 use crate::http::Span;
 
 /// How jobs are kept.
@@ -32,15 +30,8 @@ pub(super) struct KeepingArgs {
     /// For how long dead letters are kept.
     #[arg(long, env = "WINDLASS_RETENTION_DEAD_LETTER", value_name = "DURATION", default_value = "30d")]
     retention_dead_letter: Span,
-    /// A file with the key that tickets are signed with, from `windlass tickets key`; without it there are no tickets.
-    #[arg(long, env = "WINDLASS_TICKET_KEY", value_name = "FILE")]
-    ticket_key: Option<PathBuf>,
-    /// Public parts of other keys whose tickets are good, separated by commas: that of the key before, those of other nodes.
-    #[arg(long, env = "WINDLASS_TICKET_TRUSTED", value_name = "PUBLIC_KEYS", value_delimiter = ',')]
-    ticket_trusted: Vec<TicketPublicKey>,
-    /// How long a ticket is good at most; as long as its job lives if not given.
-    #[arg(long, env = "WINDLASS_TICKET_LIFETIME", value_name = "DURATION")]
-    ticket_lifetime: Option<Span>,
+    #[command(flatten)]
+    tickets: TicketArgs,
 }
 
 /// Reads how large a payload or result may be.
@@ -61,25 +52,9 @@ impl KeepingArgs {
             idempotency_window: span(self.idempotency_window),
             retention: span(self.retention),
             retention_dead_letter: span(self.retention_dead_letter),
-            tickets: self.ticket_options()?,
+            tickets: self.tickets.options()?,
             ..StoreOptions::default()
         })
-    }
-
-    fn ticket_options(&self) -> anyhow::Result<Option<TicketOptions>> {
-        let Some(path) = &self.ticket_key else {
-            anyhow::ensure!(
-                self.ticket_trusted.is_empty() && self.ticket_lifetime.is_none(),
-                "ticket_trusted and ticket_lifetime are for tickets, which ticket_key switches on"
-            );
-            return Ok(None);
-        };
-        let shown = path.display();
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-        let key: TicketKey = text.parse().with_context(|| format!("in {shown}"))?;
-        let lifetime = self.ticket_lifetime.map(|Span(duration)| duration);
-        anyhow::ensure!(lifetime != Some(Duration::ZERO), "ticket_lifetime: no ticket would be good");
-        Ok(Some(TicketOptions { trusted: self.ticket_trusted.clone(), lifetime, ..TicketOptions::new(key) }))
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) async fn gate(args: &GateArgs) -> anyhow::Result<ExitCode> {
     let held = |hold: &Value| {
         let reason = hold["reason"].as_str().map(|reason| format!(": {}", escaped(reason)));
         let until =
-            hold["expires_at"].as_str().map(|_| format!(", until {}", ago_field(&hold["expires_at"], now)));
+            hold["expires_at"].as_str().map(|_| format!(", opens {}", ago_field(&hold["expires_at"], now)));
         let by = escaped(&field(&hold["by"]));
         format!(
             "{} by {by}{}{}",

@@ -297,6 +297,17 @@ fn timing(schedule: &Value) -> String {
     }
 }
 
+/// A submission without the fields that say nothing.
+fn submitted(job: &Value) -> Value {
+    let says = |(name, value): &(&String, &Value)| {
+        let is_usual = name.as_str() == "content_type" && *value == "application/json";
+        let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+        !is_usual && !is_empty
+    };
+    let fields = job.as_object().into_iter().flatten().filter(says);
+    Value::Object(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
 fn told(client: &Client, schedule: &Value, is_json: bool) -> anyhow::Result<ExitCode> {
     if is_json {
         output::json(schedule)?;
@@ -308,7 +319,7 @@ fn told(client: &Client, schedule: &Value, is_json: bool) -> anyhow::Result<Exit
         let _always_fits = writeln!(text, "{}  {}", paint.faint(&format!("{name:>10}")), escaped(&value));
     };
     fact("when", timing(schedule));
-    fact("job", schedule["job"].to_string());
+    fact("job", submitted(&schedule["job"]).to_string());
     fact("missed", field(&schedule["missed"]));
     fact("overlap", field(&schedule["overlap"]));
     fact(

@@ -15,13 +15,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use windlass::error::{StoreError, WorkError};
 use windlass::store::environment::StoreOptions;
-use windlass::ticket::TicketPublicKey;
 use windlass::{PauseMode, Queue, Worker, WorkerControl, limits};
 
 use self::report::Reporter;
 use super::connect::{ConnectArgs, Connection};
 use super::failure::{Failure, Refusal};
 use super::keeping::payload_bytes;
+use super::tickets::TicketArgs;
 use super::{Missing, StoreArgs, output};
 use crate::http::Span;
 use crate::limits::PROGRAM_GRACE_MARGIN;
@@ -43,15 +43,8 @@ pub(super) struct WorkArgs {
     /// A queue to take jobs from, and how many at once if not as many as `--concurrency` says; may be given again.
     #[arg(long = "queue", short = 'q', value_name = "NAME[=N]", default_value = "default", value_parser = QueueArg::parse)]
     queues: Vec<QueueArg>,
-    /// Public parts of the keys that sign the server's tickets, separated by commas: only jobs with a good ticket are run.
-    #[arg(
-        long,
-        env = "WINDLASS_TICKET_TRUSTED",
-        value_name = "PUBLIC_KEYS",
-        value_delimiter = ',',
-        conflicts_with = "store"
-    )]
-    ticket_trusted: Vec<TicketPublicKey>,
+    #[command(flatten)]
+    tickets: TicketArgs,
     /// How many programs may run at once for each queue.
     #[arg(long, short = 'c', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     concurrency: u32,
@@ -130,11 +123,11 @@ impl WorkArgs {
     async fn open(&self) -> anyhow::Result<(Queue, Option<Connection>)> {
         if let Some(store) = &self.store {
             let store = StoreArgs { store: store.clone() };
-            return Ok((Queue::over(store.open(Missing::Refuse)?), None));
+            let options = StoreOptions { tickets: self.tickets.options()?, ..StoreOptions::default() };
+            return Ok((Queue::over(store.open_with(Missing::Refuse, options)?), None));
         }
         let server = self.server.connection()?;
-        let options =
-            StoreOptions { tickets_trusted: self.ticket_trusted.clone(), ..StoreOptions::default() };
+        let options = StoreOptions { tickets_trusted: self.tickets.trusted()?, ..StoreOptions::default() };
         Ok((Queue::open_with(&server.queue_address(), options).await?, Some(server)))
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::program::{Served, store_in, windlass};
+use crate::program::{Served, store_in, terminate, windlass};
 
 /// Makes a key in a folder; gives the path of its file, and its public part.
 async fn key(folder: &Path, name: &str) -> (String, String) {
@@ -75,4 +75,29 @@ async fn a_ticket_is_good_for_as_long_as_it_is_set() {
     };
     assert_eq!(moment("expires").since(moment("issued")), std::time::Duration::from_secs(90));
     server.stop().await;
+}
+
+#[tokio::test]
+async fn a_worker_on_the_store_itself_verifies_tickets_with_the_same_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store_in(folder.path());
+    let ((ours, public), (other, _)) = (key(folder.path(), "ours").await, key(folder.path(), "other").await);
+    let server = serve(&store, &["--ticket-key", &ours]).await;
+    for (key, state) in [(&ours, "completed"), (&other, "failed")] {
+        let mut command = windlass(&["work", "--store", &store, "--ticket-key", key, "a", "--", "/bin/true"]);
+        let mut worker = command.spawn().unwrap();
+        let id = server.post("/jobs", &json!({"type": "a"})).await["id"].as_str().unwrap().to_owned();
+        let ended = server.request("GET", &format!("/jobs/{id}?wait=60s")).send().await.json();
+        assert_eq!(ended["state"], state, "{ended}");
+        terminate(&mut worker).await;
+    }
+    server.stop().await;
+    // What would verify nothing does not start.
+    let url = ["work", "--url", "http://127.0.0.1:1", "--ticket-key", &ours, "a", "--", "/bin/true"];
+    let unsigned = ["work", "--store", &store, "--ticket-trusted", &public, "a", "--", "/bin/true"];
+    for arguments in [&url[..], &unsigned] {
+        let refused = windlass(arguments).output().await.unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && said.contains("ticket_key"), "{said}");
+    }
 }
