@@ -17,7 +17,7 @@ const SORTED_MAX: u64 = 10_000;
 /// Lanes up to which each is looked up by itself.
 const LANES_APART_MAX: usize = 1_000;
 /// A row that is looked up costs as much as so many that are walked over.
-const LOOK_UP_COST: usize = 4;
+const LOOK_UP_COST: usize = 10;
 /// Every job, in the order of submission.
 const EVERYTHING: &str = "@.hot h";
 /// Rows read at a time beyond the page that is asked for.
