@@ -70,6 +70,8 @@ pub const PAGE_JOBS_MAX: usize = 500;
 /// Jobs that are looked at for one page of a list where no index leads to those that fit: a tenth of a second. A page
 /// that is not full then says where to go on.
 pub const LIST_REACH: usize = 200_000;
+/// Bytes of payloads after which a page of a list ends early, so that a look at large jobs does not take all memory.
+pub const PAGE_PAYLOADS_MAX: usize = 32 << 20;
 /// Records of the audit trail that one round of sealing takes in.
 pub const SEAL_RECORDS_MAX: usize = 10_000;
 /// How long a process that found another one sealing waits before it looks whether that one still does: whatever two of them

@@ -290,7 +290,10 @@ async fn in_parts(
     tally: &mut Tally,
     mut progress: Progress,
 ) -> anyhow::Result<()> {
-    body["limit"] = CLIENT_BULK_JOBS.into();
+    // What was redriven stays among what fits: begun anew after Ctrl-C it would run twice. The server goes through with it.
+    if body["action"] != "redrive" {
+        body["limit"] = CLIENT_BULK_JOBS.into();
+    }
     loop {
         let answer = client.value(bulk(&body)).await?;
         tally.matched += answer["matched"].as_u64().unwrap_or(0);

@@ -56,9 +56,13 @@ pub(super) async fn batch(args: &BatchArgs) -> anyhow::Result<ExitCode> {
     let (lines, total): (Box<dyn BufRead>, _) = if args.file == "-" {
         (Box::new(std::io::stdin().lock()), None)
     } else {
-        let count = BufReader::new(File::open(&args.file).map_err(refused)?).split(b'\n').count();
         let file = File::open(&args.file).map_err(refused)?;
-        (Box::new(BufReader::new(file)), u64::try_from(count).ok())
+        // Only a file can be read twice: what a pipe has told is gone.
+        let is_file = file.metadata().is_ok_and(|facts| facts.is_file());
+        let count =
+            is_file.then(|| File::open(&args.file).map(|file| BufReader::new(file).split(b'\n').count()));
+        let count = count.transpose().map_err(refused)?;
+        (Box::new(BufReader::new(file)), count.and_then(|count| u64::try_from(count).ok()))
     };
     let mut progress = Progress::start("lines", total).unless(args.connect.json);
     let mut tally = Tally::default();

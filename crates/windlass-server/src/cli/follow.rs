@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::client::{Call, Client};
-use super::failure::Failure;
+use super::failure::{Failure, Refusal};
 use super::stream::{Event, EventStream};
 use crate::limits::{FOLLOW_PAUSE, FOLLOW_TRIES_MAX, JOB_LOOK_EVERY, JOB_WAIT};
 
@@ -57,13 +57,20 @@ impl<'a> Followed<'a> {
                     self.stream = stream;
                     return Ok(());
                 }
-                Err(failure @ Failure::Refused(_)) => return Err(failure),
+                Err(Failure::Refused(refusal)) if !is_passing(&refusal) => {
+                    return Err(Failure::Refused(refusal));
+                }
                 Err(failure) if tries >= FOLLOW_TRIES_MAX => return Err(failure),
                 Err(_) => tokio::time::sleep(FOLLOW_PAUSE).await,
             }
             tries += 1;
         }
     }
+}
+
+/// Whether a server says that it cannot do it now, as one does that is being restarted.
+fn is_passing(refusal: &Refusal) -> bool {
+    [429, 502, 503, 504].contains(&refusal.status)
 }
 
 /// News of one job: by its events, with a long wait for its end beside them. Several servers of one store tell each other
@@ -81,7 +88,7 @@ impl<'a> JobNews<'a> {
         let events = match Followed::open(client, Call::get(&["events"]).query("job", id)).await {
             Ok(events) => Some(events),
             // Too many streams are open, or something between here and there does not pass them on.
-            Err(Failure::Refused(refusal)) if [429, 502, 503, 504].contains(&refusal.status) => None,
+            Err(Failure::Refused(refusal)) if is_passing(&refusal) => None,
             Err(failure) => return Err(failure),
         };
         Ok(JobNews { client, id, events })

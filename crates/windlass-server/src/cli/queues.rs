@@ -170,8 +170,9 @@ async fn show(name: &str, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
-    let body = args.body()?;
+    let mut body = args.body()?;
     let client = args.connect.client()?;
+    Changes::keep_retry(&mut body, &args.defaults, &client, &["queues", &args.name]).await?;
     let queue = client.value(Call::put(&["queues", &args.name]).json(&body)).await?;
     if args.connect.json {
         output::json(&queue)?;

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use super::client::{Call, Client};
 use super::failure::Failure;
 use super::output::escaped;
 use super::paint::Paint;
@@ -96,6 +97,11 @@ impl Changes {
     /// What jobs get that do not say it themselves.
     pub(super) fn defaults(&mut self, args: &DefaultsArgs) -> anyhow::Result<()> {
         if args.retry.as_deref() == Some(NONE) {
+            if args.attempts.is_some() {
+                return Err(Failure::usage(
+                    "--retry none goes back to what is usual, --attempts changes it: say one",
+                ));
+            }
             self.0.insert("retry".into(), Value::Null);
         } else if let Some(policy) = retry_policy(args.retry.as_deref(), args.attempts)? {
             self.0.insert("retry".into(), policy);
@@ -108,6 +114,25 @@ impl Changes {
             self.0.insert("timeouts".into(), timeouts.0.into());
         }
         self.put("priority", args.priority.as_ref(), |text| Ok(urgency(text)))
+    }
+
+    /// Attempts alone change the policy in force, of which the API takes only the whole.
+    pub(super) async fn keep_retry(
+        body: &mut Value,
+        args: &DefaultsArgs,
+        client: &Client,
+        path: &[&str],
+    ) -> anyhow::Result<()> {
+        let (Some(attempts), None) = (args.attempts, &args.retry) else { return Ok(()) };
+        let known = client.value(Call::get(path)).await?;
+        if let Value::Object(policy) = &known["retry"] {
+            let mut policy = policy.clone();
+            // The other spelling of the same number.
+            policy.remove("max_retries");
+            policy.insert("max_attempts".into(), attempts.into());
+            body["retry"] = policy.into();
+        }
+        Ok(())
     }
 
     /// The body of the change; a change of nothing is refused.

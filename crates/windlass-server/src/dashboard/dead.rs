@@ -52,7 +52,8 @@ async fn open_letters(
             Filter { states: vec![State::DeadLetter], job_type: job_type.clone(), ..Filter::default() };
         let limit = limits::DEAD_LETTERS_PER_READ;
         let page = store.list(caller, ListRequest { filter, order: Order::Newest, cursor, limit }).await?;
-        looked += page.jobs.len();
+        // A page of few was as much work as a full one: many had to be looked at.
+        looked += limit;
         let open = page.jobs.into_iter().map(|snapshot| snapshot.job);
         found.extend(open.filter(|job| job.details.superseded_by.is_none()));
         cursor = page.next;

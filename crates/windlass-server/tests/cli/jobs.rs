@@ -216,6 +216,15 @@ async fn a_list_pages_and_filters() {
 }
 
 #[tokio::test]
+async fn a_batch_from_a_pipe_with_a_name_is_read_once() {
+    let site = Site::start().await;
+    let lines = "{\"type\":\"a\"}\n{\"type\":\"b\"}\n";
+    let said = run_with(&site.url, &["batch", "/dev/stdin"], &[], lines).await.well();
+    assert_eq!(said, "submitted 2 jobs\n");
+    site.served.stop().await;
+}
+
+#[tokio::test]
 async fn a_batch_reports_refused_lines_and_submits_nothing_twice() {
     let site = Site::start().await;
     let lines = "{\"type\":\"a\"}\n\n{\"type\":\"a\",\"priority\":101}\nnonsense\n{\"type\":\"a\",\"idempotency_key\":\"mine\"}\n";

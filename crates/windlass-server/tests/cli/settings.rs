@@ -32,6 +32,15 @@ async fn a_queue_is_set_field_by_field_and_cleared_again() {
         (&queue["fair_by"], &queue["audit"], &queue["aging"]),
         (&json!("tenant"), &json!("outcomes"), &json!("1m"))
     );
+    set(&["--attempts", "9"]).await.well();
+    let changed = &site.run(&["queues", "show", "mail", "--json"]).await.documents()[0];
+    let mut expected = queue["retry"].clone();
+    expected["max_attempts"] = json!(9);
+    expected["max_retries"] = json!(8);
+    assert_eq!(changed["retry"], expected, "the rest of the policy stays");
+    let refused = set(&["--attempts", "7", "--retry", "none"]).await;
+    assert!(refused.code == 2 && refused.err.contains("say one"), "{refused:?}");
+    set(&["--attempts", "7"]).await.well();
     let again = set(&["--concurrency", "11"]).await;
     assert!(again.err.contains("so already"), "{again:?}");
     let refused = set(&["--fair-by", "weather"]).await;

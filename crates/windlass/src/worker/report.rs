@@ -66,8 +66,8 @@ pub(crate) async fn send(crew: &Crew, reports: Vec<Report>) {
             Err(WorkError::Store(StoreError::Damaged(_) | StoreError::Database(_))) if reports.len() > 1 => {
                 let mut reports = reports;
                 let others = reports.split_off(reports.len() / 2);
-                Box::pin(send(crew, reports)).await;
-                return Box::pin(send(crew, others)).await;
+                tokio::join!(Box::pin(send(crew, reports)), Box::pin(send(crew, others)));
+                return;
             }
             Err(WorkError::Store(error))
                 if !matches!(error, StoreError::Stopped(_) | StoreError::Damaged(_)) =>

@@ -49,6 +49,9 @@ impl FromStr for Cursor {
     }
 }
 
+/// Jobs read at first, when nothing is known of the size of their payloads.
+const FEW_AT_FIRST: usize = 16;
+
 /// Which page of which jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListRequest {
@@ -90,7 +93,30 @@ pub(crate) fn list(view: &mut View<'_>, caller: &Caller, request: &ListRequest) 
     let last = jobs.last().filter(|_| has_more).map(Cursor::after);
     let stopped = stopped.map(|seq| Cursor(Place { rank: 0, eligible_at: Timestamp::from_millis(0), seq }));
     let next = last.or(stopped);
-    Ok(Page { jobs: snapshots(view, jobs)?, next })
+    let (jobs, is_cut) = as_many_as_fit(view, jobs)?;
+    let cut = jobs.last().filter(|_| is_cut).map(|snapshot| Cursor::after(&snapshot.job));
+    Ok(Page { jobs, next: cut.or(next) })
+}
+
+/// The first of these jobs, until their payloads take more memory than one page may; whether there are others.
+fn as_many_as_fit(view: &mut View<'_>, jobs: Vec<Job>) -> Result<(Vec<Snapshot>, bool), StoreError> {
+    let (mut shown, mut bytes, mut step) = (Vec::with_capacity(jobs.len()), 0, FEW_AT_FIRST);
+    let mut jobs = jobs.into_iter();
+    loop {
+        let some: Vec<Job> = jobs.by_ref().take(step).collect();
+        if some.is_empty() {
+            return Ok((shown, false));
+        }
+        let some = snapshots(view, some)?;
+        let size: usize = some.iter().map(|snapshot| snapshot.spec.payload.bytes.len()).sum();
+        bytes += size;
+        shown.extend(some);
+        if bytes > limits::PAGE_PAYLOADS_MAX {
+            return Ok((shown, jobs.len() > 0));
+        }
+        // Most payloads are small, and then a few reads take the whole page.
+        step = if size * 8 <= limits::PAGE_PAYLOADS_MAX { step * 4 } else { FEW_AT_FIRST };
+    }
 }
 
 /// How many jobs fit, without touching them; counters know as long as only lanes and states are asked for.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use windlass::job::{GroupStrategy, JobId, JobType, NewJob, Priority, State};
+use windlass::job::{GroupStrategy, JobId, JobType, NewJob, Payload, Priority, State};
 use windlass::limits;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::submit::SubmitOptions;
@@ -18,6 +18,7 @@ on_every_engine!(
     nothing_is_missed_or_repeated_while_jobs_come_and_go,
     a_page_holds_between_one_and_five_hundred_jobs,
     a_search_among_many_goes_on_where_it_stopped,
+    a_page_of_large_jobs_ends_early_and_the_next_goes_on,
 );
 
 async fn ids(t: &Fixture, filter: Filter, order: Order) -> Vec<JobId> {
@@ -214,4 +215,28 @@ async fn a_search_among_many_goes_on_where_it_stopped(t: &Fixture) {
     let by_type = Filter { job_type: Some(JobType::new("last").unwrap()), ..Filter::default() };
     let page = t.store.list(&t.me, ListRequest { filter: by_type, ..ListRequest::default() }).await.unwrap();
     assert_eq!((page.jobs[0].job.id, page.next), (last, None));
+}
+
+/// M90: a look at large jobs does not take all memory, and misses none of them.
+async fn a_page_of_large_jobs_ends_early_and_the_next_goes_on(t: &Fixture) {
+    let large =
+        NewJob { payload: Payload::json(format!("\"{}\"", "x".repeat(1_000_000))), ..new_job("large") };
+    let count = limits::PAGE_PAYLOADS_MAX / 1_000_000 + 20;
+    for _ in 0..count / 10 {
+        t.submit_all(vec![large.clone(); 10]).await;
+    }
+    let mut request = ListRequest { limit: limits::PAGE_JOBS_MAX, ..ListRequest::default() };
+    let (mut found, mut pages) = (BTreeSet::new(), 0);
+    loop {
+        let page = t.store.list(&t.me, request.clone()).await.unwrap();
+        let bytes: usize = page.jobs.iter().map(|found| found.spec.payload.bytes.len()).sum();
+        assert!(bytes < 2 * limits::PAGE_PAYLOADS_MAX, "{bytes} bytes on one page");
+        found.extend(page.jobs.iter().map(|found| found.job.id));
+        pages += 1;
+        request.cursor = page.next;
+        if request.cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!((found.len(), pages), (count / 10 * 10, 2));
 }
