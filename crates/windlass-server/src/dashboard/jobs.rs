@@ -11,7 +11,7 @@ use windlass::store::query::stats::{ByState, Stats};
 
 use super::filter::{Asked, Chip, order, order_word};
 use super::form::{Fields, Query, address};
-use super::format::{compact, count};
+use super::format::compact;
 use super::guard::Visitor;
 use super::page::{Shell, Trouble, show};
 use super::row::Row;
@@ -42,7 +42,7 @@ struct Jobs {
     order_links: Vec<(&'static str, &'static str, String)>,
     next: Option<String>,
     /// What to know about a page that does not show all it could.
-    remark: Option<String>,
+    remark: Option<&'static str>,
     first: Option<String>,
     can_act: bool,
     show_tenant: bool,
@@ -89,10 +89,10 @@ pub(super) async fn page(
 }
 
 /// What to know about a page that does not show all it could.
-fn remark(shown: usize, has_more: bool) -> Option<String> {
-    let reach = count(windlass::limits::LIST_REACH as u64);
-    (has_more && shown < limits::JOBS_PER_PAGE)
-        .then(|| format!("Up to {reach} jobs are looked at for a page: there may be more that fit."))
+fn remark(shown: usize, has_more: bool) -> Option<&'static str> {
+    let is_early = has_more && shown < limits::JOBS_PER_PAGE;
+    is_early
+        .then_some("This page ends early, having looked at as much as one may: there may be more that fit.")
 }
 
 /// The orders to choose from; that of claims is one of jobs that can be claimed.
