@@ -20,6 +20,9 @@ use crate::store::unit::Unit;
 
 /// How many jobs of each lane are read at once when there are several lanes.
 const READ_AHEAD: usize = 16;
+/// How many at least: where jobs of many lanes are mixed, some lanes have more than their share, and to read on in each of them
+/// is a question each.
+const READ_AHEAD_MIN: usize = 4;
 
 /// One lane's jobs, read ahead in order; where jobs age, those of one rank, since the first of them has aged most.
 struct Strand {
@@ -84,7 +87,11 @@ impl Search {
         // Of many lanes only the first jobs are looked at; the few that are taken from are read on. Of a single one all
         // that are wanted and one more, since a lane is read on as soon as its last job is taken.
         let share = 2 * request.limit.div_ceil(search.strands.len().max(1));
-        let each = if search.strands.len() == 1 { request.limit + 1 } else { share.min(READ_AHEAD) };
+        let each = if search.strands.len() == 1 {
+            request.limit + 1
+        } else {
+            share.clamp(READ_AHEAD_MIN, READ_AHEAD)
+        };
         let plain: Vec<usize> =
             (0..search.strands.len()).filter(|at| search.strands[*at].aging.is_none()).collect();
         search.read_ahead(unit, &plain, each.clamp(1, limits::CLAIM_JOBS_MAX + 1))?;
@@ -237,7 +244,9 @@ impl Search {
             return Ok(None);
         }
         if strand.jobs.as_slice().is_empty() && !strand.is_drained {
-            self.read_ahead(unit, &[at], wanted.clamp(READ_AHEAD, limits::CLAIM_JOBS_MAX))?;
+            // The more lanes, the less of what is wanted will come from this one.
+            let share = READ_AHEAD.max(2 * wanted / self.strands.len());
+            self.read_ahead(unit, &[at], share.min(limits::CLAIM_JOBS_MAX))?;
         }
         self.seat(at);
         let lane = self.strands[at].lane.clone();
