@@ -70,7 +70,7 @@ pub(crate) struct SetTenant {
 
 /// `GET /tenants`
 pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Done<Tenants>, Problem> {
-    let (stats, config) = (app.store().stats(&caller).await?, app.store().config(&caller).await?);
+    let (stats, config) = (app.store().totals(&caller).await?, app.store().config(&caller).await?);
     let mut names: BTreeSet<&Tenant> = stats.tenants.keys().chain(config.tenants.keys()).collect();
     names.extend(config.holds.keys().filter_map(|scope| match scope {
         Scope::Tenant(tenant) => Some(tenant),
@@ -87,7 +87,7 @@ pub(crate) async fn get(
     Who(caller): Who,
     TenantPath(tenant): TenantPath,
 ) -> Result<Done<TenantView>, Problem> {
-    let (stats, config) = (app.store().stats(&caller).await?, app.store().config(&caller).await?);
+    let (stats, config) = (app.store().totals(&caller).await?, app.store().config(&caller).await?);
     Ok(Done(TenantView::of(&tenant, &stats, &config, app.now())))
 }
 
