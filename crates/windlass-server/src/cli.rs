@@ -34,6 +34,7 @@ mod schedules;
 mod serve;
 mod settings;
 mod show;
+mod standing;
 mod stats;
 mod stream;
 mod submit;

@@ -9,11 +9,12 @@ use windlass::clock::Timestamp;
 use super::client::Call;
 use super::connect::ConnectArgs;
 use super::exit::Exit;
-use super::operations::{finish, held, running};
+use super::operations::held;
 use super::output;
-use super::paint::{Colour, Paint};
+use super::paint::Paint;
 use super::settings::{self, Changes, DEFAULTS, DefaultsArgs, Named};
-use super::table::{Cell, Column, Table};
+use super::standing;
+use super::table::{Cell, Column};
 use super::text::{field, short_text};
 
 /// What to do about queues; without a word they are listed.
@@ -120,13 +121,7 @@ pub(super) async fn queues(args: &QueuesArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
-    let client = connect.client()?;
-    let answer = client.value(Call::get(&["queues"])).await?;
-    if connect.json {
-        output::json(&answer)?;
-        return Ok(Exit::Done.into());
-    }
-    let mut table = Table::new(vec![
+    let columns = vec![
         Column::new("QUEUE", 0).cut(10),
         Column::new("READY", 1).right(),
         Column::new("RUNNING", 2).right(),
@@ -135,23 +130,18 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         Column::new("OLDEST", 5).right(),
         Column::new("DONE/MIN", 6).right(),
         Column::new("HELD", 7).cut(8),
-    ]);
-    for queue in answer["queues"].as_array().map_or(&[][..], Vec::as_slice) {
-        table.row(row(queue, client.now()));
-    }
-    finish(&table, "no queues yet: the first job makes one")
+    ];
+    standing::list(connect, "queues", columns, row, "no queues yet: the first job makes one").await
 }
 
 fn row(queue: &Value, now: Timestamp) -> Vec<Cell> {
-    let sum =
-        |states: &[&str]| -> u64 { states.iter().filter_map(|state| queue["depth"][state].as_u64()).sum() };
-    let dead = sum(&["dead_letter"]);
+    let [ready, running, waiting, dead] = standing::depths(queue);
     vec![
         field(&queue["name"]).into(),
-        sum(&["scheduled"]).to_string().into(),
-        running(queue),
-        sum(&["created", "pending", "delayed", "waiting", "retrying", "suspended"]).to_string().into(),
-        Cell::painted(dead.to_string(), (dead > 0).then_some(Colour::Bad)),
+        ready,
+        running,
+        waiting,
+        dead,
         short_text(&queue["oldest_age"]).into(),
         field(&queue["rates"]["last_minute"]["completed"]).into(),
         held(&queue["paused"], now),

@@ -9,11 +9,12 @@ use windlass::clock::Timestamp;
 use super::client::Call;
 use super::connect::ConnectArgs;
 use super::exit::Exit;
-use super::operations::{finish, head, held, running, settings_section, told_change};
+use super::operations::{head, held, settings_section, told_change};
 use super::output;
-use super::paint::{Colour, Paint};
+use super::paint::Paint;
 use super::settings::{self, Changes, Named};
-use super::table::{Cell, Column, Table};
+use super::standing;
+use super::table::{Cell, Column};
 use super::text::{field, spent};
 
 /// What to do about tenants; without a word they are listed.
@@ -94,13 +95,7 @@ pub(super) async fn tenants(args: &TenantsArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
-    let client = connect.client()?;
-    let answer = client.value(Call::get(&["tenants"])).await?;
-    if connect.json {
-        output::json(&answer)?;
-        return Ok(Exit::Done.into());
-    }
-    let mut table = Table::new(vec![
+    let columns = vec![
         Column::new("TENANT", 0).cut(10),
         Column::new("READY", 1).right(),
         Column::new("RUNNING", 2).right(),
@@ -110,26 +105,21 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         Column::new("BUDGET", 6).right(),
         Column::new("WEIGHT", 8).right(),
         Column::new("HELD", 7).cut(8),
-    ]);
-    for tenant in answer["tenants"].as_array().map_or(&[][..], Vec::as_slice) {
-        table.row(row(tenant, client.now()));
-    }
-    finish(&table, "no tenants yet: the first job brings one")
+    ];
+    standing::list(connect, "tenants", columns, row, "no tenants yet: the first job brings one").await
 }
 
 fn row(tenant: &Value, now: Timestamp) -> Vec<Cell> {
-    let sum =
-        |states: &[&str]| -> u64 { states.iter().filter_map(|state| tenant["depth"][state].as_u64()).sum() };
-    let dead = sum(&["dead_letter"]);
+    let [ready, running, waiting, dead] = standing::depths(tenant);
     let period = tenant["budget_period"].as_str().unwrap_or("month");
     let budget = &tenant["budget_cents"];
     let budget = if budget.is_null() { "-".to_owned() } else { format!("{}/{period}", spent(budget)) };
     vec![
         field(&tenant["tenant"]).into(),
-        sum(&["scheduled"]).to_string().into(),
-        running(tenant),
-        sum(&["created", "pending", "delayed", "waiting", "retrying", "suspended"]).to_string().into(),
-        Cell::painted(dead.to_string(), (dead > 0).then_some(Colour::Bad)),
+        ready,
+        running,
+        waiting,
+        dead,
         spent(&tenant["cost_cents"]).into(),
         budget.into(),
         field(&tenant["weight"]).into(),

@@ -9,11 +9,12 @@ use windlass::clock::Timestamp;
 use super::client::Call;
 use super::connect::ConnectArgs;
 use super::exit::Exit;
-use super::operations::{finish, head, held, running, settings_section, told_change};
+use super::operations::{head, held, settings_section, told_change};
 use super::output;
-use super::paint::{Colour, Paint};
+use super::paint::Paint;
 use super::settings::{self, Changes, DEFAULTS, DefaultsArgs, Named};
-use super::table::{Cell, Column, Table};
+use super::standing;
+use super::table::{Cell, Column};
 use super::text::{field, short_text};
 
 /// What to do about types; without a word they are listed.
@@ -86,13 +87,7 @@ pub(super) async fn types(args: &TypesArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
-    let client = connect.client()?;
-    let answer = client.value(Call::get(&["types"])).await?;
-    if connect.json {
-        output::json(&answer)?;
-        return Ok(Exit::Done.into());
-    }
-    let mut table = Table::new(vec![
+    let columns = vec![
         Column::new("TYPE", 0).cut(10),
         Column::new("READY", 1).right(),
         Column::new("RUNNING", 2).right(),
@@ -103,29 +98,23 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         Column::new("MEDIAN", 7).right(),
         Column::new("P95", 8).right(),
         Column::new("HELD", 9).cut(8),
-    ]);
-    for known in answer["types"].as_array().map_or(&[][..], Vec::as_slice) {
-        table.row(row(known, client.now()));
-    }
-    finish(&table, "no types yet: the first job brings one")
+    ];
+    standing::list(connect, "types", columns, row, "no types yet: the first job brings one").await
 }
 
 fn row(known: &Value, now: Timestamp) -> Vec<Cell> {
-    let sum =
-        |states: &[&str]| -> u64 { states.iter().filter_map(|state| known["depth"][state].as_u64()).sum() };
+    let [ready, running, waiting, dead] = standing::depths(known);
     let hour = &known["rates"]["last_hour"];
     let failed: u64 =
         ["failed", "retried", "dead_letter"].iter().filter_map(|word| hour[*word].as_u64()).sum();
-    let dead = sum(&["dead_letter"]);
-    let bad = |count: u64| Cell::painted(count.to_string(), (count > 0).then_some(Colour::Bad));
     vec![
         field(&known["type"]).into(),
-        sum(&["scheduled"]).to_string().into(),
-        running(known),
-        sum(&["created", "pending", "delayed", "waiting", "retrying", "suspended"]).to_string().into(),
-        bad(dead),
+        ready,
+        running,
+        waiting,
+        dead,
         field(&hour["completed"]).into(),
-        bad(failed),
+        standing::bad(failed),
         short_text(&hour["ran"]["p50"]).into(),
         short_text(&hour["ran"]["p95"]).into(),
         held(&known["paused"], now),
