@@ -130,6 +130,8 @@ pub const WRITES_WAITING_MAX: usize = 4_096;
 pub const WRITES_PER_GROUP_MAX: usize = 1_024;
 /// Events kept in memory for live readers; a slower reader goes on from the durable trail.
 pub const LIVE_EVENTS_MAX: usize = 4_096;
+/// Commits whose changes are kept for those who watch; whoever falls further behind takes everything to have changed.
+pub const LIVE_CHANGES_MAX: usize = 1_024;
 /// Characters in a cron expression: every list and range one could mean fits.
 pub const CRON_CHARS_MAX: usize = 256;
 /// Years in which a day that a cron expression names must come; the rarest, a 29th of February on a given weekday, comes

@@ -28,6 +28,8 @@ pub(super) struct Visitor {
     pub(super) is_local: bool,
     /// `light`, `dark`, or empty for what the system says.
     pub(super) theme: &'static str,
+    /// Stands for what had happened when the page was asked for; see [`Live::seen`](super::live::Live::seen).
+    pub(super) seen: u64,
 }
 
 impl Visitor {
@@ -88,7 +90,7 @@ fn is_open(path: &str) -> bool {
 
 fn nobody(theme: &'static str) -> Visitor {
     let caller = Caller::new("", Role::Viewer, None);
-    Visitor { caller, form_token: String::new(), is_local: false, theme }
+    Visitor { caller, form_token: String::new(), is_local: false, theme, seen: 0 }
 }
 
 /// A page's reader is sent to sign in; a script is told.
@@ -114,12 +116,13 @@ async fn admit(board: &Dashboard, method: &Method, headers: &HeaderMap) -> Resul
 /// Who a request comes from; nobody if not signed in.
 pub(super) async fn identify(board: &Dashboard, headers: &HeaderMap) -> Result<Option<Visitor>, StoreError> {
     let theme = theme(headers);
+    let seen = board.0.live.seen(board.store());
     if !board.store().has_keys().await? {
         if !board.0.app.is_loopback() {
             return Ok(None);
         }
         let form_token = board.0.local_token.clone();
-        return Ok(Some(Visitor { caller: Caller::local(), form_token, is_local: true, theme }));
+        return Ok(Some(Visitor { caller: Caller::local(), form_token, is_local: true, theme, seen }));
     }
     let name = session::cookie_name(board.0.is_secure);
     let token = session::read_cookie(headers, name);
@@ -127,7 +130,7 @@ pub(super) async fn identify(board: &Dashboard, headers: &HeaderMap) -> Result<O
         return Ok(None);
     };
     let caller = board.store().authenticate(&session.secret).await?;
-    Ok(caller.map(|caller| Visitor { caller, form_token: session.form_token, is_local: false, theme }))
+    Ok(caller.map(|caller| Visitor { caller, form_token: session.form_token, is_local: false, theme, seen }))
 }
 
 fn theme(headers: &HeaderMap) -> &'static str {

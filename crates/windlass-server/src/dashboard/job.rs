@@ -120,7 +120,7 @@ pub(super) async fn page(
     let title = format!("{} {}", job.lane.job_type, super::format::short(&id));
     let shell = Shell::of(&board, &visitor, &config, "jobs", title).saying(&query);
     let page = JobPage {
-        shell: Shell { live: format!("/live?job={}", job.id), ..shell },
+        shell: Shell { live: format!("{}&job={}", shell.live, job.id), ..shell },
         id: job.id.to_string(),
         pill: Pill(job.state),
         job_type: job.lane.job_type.to_string(),

@@ -1,7 +1,7 @@
 //! What tells open pages to refresh. One look-out for all of them notices that something happened, at most once a second;
 //! the pages then ask for themselves again, as whoever is signed in. Nothing of what happened goes over the stream.
 
-use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -15,101 +15,93 @@ use hyper::body::Frame;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{Mutex, Semaphore, mpsc, watch};
 use windlass::Store;
-use windlass::audit::Record;
-use windlass::job::{JobId, Tenant};
-use windlass::store::caller::Caller;
+use windlass::job::JobId;
+use windlass::store::feed::Change;
 
 use super::form::Query;
 use super::guard::{self, Visitor};
 use super::{Dashboard, limits};
 
-/// Whom the last change concerns.
-#[derive(Debug, Clone, Default)]
-struct Change {
-    /// Grows with every change.
+/// What the look-out says.
+#[derive(Debug, Default)]
+struct Announcement {
+    /// Grows with every one.
     number: u64,
-    /// Whose jobs changed; everybody's if none are named.
-    tenants: BTreeSet<Tenant>,
-}
-
-impl Change {
-    fn concerns(&self, caller: &Caller) -> bool {
-        self.tenants.is_empty() || self.tenants.iter().any(|tenant| caller.sees(tenant))
-    }
+    change: Change,
 }
 
 /// The look-out and those who listen to it.
 pub(super) struct Live {
     /// The look-out's announcements, while there is one.
-    announced: Mutex<Option<watch::Receiver<Arc<Change>>>>,
+    announced: Mutex<Option<watch::Receiver<Arc<Announcement>>>>,
     places: Arc<Semaphore>,
+    /// Makes numbers of changes into words that tell a tenant nothing of how busy others are.
+    veil: RandomState,
 }
 
 impl Default for Live {
     fn default() -> Live {
-        Live { announced: Mutex::new(None), places: Arc::new(Semaphore::new(limits::STREAMS_MAX)) }
+        Live {
+            announced: Mutex::new(None),
+            places: Arc::new(Semaphore::new(limits::STREAMS_MAX)),
+            veil: RandomState::new(),
+        }
+    }
+}
+
+impl Live {
+    /// Stands for everything that has happened in this process: the same as long as nothing more does.
+    pub(super) fn seen(&self, store: &Store) -> u64 {
+        self.veil.hash_one(store.changed())
     }
 }
 
 /// Announcements; the look-out starts with the first listener and ends with the last.
-async fn listen(board: &Dashboard) -> watch::Receiver<Arc<Change>> {
+async fn listen(board: &Dashboard) -> watch::Receiver<Arc<Announcement>> {
     let mut announced = board.0.live.announced.lock().await;
     // One receiver is kept here, so a closed channel means that the look-out has ended.
     if let Some(receiver) = announced.as_ref().filter(|receiver| receiver.has_changed().is_ok()) {
         return receiver.clone();
     }
-    let (sender, receiver) = watch::channel(Arc::new(Change::default()));
+    let (sender, receiver) = watch::channel(Arc::new(Announcement::default()));
     *announced = Some(receiver.clone());
     tokio::spawn(look_out(board.clone(), sender));
     receiver
 }
 
-async fn look_out(board: Dashboard, sender: watch::Sender<Arc<Change>>) {
-    let mut events = board.store().live_events();
+async fn look_out(board: Dashboard, sender: watch::Sender<Arc<Announcement>>) {
+    let mut commits = board.store().changes();
     let mut number = 0;
     // The receiver kept for newcomers is one; without others nobody listens.
     while sender.receiver_count() > 1 {
-        let mut tenants = BTreeSet::new();
-        let happened = tokio::time::timeout(limits::LIVE_EVERY, events.recv()).await;
-        let is_news = match happened {
-            Ok(Ok(record)) => {
-                tenants.insert(concerned(&record));
-                true
-            }
-            Ok(Err(RecvError::Lagged(_))) => true,
+        let mut change = match tokio::time::timeout(limits::LIVE_EVERY, commits.recv()).await {
+            Ok(Ok(change)) => (*change).clone(),
+            Ok(Err(RecvError::Lagged(_))) => Change::for_all(),
             Ok(Err(RecvError::Closed)) => return,
             // What other processes do shows in the trail.
-            Err(_silence) => happened_elsewhere(board.store(), &board).await,
+            Err(_silence) if happened_elsewhere(&board).await => Change::for_all(),
+            Err(_silence) => continue,
         };
-        if !is_news {
-            continue;
-        }
         // Let more come, so that a burst is one refresh.
         tokio::time::sleep(limits::LIVE_EVERY / 4).await;
         loop {
-            match events.try_recv() {
-                Ok(record) => drop(tenants.insert(concerned(&record))),
-                Err(TryRecvError::Lagged(_)) => tenants.clear(),
+            match commits.try_recv() {
+                Ok(more) => change.add(&more),
+                Err(TryRecvError::Lagged(_)) => change.add(&Change::for_all()),
                 Err(TryRecvError::Empty | TryRecvError::Closed) => break,
             }
         }
         number += 1;
-        let tenants: BTreeSet<Tenant> = tenants.into_iter().collect::<Option<_>>().unwrap_or_default();
-        sender.send_replace(Arc::new(Change { number, tenants }));
+        sender.send_replace(Arc::new(Announcement { number, change }));
         tokio::time::sleep(limits::LIVE_EVERY * 3 / 4).await;
     }
 }
 
-/// Whose record this is; nobody's in particular if it is not about a job.
-fn concerned(record: &Record) -> Option<Tenant> {
-    record.job.is_some().then(|| record.tenant.clone())
+async fn happened_elsewhere(board: &Dashboard) -> bool {
+    board.0.tail.has_moved(board.store()).await.unwrap_or(false)
 }
 
-async fn happened_elsewhere(store: &Store, board: &Dashboard) -> bool {
-    board.0.tail.has_moved(store).await.unwrap_or(false)
-}
-
-/// `GET /live`, for one job with `?job=`.
+/// `GET /live`, for one job with `?job=`; `?seen=` says what the page has seen.
 pub(super) async fn stream(
     State(board): State<Dashboard>,
     visitor: Visitor,
@@ -120,11 +112,12 @@ pub(super) async fn stream(
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let job: Option<JobId> = query.get("job").and_then(|text| text.parse().ok());
+    let seen: Option<u64> = query.get("seen").and_then(|text| text.parse().ok());
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
         let _place = place;
         tokio::select! {
-            () = tell(&board, &visitor, &headers, job, &sender) => {}
+            () = tell(&board, &visitor, &headers, (job, seen), &sender) => {}
             () = board.0.app.draining() => {}
             () = sender.closed() => {}
         }
@@ -138,7 +131,7 @@ async fn tell(
     board: &Dashboard,
     visitor: &Visitor,
     headers: &HeaderMap,
-    job: Option<JobId>,
+    (job, seen): (Option<JobId>, Option<u64>),
     sender: &mpsc::Sender<Bytes>,
 ) {
     let mut changes = listen(board).await;
@@ -147,6 +140,11 @@ async fn tell(
         return;
     }
     let mut last = looks(board, visitor, job).await;
+    // What happened between the page and its stream would otherwise show only with the next change.
+    let is_behind = seen.is_some_and(|seen| seen != board.0.live.seen(board.store()));
+    if is_behind && sender.send(changed(0)).await.is_err() {
+        return;
+    }
     loop {
         let wait = if job.is_some() { limits::LIVE_EVERY } else { limits::LIVE_IDLE_EVERY };
         let heard = tokio::time::timeout(wait, changes.changed()).await;
@@ -163,16 +161,20 @@ async fn tell(
                     Bytes::from_static(b":\n\n")
                 } else {
                     last = now;
-                    Bytes::from(format!("event: change\ndata: {number}\n\n"))
+                    changed(number)
                 }
             }
-            (Ok(_), None) if !changes.borrow().concerns(&visitor.caller) => continue,
-            (Ok(_) | Err(_), None) => Bytes::from(format!("event: change\ndata: {number}\n\n")),
+            (Ok(_), None) if !changes.borrow().change.concerns(&visitor.caller) => continue,
+            (Ok(_) | Err(_), None) => changed(number),
         };
         if sender.send(message).await.is_err() {
             return;
         }
     }
+}
+
+fn changed(number: u64) -> Bytes {
+    Bytes::from(format!("event: change\ndata: {number}\n\n"))
 }
 
 /// What of a job shows on its page and changes as it lives.

@@ -94,7 +94,7 @@ impl Shell {
         let now = board.now();
         let gate = config.holds.get(&Scope::Gate).filter(|hold| hold.is_active(now));
         Shell {
-            live: "/live".to_owned(),
+            live: format!("/live?seen={}", visitor.seen),
             gate: gate.map(|hold| HoldView::of(hold, now)),
             ..Shell::bare(visitor, section, title)
         }

@@ -49,11 +49,6 @@ impl Workbench {
         Ok(Workbench { store, me, job, worker })
     }
 
-    /// Whether it has jobs already.
-    pub async fn has_jobs(&self) -> anyhow::Result<bool> {
-        Ok(self.store.stats(&self.me).await?.states.values().sum::<u64>() > 0)
-    }
-
     /// Ends the measuring.
     pub async fn close(self) -> anyhow::Result<()> {
         self.store.deregister(&self.me, self.worker).await?;

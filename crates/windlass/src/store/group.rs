@@ -52,7 +52,7 @@ pub fn answer(env: &Environment, effects: Effects, tasks: Vec<Box<dyn WriteTask>
     if effects.has_interrupts {
         env.wakeups.jobs_interrupted();
     }
-    env.feed.publish(effects.records);
+    env.feed.publish(effects.records, effects.change);
     for task in tasks {
         task.done(Ok(()));
     }

@@ -17,6 +17,7 @@ use super::command::tick::{self, Pruned, Ticked};
 use super::config::{Config, PushTargets};
 use super::engine::{Place, RecordQuery};
 use super::events::EventFeed;
+use super::feed::Change;
 use super::filter::Filter;
 use super::query::explain::{self, Reason};
 use super::query::job_types::{self, TypeLook};
@@ -286,6 +287,16 @@ impl Store {
     /// Everything that happens in this process from now on, as it is committed; kept records carry their number.
     pub fn live_events(&self) -> broadcast::Receiver<Arc<Record>> {
         self.env.feed.subscribe()
+    }
+
+    /// Whose jobs change in this process from now on, commit by commit: far less to build than what happened to them.
+    pub fn changes(&self) -> broadcast::Receiver<Arc<Change>> {
+        self.env.feed.changes()
+    }
+
+    /// How many commits of this process have changed anything: if it is the same later, nothing happened here between.
+    pub fn changed(&self) -> u64 {
+        self.env.feed.changed()
     }
 
     /// One bounded round of maintenance: promote, reap, expire, lift, and submit the jobs of schedules (M35).

@@ -14,13 +14,14 @@ use super::engine::{
     CountChange, Document, DocumentKind, Edge, EngineResult, FacetWrite, Key, NewRow, Write,
 };
 use super::environment::Environment;
+use super::feed::Change;
 use super::memo::Memo;
 use super::rates::rate_key;
 use super::wakeup::WorkNews;
 use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{Job, JobId, Labels, Lane, Seq, Spec, State};
+use crate::job::{Job, JobId, Labels, Lane, Seq, Spec, State, Tenant};
 
 /// A job as it will be, and the state it is stored in.
 struct Entry {
@@ -93,6 +94,8 @@ pub struct Effects {
     pub has_interrupts: bool,
     /// What happened, for live readers; kept ones have their number.
     pub records: Vec<Record>,
+    /// Whose jobs changed.
+    pub change: Change,
 }
 
 /// The work of one group commit.
@@ -360,6 +363,11 @@ impl<'a> Unit<'a> {
     /// Replaces what clients may change.
     pub fn relabel(&mut self, seq: Seq, labels: Labels) {
         self.pending.labels.push((seq, labels));
+    }
+
+    /// Notes whose jobs those who watch are to hear of: a tenant's, or something of everybody's.
+    pub fn announce(&mut self, tenant: Option<&Tenant>) {
+        self.env.feed.note(&mut self.effects.change, tenant);
     }
 
     /// Adds a record to the audit trail, or, if it is not to be kept, only to the live feed.

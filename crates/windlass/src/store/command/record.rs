@@ -94,6 +94,7 @@ impl Unit<'_> {
         cause: &Cause,
         extra: Option<serde_json::Value>,
     ) -> Result<(), StoreError> {
+        self.announce(Some(&after.lane.tenant));
         let config = self.config()?;
         let is_kept = config.audit_level(&after.lane).keeps(event);
         if !is_kept && !self.env.feed.has_listeners() {
@@ -144,6 +145,7 @@ impl Unit<'_> {
             trace_id: cause.trace_id.clone(),
             context: context.to_string(),
         };
+        self.announce(None);
         self.record(record, true);
     }
 }

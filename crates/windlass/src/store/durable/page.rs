@@ -46,8 +46,7 @@ impl Page<'_> {
             return true;
         }
         let place = match self.scan.order {
-            Order::Newest => (0, 0, -job.seq.0),
-            Order::Oldest => (0, 0, job.seq.0),
+            Order::Newest | Order::Oldest => self.place_of(job.seq),
             Order::Claim => {
                 let Place { rank, eligible_at, seq } = Place::of(&job);
                 (i64::from(rank), eligible_at.as_millis(), seq.0)
@@ -62,6 +61,20 @@ impl Page<'_> {
             self.jobs.pop_last();
         }
         true
+    }
+
+    /// Whether jobs from this one on, in the order of submission, may belong here; not if all that do are here already.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn has_room_from(&self, seq: Seq) -> bool {
+        let is_whole = self.total == Some(self.jobs.len() as u64);
+        let is_full = self.jobs.len() >= self.scan.limit;
+        let is_last = self.jobs.last_key_value().is_none_or(|(last, _)| *last < self.place_of(seq));
+        !is_whole && !(is_full && is_last)
+    }
+
+    /// Where a job is in the order of submission, the way it is asked for.
+    fn place_of(&self, seq: Seq) -> (i64, i64, i64) {
+        (0, 0, if self.scan.order == Order::Newest { -seq.0 } else { seq.0 })
     }
 
     /// Notes that candidates from this one on were not looked at.

@@ -57,14 +57,26 @@ pub(super) struct Timers {
     uncovered: FxHashMap<i64, Added>,
     /// In which of the entries written by this connection a running job is.
     members: FxHashMap<i64, EntryKey>,
-    /// How many jobs are left in such an entry.
-    left: FxHashMap<EntryKey, usize>,
+    /// Such entries.
+    written: FxHashMap<EntryKey, Written>,
     /// Entries in which none is left.
     emptied: Vec<EntryKey>,
+    /// Entries in which few are left: those are moved to a new one.
+    thinned: Vec<EntryKey>,
     part: i64,
     first_added: Option<i64>,
     has_swept: bool,
 }
+
+/// An entry of running jobs that this connection wrote.
+struct Written {
+    seqs: Vec<i64>,
+    /// How many of them still run.
+    left: usize,
+}
+
+/// An entry is written anew once only one in so many of its jobs still runs: whoever asks what runs looks at all of them.
+const THIN: usize = 8;
 
 /// Jobs remembered with their entry; with more of them entries are left until their time comes.
 const MEMBERS_MAX: usize = 100_000;
@@ -88,7 +100,8 @@ impl Timers {
         if has_swept {
             // An entry of ours may have been replaced by a later one.
             self.members.clear();
-            self.left.clear();
+            self.written.clear();
+            self.thinned.clear();
         }
     }
 
@@ -104,7 +117,8 @@ impl Timers {
         if new.acts_at == NEVER && !new.is_running {
             return self.leave_entry(seq);
         }
-        let fits = |at: i64, is_running: bool| at <= new.acts_at && (is_running || !new.is_running);
+        // What does not run any more leaves the entries of those that do.
+        let fits = |at: i64, is_running: bool| at <= new.acts_at && is_running == new.is_running;
         let is_covered = !was_uncovered
             && (old.is_some_and(|old| old.acts_at != NEVER && fits(old.acts_at, old.is_running))
                 || self.members.get(&seq).is_some_and(|key| fits(key.0, true)));
@@ -122,20 +136,35 @@ impl Timers {
 
     fn leave_entry(&mut self, seq: i64) {
         let Some(key) = self.members.remove(&seq) else { return };
-        if let Some(left) = self.left.get_mut(&key) {
-            *left = left.saturating_sub(1);
-            if *left == 0 {
-                self.left.remove(&key);
-                self.emptied.push(key);
-            }
+        let Some(entry) = self.written.get_mut(&key) else { return };
+        entry.left = entry.left.saturating_sub(1);
+        if entry.left == 0 {
+            self.written.remove(&key);
+            self.emptied.push(key);
+        } else if entry.left == entry.seqs.len() / THIN {
+            self.thinned.push(key);
         }
     }
 
     fn forget_entry(&mut self, entry: &Entry) {
-        if self.left.remove(&entry.key).is_some() {
+        if self.written.remove(&entry.key).is_some() {
             for seq in &entry.seqs {
                 if self.members.get(seq) == Some(&entry.key) {
                     self.members.remove(seq);
+                }
+            }
+        }
+    }
+
+    /// Moves what is left in thin entries to new ones.
+    fn gather_thinned(&mut self) {
+        for key in std::mem::take(&mut self.thinned) {
+            let Some(entry) = self.written.remove(&key) else { continue };
+            self.emptied.push(key);
+            for seq in entry.seqs {
+                if self.members.get(&seq) == Some(&key) {
+                    self.members.remove(&seq);
+                    self.added.push(Added { is_running: true, at: key.0, seq });
                 }
             }
         }
@@ -166,7 +195,8 @@ impl Timers {
             self.low = self.low.map(|low| low.min(entry.key.0));
             self.first_added = Some(self.first_added.map_or(entry.key.0, |first| first.min(entry.key.0)));
             if *is_running && self.members.len() < MEMBERS_MAX {
-                self.left.insert(entry.key, entry.seqs.len());
+                let written = Written { seqs: entry.seqs.clone(), left: entry.seqs.len() };
+                self.written.insert(entry.key, written);
                 self.members.extend(entry.seqs.iter().map(|seq| (*seq, entry.key)));
             }
         }
@@ -177,6 +207,7 @@ impl Timers {
 impl Tables {
     /// Writes the entries of everything that moved.
     pub(super) fn write_timers(&mut self) -> EngineResult<()> {
+        self.timers.gather_thinned();
         let emptied = std::mem::take(&mut self.timers.emptied);
         self.drop_entries(emptied.into_iter())?;
         let commit = self.meta.commit + 1;

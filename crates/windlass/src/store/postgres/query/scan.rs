@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::link::get;
 use super::super::parameter::{Column, Parameter};
 use super::super::tables::Tables;
-use crate::job::{JobType, Lane, QueueName, Seq, State, Tenant};
+use crate::job::{JobId, JobType, Lane, QueueName, Seq, State, Tenant};
 use crate::store::durable::columns::{SET_ASIDE, code, limit};
 use crate::store::durable::page::{Page, codes, looks, state_of, total};
 use crate::store::engine::{EngineResult, Place};
@@ -28,6 +28,8 @@ struct Source {
     from: &'static str,
     condition: &'static str,
     parameters: Vec<Parameter>,
+    /// Their numbers, if they are known, the first submitted first.
+    seqs: Vec<i64>,
     order: Sequence,
     /// Where to count them, if they can be too many to look at all.
     walk: Option<Walk>,
@@ -49,11 +51,14 @@ enum Sequence {
     Claim,
     /// In none: all of them are read.
     Unsorted,
+    /// By their numbers.
+    Numbered,
 }
 
 impl Source {
     fn new(from: &'static str, condition: &'static str, parameters: Vec<Parameter>) -> Source {
-        Source { from, condition, parameters, order: Sequence::Submission("d.seq"), walk: None }
+        let order = Sequence::Submission("d.seq");
+        Source { from, condition, parameters, seqs: Vec::new(), order, walk: None }
     }
 
     fn walked(self, from: &'static str, without: fn(&mut Filter)) -> Source {
@@ -89,7 +94,8 @@ impl Source {
 
     /// Jobs with these numbers, if they run.
     fn running(seqs: Vec<i64>) -> Source {
-        Source::hot("h.seq = ANY($1) AND h.state = 4", vec![Column::of(seqs).into()]).unsorted()
+        let source = Source::hot("h.seq = ANY($1) AND h.state = 4", Vec::new());
+        Source { seqs, order: Sequence::Numbered, ..source }
     }
 
     fn everything() -> Source {
@@ -127,10 +133,14 @@ impl Tables {
         for reach in looks(reach) {
             let mut page = Page::of(scan, total);
             let sources = match scan.order {
-                Order::Claim => self.claim_sources(&scan.filter)?,
-                Order::Newest | Order::Oldest => self.sources(&scan.filter)?,
+                Order::Claim => self.claim_sources(&scan.filter, reach)?,
+                Order::Newest | Order::Oldest => self.sources(&scan.filter, reach)?,
             };
             for source in sources {
+                if source.order == Sequence::Numbered {
+                    self.read_numbered(source, lanes.as_deref(), reach, &mut page)?;
+                    continue;
+                }
                 let end = self.end_of(&source, scan, reach)?;
                 self.read_source(source, lanes.as_deref(), end, &mut page)?;
             }
@@ -177,10 +187,10 @@ impl Tables {
         let is_ordered = match source.order {
             Sequence::Submission(_) => page.scan.order != Order::Claim,
             Sequence::Claim => page.scan.order == Order::Claim,
-            Sequence::Unsorted => false,
+            Sequence::Unsorted | Sequence::Numbered => false,
         };
         let at_once = if is_ordered { page.scan.limit.clamp(1, READ_AT_ONCE) } else { usize::MAX };
-        let Source { from, condition, order, parameters, walk: _ } = source;
+        let Source { from, condition, order, parameters, seqs: _, walk: _ } = source;
         let start = (from, condition, order, end);
         let mut after = page.scan.after;
         let mut parameters = Some(parameters);
@@ -212,8 +222,41 @@ impl Tables {
         Ok(())
     }
 
+    /// Looks up candidates whose numbers are known, until the page is full or enough were looked at.
+    fn read_numbered(
+        &mut self,
+        source: Source,
+        lanes: Option<&[i64]>,
+        reach: usize,
+        page: &mut Page<'_>,
+    ) -> EngineResult<()> {
+        let Source { from, condition, order, mut seqs, .. } = source;
+        let is_sorted = page.scan.order != Order::Claim;
+        if page.scan.order == Order::Newest {
+            seqs.reverse();
+        }
+        for (round, some) in seqs.chunks(READ_AT_ONCE).enumerate() {
+            let first = Seq(some[0]);
+            if is_sorted && !page.has_room_from(first) {
+                break;
+            }
+            if is_sorted && round * READ_AT_ONCE > reach / LOOK_UP_COST {
+                page.leave_out(first);
+                break;
+            }
+            let numbers = vec![Column::of(some.iter().copied()).into()];
+            let query =
+                assemble(page.scan, (from, condition, order, None), numbers, lanes, page.scan.after, None);
+            let rows = self.link.fetch(&query.sql, query.parameters)?;
+            for job in self.read_jobs(&rows)? {
+                page.offer(job);
+            }
+        }
+        Ok(())
+    }
+
     /// Where to look for the jobs of a filter.
-    fn sources(&mut self, filter: &Filter) -> EngineResult<Vec<Source>> {
+    fn sources(&mut self, filter: &Filter, reach: usize) -> EngineResult<Vec<Source>> {
         if let Some(parent) = &filter.parent {
             return Ok(vec![Source::hot("h.parent = $1", vec![Parameter::Id(*parent.as_bytes())])]);
         }
@@ -228,7 +271,9 @@ impl Tables {
             let source = Source::new(from, "d.name = $1 AND d.value = $2", parameters);
             return Ok(vec![source.walked("@.tags d", |filter| filter.tag = None)]);
         }
-        if let Some((first, last)) = filter.few_ids() {
+        if let Some((first, last)) = filter.few_ids()
+            && self.has_few_ids(first, last, reach)?
+        {
             let ids = [first, last].map(|id| Parameter::Id(*id.as_bytes()));
             return Ok(vec![Source::hot("h.id BETWEEN $1 AND $2", ids.into()).unsorted()]);
         }
@@ -245,6 +290,17 @@ impl Tables {
         }
         let sources = if filter.states.is_empty() { None } else { self.state_sources(filter)? };
         Ok(sources.unwrap_or_else(|| vec![Source::everything()]))
+    }
+
+    /// Whether so few jobs have these ids that they are all looked at.
+    fn has_few_ids(&mut self, first: JobId, last: JobId, reach: usize) -> EngineResult<bool> {
+        if reach == usize::MAX {
+            return Ok(true);
+        }
+        let sql = "SELECT 1 FROM @.hot WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT 1 OFFSET $3";
+        let [first, last] = [first, last].map(|id| Parameter::Id(*id.as_bytes()));
+        let beyond = limit(reach.div_ceil(LOOK_UP_COST)).into();
+        Ok(self.link.fetch(sql, vec![first, last, beyond])?.is_empty())
     }
 
     /// The states one by one, if that is less work than walking the table.
@@ -293,9 +349,9 @@ impl Tables {
 
     /// Where to look for jobs in the order of claims: lane by lane, each in that order already, if only claimable
     /// ones are asked for.
-    fn claim_sources(&mut self, filter: &Filter) -> EngineResult<Vec<Source>> {
+    fn claim_sources(&mut self, filter: &Filter, reach: usize) -> EngineResult<Vec<Source>> {
         if filter.states.is_empty() || filter.states.iter().any(|state| *state != State::Scheduled) {
-            return self.sources(filter).map(unsorted);
+            return self.sources(filter, reach).map(unsorted);
         }
         let mut lanes: Vec<Arc<Lane>> = Vec::new();
         for (lane, counts) in &self.load_counts()?.lanes {
@@ -304,7 +360,7 @@ impl Tables {
             }
         }
         if lanes.len() > LANES_APART_MAX {
-            return self.sources(filter).map(unsorted);
+            return self.sources(filter, reach).map(unsorted);
         }
         let mut sources = Vec::new();
         for state in codes(filter) {
@@ -344,7 +400,11 @@ impl Tables {
 
 /// The same sources with all of their jobs, to be put in order here.
 fn unsorted(sources: Vec<Source>) -> Vec<Source> {
-    sources.into_iter().map(Source::unsorted).collect()
+    let unsorted = |source: Source| match source.order {
+        Sequence::Numbered => source,
+        _ => source.unsorted(),
+    };
+    sources.into_iter().map(unsorted).collect()
 }
 
 /// The values of a source that is read in several rounds; none of them is a whole column.
@@ -416,8 +476,9 @@ fn narrow(query: &mut Query, filter: &Filter, lanes: Option<&[i64]>) {
         query.and("h.state = ANY(?::bigint[])", Column::of(codes(filter)));
     }
     if let Some((first, last)) = filter.ids {
-        query.and("h.id >= ?", Parameter::Id(*first.as_bytes()));
-        query.and("h.id <= ?", Parameter::Id(*last.as_bytes()));
+        // Not for the index of ids: it would find them all, to be sorted.
+        query.and("(h.id >= ?) IS TRUE", Parameter::Id(*first.as_bytes()));
+        query.and("(h.id <= ?) IS TRUE", Parameter::Id(*last.as_bytes()));
     }
     if let Some(at) = filter.created_after {
         query.and("h.created_at >= ?", at.as_millis());

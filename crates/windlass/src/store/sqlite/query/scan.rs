@@ -119,8 +119,8 @@ impl<C: Holds> Tables<C> {
         for reach in looks(reach) {
             let mut page = Page::of(scan, total);
             let sources = match scan.order {
-                Order::Claim => self.claim_sources(&scan.filter)?,
-                Order::Newest | Order::Oldest => self.sources(&scan.filter)?,
+                Order::Claim => self.claim_sources(&scan.filter, reach)?,
+                Order::Newest | Order::Oldest => self.sources(&scan.filter, reach)?,
             };
             for source in sources {
                 let end = self.end_of(&source, scan, reach)?;
@@ -200,7 +200,7 @@ impl<C: Holds> Tables<C> {
     }
 
     /// Where to look for the jobs of a filter.
-    fn sources(&mut self, filter: &Filter) -> EngineResult<Vec<Source>> {
+    fn sources(&mut self, filter: &Filter, reach: usize) -> EngineResult<Vec<Source>> {
         if let Some(parent) = &filter.parent {
             let parameters = vec![parent.as_bytes().to_vec().into()];
             return Ok(vec![Source::new("hot h INDEXED BY hot_children", "h.parent = ?", parameters)]);
@@ -217,7 +217,9 @@ impl<C: Holds> Tables<C> {
             let source = Source::joined(from, "d.name = ? AND d.value = ?", parameters);
             return Ok(vec![source.walked("tags d", |filter| filter.tag = None)]);
         }
-        if let Some((first, last)) = filter.few_ids() {
+        if let Some((first, last)) = filter.few_ids()
+            && self.has_few_ids(first, last, reach)?
+        {
             let from = "hot h INDEXED BY hot_id";
             let source = Source::new(from, "h.id BETWEEN ? AND ?", [first, last].map(blob).into());
             return Ok(vec![Source { is_loose: true, ..source }]);
@@ -230,6 +232,18 @@ impl<C: Holds> Tables<C> {
         }
         let sources = if filter.states.is_empty() { None } else { self.state_sources(filter)? };
         Ok(sources.unwrap_or_else(|| vec![Source::everything()]))
+    }
+
+    /// Whether so few jobs have these ids that they are all looked at.
+    fn has_few_ids(&self, first: JobId, last: JobId, reach: usize) -> EngineResult<bool> {
+        if reach == usize::MAX {
+            return Ok(true);
+        }
+        let sql = "SELECT 1 FROM hot INDEXED BY hot_id WHERE id BETWEEN ? AND ? LIMIT 1 OFFSET ?";
+        let parameters = [blob(first), blob(last), limit(reach.div_ceil(LOOK_UP_COST)).into()];
+        let mut statement = prepare(self.connection.get(), sql)?;
+        let beyond = statement.query_row(params_from_iter(parameters), |_| Ok(()));
+        Ok(beyond.optional().map_err(store_error)?.is_none())
     }
 
     /// The states one by one, if that is less work than walking the table.
@@ -257,9 +271,9 @@ impl<C: Holds> Tables<C> {
 
     /// Where to look for jobs in the order of claims: lane by lane, each in that order already, if only claimable
     /// ones are asked for.
-    fn claim_sources(&mut self, filter: &Filter) -> EngineResult<Vec<Source>> {
+    fn claim_sources(&mut self, filter: &Filter, reach: usize) -> EngineResult<Vec<Source>> {
         if filter.states.is_empty() || filter.states.iter().any(|state| *state != State::Scheduled) {
-            return self.sources(filter);
+            return self.sources(filter, reach);
         }
         let mut lanes: Vec<Arc<Lane>> = Vec::new();
         for (lane, counts) in &self.load_counts()?.lanes {
@@ -268,7 +282,7 @@ impl<C: Holds> Tables<C> {
             }
         }
         if lanes.len() > LANES_APART_MAX {
-            return self.sources(filter);
+            return self.sources(filter, reach);
         }
         let mut sources = Vec::new();
         for state in codes(filter) {
