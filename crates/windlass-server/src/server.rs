@@ -67,7 +67,8 @@ impl Server {
     /// # Errors
     /// When the address is taken, or would be open to the world without keys or without encryption.
     pub async fn bind(store: Store, options: Options) -> anyhow::Result<Server> {
-        let is_local = options.listen.ip().is_loopback();
+        // Whom a proxy lets in comes from anywhere, although it connects from this machine.
+        let is_local = options.listen.ip().is_loopback() && !options.behind_proxy;
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         if !is_local {
             refuse_in_the_open(&store, &options).await?;
@@ -77,7 +78,7 @@ impl Server {
             .with_context(|| format!("cannot listen on {}", options.listen))?;
         let address = listener.local_addr()?;
         let is_secure = tls.is_some() || options.behind_proxy;
-        let (app, connections_max) = (App::new(store, address.ip().is_loopback()), options.connections_max);
+        let (app, connections_max) = (App::new(store, is_local), options.connections_max);
         Ok(Server { app, listener, tls, is_secure, address, connections_max })
     }
 
@@ -145,7 +146,7 @@ async fn refuse_in_the_open(store: &Store, options: &Options) -> anyhow::Result<
     anyhow::ensure!(
         has_keys,
         "refusing to listen on {listen} without keys: anybody could do anything; make one with `windlass keys create`, \
-         or listen on 127.0.0.1"
+         or listen on 127.0.0.1 without --behind-proxy"
     );
     anyhow::ensure!(
         options.tls.is_some() || options.behind_proxy,

@@ -36,6 +36,9 @@ pub(super) struct FilterArgs {
     /// Submitted before this time
     #[arg(long, value_name = "TIME")]
     created_before: Option<String>,
+    /// Whether redriven, `true` or `false`: another job was submitted in its place
+    #[arg(long, value_name = "BOOL")]
+    redriven: Option<bool>,
     /// Of this tenant, for keys that see several
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
@@ -60,16 +63,20 @@ impl FilterArgs {
 
     /// Whether no flag is given, so that all jobs fit.
     pub(super) fn is_empty(&self) -> bool {
-        self.given().next().is_none()
+        self.given().next().is_none() && self.redriven.is_none()
     }
 
     /// The call with the filter as its query.
     pub(super) fn query(&self, call: Call) -> Call {
-        self.given().fold(call, |call, (name, value)| call.query(name, value))
+        let call = self.given().fold(call, |call, (name, value)| call.query(name, value));
+        self.redriven
+            .into_iter()
+            .fold(call, |call, is_redriven| call.query("redriven", is_redriven.to_string()))
     }
 
     /// The filter as a body.
     pub(super) fn body(&self) -> Map<String, Value> {
-        self.given().map(|(name, value)| (name.to_owned(), value.clone().into())).collect()
+        let given = self.given().map(|(name, value)| (name.to_owned(), value.clone().into()));
+        given.chain(self.redriven.map(|is_redriven| ("redriven".to_owned(), is_redriven.into()))).collect()
     }
 }

@@ -54,6 +54,7 @@ pub(crate) async fn records(
     };
     let wanted = RecordQuery {
         after: cursor_of(query.cursor.as_deref())?,
+        before: None,
         job: query.job.map(|job| job.0),
         event: event.as_ref().map(EventName::kept_as),
         actor: query.actor,

@@ -286,6 +286,8 @@ pub struct Document {
 pub struct RecordQuery {
     /// Only those after this one.
     pub after: u64,
+    /// Only those before this one.
+    pub before: Option<u64>,
     /// Only those about this job.
     pub job: Option<JobId>,
     /// Only this event.

@@ -36,6 +36,8 @@ pub struct Filter {
     pub concurrency: Option<ConcurrencyKey>,
     /// Whether set aside for its concurrency key.
     pub is_blocked: Option<bool>,
+    /// Whether redriven: another job was submitted in its place.
+    pub is_redriven: Option<bool>,
 }
 
 impl Filter {
@@ -58,6 +60,7 @@ impl Filter {
             && self.worker.is_none_or(|worker| job.lease.is_some_and(|lease| lease.worker == worker))
             && self.concurrency.is_none_or(|key| job.concurrency == Some(key))
             && is(self.is_blocked.as_ref(), &job.is_blocked)
+            && is(self.is_redriven.as_ref(), &job.details.superseded_by.is_some())
     }
 }
 

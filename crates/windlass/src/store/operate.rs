@@ -21,7 +21,7 @@ use super::feed::Change;
 use super::filter::Filter;
 use super::query::explain::{self, Reason};
 use super::query::job_types::{self, TypeLook};
-use super::query::list::{self, ListRequest, Page};
+use super::query::list::{self, Counted, ListRequest, Page};
 use super::query::queues::{self, QueueLook};
 use super::query::side::{self, Attempt, Group, JobResult, Neighbours};
 use super::query::snapshot;
@@ -164,6 +164,17 @@ impl Store {
         self.read("dry_run", work).await.map_err(ActError::Store)
     }
 
+    /// How many jobs that this caller sees fit, up to `max`, without looking at more than somebody who waits would wait for.
+    pub async fn count_up_to(
+        &self,
+        caller: &Caller,
+        filter: &Filter,
+        max: usize,
+    ) -> Result<Counted, StoreError> {
+        let (caller, filter) = (caller.clone(), filter.clone());
+        self.read("count_up_to", move |view| list::count_up_to(view, &caller, &filter, max)).await
+    }
+
     /// A page of jobs that exist for this caller.
     pub async fn list(&self, caller: &Caller, request: ListRequest) -> Result<Page, StoreError> {
         elsewhere!(self.list(&request));
@@ -198,6 +209,17 @@ impl Store {
         elsewhere!(self.checkpoints(id));
         let caller = caller.clone();
         self.read("checkpoints", move |view| side::checkpoints(view, &caller, id)).await
+    }
+
+    /// The first of a job's checkpoints by name, so many at most.
+    pub async fn first_checkpoints(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        max: usize,
+    ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
+        let caller = caller.clone();
+        self.read("first_checkpoints", move |view| side::first_checkpoints(view, &caller, id, max)).await
     }
 
     /// A job's log lines with a number above `after`.

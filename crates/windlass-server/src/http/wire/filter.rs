@@ -40,6 +40,8 @@ pub(crate) struct JobFilter {
     created_after: Option<Moment>,
     /// Submitted before this.
     created_before: Option<Moment>,
+    /// Whether redriven: another job was submitted in its place.
+    redriven: Option<bool>,
     /// Of this tenant, for callers that see several.
     tenant: Option<Text<Tenant>>,
 }
@@ -65,6 +67,7 @@ impl JobFilter {
             parent: self.parent.map(|parent| parent.0),
             created_after: self.created_after.map(|moment| moment.0),
             created_before: self.created_before.map(|moment| moment.0),
+            is_redriven: self.redriven,
             ..Filter::default()
         })
     }
@@ -95,6 +98,8 @@ pub(crate) struct ListQuery {
     created_after: Option<Moment>,
     /// Submitted before this.
     created_before: Option<Moment>,
+    /// Whether redriven: another job was submitted in its place.
+    redriven: Option<bool>,
     /// Of this tenant, for callers that see several.
     tenant: Option<Text<Tenant>>,
     /// `newest` first, `oldest` first, or as they would be claimed.
@@ -131,6 +136,7 @@ impl ListQuery {
             parent: self.parent,
             created_after: self.created_after,
             created_before: self.created_before,
+            redriven: self.redriven,
             tenant: self.tenant,
         };
         let cursor = self.cursor.map(|text| text.parse::<Cursor>()).transpose();

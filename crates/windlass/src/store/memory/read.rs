@@ -150,7 +150,8 @@ impl Read for Tables {
     fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>> {
         // Numbers have no gaps, so a record's number is its place.
         let skipped = usize::try_from(query.after).unwrap_or(usize::MAX);
-        let later = self.records.iter().skip(skipped);
+        let is_before = |record: &&Record| query.before.is_none_or(|before| record.seq < before);
+        let later = self.records.iter().skip(skipped).take_while(is_before);
         Ok(later.filter(|record| is_wanted(record, query)).take(query.limit).cloned().collect())
     }
 

@@ -137,6 +137,42 @@ pub(crate) fn matching(view: &mut View<'_>, caller: &Caller, filter: &Filter) ->
     }
 }
 
+/// How many jobs fit, as far as could be told without looking at too many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    /// So many were found.
+    pub jobs: u64,
+    /// Whether these are all; if not, there may be more.
+    pub is_all: bool,
+}
+
+/// How many jobs this caller sees fit: exactly if counters know, else as many as were found until `max`, or until so many
+/// were looked at that somebody who waits for a page would wait too long.
+pub(crate) fn count_up_to(
+    view: &mut View<'_>,
+    caller: &Caller,
+    filter: &Filter,
+    max: usize,
+) -> Result<Counted, StoreError> {
+    let filter = seen(caller, filter);
+    if let Some(jobs) = view.db.counts()?.fitting(&filter) {
+        return Ok(Counted { jobs, is_all: true });
+    }
+    let (mut after, mut jobs) = (None, 0);
+    loop {
+        let limit = (max + 1 - jobs).min(limits::PAGE_JOBS_MAX);
+        let scan = Scan { filter: filter.clone(), order: Order::Newest, after, limit };
+        let found = view.db.search(&scan, limits::LIST_REACH)?;
+        jobs += found.jobs.len();
+        let is_over = found.stopped.is_some() || jobs > max;
+        let last = found.jobs.last().filter(|_| found.jobs.len() == limit).map(Place::of);
+        if is_over || last.is_none() {
+            return Ok(Counted { jobs: jobs.min(max) as u64, is_all: !is_over });
+        }
+        after = last;
+    }
+}
+
 /// The last job submitted so far.
 pub(crate) fn newest(view: &mut View<'_>) -> Result<Option<Seq>, StoreError> {
     let scan = Scan { filter: Filter::default(), order: Order::Newest, after: None, limit: 1 };

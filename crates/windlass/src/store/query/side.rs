@@ -74,6 +74,19 @@ pub(crate) fn checkpoints(
     Ok(Some(found.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect()))
 }
 
+/// The first checkpoints by name, so many at most.
+pub(crate) fn first_checkpoints(
+    view: &mut View<'_>,
+    caller: &Caller,
+    id: JobId,
+    max: usize,
+) -> Result<Option<Vec<Checkpoint>>, StoreError> {
+    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    let query = FacetQuery { seq: job.seq, kind: FacetKind::Checkpoint, name: None, above: None, limit: max };
+    let found = view.db.facets(query)?;
+    Ok(Some(found.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect()))
+}
+
 /// Log lines with a number above `after`, each with its number.
 pub(crate) fn logs(
     view: &mut View<'_>,

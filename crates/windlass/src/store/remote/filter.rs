@@ -29,13 +29,19 @@ fn parameters(filter: &Filter) -> Result<Vec<(&'static str, String)>, Invalid> {
         ("parent", filter.parent.map(|id| id.to_string())),
         ("created_after", filter.created_after.map(|at| at.to_string())),
         ("created_before", filter.created_before.map(|at| at.to_string())),
+        ("redriven", filter.is_redriven.map(|is_redriven| is_redriven.to_string())),
     ];
     Ok(found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
 }
 
 /// A filter in a body.
 pub(super) fn filter(filter: &Filter) -> Result<Map<String, Value>, Invalid> {
-    Ok(parameters(filter)?.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
+    let mut body: Map<String, Value> =
+        parameters(filter)?.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    if let Some(is_redriven) = filter.is_redriven {
+        body.insert("redriven".to_owned(), is_redriven.into());
+    }
+    Ok(body)
 }
 
 /// A page of a list.

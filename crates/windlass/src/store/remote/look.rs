@@ -291,6 +291,7 @@ impl Remote {
             .query_if("since", query.since.map(|at| at.to_string()))
             .query_if("until", query.until.map(|at| at.to_string()));
         let page: Records = self.client.ask(call).await?;
-        Ok(page.records.into_iter().map(Record::from).collect())
+        let is_before = |record: &Record| query.before.is_none_or(|before| record.seq < before);
+        Ok(page.records.into_iter().map(Record::from).filter(is_before).collect())
     }
 }
