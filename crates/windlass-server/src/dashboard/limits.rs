@@ -9,7 +9,13 @@ pub(super) const RECORDS_PER_PAGE: usize = 100;
 /// Windows of records looked through for one page of the audit trail; a filter that fits nothing ends there.
 pub(super) const RECORD_WINDOWS_MAX: usize = 20;
 /// Failed jobs that are looked at to group them by their errors; each comes with its payload.
-pub(super) const FAILURES_SAMPLED: usize = 200;
+pub(super) const FAILURES_SAMPLED: usize = 150;
+/// Retrying jobs that are looked at, for the same and for when they come; of more it is not said when.
+pub(super) const RETRIES_SAMPLED: usize = 100;
+/// Dead letters counted for the first page, since whether one was redriven is not kept in a counter; "999+" says enough.
+pub(super) const DEAD_LETTERS_COUNTED: usize = 999;
+/// Queues on the first page; those in trouble come first.
+pub(super) const QUEUES_SHOWN: usize = 25;
 /// The same for one type: they are picked from among those of all types.
 pub(super) const FAILURES_OF_TYPE_SAMPLED: usize = 60;
 /// Dead letters that are looked at to group them.

@@ -5,11 +5,14 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use windlass::clock::Timestamp;
 use windlass::error::{ActError, Denied, ScheduleError, StoreError};
+use windlass::job::Tenant;
 use windlass::store::config::{Config, Hold, Scope};
+use windlass::store::schedules::Schedule;
 
 use super::form::Fields;
 use super::format::Moment;
 use super::guard::Visitor;
+use super::worker_name::worker_name;
 use super::{Dashboard, assets};
 
 /// The frame: who is looking, at what, and what they should know whatever they look at.
@@ -61,6 +64,36 @@ impl HoldView {
             since: Moment::new(hold.since, now),
             until: hold.expires_at.map(|at| Moment::new(at, now)),
         }
+    }
+}
+
+impl HoldView {
+    /// The same with the name of a worker in place of its id.
+    pub(super) fn among(config: &Config, hold: &Hold, now: Timestamp) -> HoldView {
+        let view = HoldView::of(hold, now);
+        match &hold.scope {
+            Scope::Worker(worker) => {
+                HoldView { what: format!("worker {}", worker_name(config, &worker.to_string())), ..view }
+            }
+            _ => view,
+        }
+    }
+
+    /// The pause of a schedule, if it is paused now.
+    pub(super) fn of_schedule(schedule: &Schedule, now: Timestamp) -> Option<HoldView> {
+        let pause = schedule.pause_now(now)?;
+        let whose = if schedule.tenant == Tenant::default() {
+            String::new()
+        } else {
+            format!(" of tenant {}", schedule.tenant)
+        };
+        Some(HoldView {
+            what: format!("schedule {}{whose}", schedule.name),
+            by: pause.by.clone(),
+            reason: pause.reason.clone(),
+            since: Moment::new(pause.since, now),
+            until: pause.expires_at.map(|at| Moment::new(at, now)),
+        })
     }
 }
 

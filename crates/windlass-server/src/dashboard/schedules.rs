@@ -85,6 +85,11 @@ pub(super) async fn page(
     show(&page)
 }
 
+/// Where the forms of a schedule go.
+pub(super) fn act_link(schedule: &Schedule) -> String {
+    format!("/schedules/{}/{}/act", segment(schedule.tenant.as_str()), segment(schedule.name.as_str()))
+}
+
 fn timing(timing: &Timing) -> String {
     match timing {
         Timing::Cron { cron, timezone } => format!("{cron} ({timezone})"),
@@ -113,11 +118,7 @@ fn view(schedule: &Schedule, now: Timestamp) -> ScheduleView {
     ScheduleView {
         name: schedule.name.to_string(),
         tenant: schedule.tenant.to_string(),
-        act: format!(
-            "/schedules/{}/{}/act",
-            segment(schedule.tenant.as_str()),
-            segment(schedule.name.as_str())
-        ),
+        act: act_link(schedule),
         pop: format!("pause-{}-{}", schedule.tenant, schedule.name),
         timing: timing(&schedule.timing),
         job_type: schedule.job.job_type.to_string(),

@@ -98,6 +98,11 @@ pub(super) async fn page(
     show(&page)
 }
 
+/// Whether a worker is the server's own, which reports ends and runs nobody's jobs.
+pub(super) fn is_built_in(worker: &Worker) -> bool {
+    matches!(worker.queues.as_slice(), [queue] if queue.as_str() == windlass::callback::QUEUE)
+}
+
 fn view(
     worker: &Worker,
     mut jobs: Vec<Row>,
