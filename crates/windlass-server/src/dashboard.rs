@@ -5,6 +5,7 @@
 mod assets;
 mod audit;
 mod bulk;
+mod calendar;
 mod chart;
 mod dead;
 mod facts;

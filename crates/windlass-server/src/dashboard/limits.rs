@@ -28,6 +28,8 @@ pub(super) const GROUP_REDRIVEN_MAX: usize = 10_000;
 pub(super) const GROUPS_SHOWN: usize = 8;
 /// Running jobs that are shown with their workers.
 pub(super) const RUNNING_SHOWN: usize = 500;
+/// Running jobs that are counted by worker: a lease says whose one is, and no counter does. Of more it is said that there are.
+pub(super) const RUNNING_COUNTED: usize = 5_000;
 /// Running jobs named per worker.
 pub(super) const RUNNING_PER_WORKER: usize = 6;
 /// Jobs drawn in a dependency graph; more would not be read.
@@ -38,6 +40,10 @@ pub(super) const CHILDREN_SHOWN: usize = 200;
 pub(super) const CALENDAR_DAYS: i64 = 7;
 /// Runs of one schedule that are worked out for one day: every ten minutes; beyond that the number says little.
 pub(super) const CALENDAR_RUNS_MAX: usize = 144;
+/// Schedules that are asked for their runs of the week: the soonest.
+pub(super) const CALENDAR_SCHEDULES_MAX: usize = 1_000;
+/// Schedules on one page of their list.
+pub(super) const SCHEDULES_PER_PAGE: usize = 50;
 /// Schedules named on one day.
 pub(super) const CALENDAR_LINES: usize = 8;
 /// Bytes of a payload or result that are shown; the rest can be downloaded.

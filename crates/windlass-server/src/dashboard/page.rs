@@ -12,6 +12,7 @@ use windlass::store::schedules::Schedule;
 use super::form::Fields;
 use super::format::Moment;
 use super::guard::Visitor;
+use super::mark::JobLink;
 use super::worker_name::worker_name;
 use super::{Dashboard, assets};
 
@@ -33,6 +34,8 @@ pub(super) struct Shell {
     pub(super) gate: Option<HoldView>,
     /// What was just done.
     pub(super) done: Option<String>,
+    /// The job that came of it.
+    pub(super) done_job: Option<JobLink>,
 }
 
 /// A pause as shown.
@@ -113,6 +116,7 @@ impl Shell {
             live: String::new(),
             gate: None,
             done: None,
+            done_job: None,
         }
     }
 
@@ -140,6 +144,22 @@ impl Shell {
     }
 }
 
+impl Shell {
+    /// The same, naming what was acted on: something that this page shows, not merely something the address says.
+    pub(super) fn saying_of(self, query: &Fields, what: Option<&str>) -> Shell {
+        let mut shell = self.saying(query);
+        let named = what.and_then(|what| match query.get("done")? {
+            "paused" => Some(format!("{what} is paused.")),
+            "lifted" => Some(format!("{what} is resumed.")),
+            "triggered" => Some(format!("{what} was started.")),
+            _ => None,
+        });
+        // Where nothing may be said, no name makes it so.
+        shell.done = shell.done.map(|plain| named.unwrap_or(plain));
+        shell
+    }
+}
+
 /// What an address may make a page say: fixed sentences, so that a link cannot put words into our mouth.
 fn said(word: &str, number: Option<&str>) -> Option<String> {
     let number: Option<u64> = number.and_then(|number| number.parse().ok());
@@ -164,7 +184,7 @@ fn said(word: &str, number: Option<&str>) -> Option<String> {
         "opened" => "The gate is open.".to_owned(),
         "saved" => "Saved.".to_owned(),
         "revoked" => "The key opens nothing any more.".to_owned(),
-        "triggered" => "Triggered.".to_owned(),
+        "triggered" => "It was started.".to_owned(),
         "removed" => "Removed.".to_owned(),
         _ => return None,
     })
