@@ -6,6 +6,7 @@ use axum::response::Response;
 use windlass::audit::{AuditEvent, Record};
 use windlass::clock::Timestamp;
 use windlass::job::{JobId, Tenant};
+use windlass::store::config::Config;
 use windlass::store::engine::RecordQuery;
 
 use super::form::{Fields, Query, address};
@@ -13,7 +14,8 @@ use super::format::{Moment, line};
 use super::guard::Visitor;
 use super::mark::{Gravity, JobLink};
 use super::page::{Shell, Trouble, show};
-use super::{Dashboard, limits};
+use super::worker_name::worker_name;
+use super::{Dashboard, filter, limits};
 
 /// A record as a line.
 pub(super) struct RecordRow {
@@ -22,7 +24,7 @@ pub(super) struct RecordRow {
     pub(super) gravity: Gravity,
     pub(super) at: Moment,
     pub(super) actor: String,
-    /// The same, cut where it is an id.
+    /// The same, as people call it.
     pub(super) actor_short: String,
     pub(super) actor_kind: String,
     pub(super) tenant: String,
@@ -49,6 +51,14 @@ impl RecordRow {
             job: record.job.map(JobLink),
             context: context(&record.context),
         }
+    }
+}
+
+impl RecordRow {
+    /// The same with the name of a worker in place of its id.
+    pub(super) fn naming(self, config: &Config) -> RecordRow {
+        let name = worker_name(config, &self.actor);
+        if self.actor_kind == "worker" { RecordRow { actor_short: name, ..self } } else { self }
     }
 }
 
@@ -84,12 +94,25 @@ struct Audit {
     actor: String,
     job: String,
     tenant: String,
+    since: String,
+    until: String,
+    /// Views that are asked for often: name, address, whether it is this one.
+    views: Vec<(&'static str, String, bool)>,
+    /// Whether anything beside a view is asked for.
+    is_filtered: bool,
     next: Option<String>,
     first: Option<String>,
     show_tenant: bool,
 }
 
-const NAMES: [&str; 4] = ["event", "actor", "job", "tenant"];
+const NAMES: [&str; 7] = ["by", "event", "actor", "job", "tenant", "since", "until"];
+/// What one looks for at night, and what is asked for then.
+const VIEWS: [(&str, &[(&str, &str)]); 4] = [
+    ("Everything", &[]),
+    ("By people", &[("by", "people")]),
+    ("Failed for good", &[("event", "job.lifecycle.failed")]),
+    ("Retries spent", &[("event", "job.lifecycle.exhausted")]),
+];
 
 /// `GET /audit`
 pub(super) async fn page(
@@ -105,14 +128,26 @@ pub(super) async fn page(
     let now = board.now();
     let text = |name: &str| query.text(name).unwrap_or_default();
     let shell = Shell::of(&board, &visitor, &config, "audit", "Audit trail");
+    let asked: Vec<(&str, String)> = pairs().collect();
+    let view = |(name, wanted): (&'static str, &[(&'static str, &str)])| {
+        let is_this = asked.len() == wanted.len()
+            && wanted.iter().all(|(name, value)| query.get(name) == Some(value));
+        let wanted = wanted.iter().map(|(name, value)| (*name, (*value).to_owned()));
+        (name, address("/audit", wanted), is_this)
+    };
+    let views: Vec<_> = VIEWS.into_iter().map(view).collect();
     let page = Audit {
+        is_filtered: !views.iter().any(|(_, _, is_this)| *is_this),
+        views,
         shell: if before.is_some() { Shell { live: String::new(), ..shell } } else { shell },
-        rows: found.records.iter().map(|record| RecordRow::of(record, now)).collect(),
+        rows: found.records.iter().map(|record| RecordRow::of(record, now).naming(&config)).collect(),
         events: AuditEvent::ALL.iter().map(|event| event.as_str()).collect(),
         event: text("event"),
         actor: text("actor"),
         job: text("job"),
         tenant: text("tenant"),
+        since: text("since"),
+        until: text("until"),
         next: found.before.map(|before| address("/audit", pairs().chain([("before", before.to_string())]))),
         first: before.map(|_| address("/audit", pairs())),
         show_tenant: visitor.caller.tenant.is_none(),
@@ -124,7 +159,16 @@ fn wanted(query: &Fields) -> Result<RecordQuery, Trouble> {
     let event = query.get("event").map(str::parse).transpose();
     let job = query.get("job").map(str::parse).transpose();
     let tenant = query.get("tenant").map(Tenant::new).transpose();
+    let moment = |name: &str| query.get(name).map(|text| filter::moment(name, text)).transpose();
+    let actor_type = match query.get("by") {
+        Some("people") => Some("user".to_owned()),
+        Some(_) => return Err(Trouble::invalid("by: people, or nothing")),
+        None => None,
+    };
     Ok(RecordQuery {
+        actor_type,
+        since: moment("since")?,
+        until: moment("until")?,
         event: event.map_err(|problem| Trouble::invalid(format!("event: {problem}")))?,
         job: job.map_err(|_| Trouble::invalid("job: that is not the id of a job"))?,
         tenant: tenant.map_err(|problem| Trouble::invalid(format!("tenant: {problem}")))?,

@@ -6,8 +6,11 @@ use std::time::Duration;
 pub(super) const JOBS_PER_PAGE: usize = 50;
 /// Records on one page of the audit trail.
 pub(super) const RECORDS_PER_PAGE: usize = 100;
-/// Windows of records looked through for one page of the audit trail; a filter that fits nothing ends there.
-pub(super) const RECORD_WINDOWS_MAX: usize = 20;
+/// Records looked through for one page of the audit trail: what takes a tenth of a second. A filter that fits little ends
+/// there, and the page says so.
+pub(super) const RECORDS_LOOKED_AT: u64 = 100_000;
+/// Records looked through in one question, where few fit.
+pub(super) const RECORDS_STRIDE_MAX: u64 = 16_000;
 /// Failed jobs that are looked at to group them by their errors; each comes with its payload.
 pub(super) const FAILURES_SAMPLED: usize = 150;
 /// Retrying jobs that are looked at, for the same and for when they come; of more it is not said when.
