@@ -1,8 +1,11 @@
 //! The audit trail, newest first, with its filters.
 
+use std::time::Duration;
+
 use askama::Template;
 use axum::extract::State as AxumState;
 use axum::response::Response;
+use serde_json::Value;
 use windlass::audit::{AuditEvent, Record};
 use windlass::clock::Timestamp;
 use windlass::job::{JobId, Tenant};
@@ -10,7 +13,7 @@ use windlass::store::config::Config;
 use windlass::store::engine::RecordQuery;
 
 use super::form::{Fields, Query, address};
-use super::format::{Moment, line};
+use super::format::{Moment, line, span};
 use super::guard::Visitor;
 use super::mark::{Gravity, JobLink};
 use super::page::{Shell, Trouble, show};
@@ -62,15 +65,32 @@ impl RecordRow {
     }
 }
 
-/// The context as `name value` pairs.
+/// The context as `name value` pairs, the reason first: that is what a reader looks for.
 fn context(json: &str) -> String {
-    let parsed: Result<serde_json::Map<String, serde_json::Value>, _> = serde_json::from_str(json);
-    let Ok(fields) = parsed else { return line(json, 300) };
-    let told = fields.iter().filter(|(name, _)| !["job_id", "actor_id"].contains(&name.as_str()));
-    let word = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let told: Vec<String> =
-        told.map(|(name, value)| format!("{} {}", name.replace('_', " "), word(value))).collect();
+    let parsed: Result<Value, _> = serde_json::from_str(json);
+    let Ok(Value::Object(fields)) = parsed else { return line(json, 300) };
+    let mut told = Vec::new();
+    let is_reason = |name: &str| name == "reason";
+    let reason = fields.iter().filter(|(name, _)| is_reason(name));
+    for (name, value) in reason.chain(fields.iter().filter(|(name, _)| !is_reason(name))) {
+        if !["job_id", "actor_id"].contains(&name.as_str()) {
+            tell(name, value, &mut told);
+        }
+    }
     line(&told.join(" · "), 300)
+}
+
+/// A value with its name; what is within it by its own names, and nothing of what is not set.
+fn tell(name: &str, value: &Value, told: &mut Vec<String>) {
+    match value {
+        Value::Null => {}
+        Value::Object(fields) => match (fields.get("secs").and_then(Value::as_u64), fields.len()) {
+            (Some(seconds), 2) => told.push(format!("{name} {}", span(Duration::from_secs(seconds)))),
+            _ => fields.iter().for_each(|(name, value)| tell(name, value, told)),
+        },
+        Value::String(text) => told.push(format!("{} {text}", name.replace('_', " "))),
+        other => told.push(format!("{} {other}", name.replace('_', " "))),
+    }
 }
 
 /// The records of one job, oldest first.
@@ -175,4 +195,17 @@ fn wanted(query: &Fields) -> Result<RecordQuery, Trouble> {
         actor: query.text("actor"),
         ..RecordQuery::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_told_in_words_with_its_reason_first() {
+        let json = r#"{"next_at":null,"reason":"full","timing":{"cron":{"cron":"30 6 * * mon","timezone":"UTC"}},"job_id":"x"}"#;
+        assert_eq!(context(json), "reason full · cron 30 6 * * mon · timezone UTC");
+        assert_eq!(context(r#"{"every":{"secs":3600,"nanos":0},"is_new":true}"#), "every 1h · is new true");
+        assert_eq!(context("no object"), "no object");
+    }
 }

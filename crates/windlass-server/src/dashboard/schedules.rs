@@ -18,6 +18,9 @@ use super::overview::moment;
 use super::page::{Shell, Trouble, show};
 use super::{Dashboard, limits};
 
+/// Runs ahead that are named; the calendar has the others.
+const NEXT_SHOWN: usize = 3;
+
 /// A schedule as shown.
 struct ScheduleView {
     name: String,
@@ -144,7 +147,7 @@ fn view(schedule: &Schedule, now: Timestamp) -> ScheduleView {
         timing: timing(&schedule.timing),
         job_type: schedule.job.job_type.to_string(),
         queue: schedule.job.queue.to_string(),
-        next: schedule.next_runs().into_iter().map(|run| Moment::new(run, now)).collect(),
+        next: schedule.next_runs().into_iter().take(NEXT_SHOWN).map(|run| Moment::new(run, now)).collect(),
         last: moment(schedule.last_run, now),
         last_job: schedule.last_job.map(JobLink),
         own_time: schedule.next_at.and_then(|next| own_time(schedule, next)),

@@ -105,7 +105,7 @@ fn held(numbers: &Numbers<'_>) -> String {
         held if gate.is_some_and(|hold| hold.is_active(numbers.now)) => {
             format!("{} held by the gate", compact(held))
         }
-        held => format!("{} more held by pauses", compact(held)),
+        held => format!("{} held by pauses", compact(held)),
     }
 }
 
