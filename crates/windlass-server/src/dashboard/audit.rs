@@ -150,8 +150,8 @@ pub(super) async fn page(
     let shell = Shell::of(&board, &visitor, &config, "audit", "Audit trail");
     let asked: Vec<(&str, String)> = pairs().collect();
     let view = |(name, wanted): (&'static str, &[(&'static str, &str)])| {
-        let is_this = asked.len() == wanted.len()
-            && wanted.iter().all(|(name, value)| query.get(name) == Some(value));
+        let is_this =
+            asked.len() == wanted.len() && wanted.iter().all(|(name, value)| query.get(name) == Some(value));
         let wanted = wanted.iter().map(|(name, value)| (*name, (*value).to_owned()));
         (name, address("/audit", wanted), is_this)
     };

@@ -36,7 +36,8 @@ const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 pub(super) fn calendar(schedules: &[Arc<Schedule>], now: Timestamp) -> Vec<Day> {
     let today = now.as_millis().div_euclid(DAY_MILLIS);
     let begin_of = |day: i64| Timestamp::from_millis((today + day) * DAY_MILLIS);
-    let mut by_day: Vec<Vec<(Timestamp, &Schedule)>> = (0..limits::CALENDAR_DAYS).map(|_| Vec::new()).collect();
+    let mut by_day: Vec<Vec<(Timestamp, &Schedule)>> =
+        (0..limits::CALENDAR_DAYS).map(|_| Vec::new()).collect();
     let mut soonest: Vec<(Timestamp, &Schedule)> =
         schedules.iter().filter_map(|schedule| Some((schedule.next_at?, schedule.as_ref()))).collect();
     soonest.sort_by_key(|(next, _)| *next);
@@ -59,7 +60,8 @@ pub(super) fn calendar(schedules: &[Arc<Schedule>], now: Timestamp) -> Vec<Day> 
         let begins = begin_of(day);
         let weekday = WEEKDAYS[usize::try_from((today + day).rem_euclid(7)).unwrap_or(0)];
         let date = begins.to_string().get(5..10).unwrap_or_default().to_owned();
-        let runs = found.into_iter().map(|(first, schedule)| run(schedule, first, begin_of(day + 1))).collect();
+        let runs =
+            found.into_iter().map(|(first, schedule)| run(schedule, first, begin_of(day + 1))).collect();
         days.push(Day { name: format!("{weekday} {date}"), is_today: day == 0, runs, more });
     }
     days

@@ -163,7 +163,10 @@ mod tests {
         let mut config = Config::default();
         assert_eq!(health(0, 0, &config).title, "All is well");
         let old = health(1, 0, &config);
-        assert_eq!((old.class, old.concerns[0].text.as_str()), ("warn", "1 dead letter, none new within the hour"));
+        assert_eq!(
+            (old.class, old.concerns[0].text.as_str()),
+            ("warn", "1 dead letter, none new within the hour")
+        );
         let fresh = health(999, 3, &config);
         assert_eq!((fresh.class, fresh.title), ("bad", "Needs a look"));
         assert_eq!(fresh.concerns[0].text, "999+ dead letters, 3 new within the hour");

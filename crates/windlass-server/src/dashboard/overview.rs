@@ -90,8 +90,7 @@ pub(super) async fn page(
     let retrying = sample(&board, &visitor, &[State::Retrying], limits::RETRIES_SAMPLED).await?;
     let failed =
         sample(&board, &visitor, &[State::Failed, State::DeadLetter], limits::FAILURES_SAMPLED).await?;
-    let open =
-        Filter { states: vec![State::DeadLetter], is_redriven: Some(false), ..Filter::default() };
+    let open = Filter { states: vec![State::DeadLetter], is_redriven: Some(false), ..Filter::default() };
     let dead = store.count_up_to(caller, &open, limits::DEAD_LETTERS_COUNTED).await?;
     let running = sample(&board, &visitor, &[State::Running], RUNNING_SHOWN).await?;
     let hour = chart::hour(&together(&looks), now);
@@ -101,7 +100,8 @@ pub(super) async fn page(
     let mut groups = failure::group(failing, now);
     groups.truncate(limits::GROUPS_SHOWN);
     let are_all = stats.states.get(&State::Retrying).is_some_and(|all| *all <= retrying.len() as u64);
-    let retries = if are_all { tile::retries(retrying.iter().map(|one| &one.job), now) } else { String::new() };
+    let retries =
+        if are_all { tile::retries(retrying.iter().map(|one| &one.job), now) } else { String::new() };
     let signs = Signs { config: &config, looks: &looks, recent: &recent, hour: &sum, dead, now };
     let numbers = Numbers { stats: &stats, config: &config, hour: &sum, dead, retries, now };
     let mut queues = lines(&looks, now);

@@ -85,7 +85,8 @@ pub(super) async fn page(
     let mut shell = shell.saying_of(&query, name.as_deref());
     let started: Option<JobId> = query.get("job").and_then(|id| id.parse().ok());
     if shell.done.is_some() && started.is_some() {
-        shell.done_job = meant.and_then(|schedule| schedule.last_job).filter(|id| Some(*id) == started).map(JobLink);
+        shell.done_job =
+            meant.and_then(|schedule| schedule.last_job).filter(|id| Some(*id) == started).map(JobLink);
     }
     let page = SchedulesPage {
         shell,

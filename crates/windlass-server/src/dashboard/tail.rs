@@ -70,7 +70,8 @@ impl Tail {
         };
         let most = windlass::limits::PAGE_RECORDS_MAX;
         // What is about one job is found by an index, however far apart.
-        let (narrow, wide) = (most as u64, if query.job.is_some() { u64::MAX } else { limits::RECORDS_STRIDE_MAX });
+        let (narrow, wide) =
+            (most as u64, if query.job.is_some() { u64::MAX } else { limits::RECORDS_STRIDE_MAX });
         let mut stride = if query.job.is_some() { wide } else { narrow };
         let mut left = limits::RECORDS_LOOKED_AT;
         let mut found = Vec::new();
@@ -92,7 +93,8 @@ impl Tail {
         }
         let has_more = found.len() > limits::RECORDS_PER_PAGE;
         found.truncate(limits::RECORDS_PER_PAGE);
-        let before = if has_more { found.last().map(|record| record.seq) } else { (end > floor).then_some(end) };
+        let before =
+            if has_more { found.last().map(|record| record.seq) } else { (end > floor).then_some(end) };
         Ok(Records { records: found, before })
     }
 }

@@ -188,8 +188,7 @@ pub(crate) fn busy(view: &mut View<'_>, caller: &Caller, max: usize) -> Result<B
     let filter = seen(caller, &Filter { states: vec![State::Running], ..Filter::default() });
     let scan = Scan { filter, order: Order::Newest, after: None, limit: max.saturating_add(1) };
     let found = view.db.search(&scan, limits::LIST_REACH)?;
-    let mut busy =
-        Busy { is_all: found.stopped.is_none() && found.jobs.len() <= max, ..Busy::default() };
+    let mut busy = Busy { is_all: found.stopped.is_none() && found.jobs.len() <= max, ..Busy::default() };
     for lease in found.jobs.iter().take(max).filter_map(|job| job.lease) {
         *busy.workers.entry(lease.worker).or_default() += 1;
     }
