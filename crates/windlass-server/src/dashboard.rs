@@ -29,6 +29,7 @@ mod page;
 mod queues;
 mod row;
 mod schedules;
+mod seal;
 mod session;
 mod settings;
 mod sign_in;
