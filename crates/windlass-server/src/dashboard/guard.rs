@@ -96,16 +96,11 @@ fn finish(mut response: Response, visitor: &Visitor, back: Option<&str>) -> Resp
     if let Some(trouble) = response.extensions_mut().remove::<Trouble>() {
         return page::trouble(&trouble, visitor, back);
     }
-    // What the router refuses by itself says so in plain text, or not at all.
-    let is_bare = response
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_none_or(|kind| kind.as_bytes().starts_with(b"text/plain"));
-    let status = response.status();
-    if is_bare && [StatusCode::BAD_REQUEST, StatusCode::METHOD_NOT_ALLOWED].contains(&status) {
-        return page::trouble(&Trouble::unread(status), visitor, back);
-    }
-    response
+    // What is refused because its path cannot be read is refused in plain text.
+    let is_plain = |kind: &HeaderValue| kind.as_bytes().starts_with(b"text/plain");
+    let is_unread = response.status() == StatusCode::BAD_REQUEST
+        && response.headers().get(header::CONTENT_TYPE).is_some_and(is_plain);
+    if is_unread { page::trouble(&Trouble::unreadable(), visitor, back) } else { response }
 }
 
 /// The page of ours from which a request came, if it was another.

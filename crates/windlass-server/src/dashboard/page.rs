@@ -178,13 +178,16 @@ impl Trouble {
         Trouble { status: StatusCode::FORBIDDEN, title: "Not allowed", message: message.into() }
     }
 
-    /// Refused before any page was asked: the address cannot be read, or it is one that only forms go to.
-    pub(super) fn unread(status: StatusCode) -> Trouble {
-        let message = match status {
-            StatusCode::METHOD_NOT_ALLOWED => "This is where a form is sent to: there is nothing to look at.",
-            _ => "There is no such page.",
-        };
-        Trouble { status, title: "Not found", message: message.to_owned() }
+    /// An address that cannot be read.
+    pub(super) fn unreadable() -> Trouble {
+        let message = "There is no such page.".to_owned();
+        Trouble { status: StatusCode::BAD_REQUEST, title: "Not found", message }
+    }
+
+    /// An address that only forms go to.
+    pub(super) fn only_a_form() -> Trouble {
+        let message = "This is where a form is sent to: there is nothing to look at.".to_owned();
+        Trouble { status: StatusCode::METHOD_NOT_ALLOWED, title: "Not found", message }
     }
 
     /// Asked too often.
