@@ -40,6 +40,7 @@ mod tail;
 mod tenants;
 mod text;
 mod timeline;
+mod worker_name;
 mod workers;
 
 use std::sync::Arc;

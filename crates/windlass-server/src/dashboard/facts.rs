@@ -2,10 +2,12 @@
 
 use windlass::clock::Timestamp;
 use windlass::job::{Job, RetryPolicy, Strategy};
+use windlass::store::config::Config;
 use windlass::store::query::snapshot::Snapshot;
 
 use super::format::{Moment, cents, span};
 use super::mark::JobLink;
+use super::worker_name::worker_name;
 
 /// What a fact says.
 pub(super) enum Value {
@@ -51,7 +53,7 @@ impl Facts {
 }
 
 /// Everything known, in the order of interest.
-pub(super) fn facts(snapshot: &Snapshot, now: Timestamp) -> Vec<Fact> {
+pub(super) fn facts(snapshot: &Snapshot, config: &Config, now: Timestamp) -> Vec<Fact> {
     let (job, spec) = (&snapshot.job, &snapshot.spec);
     let mut facts = Facts { found: Vec::new(), now };
     let priority = match job.effective_priority() {
@@ -63,7 +65,7 @@ pub(super) fn facts(snapshot: &Snapshot, now: Timestamp) -> Vec<Fact> {
     times(&mut facts, job);
     if let Some(lease) = &job.lease {
         let id = lease.worker.to_string();
-        facts.put("Worker", Value::Link(format!("/workers#w-{id}"), id.get(24..).unwrap_or(&id).to_owned()));
+        facts.put("Worker", Value::Link(format!("/workers#w-{id}"), worker_name(config, &id)));
         facts.when("Lease ends", Some(lease.ends_at()));
     }
     facts.text("Owner", spec.owner.clone());

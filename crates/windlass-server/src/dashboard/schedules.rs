@@ -23,7 +23,10 @@ use super::{Dashboard, limits};
 struct ScheduleView {
     name: String,
     tenant: String,
-    link: String,
+    /// Where its forms go.
+    act: String,
+    /// The id of the form that pauses it.
+    pop: String,
     timing: String,
     job_type: String,
     queue: String,
@@ -110,7 +113,12 @@ fn view(schedule: &Schedule, now: Timestamp) -> ScheduleView {
     ScheduleView {
         name: schedule.name.to_string(),
         tenant: schedule.tenant.to_string(),
-        link: format!("/schedules/{}/{}", segment(schedule.tenant.as_str()), segment(schedule.name.as_str())),
+        act: format!(
+            "/schedules/{}/{}/act",
+            segment(schedule.tenant.as_str()),
+            segment(schedule.name.as_str())
+        ),
+        pop: format!("pause-{}-{}", schedule.tenant, schedule.name),
         timing: timing(&schedule.timing),
         job_type: schedule.job.job_type.to_string(),
         queue: schedule.job.queue.to_string(),

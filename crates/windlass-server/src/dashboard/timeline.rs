@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use windlass::clock::Timestamp;
 use windlass::job::{AttemptOutcome, Job};
+use windlass::store::config::Config;
 use windlass::store::query::side::Attempt;
 
 use super::format::{Moment, real, span};
 use super::limits;
+use super::worker_name::worker_name;
 
 /// A stretch of time.
 pub(super) struct Stretch {
@@ -22,7 +24,8 @@ pub(super) struct Stretch {
 pub(super) struct AttemptRow {
     pub(super) number: u32,
     pub(super) worker: Option<String>,
-    pub(super) worker_short: String,
+    /// What people call it.
+    pub(super) worker_name: String,
     pub(super) outcome: &'static str,
     pub(super) started: Moment,
     pub(super) took: String,
@@ -96,12 +99,12 @@ fn outcome_class(outcome: AttemptOutcome) -> &'static str {
 }
 
 /// A job's life so far.
-pub(super) fn timeline(job: &Job, attempts: &[Attempt], now: Timestamp) -> Timeline {
+pub(super) fn timeline(job: &Job, attempts: &[Attempt], config: &Config, now: Timestamp) -> Timeline {
     let end = job.completed_at.unwrap_or(now).max(job.created_at);
     let scale = Scale { from: job.created_at, total: end.since(job.created_at) };
     let hidden = attempts.len().saturating_sub(limits::ATTEMPTS_SHOWN);
     let rows: Vec<AttemptRow> =
-        attempts[hidden..].iter().map(|attempt| row(attempt, job, &scale, now)).collect();
+        attempts[hidden..].iter().map(|attempt| row(attempt, job, &scale, config, now)).collect();
     let mut life = vec![];
     let whole = format!("waiting, {} in all", span(end.since(job.created_at)));
     life.push(scale.stretch("t-waiting", job.created_at, end, whole));
@@ -130,7 +133,7 @@ fn bounds(attempt: &Attempt, job: &Job, now: Timestamp) -> (Timestamp, Timestamp
     }
 }
 
-fn row(attempt: &Attempt, job: &Job, scale: &Scale, now: Timestamp) -> AttemptRow {
+fn row(attempt: &Attempt, job: &Job, scale: &Scale, config: &Config, now: Timestamp) -> AttemptRow {
     let (from, to, class) = bounds(attempt, job, now);
     let record = attempt.record.as_ref();
     let worker = match record {
@@ -143,7 +146,7 @@ fn row(attempt: &Attempt, job: &Job, scale: &Scale, now: Timestamp) -> AttemptRo
     let worker = worker.map(|worker| worker.to_string());
     AttemptRow {
         number: attempt.id.number,
-        worker_short: worker.as_deref().and_then(|id| id.get(24..32)).unwrap_or("–").to_owned(),
+        worker_name: worker.as_deref().map_or_else(String::new, |id| worker_name(config, id)),
         worker,
         outcome,
         started: Moment::new(from, now),

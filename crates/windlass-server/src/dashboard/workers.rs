@@ -27,6 +27,10 @@ const NAMES_SHOWN: usize = 5;
 /// A worker as shown.
 struct WorkerView {
     id: String,
+    /// Where its forms go.
+    act: String,
+    /// The id of the form that pauses it.
+    pop: String,
     name: String,
     version: Option<String>,
     tenant: Option<String>,
@@ -129,6 +133,8 @@ fn view(
         more: running - jobs.len() as u64,
         jobs,
         jobs_link: format!("/jobs?worker={id}"),
+        act: format!("/workers/{id}/act"),
+        pop: format!("pause-{id}"),
         registered: Moment::new(worker.registered_at, now),
         seen: Moment::new(worker.seen_at, now),
         is_lost: worker.is_lost || worker.is_silent(now),

@@ -192,6 +192,9 @@ async fn queues_types_workers_and_tenants_are_paused_and_set() {
     window.until("document.querySelector('#head .badge.warn')").await;
     window.open(&site.at("/workers")).await;
     window.click("button[aria-label='Pause bench']").await;
+    window.until("document.activeElement.name === 'reason'").await;
+    window.fill(".pop:popover-open [name=reason]", "new disk").await;
+    window.click(".pop:popover-open [name=action]").await;
     window.until("document.querySelector('.person .badge.warn')?.innerText === 'paused'").await;
     window.open(&site.at("/tenants")).await;
     window.unfold("#limits-default").await;

@@ -211,7 +211,10 @@ async fn schedules_are_triggered_paused_and_removed() {
     window.click("button[aria-label='Run nightly now']").await;
     window.until("document.querySelector('.banner.done')?.innerText === 'Triggered.'").await;
     window.click("button[aria-label='Pause nightly']").await;
+    window.fill(".pop:popover-open [name=reason]", "month end").await;
+    window.click(".pop:popover-open [name=action]").await;
     window.until("document.querySelector('#schedules .badge.warn')").await;
+    assert!(window.text("document.querySelector('#schedules').innerText").await.contains("month end"));
     window.eval("window.confirm = () => true").await;
     window.click("button[aria-label='Remove nightly']").await;
     window.until("document.querySelector('main').innerText.includes('No schedules yet')").await;

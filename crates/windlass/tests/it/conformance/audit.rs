@@ -235,6 +235,9 @@ async fn each_filter_finds_its_records_and_all_of_them_together_too(t: &Fixture)
         (RecordQuery { until: at(10), ..none() }, vec![1]),
         (RecordQuery { after: 1, until: at(20), ..none() }, vec![2, 3]),
         (RecordQuery { job: Some(jobs[0]), after: 1, ..none() }, vec![2]),
+        (RecordQuery { after: 1, before: Some(4), ..none() }, vec![2, 3]),
+        (RecordQuery { job: Some(jobs[1]), before: Some(4), ..none() }, vec![3]),
+        (RecordQuery { before: Some(1), ..none() }, vec![]),
         (
             RecordQuery {
                 job: Some(jobs[1]),

@@ -108,7 +108,7 @@ pub(super) fn configure(dice: &mut Dice) -> Operation {
 pub(super) fn filter(dice: &mut Dice, world: &World) -> Filter {
     let mut filter = Filter::default();
     for _ in 0..dice.below(4) {
-        match dice.below(13) {
+        match dice.below(14) {
             0 => filter.tenant = Some(world::tenant(dice)),
             1 => filter.job_type = Some(world::job_type(dice)),
             2 => filter.queue = Some(world::queue(dice)),
@@ -120,6 +120,7 @@ pub(super) fn filter(dice: &mut Dice, world: &World) -> Filter {
             8 => filter.created_before = Some(world.now.minus(dice.time(&[1_000, 600_000]))),
             9 => filter.worker = Some(world.worker(dice)),
             10 => filter.is_blocked = Some(dice.chance(50)),
+            11 => filter.is_redriven = Some(dice.chance(50)),
             _ => filter.states.extend([dice.pick(&State::ALL), dice.pick(&State::ALL)]),
         }
     }

@@ -84,6 +84,7 @@ fn look(dice: &mut Dice, world: &World) -> Operation {
         2..=3 => {
             let query = RecordQuery {
                 after: dice.pick(&[0, 3, 50]),
+                before: dice.chance(20).then(|| dice.pick(&[1, 5, 60])),
                 job: dice.chance(40).then(|| world.job(dice)),
                 event: dice.chance(30).then(|| dice.pick(AuditEvent::ALL)),
                 actor: dice.maybe(20, &["ann".to_owned(), "local".to_owned(), "windlass".to_owned()]),

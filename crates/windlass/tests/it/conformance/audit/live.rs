@@ -5,16 +5,19 @@ use std::sync::Arc;
 use tokio::sync::broadcast::Receiver;
 use windlass::audit::{AuditEvent, Record};
 use windlass::job::{Failure, NewJob, State};
+use windlass::store::caller::Role;
 use windlass::store::command::act::{Act, Suspend};
 use windlass::store::command::finish::Finish;
+use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::submit::SubmitOptions;
 
-use crate::fixture::{Fixture, new_job, on_every_engine, queue, secs};
+use crate::fixture::{Fixture, caller, new_job, on_every_engine, queue, secs};
 
 on_every_engine!(
     every_transition_is_shown_live_whatever_is_kept,
     what_is_kept_is_shown_with_its_number_in_the_order_of_commits,
     a_refusal_and_a_no_op_are_not_events,
+    a_commit_says_whose_jobs_it_changed,
 );
 
 fn received(events: &mut Receiver<Arc<Record>>) -> Vec<Arc<Record>> {
@@ -70,4 +73,24 @@ async fn a_refusal_and_a_no_op_are_not_events(t: &Fixture) {
     t.suspend(suspended.id).await;
     t.tick().await;
     assert!(received(&mut events).is_empty());
+}
+
+/// M3 M90
+async fn a_commit_says_whose_jobs_it_changed(t: &Fixture) {
+    let ann = caller("ann", Role::Operator, "blue");
+    let bob = caller("bob", Role::Operator, "red");
+    let (mut changes, before) = (t.store.changes(), t.store.changed());
+    let id = t.store.submit(&ann, vec![new_job("report")], SubmitOptions::default()).await.unwrap()[0].job.id;
+    let change = changes.try_recv().unwrap();
+    assert_eq!((change.concerns(&ann), change.concerns(&bob), change.concerns(&t.me)), (true, false, true));
+    t.store.act(&bob, id, Act::Cancel { reason: None }).await.unwrap_err();
+    t.tick().await;
+    assert!(changes.try_recv().is_err(), "a refusal changes nothing");
+    assert_eq!(t.store.changed(), before + 1);
+    t.store.pause(&t.me, Target::Gate, Pause::default()).await.unwrap();
+    let change = changes.try_recv().unwrap();
+    assert!(change.concerns(&ann) && change.concerns(&bob), "a pause is everybody's");
+    drop(changes);
+    t.store.act(&ann, id, Act::Cancel { reason: None }).await.unwrap();
+    assert_eq!(t.store.changed(), before + 3, "it is counted also while nobody listens");
 }

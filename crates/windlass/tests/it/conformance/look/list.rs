@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use windlass::job::{GroupStrategy, JobId, JobType, NewJob, Payload, Priority, State};
+use windlass::job::{GroupStrategy, Job, JobId, JobType, NewJob, Payload, Priority, State};
 use windlass::limits;
 use windlass::store::command::children::NewGroup;
+use windlass::store::command::finish::{Outcome, Report};
+use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::{Cursor, ListRequest};
@@ -19,6 +21,8 @@ on_every_engine!(
     a_page_holds_between_one_and_five_hundred_jobs,
     a_search_among_many_goes_on_where_it_stopped,
     a_page_of_large_jobs_ends_early_and_the_next_goes_on,
+    what_was_redriven_is_listed_and_counted_apart,
+    running_jobs_are_listed_however_many_have_ended_beside_them,
 );
 
 async fn ids(t: &Fixture, filter: Filter, order: Order) -> Vec<JobId> {
@@ -207,6 +211,18 @@ async fn a_search_among_many_goes_on_where_it_stopped(t: &Fixture) {
         let is_bounded = t.address != "memory:";
         assert!(if is_bounded { (2..20).contains(&pages) } else { pages == 1 }, "{order:?}: {pages} pages");
     }
+    // So many begin alike that they are walked over, not sorted.
+    let ids = JobId::beginning_with(&all[4].to_string()[..13]);
+    let request =
+        ListRequest { filter: Filter { ids, ..Filter::default() }, limit: 3, ..ListRequest::default() };
+    let page = t.store.list(&t.me, request).await.unwrap();
+    let newest: Vec<JobId> = page.jobs.iter().map(|found| found.job.id).collect();
+    assert_eq!(newest, [all[4], all[3], all[2]]);
+    let owned = Filter { owner: Some("ann".into()), ..Filter::default() };
+    let counted = t.store.count_up_to(&t.me, &owned, 100).await.unwrap();
+    let is_bounded = t.address != "memory:";
+    let all_or_some = if is_bounded { (3, false) } else { (5, true) };
+    assert_eq!((counted.jobs, counted.is_all), all_or_some, "a count ends where a page does");
     // Counters know that there is nothing to look for, and when all has been found.
     let nothing = Filter { states: vec![State::Waiting], owner: Some("ann".into()), ..Filter::default() };
     let page = t.store.list(&t.me, ListRequest { filter: nothing, ..ListRequest::default() }).await.unwrap();
@@ -239,4 +255,73 @@ async fn a_page_of_large_jobs_ends_early_and_the_next_goes_on(t: &Fixture) {
         }
     }
     assert_eq!((found.len(), pages), (count / 10 * 10, 2));
+}
+
+/// M2 M90
+async fn what_was_redriven_is_listed_and_counted_apart(t: &Fixture) {
+    let mut dead = Vec::new();
+    for _ in 0..3 {
+        dead.push(t.placed(State::DeadLetter).await.id);
+    }
+    t.store.redrive(&t.me, dead[1], Redrive::default()).await.unwrap();
+    let letters = |is_redriven| Filter { states: vec![State::DeadLetter], is_redriven, ..Filter::default() };
+    assert_eq!(ids(t, letters(None), Order::Oldest).await, dead);
+    assert_eq!(ids(t, letters(Some(true)), Order::Oldest).await, [dead[1]]);
+    assert_eq!(ids(t, letters(Some(false)), Order::Oldest).await, [dead[0], dead[2]]);
+    for (filter, max, expected) in [
+        (None, 1, (3, true)),
+        (Some(false), 2, (2, true)),
+        (Some(false), 1, (1, false)),
+        (Some(true), 9, (1, true)),
+    ] {
+        let counted = t.store.count_up_to(&t.me, &letters(filter), max).await.unwrap();
+        assert_eq!((counted.jobs, counted.is_all), expected, "{filter:?} up to {max}");
+    }
+}
+
+/// M31
+async fn running_jobs_are_listed_however_many_have_ended_beside_them(t: &Fixture) {
+    let worker = t.worker().await;
+    t.submit_all(vec![new_job("report"); 1_100]).await;
+    let mut claimed = t.claim(worker, 500).await;
+    claimed.extend(t.claim(worker, 500).await);
+    claimed.extend(t.claim(worker, 100).await);
+    let mut running: Vec<JobId> = claimed.iter().map(|claimed| claimed.job.id).collect();
+    for _ in 0..2 {
+        for order in [Order::Newest, Order::Oldest] {
+            let filter = Filter { states: vec![State::Running], ..Filter::default() };
+            let mut request = ListRequest { filter, order, cursor: None, limit: 400 };
+            let mut found = Vec::new();
+            loop {
+                let page = t.store.list(&t.me, request.clone()).await.unwrap();
+                found.extend(page.jobs.iter().map(|found| found.job.id));
+                request.cursor = page.next;
+                if request.cursor.is_none() {
+                    break;
+                }
+            }
+            if order == Order::Newest {
+                found.reverse();
+            }
+            assert_eq!(found, running, "{order:?}");
+        }
+        // All but one in a hundred end, in several steps.
+        let (stay, end): (Vec<_>, Vec<_>) =
+            claimed.iter().enumerate().partition(|(place, _)| place.is_multiple_of(100));
+        for some in end.chunks(150) {
+            let completed = Outcome::Completed { result: None };
+            let report = |job: &Job| Report::new(job.id, job.fence, completed.clone());
+            let reports = some.iter().map(|(_, claimed)| report(&claimed.job)).collect();
+            t.store.finish(&t.me, worker, reports).await.unwrap();
+        }
+        running = stay.iter().map(|(_, claimed)| claimed.job.id).collect();
+    }
+    let by_worker = ids(t, Filter { worker: Some(worker), ..Filter::default() }, Order::Oldest).await;
+    assert_eq!(by_worker, running);
+    // Those whose lease then ends are all found by it.
+    t.advance(secs(3600));
+    t.tick().await;
+    assert!(
+        ids(t, Filter { states: vec![State::Running], ..Filter::default() }, Order::Oldest).await.is_empty()
+    );
 }
