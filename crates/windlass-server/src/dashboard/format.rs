@@ -60,7 +60,7 @@ pub(super) fn at_most(bound: Duration) -> String {
 pub(super) fn exact(duration: Duration) -> String {
     let millis = duration.as_millis();
     let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
-    let unit = units.into_iter().find(|(unit, _)| millis > 0 && millis % unit == 0);
+    let unit = units.into_iter().find(|(unit, _)| millis > 0 && millis.is_multiple_of(*unit));
     let (unit, name) = unit.unwrap_or((1, "ms"));
     format!("{}{name}", millis / unit)
 }
@@ -151,7 +151,10 @@ mod tests {
     #[test]
     fn a_duration_in_a_form_is_exact() {
         let told = |millis| exact(Duration::from_millis(millis));
-        assert_eq!([250, 1_500, 90_000, 7_200_000, 86_400_000].map(told), ["250ms", "1500ms", "90s", "2h", "1d"]);
+        assert_eq!(
+            [250, 1_500, 90_000, 7_200_000, 86_400_000].map(told),
+            ["250ms", "1500ms", "90s", "2h", "1d"]
+        );
     }
 
     #[test]

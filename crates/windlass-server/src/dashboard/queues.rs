@@ -48,7 +48,9 @@ pub(super) async fn page(
     let mut shell = Shell::of(&board, &visitor, &config, "queues", "Queues").saying(&query);
     let acted = looks.iter().find(|look| query.get("name") == Some(look.name.as_str()));
     shell.done = match (query.get("done"), acted) {
-        (Some("paused"), Some(look)) if look.paused.is_some() => Some(format!("Queue {} is paused.", look.name)),
+        (Some("paused"), Some(look)) if look.paused.is_some() => {
+            Some(format!("Queue {} is paused.", look.name))
+        }
         (Some("lifted"), Some(look)) if look.paused.is_none() => {
             Some(format!("Queue {} is not paused any more.", look.name))
         }
@@ -167,18 +169,22 @@ impl SettingsView {
 }
 
 /// Pauses of a queue that single tenants have made for themselves, each with what lifts it; for those who see all tenants.
-fn tenants_pauses(queue: &QueueName, visitor: &Visitor, config: &Config, now: Timestamp) -> Vec<TenantsPause> {
+fn tenants_pauses(
+    queue: &QueueName,
+    visitor: &Visitor,
+    config: &Config,
+    now: Timestamp,
+) -> Vec<TenantsPause> {
     let is_one = |scope: &Scope| match scope {
-        Scope::Queue { queue: of, tenant } => of == queue && tenant.is_some() && visitor.caller.tenant.is_none(),
+        Scope::Queue { queue: of, tenant } => {
+            of == queue && tenant.is_some() && visitor.caller.tenant.is_none()
+        }
         _ => false,
     };
     let holds = config.holds.values().filter(|hold| is_one(&hold.scope) && hold.is_active(now));
     let holds = holds.take(limits::GROUPS_SHOWN);
     holds
-        .map(|hold| TenantsPause {
-            hold: HoldView::of(hold, now),
-            scope: lift::scope(hold, visitor, config),
-        })
+        .map(|hold| TenantsPause { hold: HoldView::of(hold, now), scope: lift::scope(hold, visitor, config) })
         .collect()
 }
 

@@ -105,8 +105,8 @@ impl Known<'_> {
                 && !config.tenants.contains_key(*name)
                 && config.keys.values().all(|key| key.tenant.as_ref() != Some(*name))
         });
-        let job_type = job_type
-            .filter(|name| !stats.types.contains_key(*name) && !config.types.contains_key(*name));
+        let job_type =
+            job_type.filter(|name| !stats.types.contains_key(*name) && !config.types.contains_key(*name));
         let unknown = tenant
             .map(|name| format!("tenant {name}"))
             .into_iter()

@@ -70,10 +70,12 @@ pub(super) async fn page(
     let stats = store.totals(caller).await?;
     let mut names: BTreeSet<Tenant> = stats.tenants.keys().chain(config.tenants.keys()).cloned().collect();
     names.extend(stats.costs.keys().map(|(tenant, _)| tenant.clone()));
-    names.extend(config.holds.values().filter(|hold| hold.is_active(now)).filter_map(|hold| match &hold.scope {
-        Scope::Tenant(tenant) => Some(tenant.clone()),
-        _ => None,
-    }));
+    names.extend(config.holds.values().filter(|hold| hold.is_active(now)).filter_map(
+        |hold| match &hold.scope {
+            Scope::Tenant(tenant) => Some(tenant.clone()),
+            _ => None,
+        },
+    ));
     let (names, place) = (names.into_iter().collect(), ("/tenants", "tenant"));
     let names: NamePage<Tenant> =
         by_name::page(names, Tenant::as_str, &query, place, limits::TENANTS_PER_PAGE);
@@ -85,7 +87,10 @@ pub(super) async fn page(
         let hold = config.holds.get(&Scope::Tenant(name.clone())).filter(|hold| hold.is_active(now));
         let settings = config.tenants.get(name).cloned().unwrap_or_default();
         let costs = costs.get(name).cloned().unwrap_or_default();
-        TenantView { paused: hold.map(|hold| HoldView::of(hold, now)), ..view(name, &stats, costs, &settings) }
+        TenantView {
+            paused: hold.map(|hold| HoldView::of(hold, now)),
+            ..view(name, &stats, costs, &settings)
+        }
     };
     let page = TenantsPage {
         shell: Shell::of(&board, &visitor, &config, "tenants", "Tenants and cost").saying(&query),
