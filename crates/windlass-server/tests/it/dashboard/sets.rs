@@ -26,7 +26,7 @@ fn form(page: &str, action: &str, filled: &[(&str, &str)]) -> String {
     let (form, _) = rest.split_once("</form>").expect("a form ends");
     let attribute = |tag: &str, name: &str| {
         let (_, rest) = tag.split_once(&format!(" {name}=\""))?;
-        Some(rest.split('"').next().unwrap_or_default().to_owned())
+        Some(rest.split('"').next().unwrap_or_default().replace("&#34;", "\""))
     };
     let mut body = form_urlencoded::Serializer::new(String::new());
     for tag in form.split('<').filter(|tag| tag.starts_with("input")) {
@@ -245,6 +245,16 @@ async fn a_queue_s_backlog_is_what_could_run_now() {
     dying.priority = Some(windlass::job::Priority::CRITICAL);
     site.submit(dying).await;
     site.claim().await.fail(Failure::permanent("no_address", "no such address")).await;
+    // What happened in a minute is written with a commit of the next second or so.
+    let is_counted = async || {
+        let look = site.store.queue(&Caller::local(), QueueName::default()).await.unwrap();
+        look.minutes.values().any(|minute| minute.failed == 1)
+    };
+    while !is_counted().await {
+        let mut other = new("other");
+        other.queue = queue("other");
+        site.submit(other).await;
+    }
     let page = site.ask("GET", "/queues", &[], "").await.body;
     let (_, row) =
         page.split_once("<a class=\"name\" href=\"/queues/default\"").expect("the queue has a line");
@@ -292,7 +302,7 @@ async fn lists_of_many_names_come_page_by_page_and_stay_small() {
             seen += page.matches(&format!("{what}-")).count();
             let Some((_, rest)) = page.split_once("rel=\"next\" href=\"") else { break };
             address = rest.split('"').next().unwrap_or_default().replace("&#38;", "&").replace("&amp;", "&");
-            if address.contains("-0239") || address.contains("-0159") {
+            if address.contains("-0239") || address.contains("-0149") {
                 break;
             }
         }
