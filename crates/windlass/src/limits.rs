@@ -174,6 +174,8 @@ pub const NEWS_REMEMBERED: usize = 64;
 pub const CROSS_PROCESS_EVERY: Duration = Duration::from_millis(20);
 /// Minutes for which rates are kept.
 pub const RATE_MINUTES_KEPT: i64 = 61;
+/// How often the minutes that are over are read anew for those who look at rates: what other nodes add to them late is rare.
+pub const RATES_READ_EVERY: Duration = Duration::from_secs(15);
 /// Jobs examined by one call of `verify`'s scans at a time.
 pub const VERIFY_PAGE: usize = 2_000;
 /// When to try again after the store said that it is overloaded: by then thousands of commits have passed.

@@ -21,6 +21,7 @@ pub mod group;
 pub mod memo;
 pub mod memory;
 pub mod meter;
+mod minutes;
 mod operate;
 #[cfg(feature = "postgres")]
 pub mod postgres;

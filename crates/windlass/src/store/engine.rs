@@ -349,7 +349,11 @@ pub trait Read: Export {
     /// What hangs on a job.
     fn facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>>;
     /// All documents of a kind, ordered by key.
-    fn documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>>;
+    fn documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>> {
+        self.documents_from(kind, "")
+    }
+    /// The documents of a kind whose keys do not come before `start`, ordered by key.
+    fn documents_from(&mut self, kind: DocumentKind, start: &str) -> EngineResult<Vec<Document>>;
     /// One document.
     fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>>;
     /// The documents of a kind whose keys come before `end`, at most `max` of them, ordered by key.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::access::KeyRing;
 use super::feed::Feed;
 use super::meter::Meters;
+use super::minutes::Minutes;
 use super::wakeup::Wakeups;
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::Entropy;
@@ -98,6 +99,8 @@ pub struct Environment {
     pub keys: KeyRing,
     /// What this process measures of the store.
     pub meters: Meters,
+    /// What this process remembers of the minutes that are over.
+    pub(crate) minutes: Minutes,
     /// This store's own name among several processes on one database.
     pub node: String,
     /// Whether the store is opened to move what is in it, and so also while it is shut to all others.
@@ -121,6 +124,7 @@ impl Environment {
             feed: Feed::default(),
             keys: KeyRing::default(),
             meters: Meters::default(),
+            minutes: Minutes::default(),
             node,
             is_moving: false,
         }

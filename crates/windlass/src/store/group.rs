@@ -52,6 +52,9 @@ pub fn answer(env: &Environment, effects: Effects, tasks: Vec<Box<dyn WriteTask>
     if effects.has_interrupts {
         env.wakeups.jobs_interrupted();
     }
+    if effects.has_late_rates {
+        env.minutes.forget();
+    }
     env.feed.publish(effects.records, effects.change);
     for task in tasks {
         task.done(Ok(()));

@@ -16,7 +16,7 @@ use super::engine::{
 use super::environment::Environment;
 use super::feed::Change;
 use super::memo::Memo;
-use super::rates::rate_key;
+use super::rates::{minute_of, rate_key};
 use super::wakeup::WorkNews;
 use crate::audit::Record;
 use crate::clock::Timestamp;
@@ -96,6 +96,8 @@ pub struct Effects {
     pub records: Vec<Record>,
     /// Whose jobs changed.
     pub change: Change,
+    /// Whether rates of a minute that is over were written.
+    pub has_late_rates: bool,
 }
 
 /// The work of one group commit.
@@ -476,6 +478,7 @@ impl<'a> Unit<'a> {
         self.write_tallies()?;
         for (lane, minute, counts) in self.memo.rates.take_due(self.now) {
             self.env.meters.counted(&lane, minute, &counts);
+            self.effects.has_late_rates |= minute < minute_of(self.now);
             let key = rate_key(minute, &self.env.node, &lane);
             self.db.put_document(DocumentKind::Rate, &key, Some(&super::config::encode(&counts)))?;
         }

@@ -123,8 +123,8 @@ impl Read for Tables {
         Ok(facets.collect())
     }
 
-    fn documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>> {
-        let from = self.documents.range((kind, String::new())..);
+    fn documents_from(&mut self, kind: DocumentKind, start: &str) -> EngineResult<Vec<Document>> {
+        let from = self.documents.range((kind, start.to_owned())..);
         let of_kind = from.take_while(|((found, _), _)| *found == kind);
         Ok(of_kind.map(|((_, key), body)| Document { key: key.clone(), body: body.clone() }).collect())
     }

@@ -11,7 +11,8 @@ use super::tables::intern::check;
 use crate::store::durable::columns::{damaged, document_check, document_kind_code, limit};
 use crate::store::engine::{Document, DocumentKind, EngineResult};
 
-const ALL: &str = "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint ORDER BY key";
+const FROM: &str =
+    "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint AND key >= $2 ORDER BY key";
 const ONE: &str = "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint AND key = $2";
 const BEFORE: &str =
     "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint AND key < $2 ORDER BY key LIMIT $3";
@@ -22,8 +23,12 @@ const PUT: &str = "INSERT INTO @.documents (kind, key, \"check\", body) VALUES (
 const REMOVE: &str = "DELETE FROM @.documents WHERE kind = $1::bigint AND key = $2";
 
 impl Tables {
-    pub(super) fn read_documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>> {
-        self.documents_by(ALL, kind, Vec::new())
+    pub(super) fn read_documents_from(
+        &mut self,
+        kind: DocumentKind,
+        start: &str,
+    ) -> EngineResult<Vec<Document>> {
+        self.documents_by(FROM, kind, vec![start.as_bytes().into()])
     }
 
     pub(super) fn read_document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {

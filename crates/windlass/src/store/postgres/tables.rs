@@ -148,8 +148,8 @@ impl Read for Tables {
     fn facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>> {
         self.read_facets(query)
     }
-    fn documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>> {
-        self.read_documents(kind)
+    fn documents_from(&mut self, kind: DocumentKind, start: &str) -> EngineResult<Vec<Document>> {
+        self.read_documents_from(kind, start)
     }
     fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
         self.read_document(kind, key)

@@ -62,8 +62,9 @@ pub(crate) fn job_types(view: &mut View<'_>, caller: &Caller) -> Result<Vec<Type
         Scope::Gate | Scope::Tenant(_) | Scope::Queue { .. } | Scope::Worker(_) => None,
     }));
     let mut minutes: BTreeMap<JobType, BTreeMap<i64, Minute>> = BTreeMap::new();
-    for (lane, minute, counts) in minutes_by_lane(view, |lane| caller.sees(&lane.tenant))? {
-        minutes.entry(lane.job_type).or_default().entry(minute).or_default().merge(&counts);
+    for one in minutes_by_lane(view, |lane| caller.sees(&lane.tenant))? {
+        let minutes = minutes.entry(one.lane.job_type.clone()).or_default();
+        minutes.entry(one.minute).or_default().merge(&one.counts);
     }
     let look = |name: JobType| {
         // Everybody's pause first: lifting the own one would not help.

@@ -38,8 +38,8 @@ pub(crate) fn queue(
 ) -> Result<QueueLook, StoreError> {
     let minutes = minutes_by_lane(view, |lane| lane.queue == *queue && caller.sees(&lane.tenant))?;
     let mut own = BTreeMap::new();
-    for (_, minute, counts) in minutes {
-        own.entry(minute).or_insert_with(Minute::default).merge(&counts);
+    for one in minutes {
+        own.entry(one.minute).or_insert_with(Minute::default).merge(&one.counts);
     }
     look(view, caller, queue, own)
 }
@@ -56,8 +56,9 @@ pub(crate) fn queues(view: &mut View<'_>, caller: &Caller) -> Result<Vec<QueueLo
         Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } | Scope::Worker(_) => None,
     }));
     let mut by_queue: BTreeMap<QueueName, BTreeMap<i64, Minute>> = BTreeMap::new();
-    for (lane, minute, counts) in minutes_by_lane(view, |lane| caller.sees(&lane.tenant))? {
-        by_queue.entry(lane.queue).or_default().entry(minute).or_default().merge(&counts);
+    for one in minutes_by_lane(view, |lane| caller.sees(&lane.tenant))? {
+        let minutes = by_queue.entry(one.lane.queue.clone()).or_default();
+        minutes.entry(one.minute).or_default().merge(&one.counts);
     }
     // Also where jobs are gone as soon as they are done.
     names.extend(by_queue.keys().cloned());

@@ -2,16 +2,17 @@
 //! commit keeps; no question here walks over jobs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobType, Lane, QueueName, Seq, State, Tenant};
-use crate::limits;
 use crate::store::budget::{self, Period, Spent};
 use crate::store::caller::Caller;
 use crate::store::config::parse;
 use crate::store::engine::{DocumentKind, LaneCursor, Place};
-use crate::store::rates::{Minute, minute_of};
+use crate::store::minutes::LaneMinute;
+use crate::store::rates::Minute;
 use crate::store::view::View;
 
 /// Counts by state, all states named.
@@ -81,37 +82,19 @@ pub(crate) fn minutes(
     fits: impl Fn(&Lane) -> bool,
 ) -> Result<BTreeMap<i64, Minute>, StoreError> {
     let mut found: BTreeMap<i64, Minute> = BTreeMap::new();
-    for (_, minute, counts) in minutes_by_lane(view, fits)? {
-        found.entry(minute).or_default().merge(&counts);
+    for one in minutes_by_lane(view, fits)? {
+        found.entry(one.minute).or_default().merge(&one.counts);
     }
     Ok(found)
 }
 
-/// Rates of the last hour of each lane that fits, as (lane, minute's number, counts of one node).
+/// Rates of the last hour of each lane that fits, as each node counted them.
 pub(crate) fn minutes_by_lane(
     view: &mut View<'_>,
     fits: impl Fn(&Lane) -> bool,
-) -> Result<Vec<(Lane, i64, Minute)>, StoreError> {
-    let oldest = minute_of(view.now) - limits::RATE_MINUTES_KEPT;
-    let mut found = Vec::new();
-    for document in view.db.documents(DocumentKind::Rate)? {
-        let mut words = document.key.split(' ');
-        let (Some(minute), Some(_node)) = (words.next().and_then(|word| word.parse().ok()), words.next())
-        else {
-            continue;
-        };
-        let names = (words.next(), words.next(), words.next());
-        let (Some(tenant), Some(queue), Some(job_type)) = names else { continue };
-        let (Ok(tenant), Ok(queue), Ok(job_type)) =
-            (Tenant::new(tenant), QueueName::new(queue), JobType::new(job_type))
-        else {
-            continue;
-        };
-        let lane = Lane { tenant, queue, job_type };
-        if minute > oldest && fits(&lane) {
-            found.push((lane, minute, parse(&document.body)?));
-        }
-    }
+) -> Result<Vec<Arc<LaneMinute>>, StoreError> {
+    let mut found = view.env.minutes.read(view.db, view.now)?;
+    found.retain(|one| fits(&one.lane));
     Ok(found)
 }
 

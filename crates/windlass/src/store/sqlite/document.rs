@@ -7,14 +7,18 @@ use super::tables::{Holds, Tables, prepare, store_error};
 use crate::store::durable::columns::{damaged, document_check, document_kind_code, limit};
 use crate::store::engine::{Document, DocumentKind, EngineResult};
 
-const ALL: &str = "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 ORDER BY key";
+const FROM: &str = "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 AND key >= ?2 ORDER BY key";
 const ONE: &str = "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 AND key = ?2";
 const BEFORE: &str =
     "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 AND key < ?2 ORDER BY key LIMIT ?3";
 
 impl<C: Holds> Tables<C> {
-    pub(super) fn read_documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>> {
-        self.documents_by(ALL, kind, params![document_kind_code(kind)])
+    pub(super) fn read_documents_from(
+        &mut self,
+        kind: DocumentKind,
+        start: &str,
+    ) -> EngineResult<Vec<Document>> {
+        self.documents_by(FROM, kind, params![document_kind_code(kind), start])
     }
 
     pub(super) fn read_document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {

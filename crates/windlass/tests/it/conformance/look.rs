@@ -20,6 +20,7 @@ on_every_engine!(
     counts_equal_a_recount_of_every_job,
     rates_count_what_happened_in_each_minute,
     rates_lose_nothing_at_the_turn_of_a_minute,
+    rates_that_are_written_late_are_shown_at_once,
     the_oldest_claimable_job_of_a_queue_is_known,
     a_wait_returns_when_the_job_is_final,
     a_wait_that_is_over_shows_the_job_as_it_is,
@@ -95,6 +96,25 @@ async fn rates_lose_nothing_at_the_turn_of_a_minute(t: &Fixture) {
     let found: Vec<(i64, u64)> =
         minutes(t).await.into_iter().map(|(minute, counts)| (minute, counts.submitted)).collect();
     assert_eq!(found, [(minute, 2), (minute + 1, 1)]);
+}
+
+/// M3
+async fn rates_that_are_written_late_are_shown_at_once(t: &Fixture) {
+    let minute = minute_of(t.now());
+    let submitted = async || {
+        let minutes = t.store.stats(&t.me).await.unwrap().minutes;
+        minutes.into_iter().map(|(minute, counts)| (minute, counts.submitted)).collect::<Vec<(i64, u64)>>()
+    };
+    t.submit(new_job("report")).await;
+    t.submit(new_job("report")).await;
+    t.advance(secs(600));
+    assert_eq!(submitted().await, [(minute, 1)], "the second is counted with the next commit");
+    t.submit(new_job("report")).await;
+    assert_eq!(submitted().await, [(minute, 2), (minute + 10, 1)]);
+    t.advance(secs(5));
+    assert_eq!(submitted().await, [(minute, 2), (minute + 10, 1)]);
+    t.advance(secs(3_300));
+    assert_eq!(submitted().await, [(minute + 10, 1)], "an hour is kept");
 }
 
 /// M102
