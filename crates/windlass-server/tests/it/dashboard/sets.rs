@@ -252,7 +252,7 @@ async fn a_queue_s_backlog_is_what_could_run_now() {
     };
     while !is_counted().await {
         let mut other = new("other");
-        other.queue = queue("other");
+        (other.queue, other.delay) = (queue("other"), Some(Duration::from_secs(3600)));
         site.submit(other).await;
     }
     let page = site.ask("GET", "/queues", &[], "").await.body;
