@@ -33,6 +33,7 @@ mod queue_line;
 mod queues;
 mod row;
 mod schedules;
+mod seal;
 mod session;
 mod settings;
 mod sign_in;
@@ -93,6 +94,7 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
     Router::new()
         .merge(pages())
         .merge(actions())
+        .method_not_allowed_fallback(|| async { page::Trouble::only_a_form() })
         .layer(from_fn_with_state(board.clone(), guard::guard))
         .with_state(board)
 }

@@ -47,15 +47,13 @@ pub(super) async fn page(
     let config = board.store().config(&visitor.caller).await?;
     let mut shell = Shell::of(&board, &visitor, &config, "queues", "Queues").saying(&query);
     let acted = looks.iter().find(|look| query.get("name") == Some(look.name.as_str()));
-    shell.done = match (query.get("done"), acted) {
-        (Some("paused"), Some(look)) if look.paused.is_some() => {
-            Some(format!("Queue {} is paused.", look.name))
-        }
+    shell.done = shell.done.map(|said| match (query.get("done"), acted) {
+        (Some("paused"), Some(look)) if look.paused.is_some() => format!("Queue {} is paused.", look.name),
         (Some("lifted"), Some(look)) if look.paused.is_none() => {
-            Some(format!("Queue {} is not paused any more.", look.name))
+            format!("Queue {} is not paused any more.", look.name)
         }
-        _ => shell.done,
-    };
+        _ => said,
+    });
     let place = ("/queues", "queue");
     let looks = by_name::page(looks, |look| look.name.as_str(), &query, place, limits::NAMES_PER_PAGE);
     let page = QueuesPage {

@@ -70,7 +70,7 @@ pub(super) async fn page(
     let holds = config.holds.values().filter(|hold| hold.is_active(now));
     let closed: Vec<ClosedView> = holds.filter_map(|hold| known.closed(hold, &visitor, now)).collect();
     let mut shell = Shell::of(&board, &visitor, &config, "settings", "Settings").saying(&query);
-    shell.done = part_done(&query, &config, now).or(shell.done);
+    shell.done = shell.done.map(|said| part_done(&query, &config, now).unwrap_or(said));
     let page = Settings {
         shell,
         closed,
@@ -119,7 +119,7 @@ impl Known<'_> {
     }
 }
 
-/// What was just closed or opened for a tenant or type, if that is how it is now: an address cannot make it up.
+/// What was just closed or opened for a tenant or type, if that is how it is still.
 fn part_done(query: &Fields, config: &Config, now: Timestamp) -> Option<String> {
     let tenant = query.get("tenant").and_then(|name| Tenant::new(name).ok());
     let job_type = query.get("type").and_then(|name| JobType::new(name).ok());
