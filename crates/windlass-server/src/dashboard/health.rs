@@ -10,7 +10,7 @@ use windlass::store::rates::Minute;
 use super::chart;
 use super::form::segment;
 use super::format::{count, percent, span};
-use super::overview::LATE;
+use super::queue_line::LATE;
 use super::workers::is_built_in;
 
 /// Something a person should look at.

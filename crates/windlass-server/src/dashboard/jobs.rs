@@ -15,6 +15,7 @@ use super::format::compact;
 use super::guard::Visitor;
 use super::page::{Shell, Trouble, show};
 use super::row::Row;
+use super::settings::offered;
 use super::{Dashboard, limits};
 
 /// A state to choose, with the number of its jobs.
@@ -73,9 +74,9 @@ pub(super) async fn page(
         chips: asked.chips(),
         tabs: tabs(&asked, &stats),
         rows: page.jobs.iter().map(|snapshot| Row::of(snapshot, now)).collect(),
-        types: stats.types.keys().map(ToString::to_string).collect(),
-        queues: stats.queues.keys().map(ToString::to_string).collect(),
-        tenants: stats.tenants.keys().map(ToString::to_string).collect(),
+        types: offered(stats.types.keys()),
+        queues: offered(stats.queues.keys()),
+        tenants: offered(stats.tenants.keys()),
         order: order_word(order),
         order_links: order_links(&asked),
         remark,

@@ -2,7 +2,6 @@
 //! failures, of which a bounded number is looked at.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State as AxumState;
@@ -19,31 +18,15 @@ use windlass::store::rates::Minute;
 
 use super::chart::{self, BarChart, LineChart};
 use super::failure::{self, Group};
-use super::form::{Query, segment};
-use super::format::{Moment, compact, percent, real, span};
+use super::form::Query;
+use super::format::{Moment, at_most, percent, real};
 use super::guard::Visitor;
 use super::health::{Health, Signs};
 use super::page::{HoldView, Shell, Trouble, show};
+use super::queue_line::{QueueLine, lines};
 use super::row::Row;
 use super::tile::{self, Numbers, Tile};
-use super::{Dashboard, limits, schedules};
-
-/// A queue as a line.
-pub(super) struct QueueLine {
-    pub(super) name: String,
-    pub(super) link: String,
-    pub(super) waiting_text: String,
-    pub(super) running: String,
-    pub(super) retrying: String,
-    pub(super) dead: String,
-    pub(super) oldest: Option<String>,
-    pub(super) is_late: bool,
-    pub(super) spark: String,
-    pub(super) rate: String,
-    /// Width of its bar, in percent.
-    pub(super) share: String,
-    pub(super) paused: Option<HoldView>,
-}
+use super::{Dashboard, lift, limits, schedules};
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -68,12 +51,12 @@ struct Overview {
 /// A pause in force, and how this visitor lifts it.
 struct PauseView {
     hold: HoldView,
-    /// Where the form goes that lifts it, for who may.
-    lift: Option<String>,
+    /// What a form must carry to lift a pause, for who may.
+    scope: Option<String>,
+    /// Where the form goes that resumes a schedule, for who may.
+    act: Option<String>,
 }
 
-/// A job that waited longer than this for a worker is late: with idle workers it takes milliseconds.
-pub(super) const LATE: Duration = Duration::from_secs(60);
 /// Running jobs on this page.
 const RUNNING_SHOWN: usize = 8;
 
@@ -104,9 +87,9 @@ pub(super) async fn page(
         if are_all { tile::retries(retrying.iter().map(|one| &one.job), now) } else { String::new() };
     let signs = Signs { config: &config, looks: &looks, recent: &recent, hour: &sum, dead, now };
     let numbers = Numbers { stats: &stats, config: &config, hour: &sum, dead, retries, now };
-    let mut queues = lines(&looks, now);
+    let mut queues = lines(&looks, &visitor, now);
     // What needs somebody comes first; among the others the order stays, whatever their numbers do.
-    queues.sort_by_key(|line| (!line.is_late, line.paused.is_none()));
+    queues.sort_by_key(|line| (!line.is_late && !line.is_failing, line.paused.is_none()));
     let queues_more = queues.len().saturating_sub(limits::QUEUES_SHOWN);
     queues.truncate(limits::QUEUES_SHOWN);
     let page = Overview {
@@ -117,8 +100,8 @@ pub(super) async fn page(
         failures: chart::failure_rate(&hour),
         per_minute: format!("{:.0}", real(chart::ended(&recent)) / 5.0),
         failure_share: format!("{:.1}%", percent(chart::bad(&sum), chart::ended(&sum)).unwrap_or(0.0)),
-        waited: sum.waited.percentile(0.95).map_or("–".into(), |time| format!("≤ {}", span(time))),
-        ran: sum.ran.percentile(0.95).map_or("–".into(), |time| format!("≤ {}", span(time))),
+        waited: sum.waited.percentile(0.95).map_or("–".into(), at_most),
+        ran: sum.ran.percentile(0.95).map_or("–".into(), at_most),
         queues,
         queues_more,
         pauses: pauses(&config, &visitor, now),
@@ -154,43 +137,17 @@ async fn sample(
 /// Everything that is paused now: what pauses hold, then schedules.
 fn pauses(config: &Config, visitor: &Visitor, now: Timestamp) -> Vec<PauseView> {
     let holds = config.holds.values().filter(|hold| hold.is_active(now));
-    let holds = holds.map(|hold| PauseView { hold: HoldView::among(config, hold, now), lift: None });
+    let holds = holds.map(|hold| PauseView {
+        hold: HoldView::among(config, hold, now),
+        scope: lift::scope(hold, visitor, config),
+        act: None,
+    });
     let schedules = config.schedules.values().filter_map(|schedule| {
         let hold = HoldView::of_schedule(schedule, now)?;
-        let lift = visitor.may(Permission::Schedule).then(|| schedules::act_link(schedule));
-        Some(PauseView { hold, lift })
+        let act = visitor.may(Permission::Schedule).then(|| schedules::act_link(schedule));
+        Some(PauseView { hold, scope: None, act })
     });
     holds.chain(schedules).collect()
-}
-
-/// Queues as lines, as deep as the deepest is wide.
-pub(super) fn lines(looks: &[QueueLook], now: Timestamp) -> Vec<QueueLine> {
-    let waiting = |look: &QueueLook| -> u64 {
-        let open = look.depth.iter().filter(|(state, _)| !state.is_final() && **state != State::Running);
-        open.map(|(_, number)| *number).sum()
-    };
-    let deepest = looks.iter().map(waiting).max().unwrap_or(0).max(1);
-    let line = |look: &QueueLook| {
-        let of = |state: State| compact(look.depth.get(&state).copied().unwrap_or(0));
-        let hour = chart::hour(&look.minutes, now);
-        let recent = chart::total(hour.iter().rev().skip(1).take(5));
-        let late = look.oldest.map(|oldest| now.since(oldest));
-        QueueLine {
-            name: look.name.to_string(),
-            link: format!("/queues/{}", segment(look.name.as_str())),
-            waiting_text: compact(waiting(look)),
-            running: of(State::Running),
-            retrying: of(State::Retrying),
-            dead: of(State::DeadLetter),
-            oldest: late.map(span),
-            is_late: late.is_some_and(|late| late > LATE),
-            spark: chart::spark(&hour),
-            rate: format!("{:.0}", real(chart::ended(&recent)) / 5.0),
-            share: format!("{:.1}", real(waiting(look)) * 100.0 / real(deepest)),
-            paused: look.paused.as_ref().map(|hold| HoldView::of(hold, now)),
-        }
-    };
-    looks.iter().map(line).collect()
 }
 
 /// A moment, if there is one.

@@ -12,4 +12,5 @@ mod look;
 mod markup;
 mod roles;
 mod scale;
+mod sets;
 mod site;

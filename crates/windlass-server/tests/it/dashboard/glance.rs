@@ -188,9 +188,9 @@ async fn pauses_are_lifted_where_they_are_seen_and_a_run_by_hand_is_named() {
     window.click(".pop:popover-open [name=action]").await;
     window.until("document.querySelector('.banner.done')?.innerText === 'nightly is paused.'").await;
     window.open(&site.at("/")).await;
-    window.until("document.querySelector('#pauses').innerText.includes('month end')").await;
+    window.until("document.querySelector('#pauses')?.innerText.includes('month end')").await;
     window.click("#pauses button[aria-label='Resume schedule nightly']").await;
-    window.until("!document.querySelector('#pauses').innerText.includes('month end')").await;
+    window.until("!document.querySelector('#pauses')?.innerText.includes('month end')").await;
     assert_eq!(window.text("location.pathname").await, "/");
 }
 
@@ -207,7 +207,7 @@ async fn what_can_be_done_to_a_row_is_in_sight_at_any_width() {
     for width in [1440, 1024, 390] {
         let screen = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600});
         window.send("Emulation.setDeviceMetricsOverride", screen).await;
-        for path in ["/", "/schedules", "/audit", "/workers"] {
+        for path in ["/", "/queues", "/types", "/workers", "/schedules", "/audit", "/tenants", "/settings"] {
             window.open(&site.at(path)).await;
             let hidden = "[...document.querySelectorAll('main button')].filter((button) => button.checkVisibility() && \
                  (button.getBoundingClientRect().right > innerWidth || button.getBoundingClientRect().left < 0)) \
