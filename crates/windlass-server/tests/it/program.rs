@@ -115,9 +115,10 @@ async fn a_key_made_on_the_command_line_opens_the_server() {
 #[tokio::test]
 async fn an_open_address_is_refused_without_keys() {
     let folder = tempfile::tempdir().unwrap();
+    let store = store_in(folder.path());
     // Whom a proxy lets in comes from anywhere, although it connects from this machine.
     for open in [&["--listen", "0.0.0.0:0"][..], &["--listen", "127.0.0.1:0", "--behind-proxy"]] {
-        let serve = [&["serve", "--store", &store_in(folder.path())], open].concat();
+        let serve = [&["serve", "--store", &store], open].concat();
         let refused = windlass(&serve).output().await.unwrap();
         assert!(!refused.status.success());
         let said = String::from_utf8_lossy(&refused.stderr);
