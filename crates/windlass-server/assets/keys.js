@@ -12,6 +12,11 @@
     });
   }
 
+  // On a narrow screen the menu scrolls: to where one is.
+  const menu = document.querySelector(".menu");
+  const here = menu?.querySelector("[aria-current]")?.getBoundingClientRect();
+  if (here) menu.scrollLeft += here.left + here.width / 2 - menu.clientWidth / 2;
+
   const rows = () => [...document.querySelectorAll("main tbody tr")];
   const move = (by) => {
     const all = rows();

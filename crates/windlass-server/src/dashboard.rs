@@ -30,6 +30,7 @@ mod page;
 mod queues;
 mod row;
 mod schedules;
+mod seal;
 mod search;
 mod session;
 mod settings;
@@ -92,6 +93,7 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
     Router::new()
         .merge(pages())
         .merge(actions())
+        .method_not_allowed_fallback(|| async { page::Trouble::only_a_form() })
         .layer(from_fn_with_state(board.clone(), guard::guard))
         .with_state(board)
 }

@@ -53,7 +53,7 @@ use tracing::Instrument;
 
 use crate::clock::Patience;
 use crate::error::{ActError, OpenError, StoreError, SubmitError};
-use crate::job::{JobId, NewJob};
+use crate::job::{Job, JobId, NewJob};
 use crate::limits;
 use caller::Caller;
 use command::act::{self, Act, Acted};
@@ -332,6 +332,15 @@ impl Store {
         elsewhere!(self.get(id));
         let caller = caller.clone();
         self.read("get", move |view| snapshot::get(view, &caller, id)).await
+    }
+
+    /// The same without what it was submitted with: for those who look often, however large its payload is.
+    pub async fn job(&self, caller: &Caller, id: JobId) -> Result<Option<Job>, StoreError> {
+        if self.is_elsewhere() {
+            return Ok(self.get(caller, id).await?.map(|found| found.job));
+        }
+        let caller = caller.clone();
+        self.read("job", move |view| snapshot::visible(view, &caller, id)).await
     }
 
     /// The job once it is final, or as it is when `timeout` is over.

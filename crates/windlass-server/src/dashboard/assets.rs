@@ -1,4 +1,5 @@
 //! Style, script and icon, compiled in. Their address holds a digest of what they are, so browsers may keep them for ever.
+//! While servers of two versions answer at one address, one is asked for the other's: it has its own, which is not to be kept.
 
 use std::sync::LazyLock;
 
@@ -15,7 +16,11 @@ const STYLE: &str = concat!(
     include_str!("../../assets/part.css"),
     include_str!("../../assets/page.css"),
 );
-const SCRIPT: &str = concat!(include_str!("../../assets/live.js"), include_str!("../../assets/keys.js"));
+const SCRIPT: &str = concat!(
+    include_str!("../../assets/patch.js"),
+    include_str!("../../assets/live.js"),
+    include_str!("../../assets/keys.js"),
+);
 const ICON: &str = include_str!("../../assets/icon.svg");
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -29,16 +34,17 @@ pub(super) fn version() -> &'static str {
 }
 
 /// `GET /assets/{version}/{name}`
-pub(super) async fn serve(Path((_version, name)): Path<(String, String)>) -> Result<Response, Trouble> {
+pub(super) async fn serve(Path((asked, name)): Path<(String, String)>) -> Result<Response, Trouble> {
     let (content_type, text) = match name.as_str() {
         "windlass.css" => ("text/css; charset=utf-8", STYLE),
         "windlass.js" => ("text/javascript; charset=utf-8", SCRIPT),
         "icon.svg" => ("image/svg+xml", ICON),
         _ => return Err(Trouble::not_found("there is no such file")),
     };
+    let keep = if asked == version() { "public, max-age=31536000, immutable" } else { "no-store" };
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
-        (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
+        (header::CACHE_CONTROL, HeaderValue::from_static(keep)),
     ];
     Ok((headers, text).into_response())
 }

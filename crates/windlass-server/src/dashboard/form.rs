@@ -23,6 +23,11 @@ impl Fields {
         Fields(form_urlencoded::parse(text).into_owned().collect())
     }
 
+    /// Every field as it was sent.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// A field's text without spaces around it; none if there is none.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(found, _)| found == name)?;

@@ -10,7 +10,8 @@ use windlass::error::StoreError;
 use windlass::store::caller::{Caller, Permission, Role};
 
 use super::page::{self, Trouble};
-use super::{Dashboard, session};
+use super::sign_in::within;
+use super::{Dashboard, seal, session};
 use crate::http::auth::names_this_machine;
 
 /// No script, style or frame but our own, and none of them inline (RELIABILITY S12).
@@ -59,28 +60,55 @@ impl FromRequestParts<Dashboard> for Visitor {
 /// Lets a request through, or answers it.
 pub(super) async fn guard(State(board): State<Dashboard>, mut request: Request, next: Next) -> Response {
     let theme = theme(request.headers());
+    let back = came_from(&request);
     let mut response = match admit(&board, request.method(), request.headers()).await {
         Ok(Some(visitor)) => {
             request.extensions_mut().insert(visitor.clone());
+            let is_action = *request.method() == Method::POST && !is_open(request.uri().path());
             let mut response = next.run(request).await;
-            match response.extensions_mut().remove::<Trouble>() {
-                Some(trouble) => page::trouble(&trouble, &visitor),
-                None => response,
+            if is_action {
+                seal_what_was_done(response.headers_mut(), &visitor);
             }
+            finish(response, &visitor, back.as_deref())
         }
         Ok(None) if is_open(request.uri().path()) => {
             request.extensions_mut().insert(nobody(theme));
-            let mut response = next.run(request).await;
-            match response.extensions_mut().remove::<Trouble>() {
-                Some(trouble) => page::trouble(&trouble, &nobody(theme)),
-                None => response,
-            }
+            finish(next.run(request).await, &nobody(theme), back.as_deref())
         }
         Ok(None) => turn_away(&request),
-        Err(trouble) => page::trouble(&trouble, &nobody(theme)),
+        Err(trouble) => page::trouble(&trouble, &nobody(theme), back.as_deref()),
     };
     harden(response.headers_mut());
     response
+}
+
+/// Only where an action leads to is sealed: what it says was done, was.
+fn seal_what_was_done(headers: &mut HeaderMap, visitor: &Visitor) {
+    let location = headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
+    let sealed = location.and_then(|location| seal::put(&visitor.form_token, location));
+    if let Some(sealed) = sealed.and_then(|sealed| HeaderValue::from_str(&sealed).ok()) {
+        headers.insert(header::LOCATION, sealed);
+    }
+}
+
+/// Puts a page around what went wrong.
+fn finish(mut response: Response, visitor: &Visitor, back: Option<&str>) -> Response {
+    if let Some(trouble) = response.extensions_mut().remove::<Trouble>() {
+        return page::trouble(&trouble, visitor, back);
+    }
+    // What is refused because its path cannot be read is refused in plain text.
+    let is_plain = |kind: &HeaderValue| kind.as_bytes().starts_with(b"text/plain");
+    let is_unread = response.status() == StatusCode::BAD_REQUEST
+        && response.headers().get(header::CONTENT_TYPE).is_some_and(is_plain);
+    if is_unread { page::trouble(&Trouble::unreadable(), visitor, back) } else { response }
+}
+
+/// The page of ours from which a request came, if it was another.
+fn came_from(request: &Request) -> Option<String> {
+    let text = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let path = text(header::REFERER)?.split_once("://")?.1.strip_prefix(text(header::HOST)?)?;
+    let is_here = request.uri().path_and_query().is_some_and(|here| here.as_str() == path);
+    Some(within(Some(path))).filter(|_| !is_here && path.starts_with('/'))
 }
 
 /// What can be had without being signed in: the way in, and what it looks like.
@@ -95,20 +123,37 @@ fn nobody(theme: &'static str) -> Visitor {
 
 /// A page's reader is sent to sign in; a script is told.
 fn turn_away(request: &Request) -> Response {
-    let is_page = request.method() == Method::GET && request.uri().path() != "/live";
+    let is_page = [Method::GET, Method::HEAD].contains(request.method()) && request.uri().path() != "/live";
     if !is_page {
         return StatusCode::UNAUTHORIZED.into_response();
     }
     let asked = request.uri().path_and_query().map_or("/", |path| path.as_str());
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", asked).finish();
-    Redirect::to(&format!("/sign-in?{query}")).into_response()
+    let door = format!("/sign-in?{query}");
+    match site(request.headers()) {
+        // A browser keeps the cookie to itself when a link elsewhere leads here. Asked from a page of ours it shows it, so
+        // that whoever is signed in comes through the door at once.
+        Some("cross-site" | "same-site") => {
+            page::pass_on(&door).unwrap_or_else(|_| Redirect::to(&door).into_response())
+        }
+        Some(_) | None => Redirect::to(&door).into_response(),
+    }
+}
+
+/// Which site's page made a browser ask, as it says.
+fn site(headers: &HeaderMap) -> Option<&str> {
+    headers.get("sec-fetch-site").and_then(|value| value.to_str().ok())
 }
 
 async fn admit(board: &Dashboard, method: &Method, headers: &HeaderMap) -> Result<Option<Visitor>, Trouble> {
     refuse_other_sites(method, headers)?;
     let visitor = identify(board, headers).await?;
-    if visitor.as_ref().is_some_and(|visitor| visitor.is_local) {
-        refuse_foreign_hosts(headers)?;
+    if let Some(visitor) = &visitor {
+        if visitor.is_local {
+            refuse_foreign_hosts(headers)?;
+        }
+        let rates = board.0.app.rates();
+        rates.take(&visitor.caller.id, board.now()).map_err(|_| Trouble::too_many())?;
     }
     Ok(visitor)
 }
@@ -141,19 +186,24 @@ fn theme(headers: &HeaderMap) -> &'static str {
     }
 }
 
-/// A page of another site must not act through its reader's browser (RELIABILITY S11). Following a link here is fine.
+/// A page of another site must not act through its reader's browser, nor make this server work (RELIABILITY S11). Following
+/// a link here is fine.
 fn refuse_other_sites(method: &Method, headers: &HeaderMap) -> Result<(), Trouble> {
-    if [Method::GET, Method::HEAD].contains(method) {
-        return Ok(());
-    }
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let host = text("host").unwrap_or_default();
     let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, from)| from == host);
-    let is_ours = match text("sec-fetch-site") {
-        Some(site) => site == "same-origin",
+    let is_safe = [Method::GET, Method::HEAD].contains(method);
+    let is_visit = is_safe
+        && text("sec-fetch-mode") == Some("navigate")
+        && text("sec-fetch-dest").is_none_or(|shown| shown == "document");
+    let is_fine = match site(headers) {
+        Some("same-origin") => true,
+        Some("none") => is_safe,
+        Some(_) => is_visit,
+        None if is_safe => text("origin").is_none_or(is_own),
         None => text("origin").is_some_and(is_own),
     };
-    if is_ours { Ok(()) } else { Err(Trouble::forbidden("this request came from another site")) }
+    if is_fine { Ok(()) } else { Err(Trouble::forbidden("this request came from another site")) }
 }
 
 /// Without keys, being on this machine is the only proof there is: a name that an attacker points at it is none.

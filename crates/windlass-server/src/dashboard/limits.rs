@@ -64,13 +64,20 @@ pub(super) const SELECTED_MAX: usize = 500;
 pub(super) const FORM_BYTES_MAX: usize = 128 << 10;
 /// Sessions at once; the one that was idle longest makes room.
 pub(super) const SESSIONS_MAX: usize = 10_000;
+/// Sessions of one key at once: a team that shares it, on a few machines each. Its own idlest makes room, nobody else's.
+pub(super) const SESSIONS_PER_KEY_MAX: usize = 100;
 /// How long a session lasts without a request.
 pub(super) const SESSION_IDLE_MAX: Duration = Duration::from_secs(12 * 3600);
 /// How long a session lasts in all: a week, as long as most shifts.
 pub(super) const SESSION_LIFE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Live streams at once.
 pub(super) const STREAMS_MAX: usize = 1_000;
+/// Live streams of one key at once, so that none takes them all; a page without one asks again every few seconds.
+pub(super) const STREAMS_PER_KEY_MAX: usize = 200;
 /// How often an open page is told of changes at most: more often is flicker, and work for the store.
 pub(super) const LIVE_EVERY: Duration = Duration::from_secs(1);
+/// How often a job's page is told that something around the job changed, such as a pause or a child: that is anything of its
+/// tenant, so less often than what it says itself.
+pub(super) const LIVE_AROUND_EVERY: Duration = Duration::from_secs(3);
 /// How often an open page is refreshed when nothing happens, so that ages and charts move on.
 pub(super) const LIVE_IDLE_EVERY: Duration = Duration::from_secs(15);

@@ -1,10 +1,12 @@
 //! What tells open pages to refresh. One look-out for all of them notices that something happened, at most once a second;
 //! the pages then ask for themselves again, as whoever is signed in. Nothing of what happened goes over the stream.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -13,13 +15,15 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use hyper::body::Frame;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
-use tokio::sync::{Mutex, Semaphore, mpsc, watch};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use windlass::Store;
+use windlass::clock::Stopwatch;
 use windlass::job::JobId;
 use windlass::store::feed::Change;
 
 use super::form::Query;
 use super::guard::{self, Visitor};
+use super::tail::Tail;
 use super::{Dashboard, limits};
 
 /// What the look-out says.
@@ -34,18 +38,38 @@ struct Announcement {
 pub(super) struct Live {
     /// The look-out's announcements, while there is one.
     announced: Mutex<Option<watch::Receiver<Arc<Announcement>>>>,
-    places: Arc<Semaphore>,
+    places: Places,
     /// Makes numbers of changes into words that tell a tenant nothing of how busy others are.
     veil: RandomState,
 }
 
 impl Default for Live {
     fn default() -> Live {
-        Live {
-            announced: Mutex::new(None),
-            places: Arc::new(Semaphore::new(limits::STREAMS_MAX)),
-            veil: RandomState::new(),
-        }
+        Live { announced: Mutex::new(None), places: Places::default(), veil: RandomState::new() }
+    }
+}
+
+/// Places for streams: so many in all, and so many for each key.
+struct Places {
+    all: Arc<Semaphore>,
+    /// Those of callers who have any.
+    each: std::sync::Mutex<HashMap<String, Arc<Semaphore>>>,
+}
+
+impl Default for Places {
+    fn default() -> Places {
+        Places { all: Arc::new(Semaphore::new(limits::STREAMS_MAX)), each: std::sync::Mutex::default() }
+    }
+}
+
+impl Places {
+    /// A place for one more stream of this caller, for as long as it is held.
+    fn take(&self, caller: &str) -> Option<[OwnedSemaphorePermit; 2]> {
+        let mut each = self.each.lock().unwrap_or_else(PoisonError::into_inner);
+        each.retain(|_, own| own.available_permits() < limits::STREAMS_PER_KEY_MAX);
+        let own = each.entry(caller.to_owned());
+        let own = own.or_insert_with(|| Arc::new(Semaphore::new(limits::STREAMS_PER_KEY_MAX))).clone();
+        Some([own.try_acquire_owned().ok()?, self.all.clone().try_acquire_owned().ok()?])
     }
 }
 
@@ -71,6 +95,9 @@ async fn listen(board: &Dashboard) -> watch::Receiver<Arc<Announcement>> {
 
 async fn look_out(board: Dashboard, sender: watch::Sender<Arc<Announcement>>) {
     let mut commits = board.store().changes();
+    // Its own: a page of the trail that moves on with another's news would swallow it here.
+    let tail = Tail::default();
+    let _not_now = tail.last(board.store()).await;
     let mut number = 0;
     // The receiver kept for newcomers is one; without others nobody listens.
     while sender.receiver_count() > 1 {
@@ -79,7 +106,7 @@ async fn look_out(board: Dashboard, sender: watch::Sender<Arc<Announcement>>) {
             Ok(Err(RecvError::Lagged(_))) => Change::for_all(),
             Ok(Err(RecvError::Closed)) => return,
             // What other processes do shows in the trail.
-            Err(_silence) if happened_elsewhere(&board).await => Change::for_all(),
+            Err(_silence) if tail.has_moved(board.store()).await.unwrap_or(false) => Change::for_all(),
             Err(_silence) => continue,
         };
         // Let more come, so that a burst is one refresh.
@@ -97,10 +124,6 @@ async fn look_out(board: Dashboard, sender: watch::Sender<Arc<Announcement>>) {
     }
 }
 
-async fn happened_elsewhere(board: &Dashboard) -> bool {
-    board.0.tail.has_moved(board.store()).await.unwrap_or(false)
-}
-
 /// `GET /live`, for one job with `?job=`; `?seen=` says what the page has seen.
 pub(super) async fn stream(
     State(board): State<Dashboard>,
@@ -108,7 +131,7 @@ pub(super) async fn stream(
     Query(query): Query,
     headers: HeaderMap,
 ) -> Response {
-    let Ok(place) = board.0.live.places.clone().try_acquire_owned() else {
+    let Some(place) = board.0.live.places.take(&visitor.caller.id) else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let job: Option<JobId> = query.get("job").and_then(|text| text.parse().ok());
@@ -145,31 +168,30 @@ async fn tell(
     if is_behind && sender.send(changed(0)).await.is_err() {
         return;
     }
+    let (mut told, mut is_owed) = (Stopwatch::start(), false);
     loop {
-        let wait = if job.is_some() { limits::LIVE_EVERY } else { limits::LIVE_IDLE_EVERY };
+        let idle = limits::LIVE_IDLE_EVERY.saturating_sub(told.elapsed());
+        let wait = if job.is_some() { idle.min(limits::LIVE_EVERY) } else { idle };
         let heard = tokio::time::timeout(wait, changes.changed()).await;
         let signed_in = guard::identify(board, headers).await;
         if !matches!(signed_in, Ok(Some(_))) || matches!(heard, Ok(Err(_))) {
             return;
         }
-        let number = changes.borrow_and_update().number;
-        let message = match (heard, job) {
-            // A job's own page looks for itself: its log and progress are no events.
-            (_, Some(_)) => {
-                let now = looks(board, visitor, job).await;
-                if now == last {
-                    Bytes::from_static(b":\n\n")
-                } else {
-                    last = now;
-                    changed(number)
-                }
-            }
-            (Ok(_), None) if !changes.borrow().change.concerns(&visitor.caller) => continue,
-            (Ok(_) | Err(_), None) => changed(number),
-        };
-        if sender.send(message).await.is_err() {
+        let announcement = changes.borrow_and_update().clone();
+        is_owed |= heard.is_ok() && announcement.change.concerns(&visitor.caller);
+        // A job's own page looks for itself: its log and progress are no events. What is around the job shows there too.
+        let now = looks(board, visitor, job).await;
+        let patience = if job.is_some() { limits::LIVE_AROUND_EVERY } else { Duration::ZERO };
+        let is_due = now != last
+            || (is_owed && told.elapsed() >= patience)
+            || told.elapsed() >= limits::LIVE_IDLE_EVERY;
+        if !is_due {
+            continue;
+        }
+        if sender.send(changed(announcement.number)).await.is_err() {
             return;
         }
+        (last, told, is_owed) = (now, Stopwatch::start(), false);
     }
 }
 
@@ -179,7 +201,7 @@ fn changed(number: u64) -> Bytes {
 
 /// What of a job shows on its page and changes as it lives.
 async fn looks(board: &Dashboard, visitor: &Visitor, job: Option<JobId>) -> Option<String> {
-    let found = board.store().get(&visitor.caller, job?).await.ok()??.job;
+    let found = board.store().job(&visitor.caller, job?).await.ok()??;
     let details = &found.details;
     Some(format!(
         "{} {} {} {} {:?} {:?} {} {}",
@@ -206,5 +228,20 @@ impl hyper::body::Body for Stream {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         self.0.poll_recv(cx).map(|message| message.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_opens_page_after_page_leaves_places_for_others() {
+        let places = Places::default();
+        let held: Vec<_> = (0..limits::STREAMS_PER_KEY_MAX).map(|_| places.take("ada").unwrap()).collect();
+        assert!(places.take("ada").is_none(), "its share is taken");
+        assert!(places.take("grace").is_some());
+        drop(held);
+        assert!(places.take("ada").is_some(), "it is given back");
     }
 }

@@ -102,7 +102,8 @@ impl Shell {
 
     /// The same, saying what the last action came to.
     pub(super) fn saying(mut self, query: &Fields) -> Shell {
-        self.done = query.get("done").and_then(|word| said(word, query.get("n")));
+        let is_ours = super::seal::holds(&self.token, query);
+        self.done = query.get("done").filter(|_| is_ours).and_then(|word| said(word, query.get("n")));
         self
     }
 }
@@ -182,6 +183,24 @@ impl Trouble {
         Trouble { status: StatusCode::FORBIDDEN, title: "Not allowed", message: message.into() }
     }
 
+    /// An address that cannot be read.
+    pub(super) fn unreadable() -> Trouble {
+        let message = "There is no such page.".to_owned();
+        Trouble { status: StatusCode::BAD_REQUEST, title: "Not found", message }
+    }
+
+    /// An address that only forms go to.
+    pub(super) fn only_a_form() -> Trouble {
+        let message = "This is where a form is sent to: there is nothing to look at.".to_owned();
+        Trouble { status: StatusCode::METHOD_NOT_ALLOWED, title: "Not found", message }
+    }
+
+    /// Asked too often.
+    pub(super) fn too_many() -> Trouble {
+        let message = "This key asks for more than the server can answer: wait a moment.".to_owned();
+        Trouble { status: StatusCode::TOO_MANY_REQUESTS, title: "Too many requests", message }
+    }
+
     /// A form from a page of another session, or of none of ours.
     pub(super) fn stale_form() -> Trouble {
         Trouble::forbidden("this form is from an earlier session: go back, reload the page and try again")
@@ -241,16 +260,29 @@ impl IntoResponse for Trouble {
 }
 
 #[derive(Template)]
+#[template(path = "pass_on.html")]
+struct PassOn<'a> {
+    to: &'a str,
+}
+
+/// A page that leads on to another by itself, without a script.
+pub(super) fn pass_on(to: &str) -> Result<Response, Trouble> {
+    show(&PassOn { to })
+}
+
+#[derive(Template)]
 #[template(path = "trouble.html")]
 struct TroublePage<'a> {
     shell: Shell,
     title: &'a str,
     message: &'a str,
+    /// Where the reader came from.
+    back: Option<&'a str>,
 }
 
 /// The page that says what went wrong.
-pub(super) fn trouble(trouble: &Trouble, visitor: &Visitor) -> Response {
+pub(super) fn trouble(trouble: &Trouble, visitor: &Visitor, back: Option<&str>) -> Response {
     let shell = Shell::bare(visitor, "", trouble.title);
-    let page = TroublePage { shell, title: trouble.title, message: &trouble.message };
+    let page = TroublePage { shell, title: trouble.title, message: &trouble.message, back };
     answer(trouble.status, &page).unwrap_or_else(|_| trouble.status.into_response())
 }

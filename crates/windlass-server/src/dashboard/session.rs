@@ -42,6 +42,13 @@ fn hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
 
+/// Ends the session that was idle longest, of those that may be.
+fn drop_idlest(map: &mut HashMap<[u8; 32], Session>, may_be: impl Fn(&Session) -> bool) {
+    let sessions = map.iter().filter(|(_, session)| may_be(session));
+    let idlest = sessions.min_by_key(|(_, session)| session.seen_at).map(|(key, _)| *key);
+    idlest.map(|key| map.remove(&key));
+}
+
 impl Sessions {
     fn map(&self) -> MutexGuard<'_, HashMap<[u8; 32], Session>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -56,9 +63,12 @@ impl Sessions {
         if map.len() >= limits::SESSIONS_MAX {
             map.retain(|_, session| !session.is_over(now));
         }
+        let is_own = |session: &Session| session.secret == secret;
+        if map.values().filter(|session| is_own(session)).count() >= limits::SESSIONS_PER_KEY_MAX {
+            drop_idlest(&mut map, is_own);
+        }
         if map.len() >= limits::SESSIONS_MAX {
-            let idlest = map.iter().min_by_key(|(_, session)| session.seen_at).map(|(key, _)| *key);
-            idlest.map(|key| map.remove(&key));
+            drop_idlest(&mut map, |_| true);
         }
         map.insert(hash(&token_text), session);
         token_text
@@ -128,6 +138,21 @@ mod tests {
         let token = sessions.begin("secret", &entropy, start);
         sessions.end(&token);
         assert!(sessions.find(&token, start).is_none(), "signed out");
+    }
+
+    #[test]
+    fn a_key_that_signs_in_again_and_again_ends_its_own_sessions_only() {
+        let (sessions, entropy) = (Sessions::default(), Entropy::seeded(1));
+        let start = Timestamp::from_millis(1_000_000);
+        let other = sessions.begin("other", &entropy, start);
+        let later = start.plus(Duration::from_secs(1));
+        let tokens: Vec<String> = (0..=limits::SESSIONS_PER_KEY_MAX as u64)
+            .map(|number| sessions.begin("secret", &entropy, later.plus(Duration::from_secs(number))))
+            .collect();
+        let now = later.plus(Duration::from_secs(1_000));
+        assert!(sessions.find(&other, now).is_some(), "the idlest of all, but another key's");
+        assert!(sessions.find(&tokens[0], now).is_none(), "the key's own idlest made room");
+        assert!(sessions.find(&tokens[1], now).is_some());
     }
 
     #[test]

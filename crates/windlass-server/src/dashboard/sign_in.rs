@@ -19,7 +19,7 @@ struct SignIn {
 }
 
 /// A place within this site; anything else leads to the first page.
-fn within(next: Option<&str>) -> String {
+pub(super) fn within(next: Option<&str>) -> String {
     let is_ours = |path: &&str| {
         path.starts_with('/')
             && !path.starts_with("//")

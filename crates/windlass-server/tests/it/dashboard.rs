@@ -6,6 +6,7 @@ mod access;
 mod act;
 mod browser;
 mod door;
+mod fresh;
 mod job;
 mod look;
 mod many;

@@ -112,9 +112,10 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// The place after which a scan in this order goes on with the job at `seq`.
-    pub fn just_before(&self, seq: Seq) -> Seq {
-        if self.order == Order::Newest { Seq(seq.0 + 1) } else { Seq(seq.0 - 1) }
+    /// The place after which a scan in this order goes on with the job at `place`.
+    pub fn just_before(&self, place: Place) -> Place {
+        let Seq(seq) = place.seq;
+        Place { seq: Seq(if self.order == Order::Newest { seq + 1 } else { seq - 1 }), ..place }
     }
 
     /// Whether a job comes after the page before.
@@ -134,5 +135,5 @@ pub struct Found {
     /// The jobs, in the order asked for.
     pub jobs: Vec<Job>,
     /// After which job to go on, if the search went as far as it may before the page was full.
-    pub stopped: Option<Seq>,
+    pub stopped: Option<Place>,
 }

@@ -8,12 +8,12 @@ use super::browser::{Browser, Window};
 use super::site::{Site, new, queue};
 
 /// Marks a page; the mark goes when the page is loaded again.
-async fn mark(window: &Window<'_>) {
+pub(super) async fn mark(window: &Window<'_>) {
     window.until("document.querySelector('.pulse.on')").await;
     window.eval("window.isStillHere = true").await;
 }
 
-async fn assert_not_reloaded(window: &Window<'_>) {
+pub(super) async fn assert_not_reloaded(window: &Window<'_>) {
     assert_eq!(window.eval("window.isStillHere === true").await, true, "the page was loaded again");
     assert_eq!(window.troubles().await, Vec::<String>::new());
 }

@@ -175,3 +175,79 @@ async fn the_api_takes_no_cookie_and_the_dashboard_no_other_way_in() {
     assert_eq!(site.ask("GET", "/live", &[], "").await.status, 401);
     assert_eq!(site.ask("POST", "/gate", &[OWN], "action=close").await.status, 401);
 }
+
+#[tokio::test]
+async fn a_page_of_another_site_cannot_make_the_server_work_but_lead_to_it() {
+    let site = Site::start().await;
+    let refused: [&[(&str, &str)]; 4] = [
+        &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")],
+        &[("sec-fetch-site", "same-site"), ("sec-fetch-mode", "cors")],
+        &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")],
+        &[("origin", "https://evil.example")],
+    ];
+    for headers in refused {
+        assert_eq!(site.ask("GET", "/jobs", headers, "").await.status, 403, "{headers:?}");
+    }
+    let visit =
+        [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+    assert_eq!(site.ask("GET", "/jobs", &visit, "").await.status, 200);
+    assert_eq!(site.ask("GET", "/jobs", &[("sec-fetch-site", "none")], "").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_link_from_another_site_finds_whoever_is_signed_in() {
+    let (site, other) = (Site::start().await, Site::start().await);
+    let secret = site.key("ada", Role::Operator).await;
+    let browser = Browser::start();
+    let window = browser.window().await;
+    let follow = format!("location.href = {:?}", site.at("/jobs?state=failed"));
+    // `localhost` is another site than the address.
+    let elsewhere = other.at("/").replace("127.0.0.1", "localhost");
+    window.open(&elsewhere).await;
+    window.eval(&follow).await;
+    window.until("location.pathname === '/sign-in' && document.querySelector('#key')").await;
+    sign_in(&site, &window, &secret).await;
+    window.open(&elsewhere).await;
+    window.eval(&follow).await;
+    window.until("location.pathname === '/jobs' && location.search === '?state=failed'").await;
+}
+
+#[tokio::test]
+async fn what_was_done_is_said_once_and_only_by_what_did_it() {
+    let site = Site::start().await;
+    let id = site.job("mail").await;
+    let page = site.ask("GET", "/jobs?done=deleted&n=300000", &[], "").await;
+    assert!(!page.body.contains("300,000"), "an address alone says nothing");
+    let body = format!("action=cancel&token={}", page.token());
+    let answer = site.ask("POST", &format!("/jobs/{id}/act"), &[OWN], &body).await;
+    let place = answer.header("location").unwrap().to_owned();
+    assert!(site.ask("GET", &place, &[], "").await.body.contains("Job cancelled."));
+    let forged = place.replace("done=cancelled", "done=deleted");
+    assert!(!site.ask("GET", &forged, &[], "").await.body.contains("Job deleted."));
+    let browser = Browser::start();
+    let window = browser.window().await;
+    window.open(&site.at(&place)).await;
+    assert_eq!(window.text("document.querySelector('.banner.done').innerText").await, "Job cancelled.");
+    assert_eq!(window.text("location.search").await, "", "what is kept or shared does not say it again");
+}
+
+#[tokio::test]
+async fn odd_requests_are_answered_as_pages_too() {
+    let site = Site::start().await;
+    for (path, status) in [("/jobs/%ff", 400), ("/jobs/act", 405)] {
+        let answer = site.ask("GET", path, &[], "").await;
+        assert_eq!(answer.status, status, "{path}");
+        assert!(answer.header("content-type").unwrap().starts_with("text/html"), "{path}");
+        assert!(answer.body.contains("data-trouble"), "{path}");
+    }
+    let referer = format!("{}/jobs?type=a", site.url);
+    let answer = site.ask("GET", "/jobs/nonsense", &[("referer", &referer)], "").await;
+    assert!(answer.body.contains(r#"href="/jobs?type=a">Back"#), "{}", answer.body);
+    let referer = format!("{}//evil.example", site.url);
+    let answer = site.ask("GET", "/jobs/nonsense", &[("referer", &referer)], "").await;
+    assert!(!answer.body.contains("evil.example"));
+    let icon = site.ask("GET", "/assets/000000000000/icon.svg", &[], "").await;
+    assert_eq!((icon.status, icon.header("cache-control")), (200, Some("no-store")), "of another version");
+    site.key("ada", Role::Admin).await;
+    assert_eq!(site.ask("HEAD", "/", &[], "").await.status, 303, "as for GET");
+}

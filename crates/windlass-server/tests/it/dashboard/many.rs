@@ -151,12 +151,12 @@ async fn a_group_of_dead_letters_is_redriven_as_it_was_shown() {
     let form = fields(&page.body, "/dead/redrive");
     dead(&site, "mail", "no route\rto host ").await;
     let done = site.ask("POST", "/dead/redrive", &[OWN], &form).await;
-    assert!(done.header("location").unwrap().ends_with("n=2"), "{}", done.head);
+    assert!(done.header("location").unwrap().contains("n=2&"), "{}", done.head);
     let page = site.ask("GET", "/dead", &[], "").await;
     assert!(page.body.contains("1 open · 3 kept"), "the one that died since is left");
     // A second click on the old page finds nothing of what it showed.
     let again = site.ask("POST", "/dead/redrive", &[OWN], &form).await;
-    assert!(again.header("location").unwrap().ends_with("n=0"), "{}", again.head);
+    assert!(again.header("location").unwrap().contains("n=0&"), "{}", again.head);
     let list = site.ask("GET", "/jobs?state=dead_letter&redriven=no", &[], "").await.body;
     assert_eq!(list.matches("data-job=").count(), 1);
 }

@@ -21,13 +21,13 @@ pub(super) struct Site {
     pub(super) store: Store,
     pub(super) url: String,
     pub(super) host: String,
-    stop: Option<tokio::sync::oneshot::Sender<()>>,
+    running: Option<(tokio::sync::oneshot::Sender<()>, tokio::task::JoinHandle<()>)>,
     _folder: tempfile::TempDir,
 }
 
 impl Drop for Site {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        drop(self.running.take());
     }
 }
 
@@ -36,15 +36,30 @@ impl Site {
         let folder = tempfile::tempdir().unwrap();
         let address = format!("sqlite:{}", folder.path().join("jobs.db").display());
         let store = Store::open(&address, StoreOptions::default()).unwrap();
-        let options = Options { listen: "127.0.0.1:0".parse().unwrap(), ..Options::default() };
-        let server = Server::bind(store.clone(), options).await.unwrap();
-        let (url, host) = (server.url(), server.address().to_string());
+        let host = "127.0.0.1:0".to_owned();
+        let mut site = Site { store, url: String::new(), host, running: None, _folder: folder };
+        site.serve().await;
+        site
+    }
+
+    /// Serves, where it served before if it did.
+    pub(super) async fn serve(&mut self) {
+        let options = Options { listen: self.host.parse().unwrap(), ..Options::default() };
+        let server = Server::bind(self.store.clone(), options).await.unwrap();
+        (self.url, self.host) = (server.url(), server.address().to_string());
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let kept = store.clone();
-        tokio::spawn(async move {
+        let kept = self.store.clone();
+        let task = tokio::spawn(async move {
             windlass::maintenance::run(&kept, server.run(async { drop(stopped.await) })).await;
         });
-        Site { store, url, host, stop: Some(stop), _folder: folder }
+        self.running = Some((stop, task));
+    }
+
+    /// Serves no more; what it stored stays.
+    pub(super) async fn stop(&mut self) {
+        let (stop, task) = self.running.take().expect("it runs");
+        drop(stop);
+        task.await.unwrap();
     }
 
     pub(super) fn at(&self, path: &str) -> String {

@@ -21,6 +21,12 @@ async fn a_list_is_filtered_ordered_and_paged() {
     assert_eq!(ids(&t.get_ok("/jobs").await), newest);
     assert_eq!(ids(&t.get_ok("/jobs?order=oldest").await), all);
     assert_eq!(ids(&t.get_ok("/jobs?order=claim&state=scheduled&limit=1").await), [all[5].clone()]);
+    let claimable: Vec<String> = all[..6].iter().rev().cloned().collect();
+    assert_eq!(ids(&t.get_ok("/jobs?order=claim").await), claimable, "what is held cannot be claimed");
+    let refused = t.request("GET", "/jobs?order=claim&state=scheduled,created").send().await;
+    assert_refused(&refused, 422, "invalid_value", Some("order"));
+    assert_eq!(ids(&t.get_ok("/jobs?redriven=false").await).len(), 7);
+    assert_eq!(ids(&t.get_ok("/jobs?redriven=true").await).len(), 0);
     assert_eq!(
         ids(&t.get_ok("/jobs?type=odd&order=oldest").await),
         [&all[1], &all[3], &all[5]].map(Clone::clone)

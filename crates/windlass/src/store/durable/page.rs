@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::columns::{SET_ASIDE, code};
+use crate::clock::Timestamp;
 use crate::job::{Job, Labels, Payload, Seq, Spec, State};
 use crate::store::counts::Counts;
 use crate::store::engine::Place;
@@ -17,7 +18,7 @@ pub(crate) struct Page<'s> {
     spec: Spec,
     jobs: BTreeMap<(i64, i64, i64), Job>,
     /// The first job that was not looked at although it may belong here, if any was not.
-    unseen: Option<Seq>,
+    unseen: Option<Place>,
     /// How many jobs belong here or on later pages, if that is known.
     total: Option<u64>,
 }
@@ -45,13 +46,7 @@ impl Page<'_> {
         if !self.scan.is_after(&job) || !self.filter.fits(&job, &self.spec) {
             return true;
         }
-        let place = match self.scan.order {
-            Order::Newest | Order::Oldest => self.place_of(job.seq),
-            Order::Claim => {
-                let Place { rank, eligible_at, seq } = Place::of(&job);
-                (i64::from(rank), eligible_at.as_millis(), seq.0)
-            }
-        };
+        let place = self.key_of(Place::of(&job));
         let is_full = self.jobs.len() >= self.scan.limit;
         if is_full && self.jobs.last_key_value().is_none_or(|(last, _)| *last < place) {
             return false;
@@ -65,36 +60,51 @@ impl Page<'_> {
 
     /// Whether jobs from this one on, in the order of submission, may belong here; not if all that do are here already.
     #[cfg(feature = "postgres")]
-    pub(crate) fn has_room_from(&self, seq: Seq) -> bool {
+    pub(crate) fn has_room_from(&self, place: Place) -> bool {
         let is_whole = self.total == Some(self.jobs.len() as u64);
         let is_full = self.jobs.len() >= self.scan.limit;
-        let is_last = self.jobs.last_key_value().is_none_or(|(last, _)| *last < self.place_of(seq));
+        let is_last = self.jobs.last_key_value().is_none_or(|(last, _)| *last < self.key_of(place));
         !is_whole && !(is_full && is_last)
     }
 
-    /// Where a job is in the order of submission, the way it is asked for.
-    fn place_of(&self, seq: Seq) -> (i64, i64, i64) {
-        (0, 0, if self.scan.order == Order::Newest { -seq.0 } else { seq.0 })
+    /// By what a place comes earlier or later in the order asked for.
+    fn key_of(&self, place: Place) -> (i64, i64, i64) {
+        let Place { rank, eligible_at, seq: Seq(seq) } = place;
+        match self.scan.order {
+            Order::Newest => (0, 0, -seq),
+            Order::Oldest => (0, 0, seq),
+            Order::Claim => (i64::from(rank), eligible_at.as_millis(), seq),
+        }
     }
 
     /// Notes that candidates from this one on were not looked at.
-    pub(crate) fn leave_out(&mut self, from: Seq) {
-        let nearest = if self.scan.order == Order::Newest { Seq::max } else { Seq::min };
-        self.unseen = Some(self.unseen.map_or(from, |before| nearest(before, from)));
+    pub(crate) fn leave_out(&mut self, from: Place) {
+        if self.unseen.is_none_or(|before| self.key_of(from) < self.key_of(before)) {
+            self.unseen = Some(from);
+        }
     }
 
     /// What it holds, in order, as far as nothing before it was left out.
-    pub(crate) fn into_found(self) -> Found {
-        let (scan, unseen) = (self.scan, self.unseen);
+    pub(crate) fn into_found(mut self) -> Found {
         let is_whole = self.total == Some(self.jobs.len() as u64);
-        let mut jobs: Vec<Job> = self.jobs.into_values().collect();
-        let Some(unseen) = unseen.filter(|_| !is_whole) else { return Found { jobs, stopped: None } };
-        let is_before =
-            |job: &Job| if scan.order == Order::Newest { job.seq > unseen } else { job.seq < unseen };
-        jobs.retain(is_before);
-        let stopped = (jobs.len() < scan.limit).then(|| scan.just_before(unseen));
-        Found { jobs, stopped }
+        let mut stopped = None;
+        if let Some(unseen) = self.unseen.filter(|_| !is_whole) {
+            drop(self.jobs.split_off(&self.key_of(unseen)));
+            stopped = (self.jobs.len() < self.scan.limit).then(|| self.scan.just_before(unseen));
+        }
+        Found { jobs: self.jobs.into_values().collect(), stopped }
     }
+}
+
+/// A place in the order of submission, in which nothing else counts.
+pub(crate) fn submitted(seq: i64) -> Place {
+    Place { rank: 0, eligible_at: Timestamp::from_millis(0), seq: Seq(seq) }
+}
+
+/// Whether the lanes and states of a filter are all it asks for, so that every job of a claimable lane fits.
+pub(crate) fn is_by_lane(filter: &Filter) -> bool {
+    let Filter { tenant, states, job_type, queue, is_blocked, .. } = filter.clone();
+    *filter == Filter { tenant, states, job_type, queue, is_blocked, ..Filter::default() }
 }
 
 /// The codes of the states asked for; none if any will do.

@@ -91,8 +91,7 @@ pub(crate) fn list(view: &mut View<'_>, caller: &Caller, request: &ListRequest) 
     let has_more = jobs.len() > limit;
     jobs.truncate(limit);
     let last = jobs.last().filter(|_| has_more).map(Cursor::after);
-    let stopped = stopped.map(|seq| Cursor(Place { rank: 0, eligible_at: Timestamp::from_millis(0), seq }));
-    let next = last.or(stopped);
+    let next = last.or(stopped.map(Cursor));
     let (jobs, is_cut) = as_many_as_fit(view, jobs)?;
     let cut = jobs.last().filter(|_| is_cut).map(|snapshot| Cursor::after(&snapshot.job));
     Ok(Page { jobs, next: cut.or(next) })

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use super::super::link::get;
 use super::super::parameter::{Column, Parameter};
 use super::super::tables::Tables;
+use super::source::{EVERYTHING, Query, Sequence, Source, assemble, copies, unsorted};
+use crate::clock::Timestamp;
 use crate::job::{JobId, JobType, Lane, QueueName, Seq, State, Tenant};
 use crate::store::durable::columns::{SET_ASIDE, code, limit};
-use crate::store::durable::page::{Page, codes, looks, state_of, total};
+use crate::store::durable::page::{Page, codes, is_by_lane, looks, state_of, submitted, total};
 use crate::store::engine::{EngineResult, Place};
 use crate::store::filter::{Filter, Found, Order, Scan};
 
@@ -18,106 +20,8 @@ const SORTED_MAX: u64 = 10_000;
 const LANES_APART_MAX: usize = 1_000;
 /// A row that is looked up costs as much as so many that are walked over.
 const LOOK_UP_COST: usize = 10;
-/// Every job, in the order of submission.
-const EVERYTHING: &str = "@.hot h";
 /// Rows read at a time beyond the page that is asked for.
 const READ_AT_ONCE: usize = 500;
-
-/// A set of candidates: the table beside `hot` they come from, and the condition that makes use of its index.
-struct Source {
-    from: &'static str,
-    condition: &'static str,
-    parameters: Vec<Parameter>,
-    /// Their numbers, if they are known, the first submitted first.
-    seqs: Vec<i64>,
-    order: Sequence,
-    /// Where to count them, if they can be too many to look at all.
-    walk: Option<Walk>,
-}
-
-/// How to count the candidates of a source, and which part of the filter they all fit.
-#[derive(Clone, Copy)]
-struct Walk {
-    from: &'static str,
-    without: fn(&mut Filter),
-}
-
-/// In which order candidates can be had.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Sequence {
-    /// In that of submission, by a column of this name.
-    Submission(&'static str),
-    /// In that of claims.
-    Claim,
-    /// In none: all of them are read.
-    Unsorted,
-    /// By their numbers.
-    Numbered,
-}
-
-impl Source {
-    fn new(from: &'static str, condition: &'static str, parameters: Vec<Parameter>) -> Source {
-        let order = Sequence::Submission("d.seq");
-        Source { from, condition, parameters, seqs: Vec::new(), order, walk: None }
-    }
-
-    fn walked(self, from: &'static str, without: fn(&mut Filter)) -> Source {
-        Source { walk: Some(Walk { from, without }), ..self }
-    }
-
-    fn hot(condition: &'static str, parameters: Vec<Parameter>) -> Source {
-        Source { order: Sequence::Submission("h.seq"), ..Source::new("@.hot h", condition, parameters) }
-    }
-
-    fn unsorted(self) -> Source {
-        Source { order: Sequence::Unsorted, ..self }
-    }
-
-    /// Jobs of a state that has a list of its own.
-    fn listed(state: i64) -> Source {
-        let from = "@.states d JOIN @.hot h ON h.seq = d.seq";
-        let source = Source::new(from, "d.state = $1::bigint", vec![state.into()]);
-        source.walked("@.states d", |filter| filter.states.clear())
-    }
-
-    /// Claimable jobs of a lane.
-    fn ready(lane: i64) -> Source {
-        let from = "@.ready d JOIN @.hot h ON h.seq = d.seq";
-        Source { order: Sequence::Claim, ..Source::new(from, "d.lane = $1", vec![lane.into()]) }
-    }
-
-    /// Jobs that run with a concurrency key, or are set aside for it.
-    fn slots(key: i64, state: i64) -> Source {
-        let from = "@.slots d JOIN @.hot h ON h.seq = d.seq";
-        Source::new(from, "d.key = $1 AND d.state = $2::bigint", vec![key.into(), state.into()]).unsorted()
-    }
-
-    /// Jobs with these numbers, if they run.
-    fn running(seqs: Vec<i64>) -> Source {
-        let source = Source::hot("h.seq = ANY($1) AND h.state = 4", Vec::new());
-        Source { seqs, order: Sequence::Numbered, ..source }
-    }
-
-    fn everything() -> Source {
-        Source::hot("true", Vec::new()).walked(EVERYTHING, |_| {})
-    }
-}
-
-/// A statement being put together from constant fragments; whatever a caller gave is bound.
-struct Query {
-    sql: String,
-    parameters: Vec<Parameter>,
-}
-
-impl Query {
-    /// Adds a condition in which `?` stands for the value.
-    fn and(&mut self, condition: &str, parameter: impl Into<Parameter>) {
-        self.parameters.push(parameter.into());
-        let place = format!("${}", self.parameters.len());
-        self.sql.push_str(" AND ");
-        self.sql.push_str(&condition.replace('?', &place));
-    }
-}
 
 impl Tables {
     pub(in super::super) fn search_jobs(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
@@ -136,12 +40,16 @@ impl Tables {
                 Order::Claim => self.claim_sources(&scan.filter, reach)?,
                 Order::Newest | Order::Oldest => self.sources(&scan.filter, reach)?,
             };
+            let share = reach / sources.len().max(1);
             for source in sources {
                 if source.order == Sequence::Numbered {
                     self.read_numbered(source, lanes.as_deref(), reach, &mut page)?;
                     continue;
                 }
-                let end = self.end_of(&source, scan, reach)?;
+                let end = match scan.order {
+                    Order::Claim => self.end_of_lane(&source, scan, share)?,
+                    Order::Newest | Order::Oldest => self.end_of(&source, scan, reach)?,
+                };
                 self.read_source(source, lanes.as_deref(), end, &mut page)?;
             }
             found = page.into_found();
@@ -153,12 +61,12 @@ impl Tables {
     }
 
     /// The first candidate of a source that is not looked at any more, if so many are not to be looked at.
-    fn end_of(&mut self, source: &Source, scan: &Scan, reach: usize) -> EngineResult<Option<i64>> {
+    fn end_of(&mut self, source: &Source, scan: &Scan, reach: usize) -> EngineResult<Option<Place>> {
         let (Some(walk), Sequence::Submission(column)) = (source.walk, source.order) else { return Ok(None) };
         let mut rest = scan.filter.clone();
         (walk.without)(&mut rest);
         // Where all of them fit, the page is full before it can be too long a walk.
-        if reach == usize::MAX || scan.order == Order::Claim || rest == Filter::default() {
+        if reach == usize::MAX || rest == Filter::default() {
             return Ok(None);
         }
         let sql = format!("SELECT {column} FROM {} WHERE {}", walk.from, source.condition);
@@ -173,7 +81,30 @@ impl Tables {
         let offset = query.parameters.len().to_string();
         query.sql.extend([" ORDER BY ", column, order, " LIMIT 1 OFFSET $", &offset]);
         let rows = self.link.fetch(&query.sql, query.parameters)?;
-        rows.first().map(|row| get(row, 0)).transpose()
+        rows.first().map(|row| get(row, 0).map(submitted)).transpose()
+    }
+
+    /// The same where candidates come in the order of claims, and this source may take a share of the reach.
+    fn end_of_lane(&mut self, source: &Source, scan: &Scan, share: usize) -> EngineResult<Option<Place>> {
+        let is_bounded = share < usize::MAX / LANES_APART_MAX;
+        if source.order != Sequence::Claim || is_by_lane(&scan.filter) || !is_bounded {
+            return Ok(None);
+        }
+        let sql = format!("SELECT d.rank::bigint, d.at, d.seq FROM @.ready d WHERE {}", source.condition);
+        let mut query = Query { sql, parameters: copies(Some(&source.parameters)) };
+        if let Some(after) = scan.after {
+            query.and_place(">", after);
+        }
+        query.parameters.push(limit(share.div_ceil(LOOK_UP_COST)).into());
+        let offset = query.parameters.len().to_string();
+        query.sql.extend([" ORDER BY d.rank, d.at, d.seq LIMIT 1 OFFSET $", &offset]);
+        let rows = self.link.fetch(&query.sql, query.parameters)?;
+        let place = |row: &tokio_postgres::Row| {
+            let rank = u8::try_from(get::<i64>(row, 0)?).unwrap_or(u8::MAX);
+            let eligible_at = Timestamp::from_millis(get(row, 1)?);
+            Ok(Place { rank, eligible_at, seq: Seq(get(row, 2)?) })
+        };
+        rows.first().map(place).transpose()
     }
 
     /// Reads a source bit by bit until the page is full or nothing is left.
@@ -181,7 +112,7 @@ impl Tables {
         &mut self,
         source: Source,
         lanes: Option<&[i64]>,
-        end: Option<i64>,
+        end: Option<Place>,
         page: &mut Page<'_>,
     ) -> EngineResult<()> {
         let is_ordered = match source.order {
@@ -217,7 +148,7 @@ impl Tables {
             }
         }
         if let Some(end) = end {
-            page.leave_out(Seq(end));
+            page.leave_out(end);
         }
         Ok(())
     }
@@ -236,7 +167,7 @@ impl Tables {
             seqs.reverse();
         }
         for (round, some) in seqs.chunks(READ_AT_ONCE).enumerate() {
-            let first = Seq(some[0]);
+            let first = submitted(some[0]);
             if is_sorted && !page.has_room_from(first) {
                 break;
             }
@@ -395,109 +326,5 @@ impl Tables {
         let values = names.map(|name| Parameter::Text(name.map(str::to_owned)));
         let rows = self.link.fetch(sql, values.into())?;
         rows.iter().map(|row| get(row, 0)).collect::<EngineResult<Vec<i64>>>().map(Some)
-    }
-}
-
-/// The same sources with all of their jobs, to be put in order here.
-fn unsorted(sources: Vec<Source>) -> Vec<Source> {
-    let unsorted = |source: Source| match source.order {
-        Sequence::Numbered => source,
-        _ => source.unsorted(),
-    };
-    sources.into_iter().map(unsorted).collect()
-}
-
-/// The values of a source that is read in several rounds; none of them is a whole column.
-fn copies(parameters: Option<&Vec<Parameter>>) -> Vec<Parameter> {
-    let copy = |parameter: &Parameter| match parameter {
-        Parameter::Number(number) => Parameter::Number(*number),
-        Parameter::Bytes(bytes) => Parameter::Bytes(bytes.clone()),
-        Parameter::Text(text) => Parameter::Text(text.clone()),
-        Parameter::Id(id) => Parameter::Id(*id),
-        Parameter::Truth(truth) => Parameter::Truth(*truth),
-        Parameter::Column(_) => Parameter::Number(None),
-    };
-    parameters.into_iter().flatten().map(copy).collect()
-}
-
-fn assemble(
-    scan: &Scan,
-    (from, condition, order, end): (&str, &str, Sequence, Option<i64>),
-    parameters: Vec<Parameter>,
-    lanes: Option<&[i64]>,
-    after: Option<Place>,
-    at_once: Option<usize>,
-) -> Query {
-    let sql = format!("SELECT h.seq, h.id, h.lane, h.policy, h.record FROM {from} WHERE {condition}");
-    let mut query = Query { sql, parameters };
-    narrow(&mut query, &scan.filter, lanes);
-    if let (Some(end), Sequence::Submission(column)) = (end, order) {
-        let before = if scan.order == Order::Newest { ">" } else { "<" };
-        query.and(&format!("{column} {before} ?"), end);
-    }
-    if let Some(place) = after {
-        let seq = place.seq.0;
-        match (scan.order, order) {
-            (Order::Newest, Sequence::Submission(column)) => query.and(&format!("{column} < ?"), seq),
-            (Order::Oldest, Sequence::Submission(column)) => query.and(&format!("{column} > ?"), seq),
-            (Order::Newest, _) => query.and("h.seq < ?", seq),
-            (Order::Oldest, _) => query.and("h.seq > ?", seq),
-            (Order::Claim, Sequence::Claim) => {
-                let numbers = [i64::from(place.rank), place.eligible_at.as_millis()];
-                let [rank, at] = numbers.map(|number| {
-                    query.parameters.push(number.into());
-                    query.parameters.len()
-                });
-                query.and(&format!("(d.rank, d.at, d.seq) > (${rank}, ${at}, ?)"), seq);
-            }
-            (Order::Claim, _) => {}
-        }
-    }
-    let Some(at_once) = at_once else { return query };
-    match (scan.order, order) {
-        (Order::Newest, Sequence::Submission(column)) => query.sql.extend([" ORDER BY ", column, " DESC"]),
-        (Order::Oldest, Sequence::Submission(column)) => query.sql.extend([" ORDER BY ", column]),
-        _ => query.sql.push_str(" ORDER BY d.rank, d.at, d.seq"),
-    }
-    query.parameters.push(limit(at_once).into());
-    query.sql.extend([" LIMIT $", &query.parameters.len().to_string()]);
-    query
-}
-
-/// What columns can tell, to spare unpacking what does not fit, and what only the submission can tell.
-fn narrow(query: &mut Query, filter: &Filter, lanes: Option<&[i64]>) {
-    if let Some(lanes) = lanes {
-        query.and("h.lane = ANY(?)", Column::of(lanes.iter().copied()));
-        if lanes.is_empty() {
-            query.sql.push_str(" AND false");
-        }
-    }
-    if !filter.states.is_empty() {
-        query.and("h.state = ANY(?::bigint[])", Column::of(codes(filter)));
-    }
-    if let Some((first, last)) = filter.ids {
-        // Not for the index of ids: it would find them all, to be sorted.
-        query.and("(h.id >= ?) IS TRUE", Parameter::Id(*first.as_bytes()));
-        query.and("(h.id <= ?) IS TRUE", Parameter::Id(*last.as_bytes()));
-    }
-    if let Some(at) = filter.created_after {
-        query.and("h.created_at >= ?", at.as_millis());
-    }
-    if let Some(at) = filter.created_before {
-        query.and("h.created_at < ?", at.as_millis());
-    }
-    if let Some((name, value)) = &filter.tag {
-        query.parameters.push(name.as_bytes().into());
-        let place = query.parameters.len();
-        let condition = format!(
-            "EXISTS (SELECT 1 FROM @.tags t WHERE t.name = ${place} AND t.value = ? AND t.seq = h.seq)"
-        );
-        query.and(&condition, value.as_bytes());
-    }
-    if let Some(id) = &filter.correlation_id {
-        query.and("(SELECT j.correlation_id FROM @.jobs j WHERE j.seq = h.seq) = ?", id.as_bytes());
-    }
-    if let Some(owner) = &filter.owner {
-        query.and("(SELECT j.owner FROM @.jobs j WHERE j.seq = h.seq) = ?", owner.as_bytes());
     }
 }

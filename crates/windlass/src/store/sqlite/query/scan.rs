@@ -8,9 +8,10 @@ use rusqlite::{OptionalExtension, params_from_iter};
 
 use super::super::row::read_job;
 use super::super::tables::{Holds, Tables, prepare, store_error};
+use crate::clock::Timestamp;
 use crate::job::{JobId, JobType, Lane, QueueName, Seq, State, Tenant};
 use crate::store::durable::columns::{SET_ASIDE, code, limit};
-use crate::store::durable::page::{Page, codes, looks, state_of, total};
+use crate::store::durable::page::{Page, codes, is_by_lane, looks, state_of, submitted, total};
 use crate::store::engine::{EngineResult, Place};
 use crate::store::filter::{Filter, Found, Order, Scan};
 
@@ -122,8 +123,12 @@ impl<C: Holds> Tables<C> {
                 Order::Claim => self.claim_sources(&scan.filter, reach)?,
                 Order::Newest | Order::Oldest => self.sources(&scan.filter, reach)?,
             };
+            let share = reach / sources.len().max(1);
             for source in sources {
-                let end = self.end_of(&source, scan, reach)?;
+                let end = match scan.order {
+                    Order::Claim => self.end_of_lane(&source, scan, share)?,
+                    Order::Newest | Order::Oldest => self.end_of(&source, scan, reach)?,
+                };
                 self.read_source(source, end, &mut page)?;
             }
             found = page.into_found();
@@ -135,10 +140,8 @@ impl<C: Holds> Tables<C> {
     }
 
     /// The first candidate of a source that is not looked at any more, if so many are not to be looked at.
-    fn end_of(&mut self, source: &Source, scan: &Scan, reach: usize) -> EngineResult<Option<i64>> {
-        let Some(walk) = source.walk.filter(|_| reach < usize::MAX && scan.order != Order::Claim) else {
-            return Ok(None);
-        };
+    fn end_of(&mut self, source: &Source, scan: &Scan, reach: usize) -> EngineResult<Option<Place>> {
+        let Some(walk) = source.walk.filter(|_| reach < usize::MAX) else { return Ok(None) };
         let mut rest = scan.filter.clone();
         (walk.without)(&mut rest);
         if rest == Filter::default() {
@@ -152,10 +155,28 @@ impl<C: Holds> Tables<C> {
         query.parameters.push(limit(reach).into());
         let mut statement = prepare(self.connection.get(), &query.sql)?;
         let end = statement.query_row(params_from_iter(query.parameters), |row| row.get(0));
+        Ok(end.optional().map_err(store_error)?.map(submitted))
+    }
+
+    /// The same where candidates come in the order of claims, and this source may take a share of the reach.
+    fn end_of_lane(&mut self, source: &Source, scan: &Scan, share: usize) -> EngineResult<Option<Place>> {
+        if !source.is_claim_order || is_by_lane(&scan.filter) || share >= usize::MAX / LANES_APART_MAX {
+            return Ok(None);
+        }
+        let sql = format!("SELECT h.rank, h.at, h.seq FROM {} WHERE {}", source.from, source.condition);
+        let mut query = Query { sql, parameters: source.parameters.clone() };
+        go_on_claiming(&mut query, scan);
+        query.sql.push_str(" LIMIT 1 OFFSET ?");
+        query.parameters.push(limit(share.div_ceil(LOOK_UP_COST)).into());
+        let mut statement = prepare(self.connection.get(), &query.sql)?;
+        let end = statement.query_row(params_from_iter(query.parameters), |row| {
+            let (rank, eligible_at) = (row.get(0)?, Timestamp::from_millis(row.get(1)?));
+            Ok(Place { rank, eligible_at, seq: Seq(row.get(2)?) })
+        });
         end.optional().map_err(store_error)
     }
 
-    fn read_source(&mut self, source: Source, end: Option<i64>, page: &mut Page<'_>) -> EngineResult<()> {
+    fn read_source(&mut self, source: Source, end: Option<Place>, page: &mut Page<'_>) -> EngineResult<()> {
         if source.is_loose && page.scan.order != Order::Claim {
             return self.read_loose(&source, page);
         }
@@ -171,7 +192,7 @@ impl<C: Holds> Tables<C> {
             }
         }
         if let Some(end) = end {
-            page.leave_out(Seq(end));
+            page.leave_out(end);
         }
         Ok(())
     }
@@ -338,25 +359,33 @@ fn go_on(query: &mut Query, scan: &Scan, column: &str) {
     query.sql.extend([" ORDER BY ", column, order]);
 }
 
-fn assemble(scan: &Scan, source: Source, end: Option<i64>) -> Query {
+/// Adds where to go on in the order of claims.
+fn go_on_claiming(query: &mut Query, scan: &Scan) {
+    if let Some(after) = scan.after {
+        query.and("(h.rank, h.at, h.seq) > (?, ?, ?)", values_of(after));
+    }
+    query.sql.push_str(" ORDER BY h.rank, h.at, h.seq");
+}
+
+fn values_of(place: Place) -> [Value; 3] {
+    [i64::from(place.rank).into(), place.eligible_at.as_millis().into(), place.seq.0.into()]
+}
+
+fn assemble(scan: &Scan, source: Source, end: Option<Place>) -> Query {
     let sql = format!("{SELECT} {} WHERE {}", source.from, source.condition);
     let mut query = Query { sql, parameters: source.parameters };
     narrow(&mut query, &scan.filter);
     narrow_by_spec(&mut query, &scan.filter);
-    if let Some(end) = end {
-        let before = if scan.order == Order::Newest { ">" } else { "<" };
-        query.and(&format!("{} {before} ?", source.seq), [end.into()]);
+    match (scan.order, end) {
+        (_, None) => {}
+        (Order::Claim, Some(end)) => query.and("(h.rank, h.at, h.seq) < (?, ?, ?)", values_of(end)),
+        (Order::Newest, Some(end)) => query.and(&format!("{} > ?", source.seq), [end.seq.0.into()]),
+        (Order::Oldest, Some(end)) => query.and(&format!("{} < ?", source.seq), [end.seq.0.into()]),
     }
     if scan.order != Order::Claim {
         go_on(&mut query, scan, source.seq);
-        return query;
-    }
-    if source.is_claim_order {
-        if let Some(Place { rank, eligible_at, seq }) = scan.after {
-            let place = [i64::from(rank).into(), eligible_at.as_millis().into(), seq.0.into()];
-            query.and("(h.rank, h.at, h.seq) > (?, ?, ?)", place);
-        }
-        query.sql.push_str(" ORDER BY h.rank, h.at, h.seq");
+    } else if source.is_claim_order {
+        go_on_claiming(&mut query, scan);
     }
     query
 }

@@ -191,8 +191,9 @@ async fn a_search_among_many_goes_on_where_it_stopped(t: &Fixture) {
     }
     let newest = own(3).await;
     let all = [oldest, newest].concat();
-    for order in [Order::Newest, Order::Oldest] {
-        let filter = Filter { owner: Some("ann".into()), ..Filter::default() };
+    for order in [Order::Newest, Order::Oldest, Order::Claim] {
+        let states = if order == Order::Claim { vec![State::Scheduled] } else { Vec::new() };
+        let filter = Filter { owner: Some("ann".into()), states, ..Filter::default() };
         let mut request = ListRequest { filter, order, cursor: None, limit: 10 };
         let (mut found, mut pages) = (Vec::new(), 0);
         loop {

@@ -1,0 +1,152 @@
+// Makes one tree like another by changing only what differs. What is focused, selected, ticked, scrolled or unfolded stays so,
+// because its nodes stay; what somebody is filling in is left alone.
+const patch = (() => {
+  "use strict";
+  const FIELDS = "input:not([type=hidden]), textarea, select";
+
+  // Whether a field is other than the page had it; ticks of a list are kept by its rows.
+  const isTouched = (field) => {
+    if (field.matches("select")) {
+      const first = Math.max([...field.options].findIndex((option) => option.defaultSelected), 0);
+      return field.selectedIndex !== first;
+    }
+    if (field.matches("[type=checkbox], [type=radio]")) return field.checked !== field.defaultChecked;
+    return field.value !== field.defaultValue;
+  };
+
+  // Whether somebody types or chooses in a form, has done so without sending it, or has opened it over the page.
+  const isBusy = (form) => {
+    if (form.matches(":popover-open")) return true;
+    const active = document.activeElement;
+    if (form.contains(active) && active.matches("input:not([type=checkbox]), textarea, select")) return true;
+    return [...form.querySelectorAll(FIELDS)].some(isTouched);
+  };
+
+  // What an element is told by among its siblings, so that the row of one thing never becomes that of another under somebody's
+  // hand: its own name, or, of a row, where it leads.
+  const key = (node) => {
+    if (node.nodeType !== Node.ELEMENT_NODE) return null;
+    const own = node.id || node.dataset.key || node.dataset.job;
+    if (own) return own;
+    if (node.matches("button, input, select, textarea")) {
+      const value = node.matches("button, [type=checkbox], [type=radio]") ? node.getAttribute("value") : "";
+      return `${node.nodeName} ${node.getAttribute("name")} ${value} ${node.getAttribute("aria-label")}`;
+    }
+    if (node.matches("a[href]")) return `A ${node.getAttribute("href")}`;
+    if (!node.matches("tr, li, section")) return null;
+    const told = node.querySelector("a[href], form[action]");
+    return told && `${node.nodeName} ${told.getAttribute("href") ?? told.getAttribute("action")}`;
+  };
+
+  // The part of a page that is patched now, and what is found on the way.
+  let selected = null;
+  let isSteady = () => false;
+  let heldBack = 0;
+
+  const isSelected = (node) => selected !== null && selected.intersectsNode(node);
+  const isLeft = (node) => node.matches("[data-keep]") || (node.matches("form:not(:has([data-steady]))") && isBusy(node));
+
+  const remove = (node) => {
+    if (isSelected(node)) return;
+    if (node.nodeType === Node.ELEMENT_NODE) {
+      if (isLeft(node) || [...node.querySelectorAll("form, [data-keep]")].some(isLeft)) return;
+    }
+    node.remove();
+  };
+
+  const attributes = (old, fresh) => {
+    // Whether it is unfolded is its reader's choice.
+    const isOurs = (name) => !(name === "open" && old.matches("details, dialog"));
+    for (const { name, value } of [...fresh.attributes]) {
+      if (isOurs(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
+    }
+    for (const { name } of [...old.attributes]) {
+      if (isOurs(name) && !fresh.hasAttribute(name)) old.removeAttribute(name);
+    }
+  };
+
+  // A child without a name of its own is the next of its kind.
+  const alike = (at, next) => {
+    const isKind = (node) => node.nodeName === next.nodeName && !key(node);
+    for (let node = at; node; node = node.nextSibling) {
+      if (isKind(node) && node.getAttribute?.("class") === next.getAttribute?.("class")) return node;
+    }
+    return at && isKind(at) ? at : null;
+  };
+
+  // Children by their names; the second of a name is another.
+  const names = (parent) => {
+    const [named, times] = [new Map(), new Map()];
+    for (const child of parent.childNodes) {
+      const name = key(child);
+      if (!name) continue;
+      const time = (times.get(name) ?? 0) + 1;
+      times.set(name, time);
+      named.set(child, `${time} ${name}`);
+    }
+    return named;
+  };
+
+  const children = (old, fresh) => {
+    const [is, wanted] = [names(old), names(fresh)];
+    const named = new Map([...is].map(([child, name]) => [name, child]));
+    if (old.matches("tbody") && old.childElementCount > 0 && isSteady(old)) {
+      // Rows stay where they are under somebody's hand, each as it is now; what came and went is shown later.
+      for (const next of fresh.children) {
+        const row = named.get(wanted.get(next));
+        if (row) node(row, next);
+        else heldBack += 1;
+      }
+      return;
+    }
+    // What is gone goes first: what stays then need not move.
+    const kept = new Set(wanted.values());
+    for (const [child, name] of is) {
+      if (!kept.has(name)) remove(child);
+    }
+    let at = old.firstChild;
+    for (const next of fresh.childNodes) {
+      // What stays although it is gone, because somebody has a hand on it, stays in its place.
+      while (at && is.has(at) && !kept.has(is.get(at))) at = at.nextSibling;
+      const name = wanted.get(next);
+      const match = name ? named.get(name) : alike(at, next);
+      if (!match || match.nodeName !== next.nodeName) {
+        old.insertBefore(document.importNode(next, true), at);
+        continue;
+      }
+      if (match === at) at = at.nextSibling;
+      else old.insertBefore(match, at);
+      node(match, next);
+    }
+    while (at) {
+      const after = at.nextSibling;
+      remove(at);
+      at = after;
+    }
+  };
+
+  const node = (old, fresh) => {
+    if (old.nodeType !== Node.ELEMENT_NODE) {
+      if (old.nodeValue !== fresh.nodeValue && !isSelected(old)) old.nodeValue = fresh.nodeValue;
+    } else if (!old.isEqualNode(fresh) && !isLeft(old)) {
+      attributes(old, fresh);
+      children(old, fresh);
+    }
+  };
+
+  // Makes `old` like `fresh`; rows for which `steady` holds keep their places. Answers how many were held back for that.
+  return (old, fresh, steady) => {
+    const selection = getSelection();
+    selected = selection.isCollapsed || selection.rangeCount === 0 ? null : selection.getRangeAt(0);
+    [isSteady, heldBack] = [steady, 0];
+    const active = document.activeElement;
+    const ends = [...old.querySelectorAll(".log")].filter((log) => log.scrollTop + log.clientHeight >= log.scrollHeight - 4);
+    const before = new Set(old.querySelectorAll(".log"));
+    node(old, fresh);
+    // A log that is read at its end goes on being read there.
+    old.querySelectorAll(".log").forEach((log) => { if (ends.includes(log) || !before.has(log)) log.scrollTop = log.scrollHeight; });
+    // Moving a node takes its focus.
+    if (active !== document.activeElement && active?.isConnected && old.contains(active)) active.focus({ preventScroll: true });
+    return heldBack;
+  };
+})();
