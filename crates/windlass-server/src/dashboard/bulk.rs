@@ -178,8 +178,8 @@ async fn one(
 ) -> Result<bool, ActError> {
     let done = match action {
         BulkAct::Act(act) => store.act(caller, id, act.clone()).await.map(|acted| acted.is_changed),
-        BulkAct::Redrive(how) => match store.get(caller, id).await? {
-            Some(now) if now.job.details.superseded_by.is_none() => {
+        BulkAct::Redrive(how) => match store.job(caller, id).await? {
+            Some(now) if now.details.superseded_by.is_none() => {
                 store.redrive(caller, id, *how).await.map(|_| true)
             }
             _ => Ok(false),

@@ -173,8 +173,8 @@ async fn redrive_group(store: &Store, caller: &Caller, shown: &Shown) -> Result<
 
 /// Redrives a job unless somebody else was faster; whether it did.
 async fn redrive_first(store: &Store, caller: &Caller, job: &Job) -> Result<bool, StoreError> {
-    let now = store.get(caller, job.id).await?;
-    if now.is_none_or(|now| now.job.details.superseded_by.is_some()) {
+    let now = store.job(caller, job.id).await?;
+    if now.is_none_or(|now| now.details.superseded_by.is_some()) {
         return Ok(false);
     }
     match store.redrive(caller, job.id, Redrive::default()).await {

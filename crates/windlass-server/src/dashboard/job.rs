@@ -214,7 +214,7 @@ async fn successor(
     now: Timestamp,
 ) -> Result<Option<Successor>, Trouble> {
     let Some(id) = job.details.superseded_by else { return Ok(None) };
-    let found = board.store().get(&visitor.caller, id).await?.map(|found| found.job);
+    let found = board.store().job(&visitor.caller, id).await?;
     let found = found.map(|found| (Pill(found.state), Moment::new(found.created_at, now)));
     Ok(Some(Successor { link: JobLink(id), found }))
 }

@@ -119,8 +119,8 @@ async fn must_be_meant(
     id: JobId,
     form: &Fields,
 ) -> Result<(), Trouble> {
-    let found = board.store().get(&visitor.caller, id).await?;
-    match found.and_then(|found| found.job.details.superseded_by) {
+    let found = board.store().job(&visitor.caller, id).await?;
+    match found.and_then(|found| found.details.superseded_by) {
         Some(new) if form.get("again").is_none() => {
             Err(Trouble::conflict(format!("it was redriven already, as job {new}: look there first")))
         }

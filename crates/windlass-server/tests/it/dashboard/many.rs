@@ -147,7 +147,7 @@ async fn a_group_of_dead_letters_is_redriven_as_it_was_shown() {
         dead(&site, "mail", "no route\rto host ").await;
     }
     let page = site.ask("GET", "/dead", &[], "").await;
-    assert!(page.body.contains("2 open · 2 kept"));
+    assert!(page.body.contains("2 open · <a"));
     let form = fields(&page.body, "/dead/redrive");
     dead(&site, "mail", "no route\rto host ").await;
     let done = site.ask("POST", "/dead/redrive", &[OWN], &form).await;
