@@ -5,9 +5,11 @@
 mod assets;
 mod audit;
 mod bulk;
+mod by_name;
 mod chart;
 mod dead;
 mod deed;
+mod edit;
 mod facts;
 mod failure;
 mod family;
@@ -21,12 +23,14 @@ mod job;
 mod job_types;
 mod jobs;
 mod keys;
+mod lift;
 mod limits;
 mod live;
 mod mark;
 mod operate;
 mod overview;
 mod page;
+mod queue_line;
 mod queues;
 mod row;
 mod schedules;
@@ -134,6 +138,7 @@ fn actions() -> Router<Dashboard> {
         .route("/tenants/{name}/act", post(tenants::act))
         .route("/tenants/{name}/settings", post(tenants::configure))
         .route("/gate", post(gate::act))
+        .route("/lift", post(lift::act))
         .route("/keys", post(keys::create))
         .route("/keys/{id}/revoke", post(keys::revoke))
 }

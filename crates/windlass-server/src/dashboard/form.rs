@@ -54,17 +54,18 @@ impl Fields {
         let Some(text) = self.get(name) else { return Ok(None) };
         let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let (number, unit) = text.split_at(split);
-        let seconds = match unit.trim() {
-            "s" => 1,
-            "m" => 60,
-            "h" => 3600,
-            "d" => 86_400,
+        let millis = match unit.trim() {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
             _ => 0,
         };
         let number: Option<u64> = number.parse().ok();
-        let seconds = number.and_then(|number| number.checked_mul(seconds)).filter(|seconds| *seconds > 0);
+        let millis = number.and_then(|number| number.checked_mul(millis)).filter(|millis| *millis > 0);
         let wrong = || Trouble::invalid(format!("{name}: write a duration such as 90s, 15m, 2h or 7d"));
-        let duration = Duration::from_secs(seconds.ok_or_else(wrong)?);
+        let duration = Duration::from_millis(millis.ok_or_else(wrong)?);
         if duration > windlass::limits::DURATION_MAX {
             return Err(Trouble::invalid(format!("{name}: is longer than 100 years")));
         }
@@ -139,6 +140,7 @@ mod tests {
         let read = |text: &str| Fields(vec![("for".into(), text.into())]).duration("for");
         assert_eq!(read("15m").ok().flatten(), Some(Duration::from_secs(900)));
         assert_eq!(read("2 h").ok().flatten(), Some(Duration::from_secs(7200)));
+        assert_eq!(read("250ms").ok().flatten(), Some(Duration::from_millis(250)));
         assert!(matches!(read(""), Ok(None)));
         for wrong in ["15", "m", "-3m", "0s", "9999999999999999999d", "3 weeks", "99999d"] {
             assert!(read(wrong).is_err(), "{wrong}");

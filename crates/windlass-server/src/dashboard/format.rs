@@ -63,6 +63,28 @@ pub(super) fn span(duration: Duration) -> String {
     }
 }
 
+/// A bound on a duration: never less than what is meant.
+pub(super) fn at_most(bound: Duration) -> String {
+    let step = match bound.as_secs() {
+        0 => 1,
+        1..10 => 100,
+        10..3600 => 1_000,
+        3600..86_400 => 60_000,
+        _ => 3_600_000,
+    };
+    let millis = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX - step);
+    format!("≤ {}", span(Duration::from_millis(millis.div_ceil(step).saturating_mul(step))))
+}
+
+/// A duration as a form takes it, to the millisecond: `250ms`, `90s`, `2h`.
+pub(super) fn exact(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+    let unit = units.into_iter().find(|(unit, _)| millis > 0 && millis.is_multiple_of(*unit));
+    let (unit, name) = unit.unwrap_or((1, "ms"));
+    format!("{}{name}", millis / unit)
+}
+
 fn two(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
     if small == 0 {
         format!("{large}{large_unit}")
@@ -134,6 +156,25 @@ mod tests {
         assert_eq!(told(60_000), "1m");
         assert_eq!(told(3_725_000), "1h 2m");
         assert_eq!(told(90_000_000), "1d 1h");
+    }
+
+    #[test]
+    fn a_bound_is_never_told_smaller_than_it_is() {
+        let told = |millis| at_most(Duration::from_millis(millis));
+        assert_eq!(told(256), "≤ 256 ms");
+        assert_eq!(told(8_192), "≤ 8.2 s");
+        assert_eq!(told(16_384), "≤ 17 s");
+        assert_eq!(told(65_536), "≤ 1m 6s");
+        assert_eq!(told(4_194_304), "≤ 1h 10m");
+    }
+
+    #[test]
+    fn a_duration_in_a_form_is_exact() {
+        let told = |millis| exact(Duration::from_millis(millis));
+        assert_eq!(
+            [250, 1_500, 90_000, 7_200_000, 86_400_000].map(told),
+            ["250ms", "1500ms", "90s", "2h", "1d"]
+        );
     }
 
     #[test]

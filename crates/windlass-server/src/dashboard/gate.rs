@@ -3,24 +3,26 @@
 use axum::extract::State as AxumState;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::job::{JobType, Tenant};
+use windlass::store::caller::Caller;
 use windlass::store::command::hold::{Pause, Target};
 
 use super::Dashboard;
-use super::form::{Fields, Form};
+use super::form::{Fields, Form, address};
 use super::guard::Visitor;
+use super::lift;
 use super::page::Trouble;
 
-/// What a form means to close or open.
-fn target(form: &Fields) -> Result<Target, Trouble> {
-    if let Some(tenant) = form.get("tenant") {
-        let wrong = |problem| Trouble::invalid(format!("tenant: {problem}"));
-        return Ok(Target::Tenant(Tenant::new(tenant).map_err(wrong)?));
-    }
-    if let Some(job_type) = form.get("type") {
-        let wrong = |problem| Trouble::invalid(format!("type: {problem}"));
-        return Ok(Target::Type(JobType::new(job_type).map_err(wrong)?));
-    }
-    Ok(Target::Gate)
+/// What a form means to close or open, and for whom: a tenant, a type, or a type of one tenant.
+fn target(form: &Fields, visitor: &Visitor) -> Result<(Target, Caller), Trouble> {
+    let tenant = form.get("tenant").map(Tenant::new).transpose();
+    let tenant = tenant.map_err(|problem| Trouble::invalid(format!("tenant: {problem}")))?;
+    let job_type = form.get("type").map(JobType::new).transpose();
+    let job_type = job_type.map_err(|problem| Trouble::invalid(format!("type: {problem}")))?;
+    Ok(match (job_type, tenant) {
+        (Some(job_type), tenant) => (Target::Type(job_type), lift::speaking_for(visitor, tenant)?),
+        (None, Some(tenant)) => (Target::Tenant(tenant), visitor.caller.clone()),
+        (None, None) => (Target::Gate, visitor.caller.clone()),
+    })
 }
 
 /// `POST /gate`
@@ -29,16 +31,19 @@ pub(super) async fn act(
     visitor: Visitor,
     Form(form): Form,
 ) -> Result<Response, Trouble> {
-    let (store, caller, target) = (board.store(), &visitor.caller, target(&form)?);
+    let store = board.store();
+    let (target, caller) = target(&form, &visitor)?;
     let (is_changed, done) = match form.need("action")? {
         "close" => {
             let pause =
                 Pause { reason: form.text("reason"), expires: form.duration("expires")?, ..Pause::default() };
-            (store.pause(caller, target, pause).await?, "closed")
+            (store.pause(&caller, target, pause).await?, "closed")
         }
-        "open" => (store.resume(caller, target, form.text("reason")).await?, "opened"),
+        "open" => (store.resume(&caller, target, form.text("reason")).await?, "opened"),
         _ => return Err(Trouble::invalid("there is no such action")),
     };
     let done = if is_changed { done } else { "unchanged" };
-    Ok(Redirect::to(&format!("/settings?done={done}")).into_response())
+    let part = ["tenant", "type"].into_iter().filter_map(|name| Some((name, form.text(name)?)));
+    let to = address("/settings", [("done", done.to_owned())].into_iter().chain(part));
+    Ok(Redirect::to(&to).into_response())
 }

@@ -11,11 +11,13 @@ use windlass::store::filter::{Filter, Order};
 use windlass::store::query::job_types::TypeLook;
 use windlass::store::query::list::ListRequest;
 
+use super::by_name::{self, Pager};
 use super::chart::{self, BarChart, LineChart};
 use super::failure::{self, Group};
 use super::form::{Form, Query, segment};
-use super::format::{compact, percent, real, span};
+use super::format::{at_most, compact, percent, real, span};
 use super::guard::Visitor;
+use super::lift;
 use super::page::{HoldView, Shell, Trouble, show};
 use super::queues::{Depth, depths, pause_or_resume};
 use super::row::Row;
@@ -31,6 +33,8 @@ struct TypeLine {
     open: String,
     failure_share: String,
     is_failing: bool,
+    /// Jobs given up in the last hour.
+    failed: String,
     half: String,
     most: String,
     longest: String,
@@ -43,10 +47,12 @@ struct TypeLine {
 struct Types {
     shell: Shell,
     lines: Vec<TypeLine>,
+    total: usize,
+    pager: Pager,
 }
 
 fn time(time: Option<std::time::Duration>) -> String {
-    time.map_or("–".to_owned(), span)
+    time.map_or("–".to_owned(), at_most)
 }
 
 fn line(look: &TypeLook, now: Timestamp) -> TypeLine {
@@ -65,6 +71,7 @@ fn line(look: &TypeLook, now: Timestamp) -> TypeLine {
         open: compact(open),
         failure_share: share.map_or("–".to_owned(), |share| format!("{share:.1}%")),
         is_failing: share.is_some_and(|share| share >= 10.0),
+        failed: compact(sum.failed + sum.dead_letter),
         half: time(sum.ran.percentile(0.5)),
         most: time(sum.ran.percentile(0.95)),
         longest: time(sum.ran.percentile(0.99)),
@@ -82,9 +89,13 @@ pub(super) async fn page(
     let looks = board.store().job_types(&visitor.caller).await?;
     let config = board.store().config(&visitor.caller).await?;
     let now = board.now();
+    let place = ("/types", "type");
+    let looks = by_name::page(looks, |look| look.name.as_str(), &query, place, limits::NAMES_PER_PAGE);
     let page = Types {
         shell: Shell::of(&board, &visitor, &config, "types", "Types").saying(&query),
-        lines: looks.iter().map(|look| line(look, now)).collect(),
+        lines: looks.shown.iter().map(|look| line(look, now)).collect(),
+        total: looks.total,
+        pager: looks.pager,
     };
     show(&page)
 }
@@ -104,6 +115,8 @@ struct TypePage {
     recent: Vec<Row>,
     settings: Vec<(&'static str, String)>,
     can_pause: bool,
+    /// Whether this visitor can lift its pause.
+    can_lift: bool,
 }
 
 /// `GET /types/{name}`
@@ -140,6 +153,7 @@ pub(super) async fn one(
         recent: recent.iter().map(|snapshot| Row::of(snapshot, now)).collect(),
         settings: settings(&look),
         can_pause: visitor.may(Permission::Pause),
+        can_lift: look.paused.as_ref().is_some_and(|hold| lift::is_theirs(hold, &visitor)),
         name,
     };
     show(&page)

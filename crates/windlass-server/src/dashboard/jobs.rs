@@ -18,6 +18,7 @@ use super::guard::Visitor;
 use super::page::{Shell, Trouble, show};
 use super::row::Row;
 use super::search::search;
+use super::settings::offered;
 use super::{Dashboard, limits};
 
 /// A state to choose, with the number of its jobs.
@@ -112,9 +113,9 @@ pub(super) async fn page(
         tabs: tabs(&asked, &stats),
         states: state_boxes(&asked),
         rows: part.jobs.iter().map(|snapshot| ListRow::of(snapshot, &asked, now)).collect(),
-        types: stats.types.keys().map(ToString::to_string).collect(),
-        queues: stats.queues.keys().map(ToString::to_string).collect(),
-        tenants: stats.tenants.keys().map(ToString::to_string).collect(),
+        types: offered(stats.types.keys()),
+        queues: offered(stats.queues.keys()),
+        tenants: offered(stats.tenants.keys()),
         order: order_word(order),
         order_links: order_links(&asked),
         remark: remark(part.jobs.len(), part.next.is_some()),

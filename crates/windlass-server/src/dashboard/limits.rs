@@ -81,3 +81,9 @@ pub(super) const LIVE_EVERY: Duration = Duration::from_secs(1);
 pub(super) const LIVE_AROUND_EVERY: Duration = Duration::from_secs(3);
 /// How often an open page is refreshed when nothing happens, so that ages and charts move on.
 pub(super) const LIVE_IDLE_EVERY: Duration = Duration::from_secs(15);
+/// Queues or types on one page of their list: each comes with the line of its last hour.
+pub(super) const NAMES_PER_PAGE: usize = 30;
+/// Tenants on one page: each comes with a form for its limits.
+pub(super) const TENANTS_PER_PAGE: usize = 24;
+/// Names that a field offers; any other can be typed.
+pub(super) const NAMES_OFFERED: usize = 200;

@@ -2,7 +2,6 @@
 //! failures, of which a bounded number is looked at.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State as AxumState;
@@ -19,9 +18,10 @@ use windlass::store::rates::Minute;
 use super::chart::{self, BarChart, LineChart};
 use super::failure::{self, Group};
 use super::form::{Query, segment};
-use super::format::{Moment, compact, count, percent, real, span};
+use super::format::{Moment, at_most, compact, count, percent, real, span};
 use super::guard::Visitor;
 use super::page::{HoldView, Shell, Trouble, show};
+use super::queue_line::{LATE, QueueLine, lines};
 use super::row::Row;
 use super::{Dashboard, limits};
 
@@ -41,23 +41,6 @@ pub(super) struct Tile {
     pub(super) note: String,
     pub(super) link: &'static str,
     pub(super) class: &'static str,
-}
-
-/// A queue as a line.
-pub(super) struct QueueLine {
-    pub(super) name: String,
-    pub(super) link: String,
-    pub(super) waiting_text: String,
-    pub(super) running: String,
-    pub(super) retrying: String,
-    pub(super) dead: String,
-    pub(super) oldest: Option<String>,
-    pub(super) is_late: bool,
-    pub(super) spark: String,
-    pub(super) rate: String,
-    /// Width of its bar, in percent.
-    pub(super) share: String,
-    pub(super) paused: Option<HoldView>,
 }
 
 #[derive(Template)]
@@ -80,8 +63,6 @@ struct Overview {
     is_bad: bool,
 }
 
-/// A job that waited longer than this for a worker is late: with idle workers it takes milliseconds.
-const LATE: Duration = Duration::from_secs(60);
 /// Running jobs on this page.
 const RUNNING_SHOWN: usize = 8;
 /// A share of failed attempts, in percent, that is worth a word.
@@ -117,9 +98,9 @@ pub(super) async fn page(
         failures: chart::failure_rate(&hour),
         per_minute: format!("{:.0}", real(chart::ended(&recent)) / 5.0),
         failure_share: format!("{:.1}%", percent(chart::bad(&sum), chart::ended(&sum)).unwrap_or(0.0)),
-        waited: sum.waited.percentile(0.95).map_or("–".into(), |time| format!("≤ {}", span(time))),
-        ran: sum.ran.percentile(0.95).map_or("–".into(), |time| format!("≤ {}", span(time))),
-        queues: lines(&looks, now),
+        waited: sum.waited.percentile(0.95).map_or("–".into(), at_most),
+        ran: sum.ran.percentile(0.95).map_or("–".into(), at_most),
+        queues: lines(&looks, &visitor, now),
         holds: config
             .holds
             .values()
@@ -257,36 +238,6 @@ fn concerns(config: &Config, looks: &[QueueLook], recent: &Minute, now: Timestam
         found.push(Concern { class: "warn", text, link: "#pauses".into() });
     }
     found
-}
-
-/// Queues as lines, as deep as the deepest is wide.
-pub(super) fn lines(looks: &[QueueLook], now: Timestamp) -> Vec<QueueLine> {
-    let waiting = |look: &QueueLook| -> u64 {
-        let open = look.depth.iter().filter(|(state, _)| !state.is_final() && **state != State::Running);
-        open.map(|(_, number)| *number).sum()
-    };
-    let deepest = looks.iter().map(waiting).max().unwrap_or(0).max(1);
-    let line = |look: &QueueLook| {
-        let of = |state: State| compact(look.depth.get(&state).copied().unwrap_or(0));
-        let hour = chart::hour(&look.minutes, now);
-        let recent = chart::total(hour.iter().rev().skip(1).take(5));
-        let late = look.oldest.map(|oldest| now.since(oldest));
-        QueueLine {
-            name: look.name.to_string(),
-            link: format!("/queues/{}", segment(look.name.as_str())),
-            waiting_text: compact(waiting(look)),
-            running: of(State::Running),
-            retrying: of(State::Retrying),
-            dead: of(State::DeadLetter),
-            oldest: late.map(span),
-            is_late: late.is_some_and(|late| late > LATE),
-            spark: chart::spark(&hour),
-            rate: format!("{:.0}", real(chart::ended(&recent)) / 5.0),
-            share: format!("{:.1}", real(waiting(look)) * 100.0 / real(deepest)),
-            paused: look.paused.as_ref().map(|hold| HoldView::of(hold, now)),
-        }
-    };
-    looks.iter().map(line).collect()
 }
 
 /// A moment, if there is one.

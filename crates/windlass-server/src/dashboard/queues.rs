@@ -3,23 +3,27 @@
 use askama::Template;
 use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
-use windlass::job::{QueueName, State};
+use windlass::clock::Timestamp;
+use windlass::job::{QueueName, State, Tenant};
 use windlass::store::caller::Permission;
 use windlass::store::command::hold::{Pause, Target};
-use windlass::store::config::PauseMode;
+use windlass::store::config::{Config, PauseMode, Scope};
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::ListRequest;
 use windlass::store::query::queues::QueueLook;
 use windlass::store::settings::patch::{Field, QueuePatch, SettingsPatch};
 use windlass::store::settings::{FairBy, QueueSettings, Rate};
 
+use super::by_name::{self, Pager};
 use super::chart::{self, BarChart};
+use super::edit;
 use super::form::{Fields, Form, Query, address, segment};
-use super::format::{compact, span};
+use super::format::{at_most, compact, exact, span};
 use super::guard::Visitor;
+use super::lift;
 use super::mark::Pill;
-use super::overview::{QueueLine, lines};
 use super::page::{HoldView, Shell, Trouble, show};
+use super::queue_line::{QueueLine, lines};
 use super::row::Row;
 use super::{Dashboard, limits};
 
@@ -28,6 +32,8 @@ use super::{Dashboard, limits};
 struct QueuesPage {
     shell: Shell,
     queues: Vec<QueueLine>,
+    total: usize,
+    pager: Pager,
     can_pause: bool,
 }
 
@@ -39,9 +45,22 @@ pub(super) async fn page(
 ) -> Result<Response, Trouble> {
     let looks = board.store().queues(&visitor.caller).await?;
     let config = board.store().config(&visitor.caller).await?;
+    let mut shell = Shell::of(&board, &visitor, &config, "queues", "Queues").saying(&query);
+    let acted = looks.iter().find(|look| query.get("name") == Some(look.name.as_str()));
+    shell.done = shell.done.map(|said| match (query.get("done"), acted) {
+        (Some("paused"), Some(look)) if look.paused.is_some() => format!("Queue {} is paused.", look.name),
+        (Some("lifted"), Some(look)) if look.paused.is_none() => {
+            format!("Queue {} is not paused any more.", look.name)
+        }
+        _ => said,
+    });
+    let place = ("/queues", "queue");
+    let looks = by_name::page(looks, |look| look.name.as_str(), &query, place, limits::NAMES_PER_PAGE);
     let page = QueuesPage {
-        shell: Shell::of(&board, &visitor, &config, "queues", "Queues").saying(&query),
-        queues: lines(&looks, board.now()),
+        shell,
+        queues: lines(&looks.shown, &visitor, board.now()),
+        total: looks.total,
+        pager: looks.pager,
         can_pause: visitor.may(Permission::Pause),
     };
     show(&page)
@@ -75,6 +94,9 @@ struct QueuePage {
     name: String,
     link: String,
     paused: Option<HoldView>,
+    /// Whether this visitor can lift it.
+    can_lift: bool,
+    tenants_pauses: Vec<TenantsPause>,
     depths: Vec<Depth>,
     throughput: BarChart,
     oldest: Option<String>,
@@ -87,33 +109,81 @@ struct QueuePage {
     settings: SettingsView,
     can_pause: bool,
     can_configure: bool,
-    whose: String,
+    /// The tenant whose settings these are; none for everybody's.
+    tenant: Option<String>,
+}
+
+/// A pause that one tenant has made for itself.
+struct TenantsPause {
+    hold: HoldView,
+    /// What lifts it, for those who can.
+    scope: Option<String>,
 }
 
 /// Settings as a form shows them.
 pub(super) struct SettingsView {
-    max_running: String,
-    max_running_per_key: String,
-    max_depth: String,
-    rate_count: String,
-    rate_per: String,
+    max_running: Limit,
+    max_running_per_key: Limit,
+    max_depth: Limit,
+    rate_count: Limit,
+    rate_per: Limit,
+    aging: Limit,
     is_fair: bool,
-    aging: String,
+}
+
+/// One setting: what is set, and what counts where nothing is.
+pub(super) struct Limit {
+    value: String,
+    otherwise: String,
 }
 
 impl SettingsView {
-    fn of(settings: &QueueSettings) -> SettingsView {
-        let number = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
+    /// Those of a tenant beside everybody's, which count as well; or everybody's.
+    fn of(queue: &QueueName, tenant: Option<&Tenant>, config: &Config) -> SettingsView {
+        let set = |tenant: Option<&Tenant>| {
+            config.queues.get(&(queue.clone(), tenant.cloned())).cloned().unwrap_or_default()
+        };
+        let (own, everybody) = (set(tenant), tenant.map(|_| set(None)));
+        let limit = |text: &dyn Fn(&QueueSettings) -> Option<String>, none: &str| Limit {
+            value: text(&own).unwrap_or_default(),
+            otherwise: everybody
+                .as_ref()
+                .and_then(text)
+                .map_or(none.to_owned(), |text| format!("{text} for all tenants")),
+        };
         SettingsView {
-            max_running: number(settings.max_running),
-            max_running_per_key: number(settings.max_running_per_key),
-            max_depth: number(settings.max_depth),
-            rate_count: number(settings.rate.map(|rate| rate.count)),
-            rate_per: settings.rate.map(|rate| format!("{}s", rate.per.as_secs().max(1))).unwrap_or_default(),
-            is_fair: settings.fair_by == Some(FairBy::Tenant),
-            aging: settings.aging.map(|aging| format!("{}s", aging.as_secs().max(1))).unwrap_or_default(),
+            max_running: limit(&|set| set.max_running.map(|number| number.to_string()), "no limit"),
+            max_running_per_key: limit(
+                &|set| set.max_running_per_key.map(|number| number.to_string()),
+                "not set: 1",
+            ),
+            max_depth: limit(&|set| set.max_depth.map(|number| number.to_string()), "no limit"),
+            rate_count: limit(&|set| set.rate.map(|rate| rate.count.to_string()), "no limit"),
+            rate_per: limit(&|set| set.rate.map(|rate| exact(rate.per)), "such as 1s, 1m"),
+            aging: limit(&|set| set.aging.map(exact), "never"),
+            is_fair: everybody.as_ref().unwrap_or(&own).fair_by == Some(FairBy::Tenant),
         }
     }
+}
+
+/// Pauses of a queue that single tenants have made for themselves, each with what lifts it; for those who see all tenants.
+fn tenants_pauses(
+    queue: &QueueName,
+    visitor: &Visitor,
+    config: &Config,
+    now: Timestamp,
+) -> Vec<TenantsPause> {
+    let is_one = |scope: &Scope| match scope {
+        Scope::Queue { queue: of, tenant } => {
+            of == queue && tenant.is_some() && visitor.caller.tenant.is_none()
+        }
+        _ => false,
+    };
+    let holds = config.holds.values().filter(|hold| is_one(&hold.scope) && hold.is_active(now));
+    let holds = holds.take(limits::GROUPS_SHOWN);
+    holds
+        .map(|hold| TenantsPause { hold: HoldView::of(hold, now), scope: lift::scope(hold, visitor, config) })
+        .collect()
 }
 
 fn name_of(text: &str) -> Result<QueueName, Trouble> {
@@ -132,8 +202,7 @@ pub(super) async fn one(
     let config = store.config(caller).await?;
     let hour = chart::hour(&look.minutes, now);
     let sum = chart::total(&hour);
-    let time =
-        |time: Option<std::time::Duration>| time.map_or("–".to_owned(), |time| format!("≤ {}", span(time)));
+    let time = |time: Option<std::time::Duration>| time.map_or("–".to_owned(), at_most);
     let jobs = async |state: State, order: Order| {
         let filter = Filter { queue: Some(look.name.clone()), states: vec![state], ..Filter::default() };
         let page = store
@@ -145,6 +214,8 @@ pub(super) async fn one(
         shell: Shell::of(&board, &visitor, &config, "queues", format!("Queue {name}")).saying(&query),
         link: format!("/queues/{}", segment(&name)),
         paused: look.paused.as_ref().map(|hold| HoldView::of(hold, now)),
+        can_lift: look.paused.as_ref().is_some_and(|hold| lift::is_theirs(hold, &visitor)),
+        tenants_pauses: tenants_pauses(&look.name, &visitor, &config, now),
         depths: depths(&look.depth, "queue", &name),
         throughput: chart::throughput(&hour),
         oldest: look.oldest.map(|oldest| span(now.since(oldest))),
@@ -154,10 +225,10 @@ pub(super) async fn one(
         ran: time(sum.ran.percentile(0.95)),
         next: jobs(State::Scheduled, Order::Claim).await?,
         running: jobs(State::Running, Order::Newest).await?,
-        settings: SettingsView::of(&look.settings),
+        settings: SettingsView::of(&look.name, caller.tenant.as_ref(), &config),
         can_pause: visitor.may(Permission::Pause),
         can_configure: visitor.may(Permission::Configure),
-        whose: caller.tenant.as_ref().map_or("everybody".to_owned(), |tenant| format!("tenant {tenant}")),
+        tenant: caller.tenant.as_ref().map(ToString::to_string),
         name,
     };
     show(&page)
@@ -196,7 +267,8 @@ pub(super) async fn act(
 ) -> Result<Response, Trouble> {
     let done = pause_or_resume(&board, &visitor, Target::Queue(name_of(&name)?), &form).await?;
     if form.get("from") == Some("list") {
-        return Ok(Redirect::to(&format!("/queues?done={done}")).into_response());
+        let to = address("/queues", [("done", done.to_owned()), ("name", name)]);
+        return Ok(Redirect::to(&to).into_response());
     }
     Ok(back(&name, done))
 }
@@ -205,12 +277,20 @@ fn back(name: &str, done: &str) -> Response {
     Redirect::to(&format!("/queues/{}?done={done}", segment(name))).into_response()
 }
 
-/// A number that is set, or cleared when left empty.
-pub(super) fn number(form: &Fields, name: &str) -> Result<Field<u64>, Trouble> {
-    let Some(text) = form.get(name) else { return Ok(Field::Clear) };
-    let parsed =
-        text.parse().map_err(|_| Trouble::invalid(format!("{name}: `{text}` is not a whole number")))?;
-    Ok(Field::Set(parsed))
+/// How often jobs may start; the number and the time belong together.
+fn rate(form: &Fields) -> Result<Field<Rate>, Trouble> {
+    if !edit::is_touched(form, "rate_count") && !edit::is_touched(form, "rate_per") {
+        return Ok(Field::Keep);
+    }
+    let count = form.get("rate_count").map(|text| edit::whole("rate_count", text)).transpose()?;
+    match (count, form.duration("rate_per")?) {
+        (Some(count), Some(per)) => Ok(Field::Set(Rate::new(count, per))),
+        (Some(_), None) => Err(Trouble::invalid("starts at most: within how long? Such as 1s or 1m")),
+        (None, Some(_)) if !edit::is_touched(form, "rate_count") => {
+            Err(Trouble::invalid("starts at most: how many?"))
+        }
+        (None, _) => Ok(Field::Clear),
+    }
 }
 
 /// `POST /queues/{name}/settings`
@@ -220,18 +300,14 @@ pub(super) async fn configure(
     Path(name): Path<String>,
     Form(form): Form,
 ) -> Result<Response, Trouble> {
-    let rate = match (number(&form, "rate_count")?, form.duration("rate_per")?) {
-        (Field::Set(count), Some(per)) => Field::Set(Rate::new(count, per)),
-        (Field::Set(_), None) => return Err(Trouble::invalid("rate_per: in how long? Such as 1s or 1m")),
-        (Field::Clear | Field::Keep, _) => Field::Clear,
-    };
+    let fair = edit::tick(&form, "fair");
     let patch = QueuePatch {
-        max_running: number(&form, "max_running")?,
-        max_running_per_key: number(&form, "max_running_per_key")?,
-        max_depth: number(&form, "max_depth")?,
-        rate,
-        fair_by: if form.get("fair").is_some() { Field::Set(FairBy::Tenant) } else { Field::Clear },
-        aging: form.duration("aging")?.into(),
+        max_running: edit::number(&form, "max_running")?,
+        max_running_per_key: edit::number(&form, "max_running_per_key")?,
+        max_depth: edit::number(&form, "max_depth")?,
+        rate: rate(&form)?,
+        fair_by: fair.map_or(Field::Keep, |is_fair| is_fair.then_some(FairBy::Tenant).into()),
+        aging: edit::duration(&form, "aging")?,
         ..QueuePatch::default()
     };
     let patch = SettingsPatch::Queue(name_of(&name)?, patch);

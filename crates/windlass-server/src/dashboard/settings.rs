@@ -4,16 +4,19 @@ use askama::Template;
 use axum::extract::State as AxumState;
 use axum::response::Response;
 use windlass::clock::Timestamp;
+use windlass::job::{JobType, Tenant};
 use windlass::store::access::ApiKey;
 use windlass::store::caller::{Permission, Role};
-use windlass::store::config::{Hold, Scope};
+use windlass::store::config::{Config, Hold, Scope};
+use windlass::store::query::stats::Stats;
 
-use super::Dashboard;
-use super::form::Query;
+use super::form::{Fields, Query};
 use super::format::Moment;
 use super::guard::Visitor;
+use super::lift;
 use super::overview::moment;
 use super::page::{HoldView, Shell, Trouble, show};
+use super::{Dashboard, limits};
 
 /// A key as shown: everything but its secret.
 struct KeyView {
@@ -31,9 +34,10 @@ struct KeyView {
 /// A part of the system for which the gate is closed.
 struct ClosedView {
     hold: HoldView,
-    /// Which field of the form opens it, and with what in it.
-    field: &'static str,
-    value: String,
+    /// What opens it, for those who can.
+    scope: Option<String>,
+    /// What of it nothing has been heard of, such as `tenant amce`: it may be a slip of the pen.
+    unknown: Vec<String>,
 }
 
 #[derive(Template)]
@@ -43,6 +47,7 @@ struct Settings {
     closed: Vec<ClosedView>,
     keys: Vec<KeyView>,
     roles: Vec<(&'static str, &'static str)>,
+    /// Some names to choose from.
     tenants: Vec<String>,
     types: Vec<String>,
     is_admin: bool,
@@ -61,13 +66,18 @@ pub(super) async fn page(
     let stats = store.totals(caller).await?;
     let is_admin = visitor.may(Permission::Administer);
     let keys = if is_admin { store.keys(caller).await? } else { Vec::new() };
+    let known = Known { stats: &stats, config: &config };
+    let holds = config.holds.values().filter(|hold| hold.is_active(now));
+    let closed: Vec<ClosedView> = holds.filter_map(|hold| known.closed(hold, &visitor, now)).collect();
+    let mut shell = Shell::of(&board, &visitor, &config, "settings", "Settings").saying(&query);
+    shell.done = shell.done.map(|said| part_done(&query, &config, now).unwrap_or(said));
     let page = Settings {
-        shell: Shell::of(&board, &visitor, &config, "settings", "Settings").saying(&query),
-        closed: config.holds.values().filter_map(|hold| closed(hold, now)).collect(),
+        shell,
+        closed,
         keys: keys.iter().map(|key| view(key, now)).collect(),
         roles: Role::ALL.map(|role| (role.as_str(), meaning(role))).into(),
-        tenants: stats.tenants.keys().map(ToString::to_string).collect(),
-        types: stats.types.keys().map(ToString::to_string).collect(),
+        tenants: offered(stats.tenants.keys()),
+        types: offered(stats.types.keys()),
         is_admin,
         version: env!("CARGO_PKG_VERSION"),
         node: store.environment().node.clone(),
@@ -75,21 +85,68 @@ pub(super) async fn page(
     show(&page)
 }
 
-fn closed(hold: &Hold, now: Timestamp) -> Option<ClosedView> {
-    let (field, value) = match &hold.scope {
-        Scope::Tenant(tenant) => ("tenant", tenant.to_string()),
-        Scope::Type { job_type, .. } => ("type", job_type.to_string()),
-        Scope::Gate | Scope::Queue { .. } | Scope::Worker(_) => return None,
+/// What there is.
+struct Known<'a> {
+    stats: &'a Stats,
+    config: &'a Config,
+}
+
+impl Known<'_> {
+    /// A tenant or type that is closed; nothing for other pauses.
+    fn closed(&self, hold: &Hold, visitor: &Visitor, now: Timestamp) -> Option<ClosedView> {
+        let (job_type, tenant) = match &hold.scope {
+            Scope::Tenant(tenant) => (None, Some(tenant)),
+            Scope::Type { job_type, tenant } => (Some(job_type), tenant.as_ref()),
+            Scope::Gate | Scope::Queue { .. } | Scope::Worker(_) => return None,
+        };
+        let (stats, config) = (self.stats, self.config);
+        let tenant = tenant.filter(|name| {
+            !stats.tenants.contains_key(*name)
+                && !config.tenants.contains_key(*name)
+                && config.keys.values().all(|key| key.tenant.as_ref() != Some(*name))
+        });
+        let job_type =
+            job_type.filter(|name| !stats.types.contains_key(*name) && !config.types.contains_key(*name));
+        let unknown = tenant
+            .map(|name| format!("tenant {name}"))
+            .into_iter()
+            .chain(job_type.map(|name| format!("type {name}")));
+        Some(ClosedView {
+            hold: HoldView::of(hold, now),
+            scope: lift::scope(hold, visitor, config),
+            unknown: unknown.collect(),
+        })
+    }
+}
+
+/// What was just closed or opened for a tenant or type, if that is how it is still.
+fn part_done(query: &Fields, config: &Config, now: Timestamp) -> Option<String> {
+    let tenant = query.get("tenant").and_then(|name| Tenant::new(name).ok());
+    let job_type = query.get("type").and_then(|name| JobType::new(name).ok());
+    let scope = match (job_type, tenant) {
+        (Some(job_type), tenant) => Scope::Type { job_type, tenant },
+        (None, Some(tenant)) => Scope::Tenant(tenant),
+        (None, None) => return None,
     };
-    hold.is_active(now).then(|| ClosedView { hold: HoldView::of(hold, now), field, value })
+    let hold = config.holds.get(&scope).filter(|hold| hold.is_active(now));
+    match (query.get("done")?, hold) {
+        ("closed", Some(hold)) => Some(format!("Closed for {}.", HoldView::of(hold, now).what)),
+        ("opened", None) => Some("Open again for it.".to_owned()),
+        _ => None,
+    }
+}
+
+/// Some names to choose from.
+pub(super) fn offered<T: ToString>(names: impl Iterator<Item = T>) -> Vec<String> {
+    names.take(limits::NAMES_OFFERED).map(|name| name.to_string()).collect()
 }
 
 fn meaning(role: Role) -> &'static str {
     match role {
-        Role::Admin => "everything, for all tenants",
-        Role::Operator => "all verbs within a tenant",
-        Role::Submitter => "submits, and manages what it submitted",
-        Role::Worker => "claims and finishes",
+        Role::Admin => "may do everything, for all tenants",
+        Role::Operator => "runs its tenant: jobs, queues, schedules",
+        Role::Submitter => "submits, and manages its own jobs",
+        Role::Worker => "takes jobs and finishes them",
         Role::Viewer => "looks on",
     }
 }

@@ -1,24 +1,26 @@
 //! Tenants: how many jobs each has, what they cost, and what each may use.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use askama::Template;
 use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
-use windlass::job::{State, Tenant};
+use windlass::job::{JobType, State, Tenant};
 use windlass::store::caller::Permission;
 use windlass::store::command::hold::Target;
 use windlass::store::config::Scope;
 use windlass::store::query::stats::Stats;
-use windlass::store::settings::TenantSettings;
-use windlass::store::settings::patch::{Field, SettingsPatch, TenantPatch};
+use windlass::store::settings::patch::{SettingsPatch, TenantPatch};
+use windlass::store::settings::{BudgetPeriod, TenantSettings};
 
-use super::Dashboard;
+use super::by_name::{self, NamePage, Pager};
+use super::edit;
 use super::form::{Form, Query, segment};
 use super::format::{cents, compact, percent, real};
 use super::guard::Visitor;
 use super::page::{HoldView, Shell, Trouble, show};
-use super::queues::{number, pause_or_resume};
+use super::queues::pause_or_resume;
+use super::{Dashboard, limits};
 
 /// A tenant as shown.
 struct TenantView {
@@ -28,6 +30,7 @@ struct TenantView {
     open: String,
     running: String,
     completed: String,
+    failed: String,
     dead: String,
     cost: String,
     /// Costs by type, the dearest first, each with its width in percent.
@@ -35,6 +38,7 @@ struct TenantView {
     max_running: String,
     max_depth: String,
     weight: String,
+    /// As a form takes it.
     budget: String,
     budget_text: Option<String>,
     /// `day` or `month`.
@@ -49,6 +53,8 @@ struct TenantView {
 struct TenantsPage {
     shell: Shell,
     tenants: Vec<TenantView>,
+    total: usize,
+    pager: Pager,
     total_cost: String,
     can_configure: bool,
 }
@@ -64,33 +70,54 @@ pub(super) async fn page(
     let stats = store.totals(caller).await?;
     let mut names: BTreeSet<Tenant> = stats.tenants.keys().chain(config.tenants.keys()).cloned().collect();
     names.extend(stats.costs.keys().map(|(tenant, _)| tenant.clone()));
+    names.extend(config.holds.values().filter(|hold| hold.is_active(now)).filter_map(
+        |hold| match &hold.scope {
+            Scope::Tenant(tenant) => Some(tenant.clone()),
+            _ => None,
+        },
+    ));
+    let (names, place) = (names.into_iter().collect(), ("/tenants", "tenant"));
+    let names: NamePage<Tenant> =
+        by_name::page(names, Tenant::as_str, &query, place, limits::TENANTS_PER_PAGE);
+    let mut costs: BTreeMap<&Tenant, Vec<(&JobType, i64)>> = BTreeMap::new();
+    for ((tenant, job_type), cost) in &stats.costs {
+        costs.entry(tenant).or_default().push((job_type, *cost));
+    }
     let view = |name: &Tenant| {
         let hold = config.holds.get(&Scope::Tenant(name.clone())).filter(|hold| hold.is_active(now));
         let settings = config.tenants.get(name).cloned().unwrap_or_default();
-        TenantView { paused: hold.map(|hold| HoldView::of(hold, now)), ..view(name, &stats, &settings) }
+        let costs = costs.get(name).cloned().unwrap_or_default();
+        TenantView {
+            paused: hold.map(|hold| HoldView::of(hold, now)),
+            ..view(name, &stats, costs, &settings)
+        }
     };
     let page = TenantsPage {
         shell: Shell::of(&board, &visitor, &config, "tenants", "Tenants and cost").saying(&query),
-        tenants: names.iter().map(view).collect(),
+        tenants: names.shown.iter().map(view).collect(),
+        total: names.total,
+        pager: names.pager,
         total_cost: cents(stats.costs.values().sum()),
         can_configure: visitor.may(Permission::Administer),
     };
     show(&page)
 }
 
-fn view(name: &Tenant, stats: &Stats, settings: &TenantSettings) -> TenantView {
+fn view(
+    name: &Tenant,
+    stats: &Stats,
+    mut costs: Vec<(&JobType, i64)>,
+    settings: &TenantSettings,
+) -> TenantView {
     let counts = stats.tenants.get(name);
     let of = |state: State| counts.and_then(|counts| counts.get(&state)).copied().unwrap_or(0);
     let open: u64 = State::ALL.into_iter().filter(|state| !state.is_final()).map(of).sum();
-    let own = stats.costs.iter().filter(|((tenant, _), _)| tenant == name);
-    let mut costs: Vec<(String, i64)> =
-        own.map(|((_, job_type), cost)| (job_type.to_string(), *cost)).collect();
-    costs.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    costs.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     let cost: i64 = costs.iter().map(|(_, cost)| cost).sum();
     let dearest = costs.first().map_or(1, |(_, cost)| (*cost).max(1)).unsigned_abs();
     let bars = costs.into_iter().take(8).map(|(job_type, cost)| {
         let width = real(cost.max(0).unsigned_abs()) * 100.0 / real(dearest);
-        (job_type, cents(cost), format!("{width:.1}"))
+        (job_type.to_string(), cents(cost), format!("{width:.1}"))
     });
     let number = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
     let period = settings.budget_period.unwrap_or_default().as_str();
@@ -102,13 +129,17 @@ fn view(name: &Tenant, stats: &Stats, settings: &TenantSettings) -> TenantView {
         open: compact(open),
         running: compact(of(State::Running)),
         completed: compact(of(State::Completed)),
+        failed: compact(of(State::Failed)),
         dead: compact(of(State::DeadLetter)),
         cost: cents(cost),
         costs: bars.collect(),
         max_running: number(settings.max_running),
         max_depth: number(settings.max_depth),
         weight: number(settings.weight.map(u64::from)),
-        budget: number(settings.budget_cents),
+        budget: settings
+            .budget_cents
+            .map(|budget| format!("{}.{:02}", budget / 100, budget % 100))
+            .unwrap_or_default(),
         budget_text: settings.budget_cents.map(|budget| format!("{} a {period}", amount(budget))),
         period,
         spent: settings.budget_cents.and_then(|budget| {
@@ -142,14 +173,16 @@ pub(super) async fn configure(
     Path(name): Path<String>,
     Form(form): Form,
 ) -> Result<Response, Trouble> {
-    let weight = number(&form, "weight")?
+    let weight = edit::number(&form, "weight")?
         .try_map(|weight| u32::try_from(weight).map_err(|_| Trouble::invalid("weight: is too large")))?;
     let patch = TenantPatch {
-        max_running: number(&form, "max_running")?,
-        max_depth: number(&form, "max_depth")?,
+        max_running: edit::number(&form, "max_running")?,
+        max_depth: edit::number(&form, "max_depth")?,
         weight,
-        budget_cents: number(&form, "budget_cents")?,
-        budget_period: Field::Keep,
+        budget_cents: edit::amount(&form, "budget")?,
+        budget_period: edit::field(&form, "period", |word| {
+            BudgetPeriod::parse(word).map_err(|problem| Trouble::invalid(format!("period: {problem}")))
+        })?,
     };
     let done =
         board.store().configure(&visitor.caller, SettingsPatch::Tenant(name_of(&name)?, patch)).await?;

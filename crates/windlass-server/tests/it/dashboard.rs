@@ -13,4 +13,5 @@ mod many;
 mod markup;
 mod roles;
 mod scale;
+mod sets;
 mod site;

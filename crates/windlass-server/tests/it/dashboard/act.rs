@@ -102,6 +102,7 @@ async fn two_browsers_see_each_other_s_actions() {
     mark(&ada).await;
     mark(&grace).await;
     ada.click("button[aria-label='Pause post']").await;
+    ada.click(".pop:popover-open [name=action]").await;
     grace.until("document.querySelector('#queues .badge.warn')?.innerText === 'paused'").await;
     assert_not_reloaded(&grace).await;
     grace.open(&site.at("/settings")).await;
@@ -198,7 +199,7 @@ async fn queues_types_workers_and_tenants_are_paused_and_set() {
     window.until("document.querySelector('.person .badge.warn')?.innerText === 'paused'").await;
     window.open(&site.at("/tenants")).await;
     window.unfold("#limits-default").await;
-    window.fill("#default-budget", "5000").await;
+    window.fill("#default-budget", "50").await;
     window.click("#limits-default button[type=submit]").await;
     window.until("document.querySelector('main').innerText.includes('50.00 a month')").await;
 }
