@@ -25,7 +25,7 @@ pub(super) const ASKED_BYTES_MAX: usize = 4 << 10;
 /// Bytes of a link that stands in every row of a list.
 pub(super) const LINK_BYTES_MAX: usize = 400;
 /// Names that a search offers when nothing is called what was searched for.
-pub(super) const NAMES_OFFERED: usize = 20;
+pub(super) const NAMES_ALIKE_SHOWN: usize = 20;
 /// Groups of failures shown.
 pub(super) const GROUPS_SHOWN: usize = 8;
 /// Running jobs that are shown with their workers.

@@ -52,8 +52,8 @@ pub(super) async fn search(
     if let [one] = alike.as_slice() {
         return Ok(Redirect::to(&one.link).into_response());
     }
-    let has_more = alike.len() > limits::NAMES_OFFERED;
-    alike.truncate(limits::NAMES_OFFERED);
+    let has_more = alike.len() > limits::NAMES_ALIKE_SHOWN;
+    alike.truncate(limits::NAMES_ALIKE_SHOWN);
     let page = Nothing {
         shell: Shell { live: String::new(), ..Shell::of(board, visitor, &config, "jobs", "Search") },
         text: line(text, 200),
