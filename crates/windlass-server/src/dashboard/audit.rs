@@ -8,7 +8,7 @@ use axum::response::Response;
 use serde_json::Value;
 use windlass::audit::{AuditEvent, Record};
 use windlass::clock::Timestamp;
-use windlass::job::{JobId, Tenant};
+use windlass::job::Tenant;
 use windlass::store::config::Config;
 use windlass::store::engine::RecordQuery;
 
@@ -18,7 +18,7 @@ use super::guard::Visitor;
 use super::mark::{Gravity, JobLink};
 use super::page::{Shell, Trouble, show};
 use super::worker_name::worker_name;
-use super::{Dashboard, filter, limits};
+use super::{Dashboard, filter};
 
 /// A record as a line.
 pub(super) struct RecordRow {
@@ -37,7 +37,7 @@ pub(super) struct RecordRow {
 }
 
 impl RecordRow {
-    fn of(record: &Record, now: Timestamp) -> RecordRow {
+    pub(super) fn of(record: &Record, now: Timestamp) -> RecordRow {
         RecordRow {
             seq: record.seq,
             name: record.name().to_owned(),
@@ -91,17 +91,6 @@ fn tell(name: &str, value: &Value, told: &mut Vec<String>) {
         Value::String(text) => told.push(format!("{} {text}", name.replace('_', " "))),
         other => told.push(format!("{} {other}", name.replace('_', " "))),
     }
-}
-
-/// The records of one job, oldest first.
-pub(super) async fn of_job(
-    board: &Dashboard,
-    visitor: &Visitor,
-    id: JobId,
-) -> Result<Vec<RecordRow>, Trouble> {
-    let query = RecordQuery { job: Some(id), limit: limits::RECORDS_PER_PAGE, ..RecordQuery::default() };
-    let records = board.store().audit(&visitor.caller, query).await?;
-    Ok(records.iter().map(|record| RecordRow::of(record, board.now())).collect())
 }
 
 #[derive(Template)]
