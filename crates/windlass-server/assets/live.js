@@ -44,7 +44,7 @@
       document.querySelector("[data-steady]")?.before(note);
     }
     const isTicked = document.querySelector("[data-steady] tbody input:checked") !== null;
-    note.textContent = `${number} not shown yet: ${isTicked ? "untick and show" : "show"}`;
+    note.textContent = `${number} more: ${isTicked ? "untick and show" : "show"}`;
   };
 
   let isHeldBack = false;
