@@ -207,7 +207,7 @@
       if (status !== 200) { complain(form, refusal(page, status)); return; }
       if (to.pathname !== location.pathname) { location.assign(to); return; }
       form.reset();
-      form.closest(":popover-open")?.hidePopover();
+      form.closest("[popover]")?.hidePopover?.();
       form.closest("details")?.removeAttribute("open");
       const button = document.activeElement;
       take(page);
