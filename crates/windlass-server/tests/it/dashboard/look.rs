@@ -16,7 +16,7 @@ use super::door::sign_in;
 use super::site::{Site, new, queue};
 
 /// A store with something of everything; the ids of a parent, a dependent and a dead letter.
-async fn furnish(site: &Site) -> [String; 3] {
+pub(super) async fn furnish(site: &Site) -> [String; 3] {
     let mut parent = new("album.publish");
     parent.priority = Some(windlass::job::Priority::HIGH);
     let parent = site.submit(parent).await.id;
@@ -45,7 +45,7 @@ async fn furnish(site: &Site) -> [String; 3] {
     [parent, dependent, dead].map(|id| id.to_string())
 }
 
-const PAGES: [&str; 12] = [
+pub(super) const PAGES: [&str; 12] = [
     "/",
     "/jobs",
     "/queues",
