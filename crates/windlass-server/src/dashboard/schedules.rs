@@ -144,11 +144,7 @@ fn view(schedule: &Schedule, page: usize, now: Timestamp) -> ScheduleView {
         name: schedule.name.to_string(),
         tenant: schedule.tenant.to_string(),
         // With the page, so that whoever acts on it comes back to it.
-        act: if page > 1 {
-            format!("{}?page={page}", act_link(schedule))
-        } else {
-            act_link(schedule)
-        },
+        act: if page > 1 { format!("{}?page={page}", act_link(schedule)) } else { act_link(schedule) },
         pop: format!("pause-{}-{}", schedule.tenant, schedule.name),
         timing: timing(&schedule.timing),
         job_type: schedule.job.job_type.to_string(),
