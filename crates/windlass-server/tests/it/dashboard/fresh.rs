@@ -70,6 +70,7 @@ async fn a_page_whose_session_is_over_leads_to_the_door() {
 #[tokio::test]
 async fn an_action_after_the_session_is_over_leads_to_the_door() {
     let site = Site::start().await;
+    site.job("mail").await;
     let secret = site.key("ada", Role::Admin).await;
     let browser = Browser::start();
     let window = browser.window().await;
