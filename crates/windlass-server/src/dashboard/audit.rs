@@ -5,15 +5,15 @@ use axum::extract::State as AxumState;
 use axum::response::Response;
 use windlass::audit::{AuditEvent, Record};
 use windlass::clock::Timestamp;
-use windlass::job::{JobId, Tenant};
+use windlass::job::Tenant;
 use windlass::store::engine::RecordQuery;
 
+use super::Dashboard;
 use super::form::{Fields, Query, address};
 use super::format::{Moment, line};
 use super::guard::Visitor;
 use super::mark::{Gravity, JobLink};
 use super::page::{Shell, Trouble, show};
-use super::{Dashboard, limits};
 
 /// A record as a line.
 pub(super) struct RecordRow {
@@ -32,7 +32,7 @@ pub(super) struct RecordRow {
 }
 
 impl RecordRow {
-    fn of(record: &Record, now: Timestamp) -> RecordRow {
+    pub(super) fn of(record: &Record, now: Timestamp) -> RecordRow {
         RecordRow {
             seq: record.seq,
             name: record.name().to_owned(),
@@ -61,17 +61,6 @@ fn context(json: &str) -> String {
     let told: Vec<String> =
         told.map(|(name, value)| format!("{} {}", name.replace('_', " "), word(value))).collect();
     line(&told.join(" · "), 300)
-}
-
-/// The records of one job, oldest first.
-pub(super) async fn of_job(
-    board: &Dashboard,
-    visitor: &Visitor,
-    id: JobId,
-) -> Result<Vec<RecordRow>, Trouble> {
-    let query = RecordQuery { job: Some(id), limit: limits::RECORDS_PER_PAGE, ..RecordQuery::default() };
-    let records = board.store().audit(&visitor.caller, query).await?;
-    Ok(records.iter().map(|record| RecordRow::of(record, board.now())).collect())
 }
 
 #[derive(Template)]

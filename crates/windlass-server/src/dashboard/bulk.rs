@@ -1,20 +1,26 @@
 //! Actions on many jobs: those that were ticked, or all that fit the list's filter. What is about to happen is shown first,
-//! with its number; only the second form does it.
+//! with its number; only the second form does it, and to no more jobs than the first one counted.
+
+use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State as AxumState;
 use axum::response::{IntoResponse, Redirect, Response};
+use windlass::clock::Timestamp;
 use windlass::error::ActError;
 use windlass::job::{JobId, SuspendMode};
-use windlass::store::caller::Permission;
+use windlass::store::caller::{Caller, Permission};
 use windlass::store::command::act::{Act, Suspend};
 use windlass::store::command::bulk::{Bulk, BulkAct};
 use windlass::store::command::redrive::Redrive;
+use windlass::store::filter::Filter;
 
+use super::deed::{Deed, Scope};
 use super::filter::{Asked, Chip};
 use super::form::{Fields, Form, address};
 use super::format::count;
 use super::guard::Visitor;
+use super::mark::Pill;
 use super::operate::{mode, priority};
 use super::page::{Shell, Trouble, show};
 use super::{Dashboard, limits};
@@ -23,16 +29,32 @@ use super::{Dashboard, limits};
 #[template(path = "bulk.html")]
 struct Confirm {
     shell: Shell,
-    verb: &'static str,
-    action: String,
-    count: u64,
-    count_text: String,
+    deed: Deed,
     is_all: bool,
+    scope: Scope,
     chips: Vec<Chip>,
-    ids: Vec<String>,
     pairs: Vec<(&'static str, String)>,
     back: String,
-    is_grave: bool,
+    /// Jobs submitted later are not meant.
+    asked_at: String,
+}
+
+impl Confirm {
+    /// How many, and of what: `more than 10,000 jobs`.
+    fn jobs(&self) -> String {
+        let more = if self.scope.is_more { "more than " } else { "" };
+        let noun = if self.scope.count == 1 { "job" } else { "jobs" };
+        format!("{more}{} {noun}", count(self.scope.count))
+    }
+
+    /// How many there are in each state, where that says more than their sum.
+    fn states(&self) -> Vec<(Pill, String)> {
+        self.scope.states.iter().map(|(state, number)| (Pill(*state), count(*number))).collect()
+    }
+
+    fn is(&self, action: &str) -> bool {
+        self.deed.word() == action
+    }
 }
 
 /// `POST /jobs/act`
@@ -42,70 +64,47 @@ pub(super) async fn act(
     Form(form): Form,
 ) -> Result<Response, Trouble> {
     visitor.caller.must(Permission::ManageJob)?;
-    let action = form.need("action")?;
-    let verb = verb(action)?;
-    let asked = Asked::read(&form);
+    let deed: Deed = form.need("action")?.parse()?;
+    let asked = Asked::read(&form)?;
     let is_all = form.get("all").is_some();
     let ids = selected(&form)?;
     if !is_all && ids.is_empty() {
         return Err(Trouble::invalid("no job was selected"));
     }
     if form.get("confirmed").is_some() {
-        let bulk = perform(&board, &visitor, &form, is_all.then_some(&asked), ids).await?;
-        let pairs = asked.pairs().chain([("done", done(action).to_owned()), ("n", bulk.changed.to_string())]);
+        let bulk = perform(&board, &visitor, &form, is_all.then_some(&asked), (deed, ids)).await?;
+        let pairs = asked.pairs().chain([("done", deed.done().to_owned()), ("n", bulk.changed.to_string())]);
         return Ok(Redirect::to(&address("/jobs", pairs)).into_response());
     }
-    let count_of = if is_all {
-        board.store().bulk_dry_run(&visitor.caller, &asked.filter()?).await?
+    // Before they are counted, so that no more are acted on than were; those of this very millisecond count.
+    let asked_at = board.now().plus(Duration::from_millis(1)).to_string();
+    let scope = if is_all {
+        deed.scope_of_all(board.store(), &visitor.caller, &asked.filter()?).await?
     } else {
-        ids.len() as u64
+        deed.scope_of(board.store(), &visitor.caller, &ids).await?
     };
     let config = board.store().config(&visitor.caller).await?;
+    let title = format!("{} jobs", deed.verb());
+    let shell = Shell::of(&board, &visitor, &config, "jobs", title);
     let page = Confirm {
-        shell: Shell {
-            live: String::new(),
-            ..Shell::of(&board, &visitor, &config, "jobs", format!("{verb} jobs"))
-        },
-        verb,
-        action: action.to_owned(),
-        count: count_of,
-        count_text: count(count_of),
+        shell: Shell { live: String::new(), ..shell },
+        deed,
         is_all,
+        scope,
         chips: asked.chips(),
-        ids: ids.iter().map(ToString::to_string).collect(),
         pairs: asked.pairs().collect(),
         back: asked.address(),
-        is_grave: matches!(action, "cancel" | "delete"),
+        asked_at,
     };
     show(&page)
 }
 
-fn verb(action: &str) -> Result<&'static str, Trouble> {
-    Ok(match action {
-        "suspend" => "Suspend",
-        "resume" => "Resume",
-        "cancel" => "Cancel",
-        "priority" => "Change the priority of",
-        "redrive" => "Redrive",
-        "delete" => "Delete",
-        _ => return Err(Trouble::invalid("there is no such action")),
-    })
-}
-
-fn done(action: &str) -> &'static str {
-    match action {
-        "suspend" => "suspended",
-        "resume" => "resumed",
-        "cancel" => "cancelled",
-        "priority" => "priority",
-        "redrive" => "redriven",
-        _ => "deleted",
-    }
-}
-
+/// The jobs that were ticked, each once.
 fn selected(form: &Fields) -> Result<Vec<JobId>, Trouble> {
     let ids: Result<Vec<JobId>, _> = form.all("id_selected").map(str::parse).collect();
-    let ids = ids.map_err(|_| Trouble::invalid("a selected job has no valid id"))?;
+    let mut ids = ids.map_err(|_| Trouble::invalid("a selected job has no valid id"))?;
+    ids.sort_unstable();
+    ids.dedup();
     if ids.len() > limits::SELECTED_MAX {
         return Err(Trouble::invalid(format!(
             "select at most {} jobs, or all that fit",
@@ -116,19 +115,18 @@ fn selected(form: &Fields) -> Result<Vec<JobId>, Trouble> {
 }
 
 /// What the form asks for.
-fn act_of(form: &Fields) -> Result<BulkAct, Trouble> {
+fn act_of(deed: Deed, form: &Fields) -> Result<BulkAct, Trouble> {
     let reason = form.text("reason");
-    Ok(match form.need("action")? {
-        "suspend" => {
+    Ok(match deed {
+        Deed::Suspend => {
             let mode = form.get("mode").map_or(Ok(SuspendMode::IdleOnly), mode)?;
             BulkAct::Act(Act::Suspend(Suspend { mode, reason, expires: form.duration("expires")? }))
         }
-        "resume" => BulkAct::Act(Act::Resume { reason }),
-        "cancel" => BulkAct::Act(Act::Cancel { reason }),
-        "priority" => BulkAct::Act(Act::Priority(priority(form)?)),
-        "redrive" => BulkAct::Redrive(Redrive::default()),
-        "delete" => BulkAct::Delete,
-        _ => return Err(Trouble::invalid("there is no such action")),
+        Deed::Resume => BulkAct::Act(Act::Resume { reason }),
+        Deed::Cancel => BulkAct::Act(Act::Cancel { reason }),
+        Deed::Priority => BulkAct::Act(Act::Priority(priority(form)?)),
+        Deed::Redrive => BulkAct::Redrive(Redrive::default()),
+        Deed::Delete => BulkAct::Delete,
     })
 }
 
@@ -137,9 +135,9 @@ async fn perform(
     visitor: &Visitor,
     form: &Fields,
     all: Option<&Asked>,
-    ids: Vec<JobId>,
+    (deed, ids): (Deed, Vec<JobId>),
 ) -> Result<Bulk, Trouble> {
-    let (action, store, caller) = (act_of(form)?, board.store().clone(), visitor.caller.clone());
+    let (action, store, caller) = (act_of(deed, form)?, board.store().clone(), visitor.caller.clone());
     let Some(asked) = all else {
         // In a task of its own: a browser that goes away half-way must not leave half of it undone.
         let work = async move {
@@ -152,21 +150,40 @@ async fn perform(
         };
         return Ok(tokio::spawn(work).await.expect("acting on jobs does not panic")?);
     };
-    let filter = asked.filter()?;
-    let work = async move { store.bulk(&caller, &filter, action).await };
-    Ok(tokio::spawn(work).await.expect("acting on jobs does not panic")?)
+    let Some(filter) = deed.narrowed(&asked.filter()?) else { return Ok(Bulk::default()) };
+    let filter = as_confirmed(filter, form)?;
+    // Whether a job fits may have changed since; it is not more jobs for that.
+    let most = form.get("most").map(str::parse).transpose();
+    let most: u64 = most.map_err(|_| Trouble::invalid("most: is no number"))?.unwrap_or(u64::MAX);
+    let work = async move { store.bulk_some(&caller, &filter, action, None, most).await };
+    let (bulk, _) = tokio::spawn(work).await.expect("acting on jobs does not panic")?;
+    Ok(bulk)
 }
 
-/// Acts on one job; one that cannot be acted on is left alone.
+/// The filter without what was submitted after somebody was asked.
+fn as_confirmed(filter: Filter, form: &Fields) -> Result<Filter, Trouble> {
+    let Some(asked_at) = form.get("asked_at") else { return Ok(filter) };
+    let asked_at: Timestamp =
+        asked_at.parse().map_err(|problem| Trouble::invalid(format!("asked_at: {problem}")))?;
+    let before = filter.created_before.map_or(asked_at, |before| before.min(asked_at));
+    Ok(Filter { created_before: Some(before), ..filter })
+}
+
+/// Acts on one job; one that cannot be acted on is left alone, and so is one that was redriven already.
 async fn one(
     store: &windlass::Store,
-    caller: &windlass::store::caller::Caller,
+    caller: &Caller,
     id: JobId,
     action: &BulkAct,
 ) -> Result<bool, ActError> {
     let done = match action {
         BulkAct::Act(act) => store.act(caller, id, act.clone()).await.map(|acted| acted.is_changed),
-        BulkAct::Redrive(how) => store.redrive(caller, id, *how).await.map(|_| true),
+        BulkAct::Redrive(how) => match store.job(caller, id).await? {
+            Some(now) if now.details.superseded_by.is_none() => {
+                store.redrive(caller, id, *how).await.map(|_| true)
+            }
+            _ => Ok(false),
+        },
         BulkAct::Delete => store.delete(caller, id).await.map(|()| true),
     };
     match done {

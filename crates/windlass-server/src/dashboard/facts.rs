@@ -5,7 +5,7 @@ use windlass::job::{Job, RetryPolicy, Strategy};
 use windlass::store::config::Config;
 use windlass::store::query::snapshot::Snapshot;
 
-use super::format::{Moment, cents, span};
+use super::format::{Moment, cents, clock, span};
 use super::mark::JobLink;
 use super::worker_name::worker_name;
 
@@ -13,7 +13,8 @@ use super::worker_name::worker_name;
 pub(super) enum Value {
     Text(String),
     Code(String),
-    When(Moment),
+    /// A moment by the clock, and beside the present one.
+    When(String, Moment),
     Job(JobLink),
     Jobs(Vec<JobLink>),
     Link(String, String),
@@ -47,7 +48,7 @@ impl Facts {
 
     fn when(&mut self, name: &'static str, at: Option<Timestamp>) {
         if let Some(at) = at {
-            self.put(name, Value::When(Moment::new(at, self.now)));
+            self.put(name, Value::When(clock(at, self.now), Moment::new(at, self.now)));
         }
     }
 }

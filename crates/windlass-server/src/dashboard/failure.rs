@@ -2,7 +2,9 @@
 //! same, so groups are told apart by the message without them.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
+use sha2::{Digest, Sha256};
 use windlass::clock::Timestamp;
 use windlass::job::Job;
 
@@ -20,14 +22,21 @@ pub(super) struct Group {
     pub(super) count: u64,
     pub(super) last: Moment,
     pub(super) example: JobLink,
-    last_at: Timestamp,
+    /// When the latest of them failed.
+    pub(super) last_at: Timestamp,
 }
 
-/// What jobs with the same trouble have in common; none for one without an error.
+/// What jobs with the same trouble have in common; none for one without an error. A digest, since a form may change spaces
+/// and line ends of what it carries.
 pub(super) fn signature(job: &Job) -> Option<String> {
     let error = job.details.error.as_ref()?;
     let code = error.code.as_deref().unwrap_or_default();
-    Some(format!("{} {} {}", error.category, code, shape(&line(&error.message, 200))))
+    let text = format!("{} {} {}", error.category, code, shape(&line(&error.message, 200)));
+    let mut digits = String::new();
+    for byte in &Sha256::digest(text)[..8] {
+        let _always_fits = write!(digits, "{byte:02x}");
+    }
+    Some(digits)
 }
 
 /// A message with every word that holds a digit left out.
@@ -45,10 +54,10 @@ fn shape(message: &str) -> String {
     shape
 }
 
-/// Jobs grouped by type and error, the largest group first.
+/// Jobs grouped by type and error, the largest group first. One that was redriven is nobody's trouble any more.
 pub(super) fn group<'a>(jobs: impl IntoIterator<Item = &'a Job>, now: Timestamp) -> Vec<Group> {
     let mut groups: BTreeMap<(String, String), Group> = BTreeMap::new();
-    for job in jobs {
+    for job in jobs.into_iter().filter(|job| job.details.superseded_by.is_none()) {
         let (Some(signature), Some(error)) = (signature(job), job.details.error.as_ref()) else { continue };
         let job_type = job.lane.job_type.to_string();
         let fresh = || Group {

@@ -7,9 +7,10 @@ use windlass::job::{JobId, JobType, QueueName, State, Tenant, WorkerId};
 use windlass::store::filter::{Filter, Order};
 
 use super::form::{Fields, address};
+use super::limits;
 use super::page::Trouble;
 
-/// A filter as people wrote it: name and value of each part.
+/// A filter as people wrote it: name and value of each part. Only states stand in it more than once.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Asked {
     pairs: Vec<(&'static str, String)>,
@@ -23,7 +24,7 @@ pub(super) struct Chip {
 }
 
 /// What can be asked for, in the order shown.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "state",
     "type",
     "queue",
@@ -33,23 +34,33 @@ const NAMES: [&str; 12] = [
     "correlation_id",
     "parent",
     "worker",
+    "redriven",
     "created_after",
     "created_before",
     "id",
 ];
 
 impl Asked {
-    /// What an address or form asks for.
-    pub(super) fn read(fields: &Fields) -> Asked {
-        let mut pairs = Vec::new();
+    /// What an address or form asks for. A job has one of everything: of several values the first counts, but for states,
+    /// of which any may be.
+    pub(super) fn read(fields: &Fields) -> Result<Asked, Trouble> {
+        let (mut pairs, mut bytes) = (Vec::new(), 0);
         for name in NAMES {
+            let values_max = if name == "state" { State::ALL.len() } else { 1 };
+            let mut taken: Vec<&str> = Vec::new();
             for value in fields.all(name).flat_map(|value| split(name, value)) {
-                if !value.is_empty() && !pairs.contains(&(name, value.to_owned())) {
-                    pairs.push((name, value.to_owned()));
+                if taken.len() < values_max && !value.is_empty() && !taken.contains(&value) {
+                    taken.push(value);
                 }
             }
+            bytes += taken.iter().map(|value| value.len()).sum::<usize>();
+            pairs.extend(taken.into_iter().map(|value| (name, value.to_owned())));
         }
-        Asked { pairs }
+        // Every link of the page holds all of it.
+        if bytes > limits::ASKED_BYTES_MAX {
+            return Err(Trouble::invalid("the filter is too long"));
+        }
+        Ok(Asked { pairs })
     }
 
     /// The value of a part that stands alone.
@@ -61,10 +72,26 @@ impl Asked {
         self.pairs.iter().any(|(found, asked)| *found == name && asked == value)
     }
 
-    /// The states asked for, as one text.
-    pub(super) fn states(&self) -> String {
-        let states = self.pairs.iter().filter(|(name, _)| *name == "state").map(|(_, value)| value.as_str());
-        states.collect::<Vec<_>>().join(",")
+    /// Whether it asks for jobs in this state and no other.
+    fn is_for_one_state(&self, state: State) -> bool {
+        let mut states = self.pairs.iter().filter(|(name, _)| *name == "state");
+        states.next().is_some_and(|(_, value)| value == state.as_str()) && states.next().is_none()
+    }
+
+    /// Whether it asks for nothing but these.
+    pub(super) fn is_only(&self, names: &[&str]) -> bool {
+        self.pairs.iter().all(|(name, _)| names.contains(name))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// The address that asks for this too; none if it is asked for already, or the address would be long: a list has many.
+    pub(super) fn adding(&self, name: &'static str, value: &str) -> Option<String> {
+        let others = self.pairs().filter(|(found, _)| *found != name);
+        let adding = address("/jobs", others.chain([(name, value.to_owned())]));
+        (!self.has(name, value) && adding.len() <= limits::LINK_BYTES_MAX).then_some(adding)
     }
 
     /// Name and value of each part.
@@ -108,6 +135,7 @@ impl Asked {
                 "correlation_id" => filter.correlation_id = Some(value.clone()),
                 "parent" => filter.parent = Some(parse_id(name, value)?),
                 "worker" => filter.worker = Some(parse_worker(value)?),
+                "redriven" => filter.is_redriven = Some(yes_or_no(name, value)?),
                 "created_after" => filter.created_after = Some(moment(name, value)?),
                 "created_before" => filter.created_before = Some(moment(name, value)?),
                 "id" => filter.ids = Some(ids(value)?),
@@ -143,6 +171,14 @@ fn parse_worker(text: &str) -> Result<WorkerId, Trouble> {
     text.parse().map_err(|_| Trouble::invalid(format!("worker: `{text}` is not the id of a worker")))
 }
 
+fn yes_or_no(name: &str, text: &str) -> Result<bool, Trouble> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err(Trouble::invalid(format!("{name}: choose yes or no"))),
+    }
+}
+
 /// A moment as a browser's calendar writes it, or in full; always UTC.
 fn moment(name: &str, text: &str) -> Result<Timestamp, Trouble> {
     let whole = match text.len() {
@@ -159,7 +195,7 @@ fn moment(name: &str, text: &str) -> Result<Timestamp, Trouble> {
 pub(super) fn order(fields: &Fields, asked: &Asked) -> Order {
     match fields.get("order") {
         Some("oldest") => Order::Oldest,
-        Some("claim") if asked.states() == State::Scheduled.as_str() => Order::Claim,
+        Some("claim") if asked.is_for_one_state(State::Scheduled) => Order::Claim,
         _ => Order::Newest,
     }
 }
@@ -178,7 +214,25 @@ mod tests {
     use super::*;
 
     fn asked(query: &str) -> Asked {
-        Asked::read(&Fields::parse(query.as_bytes()))
+        Asked::read(&Fields::parse(query.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn what_a_job_has_one_of_is_asked_for_once() {
+        let twice = asked("type=aa&type=bb&state=failed&state=failed,running");
+        assert_eq!(twice.address(), "/jobs?state=failed&state=running&type=aa");
+        assert_eq!(twice.filter().unwrap().job_type, Some(JobType::new("aa").unwrap()));
+        let many: Vec<String> = (0..6_000).map(|number| format!("tag=a:{number}&state=s{number}")).collect();
+        assert_eq!(asked(&many.join("&")).chips().len(), 13);
+        assert!(Asked::read(&Fields::parse(format!("tag={}", "x".repeat(60_000)).as_bytes())).is_err());
+    }
+
+    #[test]
+    fn a_list_can_ask_for_more_by_a_link() {
+        let asked = asked("state=failed&type=aa");
+        assert_eq!(asked.adding("queue", "q 1").unwrap(), "/jobs?state=failed&type=aa&queue=q+1");
+        assert_eq!(asked.adding("type", "bb").unwrap(), "/jobs?state=failed&type=bb");
+        assert_eq!(asked.adding("type", "aa"), None);
     }
 
     #[test]
@@ -207,6 +261,7 @@ mod tests {
             ("state=gone", "state"),
             ("type=1x", "type"),
             ("tag=novalue", "tag"),
+            ("redriven=perhaps", "redriven"),
             ("parent=x", "parent"),
             ("created_after=soon", "created_after"),
         ] {

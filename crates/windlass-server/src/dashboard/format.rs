@@ -29,6 +29,26 @@ impl Moment {
     }
 }
 
+/// A moment by the clock, with its day unless that is today: `15:53:44 UTC`.
+pub(super) fn clock(at: Timestamp, now: Timestamp) -> String {
+    let (at, now) = (at.to_string(), now.to_string());
+    let (day, time) = (at.get(..10).unwrap_or_default(), at.get(11..19).unwrap_or_default());
+    if now.starts_with(day) { format!("{time} UTC") } else { format!("{day} {time} UTC") }
+}
+
+/// A sentence of the store with its moments as people read them: by the clock, and how far away.
+pub(super) fn with_moments(text: &str, now: Timestamp) -> String {
+    let told = |word: &str| {
+        let bare = word.trim_end_matches([',', ';', ':', '.']);
+        // Only what is written like a moment in full.
+        let at = (bare.len() == 24 && bare.ends_with('Z')).then(|| bare.parse::<Timestamp>().ok())??;
+        let rest = &word[bare.len()..];
+        Some(format!("{} ({}){rest}", clock(at, now), Moment::new(at, now).text))
+    };
+    let words = text.split(' ').map(|word| told(word).unwrap_or_else(|| word.to_owned()));
+    words.collect::<Vec<_>>().join(" ")
+}
+
 /// A duration in its two largest units at most.
 pub(super) fn span(duration: Duration) -> String {
     let millis = duration.as_millis();
@@ -176,6 +196,18 @@ mod tests {
         assert_eq!(told(10_000_000), "just now");
         assert_eq!(told(9_400_000), "10m ago");
         assert_eq!(told(10_300_000), "in 5m");
+    }
+
+    #[test]
+    fn a_moment_is_told_by_the_clock_with_its_day_unless_that_is_today() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let now = at("2026-11-15T15:53:44.516Z");
+        assert_eq!(clock(at("2026-11-15T09:00:01.000Z"), now), "09:00:01 UTC");
+        assert_eq!(clock(at("2026-11-14T09:00:01.000Z"), now), "2026-11-14 09:00:01 UTC");
+        let told =
+            with_moments("paused by ada since 2026-11-15T15:53:34.516Z, until 2026-11-15T16:53:44.516Z", now);
+        assert_eq!(told, "paused by ada since 15:53:34 UTC (10 s ago), until 16:53:44 UTC (in 1h)");
+        assert_eq!(with_moments("no time  here Z", now), "no time  here Z");
     }
 
     #[test]

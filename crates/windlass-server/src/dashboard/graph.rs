@@ -37,6 +37,8 @@ pub(super) struct Drawing {
     pub(super) width: usize,
     pub(super) height: usize,
     pub(super) is_cut: bool,
+    /// Whether it is wider than a column of the page.
+    pub(super) is_wide: bool,
     pub(super) label: String,
 }
 
@@ -53,6 +55,8 @@ const NODE_HEIGHT: usize = 44;
 const COLUMN: usize = NODE_WIDTH + 60;
 const LINE: usize = NODE_HEIGHT + 14;
 const MARGIN: usize = 6;
+/// Columns beside the first that still fit into the wider column of a page.
+const WIDE_COLUMNS: usize = 3;
 
 #[derive(Default)]
 struct Graph {
@@ -184,12 +188,14 @@ fn draw(graph: &Graph, here: JobId) -> Drawing {
         Some(Edge { path: format!("M{x1} {y1}C{bend} {y1} {bend} {y2} {x2} {y2}"), class, title })
     });
     let last = by_column.keys().max().copied().unwrap_or(0);
+    let links = if graph.edges.len() == 1 { "link" } else { "links" };
     Drawing {
         nodes: nodes.collect(),
         edges: edges.collect(),
         width: 2 * MARGIN + last * COLUMN + NODE_WIDTH,
         height: 2 * MARGIN + tallest * LINE - (LINE - NODE_HEIGHT),
         is_cut: graph.is_cut,
-        label: format!("{} jobs and {} links between them", graph.jobs.len(), graph.edges.len()),
+        is_wide: last >= WIDE_COLUMNS,
+        label: format!("{} jobs and {} {links} between them", graph.jobs.len(), graph.edges.len()),
     }
 }

@@ -6,21 +6,23 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use windlass::clock::Timestamp;
 use windlass::job::{Job, JobId, Wait};
+use windlass::store::command::step::LogLine;
 use windlass::store::query::explain::Reason;
+use windlass::store::query::side::Attempt;
 use windlass::store::query::snapshot::Snapshot;
 
-use super::audit::{self, RecordRow};
 use super::facts::{Fact, Value, facts};
 use super::family::{self, Family};
 use super::form::{Query, segment};
-use super::format::{Moment, line};
+use super::format::{Moment, bytes, line, with_moments};
 use super::graph::{self, Drawing};
 use super::guard::Visitor;
-use super::mark::{Pill, priority_name};
+use super::mark::{JobLink, Pill, priority_name};
 use super::operate::Allowed;
 use super::page::{Shell, Trouble, show};
 use super::text::Shown;
 use super::timeline::{Timeline, timeline};
+use super::trail::{self, Trail};
 use super::{Dashboard, limits};
 
 /// Why it does not run.
@@ -41,7 +43,16 @@ struct LogView {
 /// A step that it has saved.
 struct CheckpointView {
     step: String,
-    value: Shown,
+    size: String,
+    /// None where the page has no room for more.
+    value: Option<Shown>,
+}
+
+/// The job that was submitted in its place.
+struct Successor {
+    link: JobLink,
+    /// Its state and when it was made, unless it is gone.
+    found: Option<(Pill, Moment)>,
 }
 
 /// What went wrong last.
@@ -70,7 +81,9 @@ struct JobPage {
     type_link: String,
     queue: String,
     queue_link: String,
-    tenant: String,
+    /// Shown to those who see several.
+    tenant: Option<String>,
+    successor: Option<Successor>,
     tags: Vec<(String, String, String)>,
     facts: Vec<Fact>,
     reasons: Vec<ReasonView>,
@@ -81,12 +94,13 @@ struct JobPage {
     payload: Option<Shown>,
     result: Option<Shown>,
     checkpoints: Vec<CheckpointView>,
+    checkpoints_hidden: u64,
     may_read: bool,
     logs: Vec<LogView>,
     logs_hidden: u64,
     family: Family,
     drawing: Option<Drawing>,
-    records: Vec<RecordRow>,
+    trail: Trail,
     allowed: Allowed,
     may_manage: bool,
     priority: u8,
@@ -94,10 +108,37 @@ struct JobPage {
     signal_name: String,
 }
 
+impl JobPage {
+    /// Whether the graph takes the width of the page.
+    fn is_wide(&self) -> bool {
+        self.drawing.as_ref().is_some_and(|drawing| drawing.is_wide)
+    }
+}
+
 async fn find(board: &Dashboard, visitor: &Visitor, id: &str) -> Result<Snapshot, Trouble> {
     let missing = || Trouble::not_found(format!("There is no job {id}, or it is not yours to see."));
     let id: JobId = id.parse().map_err(|_| missing())?;
     board.store().get(&visitor.caller, id).await?.ok_or_else(missing)
+}
+
+/// A job and its attempts, read one after the other: again if the job moved on in between.
+async fn at_once(
+    board: &Dashboard,
+    visitor: &Visitor,
+    id: &str,
+) -> Result<(Snapshot, Vec<Attempt>), Trouble> {
+    let mut tries = 3;
+    loop {
+        let found = find(board, visitor, id).await?;
+        let attempts = board.store().attempts(&visitor.caller, found.job.id).await?.unwrap_or_default();
+        let is_running = attempts.last().is_some_and(|last| last.record.is_none());
+        let is_one =
+            attempts.len() as u64 == u64::from(found.job.attempt) && is_running == found.job.lease.is_some();
+        tries -= 1;
+        if is_one || tries == 0 {
+            return Ok((found, attempts));
+        }
+    }
 }
 
 /// `GET /jobs/{id}`
@@ -107,16 +148,16 @@ pub(super) async fn page(
     Path(id): Path<String>,
     Query(query): Query,
 ) -> Result<Response, Trouble> {
-    let snapshot = find(&board, &visitor, &id).await?;
+    let (snapshot, attempts) = at_once(&board, &visitor, &id).await?;
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let (job, spec) = (&snapshot.job, &snapshot.spec);
     let config = store.config(caller).await?;
-    let attempts = store.attempts(caller, job.id).await?.unwrap_or_default();
     let reasons = store.explain(caller, job.id).await?.unwrap_or_default();
     let may_read = visitor.may_read_payload(&spec.owner);
     let family = family::of(&board, &visitor, job, now).await?;
     let drawing = graph::around(&board, &visitor, job, &family.jobs).await?;
-    let (logs, logs_hidden) = logs(&board, &visitor, job).await?;
+    let (logs, logs_hidden) = logs(&board, &visitor, job, now).await?;
+    let checkpoints = if may_read { checkpoints(&board, &visitor, job).await? } else { Vec::new() };
     let title = format!("{} {}", job.lane.job_type, super::format::short(&id));
     let shell = Shell::of(&board, &visitor, &config, "jobs", title).saying(&query);
     let page = JobPage {
@@ -127,10 +168,11 @@ pub(super) async fn page(
         type_link: format!("/types/{}", segment(job.lane.job_type.as_str())),
         queue: job.lane.queue.to_string(),
         queue_link: format!("/queues/{}", segment(job.lane.queue.as_str())),
-        tenant: job.lane.tenant.to_string(),
+        tenant: caller.tenant.is_none().then(|| job.lane.tenant.to_string()),
+        successor: successor(&board, &visitor, job, now).await?,
         tags: tags(&snapshot),
         facts: facts(&snapshot, &config, now),
-        reasons: reasons.iter().map(reason_view).collect(),
+        reasons: reasons.iter().map(|reason| reason_view(reason, now)).collect(),
         is_final: job.state.is_final(),
         error: error_view(job, now),
         progress: progress_view(job),
@@ -138,11 +180,12 @@ pub(super) async fn page(
         payload: may_read
             .then(|| Shown::of(&spec.payload.bytes, &spec.payload.content_type, limits::SHOWN_BYTES_MAX)),
         result: if may_read { result(&board, &visitor, job).await? } else { None },
-        checkpoints: if may_read { checkpoints(&board, &visitor, job).await? } else { Vec::new() },
+        checkpoints_hidden: job.details.checkpoints.saturating_sub(checkpoints.len() as u64),
+        checkpoints,
         may_read,
         logs,
         logs_hidden,
-        records: audit::of_job(&board, &visitor, job.id).await?,
+        trail: trail::of_job(&board, &visitor, &config, job.id).await?,
         allowed: Allowed::in_state_of(job, now),
         may_manage: visitor.caller.must_manage(job, spec).is_ok(),
         priority: job.priority.value(),
@@ -163,9 +206,22 @@ fn tags(snapshot: &Snapshot) -> Vec<(String, String, String)> {
     tags.map(|(name, value)| (name.clone(), value.clone(), link(name, value))).collect()
 }
 
-fn reason_view(reason: &Reason) -> ReasonView {
+/// What was submitted in its place.
+async fn successor(
+    board: &Dashboard,
+    visitor: &Visitor,
+    job: &Job,
+    now: Timestamp,
+) -> Result<Option<Successor>, Trouble> {
+    let Some(id) = job.details.superseded_by else { return Ok(None) };
+    let found = board.store().job(&visitor.caller, id).await?;
+    let found = found.map(|found| (Pill(found.state), Moment::new(found.created_at, now)));
+    Ok(Some(Successor { link: JobLink(id), found }))
+}
+
+fn reason_view(reason: &Reason, now: Timestamp) -> ReasonView {
     let text = reason.details.get("reason").and_then(|text| text.as_str()).map(str::to_owned);
-    ReasonView { code: reason.code, message: reason.message.clone(), reason: text }
+    ReasonView { code: reason.code, message: with_moments(&reason.message, now), reason: text }
 }
 
 fn error_view(job: &Job, now: Timestamp) -> Option<ErrorView> {
@@ -200,29 +256,50 @@ async fn checkpoints(
     if !job.has.checkpoints {
         return Ok(Vec::new());
     }
-    let found = board.store().checkpoints(&visitor.caller, job.id).await?.unwrap_or_default();
-    let shown = found.into_iter().take(limits::CHECKPOINTS_SHOWN).map(|checkpoint| CheckpointView {
-        step: checkpoint.step,
-        value: Shown::of(&checkpoint.value, "application/json", limits::CHECKPOINT_BYTES_MAX),
+    let read = board.store().first_checkpoints(&visitor.caller, job.id, limits::CHECKPOINTS_SHOWN);
+    let mut room = limits::CHECKPOINTS_BYTES_MAX;
+    let shown = read.await?.unwrap_or_default().into_iter().map(|checkpoint| {
+        let value = (room > 0)
+            .then(|| Shown::of(&checkpoint.value, "application/json", limits::CHECKPOINT_BYTES_MAX));
+        room = room.saturating_sub(value.as_ref().map_or(0, |value| value.cost));
+        CheckpointView { step: checkpoint.step, size: bytes(checkpoint.value.len()), value }
     });
     Ok(shown.collect())
 }
 
-/// The latest lines, and how many came before them.
-async fn logs(board: &Dashboard, visitor: &Visitor, job: &Job) -> Result<(Vec<LogView>, u64), Trouble> {
-    let hidden = job.details.log_lines.saturating_sub(limits::LOG_LINES_SHOWN);
+/// The latest lines as far as there is room for them, and how many came before.
+async fn logs(
+    board: &Dashboard,
+    visitor: &Visitor,
+    job: &Job,
+    now: Timestamp,
+) -> Result<(Vec<LogView>, u64), Trouble> {
     if job.details.log_lines == 0 {
         return Ok((Vec::new(), 0));
     }
-    let lines = board.store().logs(&visitor.caller, job.id, hidden).await?.unwrap_or_default();
-    let view = |(number, line): (u64, windlass::store::command::step::LogLine)| LogView {
-        number,
-        // The date is in the job's facts; lines are told apart by the time of day.
-        at: line.at.to_string().get(11..23).unwrap_or_default().to_owned(),
-        attempt: line.attempt,
-        text: line.text,
-    };
-    Ok((lines.into_iter().map(view).collect(), hidden))
+    let after = job.details.log_lines.saturating_sub(limits::LOG_LINES_SHOWN);
+    let mut lines = board.store().logs(&visitor.caller, job.id, after).await?.unwrap_or_default();
+    let mut room = limits::LOG_BYTES_SHOWN;
+    let fit = lines.iter().rev().take_while(|(_, line)| {
+        let is_room = room > 0;
+        room = room.saturating_sub(line.text.len().min(limits::LINE_CHARS_SHOWN));
+        is_room
+    });
+    let lines = lines.split_off(lines.len() - fit.count());
+    let hidden = lines.first().map_or(0, |(number, _)| number.saturating_sub(1));
+    Ok((lines.into_iter().map(|line| log_view(line, now)).collect(), hidden))
+}
+
+fn log_view((number, line): (u64, LogLine), now: Timestamp) -> LogView {
+    let (at, today) = (line.at.to_string(), now.to_string());
+    let is_today = at.get(..10) == today.get(..10);
+    let shown = if is_today { at.get(11..23) } else { at.get(..23) };
+    let is_cut = line.text.len() > limits::LINE_CHARS_SHOWN;
+    let mut text = line.text;
+    if is_cut {
+        text = text.chars().take(limits::LINE_CHARS_SHOWN).chain(['…']).collect();
+    }
+    LogView { number, at: shown.unwrap_or_default().replace('T', " "), attempt: line.attempt, text }
 }
 
 /// `GET /jobs/{id}/payload`

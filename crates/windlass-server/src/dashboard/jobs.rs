@@ -3,18 +3,21 @@
 use askama::Template;
 use axum::extract::State as AxumState;
 use axum::response::{IntoResponse, Redirect, Response};
-use windlass::job::{JobId, State};
-use windlass::store::caller::Permission;
+use windlass::clock::Timestamp;
+use windlass::job::State;
+use windlass::store::caller::{Permission, Role};
 use windlass::store::filter::Order;
-use windlass::store::query::list::{Cursor, ListRequest, Page};
+use windlass::store::query::list::{Cursor, ListRequest};
+use windlass::store::query::snapshot::Snapshot;
 use windlass::store::query::stats::{ByState, Stats};
 
 use super::filter::{Asked, Chip, order, order_word};
 use super::form::{Fields, Query, address};
-use super::format::compact;
+use super::format::{compact, count};
 use super::guard::Visitor;
 use super::page::{Shell, Trouble, show};
 use super::row::Row;
+use super::search::search;
 use super::settings::offered;
 use super::{Dashboard, limits};
 
@@ -28,6 +31,33 @@ struct Tab {
     is_empty: bool,
 }
 
+/// A job with the lists that are narrower by what it is.
+struct ListRow {
+    row: Row,
+    type_link: Option<String>,
+    queue_link: Option<String>,
+    tenant_link: Option<String>,
+}
+
+impl ListRow {
+    fn of(snapshot: &Snapshot, asked: &Asked, now: Timestamp) -> ListRow {
+        let row = Row::of(snapshot, now);
+        ListRow {
+            type_link: asked.adding("type", &row.job_type),
+            queue_link: asked.adding("queue", &row.queue),
+            tenant_link: asked.adding("tenant", &row.tenant),
+            row,
+        }
+    }
+}
+
+/// A state to tick.
+struct StateBox {
+    word: &'static str,
+    name: String,
+    is_ticked: bool,
+}
+
 #[derive(Template)]
 #[template(path = "jobs.html")]
 struct Jobs {
@@ -35,16 +65,22 @@ struct Jobs {
     asked: Asked,
     chips: Vec<Chip>,
     tabs: Vec<Tab>,
-    rows: Vec<Row>,
+    states: Vec<StateBox>,
+    rows: Vec<ListRow>,
     types: Vec<String>,
     queues: Vec<String>,
     tenants: Vec<String>,
     order: &'static str,
     order_links: Vec<(&'static str, &'static str, String)>,
     next: Option<String>,
+    previous: Option<String>,
+    first: Option<String>,
     /// What to know about a page that does not show all it could.
     remark: Option<&'static str>,
-    first: Option<String>,
+    /// How many fit, if counters know.
+    fitting: Option<String>,
+    /// Whether there is no job at all.
+    is_new: bool,
     can_act: bool,
     show_tenant: bool,
 }
@@ -58,35 +94,50 @@ pub(super) async fn page(
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let stats = store.totals(caller).await?;
     if let Some(text) = query.get("q") {
-        return Ok(search(&board, &visitor, text, &stats).await?.into_response());
+        return search(&board, &visitor, text, &stats).await;
     }
     let config = store.config(caller).await?;
-    let asked = Asked::read(&query);
+    let asked = Asked::read(&query)?;
     let order = order(&query, &asked);
-    let page = list(&board, &visitor, &asked, order, &query).await?;
-    let is_later = query.get("cursor").is_some();
     let pairs =
         || asked.pairs().chain((order != Order::Newest).then(|| ("order", order_word(order).to_owned())));
-    let next = page.next.map(|cursor| address("/jobs", pairs().chain([("cursor", cursor.to_string())])));
-    let remark = remark(page.jobs.len(), next.is_some());
+    let at =
+        |name: &'static str, cursor: Cursor| address("/jobs", pairs().chain([(name, cursor.to_string())]));
+    let part = list(&board, &visitor, &asked, order, &query).await?;
+    if part.is_first && query.get("before").is_some() {
+        return Ok(Redirect::to(&address("/jobs", pairs())).into_response());
+    }
     let shown = Jobs {
         shell: Shell::of(&board, &visitor, &config, "jobs", "Jobs").saying(&query),
         chips: asked.chips(),
         tabs: tabs(&asked, &stats),
-        rows: page.jobs.iter().map(|snapshot| Row::of(snapshot, now)).collect(),
+        states: state_boxes(&asked),
+        rows: part.jobs.iter().map(|snapshot| ListRow::of(snapshot, &asked, now)).collect(),
         types: offered(stats.types.keys()),
         queues: offered(stats.queues.keys()),
         tenants: offered(stats.tenants.keys()),
         order: order_word(order),
         order_links: order_links(&asked),
-        remark,
-        next,
-        first: is_later.then(|| address("/jobs", pairs())),
+        remark: remark(part.jobs.len(), part.next.is_some()),
+        next: part.next.map(|cursor| at("cursor", cursor)),
+        previous: part.previous.map(|cursor| at("before", cursor)),
+        first: (!part.is_first).then(|| address("/jobs", pairs())),
+        fitting: fitting(&asked, &stats, caller.role).map(count),
+        is_new: stats.states.values().all(|number| *number == 0),
         can_act: visitor.may(Permission::ManageJob),
         show_tenant: visitor.caller.tenant.is_none() && stats.tenants.len() > 1,
         asked,
     };
     show(&shown)
+}
+
+fn state_boxes(asked: &Asked) -> Vec<StateBox> {
+    let each = State::ALL.into_iter().map(|state| StateBox {
+        word: state.as_str(),
+        name: state.as_str().replace('_', " "),
+        is_ticked: asked.has("state", state.as_str()),
+    });
+    each.collect()
 }
 
 /// What to know about a page that does not show all it could.
@@ -107,46 +158,82 @@ fn order_links(asked: &Asked) -> Vec<(&'static str, &'static str, String)> {
     ]
 }
 
-/// One page.
+/// A part of the list.
+struct Part {
+    jobs: Vec<Snapshot>,
+    /// After which job the list goes on.
+    next: Option<Cursor>,
+    /// Before which job there are others.
+    previous: Option<Cursor>,
+    is_first: bool,
+}
+
+/// The part that an address asks for: after a job, before a job, or from the beginning.
 async fn list(
     board: &Dashboard,
     visitor: &Visitor,
     asked: &Asked,
     order: Order,
     query: &Fields,
-) -> Result<Page, Trouble> {
-    let cursor = query.get("cursor").map(str::parse::<Cursor>).transpose();
-    let cursor = cursor
-        .map_err(|_| Trouble::invalid("the address of this page is damaged: start from the first one"))?;
-    let request = ListRequest { filter: asked.filter()?, order, cursor, limit: limits::JOBS_PER_PAGE };
-    Ok(board.store().list(&visitor.caller, request).await?)
+) -> Result<Part, Trouble> {
+    let cursor = |name: &str| query.get(name).map(str::parse::<Cursor>).transpose();
+    let damaged = |_| Trouble::invalid("the address of this page is damaged: start from the first one");
+    let (after, before) = (cursor("cursor").map_err(damaged)?, cursor("before").map_err(damaged)?);
+    let request = ListRequest { filter: asked.filter()?, order, cursor: after, limit: limits::JOBS_PER_PAGE };
+    let Some((before, reverse)) = before.zip(reverse(order)) else {
+        let page = board.store().list(&visitor.caller, request).await?;
+        let previous = page.jobs.first().filter(|_| after.is_some() && reverse(order).is_some());
+        let previous = previous.map(|first| Cursor::after(&first.job));
+        return Ok(Part { jobs: page.jobs, next: page.next, previous, is_first: after.is_none() });
+    };
+    let request = ListRequest { order: reverse, cursor: Some(before), ..request };
+    let mut page = board.store().list(&visitor.caller, request).await?;
+    page.jobs.reverse();
+    // A page that is not full is the beginning, which has more to show from there.
+    let is_first = page.next.is_none();
+    let previous = page.jobs.first().filter(|_| !is_first).map(|first| Cursor::after(&first.job));
+    let next = page.jobs.last().map(|last| Cursor::after(&last.job));
+    Ok(Part { jobs: page.jobs, next: next.or(Some(before)), previous, is_first })
 }
 
-/// States with their numbers, as far as counters know them: within the queue, type or tenant asked for.
-fn tabs(asked: &Asked, stats: &Stats) -> Vec<Tab> {
-    let none = ByState::new();
-    let within = |name: &str| !asked.get(name).is_empty();
-    let counts = if within("queue") {
-        stats
-            .queues
-            .iter()
-            .find(|(name, _)| name.as_str() == asked.get("queue"))
-            .map_or(&none, |(_, counts)| counts)
-    } else if within("type") {
-        stats
-            .types
-            .iter()
-            .find(|(name, _)| name.as_str() == asked.get("type"))
-            .map_or(&none, |(_, counts)| counts)
-    } else if within("tenant") {
-        stats
-            .tenants
-            .iter()
-            .find(|(name, _)| name.as_str() == asked.get("tenant"))
-            .map_or(&none, |(_, counts)| counts)
+/// The other way round; there is none for the order of claims.
+fn reverse(order: Order) -> Option<Order> {
+    match order {
+        Order::Newest => Some(Order::Oldest),
+        Order::Oldest => Some(Order::Newest),
+        Order::Claim => None,
+    }
+}
+
+/// How many jobs a person may act on fit, if counters know.
+fn fitting(asked: &Asked, stats: &Stats, role: Role) -> Option<u64> {
+    let parts = ["queue", "type", "tenant"].into_iter().filter(|name| !asked.get(name).is_empty()).count();
+    let is_known =
+        parts <= 1 && role != Role::Submitter && asked.is_only(&["state", "queue", "type", "tenant"]);
+    let is_any = asked.get("state").is_empty();
+    let fits = |state: &State| is_any || asked.has("state", state.as_str());
+    is_known
+        .then(|| counts(asked, stats).iter().filter(|(state, _)| fits(state)).map(|(_, number)| number).sum())
+}
+
+/// Numbers by state as far as counters know them: within the queue, type or tenant asked for.
+fn counts(asked: &Asked, stats: &Stats) -> ByState {
+    let (queue, job_type, tenant) = (asked.get("queue"), asked.get("type"), asked.get("tenant"));
+    let found = if !queue.is_empty() {
+        stats.queues.iter().find(|(name, _)| name.as_str() == queue).map(|(_, counts)| counts)
+    } else if !job_type.is_empty() {
+        stats.types.iter().find(|(name, _)| name.as_str() == job_type).map(|(_, counts)| counts)
+    } else if !tenant.is_empty() {
+        stats.tenants.iter().find(|(name, _)| name.as_str() == tenant).map(|(_, counts)| counts)
     } else {
-        &stats.states
+        Some(&stats.states)
     };
+    found.cloned().unwrap_or_default()
+}
+
+/// States with their numbers.
+fn tabs(asked: &Asked, stats: &Stats) -> Vec<Tab> {
+    let counts = counts(asked, stats);
     let total: u64 = counts.values().sum();
     let all = Tab {
         name: "all".into(),
@@ -168,34 +255,4 @@ fn tabs(asked: &Asked, stats: &Stats) -> Vec<Tab> {
         }
     });
     [all].into_iter().chain(each).collect()
-}
-
-/// Where a search leads: an id to its job, a name to its list, anything else to a tag or a correlation id.
-async fn search(
-    board: &Dashboard,
-    visitor: &Visitor,
-    text: &str,
-    stats: &Stats,
-) -> Result<Redirect, Trouble> {
-    if let Ok(id) = text.parse::<JobId>()
-        && board.store().get(&visitor.caller, id).await?.is_some()
-    {
-        return Ok(Redirect::to(&format!("/jobs/{id}")));
-    }
-    let name = if stats.types.keys().any(|name| name.as_str() == text) {
-        "type"
-    } else if stats.queues.keys().any(|name| name.as_str() == text) {
-        "queue"
-    } else if stats.tenants.keys().any(|name| name.as_str() == text) {
-        "tenant"
-    } else if text.parse::<State>().is_ok() {
-        "state"
-    } else if text.len() >= 6 && text.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
-        "id"
-    } else if text.contains(':') {
-        "tag"
-    } else {
-        "correlation_id"
-    };
-    Ok(Redirect::to(&address("/jobs", [(name, text.to_owned())])))
 }

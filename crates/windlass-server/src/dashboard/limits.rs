@@ -16,8 +16,16 @@ pub(super) const FAILURES_OF_TYPE_SAMPLED: usize = 60;
 pub(super) const DEAD_LETTERS_SAMPLED: usize = 1_000;
 /// Dead letters read at a time: each comes with its payload, and a hundred of the largest still fit into memory.
 pub(super) const DEAD_LETTERS_PER_READ: usize = 100;
-/// Dead letters that one click redrives at most; a second click takes the next.
-pub(super) const GROUP_REDRIVEN_MAX: usize = 10_000;
+/// Dead letters of a type that are looked at to find those of a group that is redriven.
+pub(super) const GROUP_LOOKED_MAX: usize = 10_000;
+/// Jobs counted one by one before an action, where counters do not know; beyond it the page says "more than".
+pub(super) const COUNTED_MAX: usize = 10_000;
+/// Bytes of a filter in all: a long tag, and some. Every link of the list holds it.
+pub(super) const ASKED_BYTES_MAX: usize = 4 << 10;
+/// Bytes of a link that stands in every row of a list.
+pub(super) const LINK_BYTES_MAX: usize = 400;
+/// Names that a search offers when nothing is called what was searched for.
+pub(super) const NAMES_ALIKE_SHOWN: usize = 20;
 /// Groups of failures shown.
 pub(super) const GROUPS_SHOWN: usize = 8;
 /// Running jobs that are shown with their workers.
@@ -38,10 +46,16 @@ pub(super) const CALENDAR_LINES: usize = 8;
 pub(super) const SHOWN_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a checkpoint that are shown.
 pub(super) const CHECKPOINT_BYTES_MAX: usize = 4 << 10;
-/// Checkpoints shown.
-pub(super) const CHECKPOINTS_SHOWN: usize = 200;
+/// Bytes that all checkpoints together take up on a page.
+pub(super) const CHECKPOINTS_BYTES_MAX: usize = 128 << 10;
+/// Checkpoints shown: each may be a megabyte to read.
+pub(super) const CHECKPOINTS_SHOWN: usize = 100;
 /// Log lines shown, the latest.
 pub(super) const LOG_LINES_SHOWN: u64 = 500;
+/// Bytes that the lines of a log take up on a page, which is sent again while more come.
+pub(super) const LOG_BYTES_SHOWN: usize = 128 << 10;
+/// Characters of one line of a log, and of an attempt's error.
+pub(super) const LINE_CHARS_SHOWN: usize = 2_000;
 /// Attempts shown, the latest.
 pub(super) const ATTEMPTS_SHOWN: usize = 100;
 /// Jobs that can be selected one by one for an action: a page of them, and some.

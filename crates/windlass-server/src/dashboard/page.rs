@@ -174,6 +174,11 @@ impl Trouble {
         }
     }
 
+    /// It is not as whoever asks thinks it is.
+    pub(super) fn conflict(message: impl Into<String>) -> Trouble {
+        Trouble { status: StatusCode::CONFLICT, title: "That cannot be done", message: message.into() }
+    }
+
     pub(super) fn forbidden(message: impl Into<String>) -> Trouble {
         Trouble { status: StatusCode::FORBIDDEN, title: "Not allowed", message: message.into() }
     }

@@ -4,7 +4,7 @@ use windlass::clock::Timestamp;
 use windlass::job::{Job, State};
 use windlass::store::query::snapshot::Snapshot;
 
-use super::format::{Moment, line, span};
+use super::format::{Moment, line, span, with_moments};
 use super::mark::{JobLink, Pill, priority_name};
 
 /// A job as a line of a list.
@@ -29,7 +29,7 @@ pub(super) struct Row {
 
 impl Row {
     pub(super) fn of(snapshot: &Snapshot, now: Timestamp) -> Row {
-        let why = snapshot.why.as_ref().map(|why| line(&why.message, 160));
+        let why = snapshot.why.as_ref().map(|why| line(&with_moments(&why.message, now), 160));
         Row { note: note(&snapshot.job).or(why), ..Row::of_job(&snapshot.job, now) }
     }
 

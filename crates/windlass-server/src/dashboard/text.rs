@@ -20,30 +20,35 @@ pub(super) struct Shown {
     pub(super) content_type: String,
     /// Whether there is more than is shown.
     pub(super) is_cut: bool,
+    /// About how many bytes of the page it takes.
+    pub(super) cost: usize,
 }
 
 impl Shown {
-    /// As much of it as fits.
+    /// As much of it as fits: so many of its bytes, which may take thrice as many on the page.
     pub(super) fn of(bytes: &[u8], content_type: &str, bytes_max: usize) -> Shown {
-        let is_cut = bytes.len() > bytes_max;
+        let is_part = bytes.len() > bytes_max;
         let part = &bytes[..bytes.len().min(bytes_max)];
         let is_json = content_type.contains("json");
-        let pieces = match std::str::from_utf8(part) {
-            Ok(text) if is_json => pretty(text),
-            Ok(text) => vec![plain(text)],
+        let mut out = Printer::with_room(bytes_max * 3);
+        match std::str::from_utf8(part) {
+            Ok(text) if is_json => pretty(text, &mut out),
+            Ok(text) => out.put("", text),
             // A cut may fall within a character.
-            Err(error) if is_cut && error.valid_up_to() + 4 > part.len() => {
+            Err(error) if is_part && error.valid_up_to() + 4 > part.len() => {
                 let text = String::from_utf8_lossy(&part[..error.valid_up_to()]).into_owned();
-                if is_json { pretty(&text) } else { vec![plain(&text)] }
+                if is_json { pretty(&text, &mut out) } else { out.put("", &text) }
             }
-            Err(_) => vec![plain(&hexadecimal(part))],
-        };
-        Shown { pieces, size: format::bytes(bytes.len()), content_type: content_type.to_owned(), is_cut }
+            Err(_) => out.put("", &hexadecimal(part)),
+        }
+        Shown {
+            size: format::bytes(bytes.len()),
+            content_type: content_type.to_owned(),
+            is_cut: is_part || out.is_full,
+            cost: bytes_max * 3 - out.room,
+            pieces: out.pieces,
+        }
     }
-}
-
-fn plain(text: &str) -> Piece {
-    Piece { class: "", text: text.to_owned() }
 }
 
 /// Bytes that are no text, sixteen to a line.
@@ -59,10 +64,9 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// JSON in lines, without reading what it says.
-fn pretty(json: &str) -> Vec<Piece> {
-    let mut out = Printer::default();
+fn pretty(json: &str, out: &mut Printer) {
     let mut rest = json.trim();
-    while let Some(first) = rest.chars().next() {
+    while let Some(first) = rest.chars().next().filter(|_| !out.is_full) {
         let length = match first {
             '"' => string_length(rest),
             '{' | '[' | '}' | ']' | ',' | ':' => 1,
@@ -102,7 +106,6 @@ fn pretty(json: &str) -> Vec<Piece> {
             _ => out.put("j-word", token),
         }
     }
-    out.pieces
 }
 
 /// The length of the string that begins here, quotes and all; to the end if it does not end.
@@ -122,14 +125,34 @@ fn string_length(text: &str) -> usize {
 /// Indentation beyond which deeper levels stay in line, so that a deep text does not become a huge one.
 const DEPTH_MAX: usize = 40;
 
-#[derive(Default)]
+/// Bytes of markup around a piece of text.
+const MARKUP: usize = 30;
+
 struct Printer {
     pieces: Vec<Piece>,
     depth: usize,
+    /// Bytes of the page that are left.
+    room: usize,
+    is_full: bool,
 }
 
 impl Printer {
+    fn with_room(room: usize) -> Printer {
+        Printer { pieces: Vec::new(), depth: 0, room, is_full: false }
+    }
+
     fn put(&mut self, class: &'static str, text: &str) {
+        // What means something in markup is written out, in five bytes.
+        let escaped = text.bytes().filter(|byte| matches!(byte, b'"' | b'\'' | b'<' | b'>' | b'&')).count();
+        let is_new = self.pieces.last().is_none_or(|last| last.class != class);
+        let cost = text.len() + 4 * escaped + if is_new { MARKUP } else { 0 };
+        let text = if cost > self.room {
+            self.is_full = true;
+            beginning(text, self.room / 5)
+        } else {
+            text
+        };
+        self.room = self.room.saturating_sub(cost);
         match self.pieces.last_mut().filter(|last| last.class == class) {
             Some(last) => last.text.push_str(text),
             None => self.pieces.push(Piece { class, text: text.to_owned() }),
@@ -142,12 +165,39 @@ impl Printer {
     }
 }
 
+/// As much of a text as so many bytes hold.
+fn beginning(text: &str, bytes_max: usize) -> &str {
+    let mut end = bytes_max.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn pieces(json: &str) -> Vec<Piece> {
+        let mut out = Printer::with_room(1 << 20);
+        pretty(json, &mut out);
+        out.pieces
+    }
+
     fn text(json: &str) -> String {
-        pretty(json).into_iter().map(|piece| piece.text).collect()
+        pieces(json).into_iter().map(|piece| piece.text).collect()
+    }
+
+    #[test]
+    fn what_is_set_out_stays_within_its_room() {
+        let nested = format!("{}{}", "[1,".repeat(1_000), "\"<&>\",".repeat(1_000));
+        let shown = Shown::of(nested.as_bytes(), "application/json", 4_096);
+        let taken: usize = shown.pieces.iter().map(|piece| piece.text.len() + MARKUP).sum();
+        assert!(shown.is_cut && taken <= 4_096 * 3 + MARKUP, "{taken}");
+        assert!(shown.cost <= 4_096 * 3);
+        let wide = Shown::of("<".repeat(1_000).as_bytes(), "text/plain", 1_000);
+        assert_eq!((wide.is_cut, wide.pieces[0].text.len()), (true, 600));
+        assert_eq!(beginning("äöü", 3), "ä");
     }
 
     #[test]
@@ -171,7 +221,7 @@ mod tests {
     #[test]
     fn names_texts_and_numbers_have_their_colours() {
         let classes: Vec<&str> =
-            pretty(r#"{"k":"v","n":1,"t":true}"#).into_iter().map(|piece| piece.class).collect();
+            pieces(r#"{"k":"v","n":1,"t":true}"#).into_iter().map(|piece| piece.class).collect();
         assert_eq!(
             classes,
             ["", "j-key", "", "j-text", "", "j-key", "", "j-number", "", "j-key", "", "j-word", ""]

@@ -152,7 +152,7 @@ fn row(attempt: &Attempt, job: &Job, scale: &Scale, config: &Config, now: Timest
         started: Moment::new(from, now),
         bar: scale.stretch(class, from, to, format!("{outcome}, {took}")),
         took,
-        error: error.map(|error| error.message.clone()),
+        error: error.map(|error| error.message.chars().take(limits::LINE_CHARS_SHOWN / 4).collect()),
         code: error.and_then(|error| error.code.clone()),
         category: error.map(|error| error.category.as_str()),
     }

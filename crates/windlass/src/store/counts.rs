@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::job::{JobType, Lane, QueueName, State, Tenant};
 use crate::store::filter::Filter;
 
@@ -132,6 +134,26 @@ pub struct CountChange {
     pub state: State,
     /// By how much.
     pub by: i64,
+}
+
+/// Counts that moved. Lanes are told apart by where they are in memory, which is quick; two that are equal are only
+/// counted apart.
+#[derive(Default)]
+pub(crate) struct CountChanges(FxHashMap<(usize, State), (Arc<Lane>, i64)>);
+
+impl CountChanges {
+    pub(crate) fn add(&mut self, lane: &Arc<Lane>, state: State, by: i64) {
+        let place = Arc::as_ptr(lane) as usize;
+        self.0.entry((place, state)).or_insert_with(|| (lane.clone(), 0)).1 += by;
+    }
+
+    pub(crate) fn into_changes(self) -> Vec<CountChange> {
+        let moved = self.0.into_iter().filter(|(_, (_, by))| *by != 0);
+        let mut changes: Vec<CountChange> =
+            moved.map(|((_, state), (lane, by))| CountChange { lane, state, by }).collect();
+        changes.sort_unstable_by(|a, b| (&a.lane, a.state, a.by).cmp(&(&b.lane, b.state, b.by)));
+        changes
+    }
 }
 
 #[cfg(test)]

@@ -348,6 +348,15 @@ pub trait Read: Export {
     fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>>;
     /// What hangs on a job.
     fn facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>>;
+    /// What hangs on several jobs, all of one kind; in the order of the jobs, then by name and number.
+    fn facets_of(&mut self, seqs: &[Seq], kind: FacetKind) -> EngineResult<Vec<Facet>> {
+        let mut found = Vec::new();
+        for seq in seqs {
+            let query = FacetQuery { seq: *seq, kind, name: None, above: None, limit: usize::MAX };
+            found.extend(self.facets(query)?);
+        }
+        Ok(found)
+    }
     /// All documents of a kind, ordered by key.
     fn documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>> {
         self.documents_from(kind, "")

@@ -39,6 +39,10 @@ struct Running {
     generation: u64,
     jobs: FxHashMap<Seq, Job>,
     seqs: FxHashMap<JobId, Seq>,
+    /// Names of their checkpoints, as far as they were written or read through this connection.
+    steps: FxHashMap<Seq, FxHashSet<String>>,
+    /// How many names.
+    names: usize,
 }
 
 /// How far rates, turns and budgets are used, as the documents say or will say when this group ends.
@@ -52,6 +56,9 @@ pub(super) struct Tallies {
 
 /// Running jobs remembered; all are forgotten when there are more.
 const RUNNING_REMEMBERED_MAX: usize = 20_000;
+
+/// Names of checkpoints remembered; all are forgotten when there are more.
+const STEPS_REMEMBERED_MAX: usize = 100_000;
 
 /// Lanes remembered; all are forgotten when there are more, since most of them are then no longer in use.
 const LANES_REMEMBERED_MAX: usize = 10_000;
@@ -150,12 +157,35 @@ impl Memo {
             if running.jobs.len() >= RUNNING_REMEMBERED_MAX {
                 running.jobs.clear();
                 running.seqs.clear();
+                running.steps.clear();
+                running.names = 0;
             }
             running.seqs.insert(job.id, job.seq);
             running.jobs.insert(job.seq, job.clone());
         } else if running.jobs.remove(&job.seq).is_some() {
             running.seqs.remove(&job.id);
+            let steps = running.steps.remove(&job.seq);
+            running.names -= steps.map_or(0, |steps| steps.len());
         }
+    }
+
+    /// Whether a running job has a checkpoint of this name, if all names of its checkpoints are remembered.
+    pub(super) fn has_step(&self, seq: Seq, step: &str) -> Option<bool> {
+        let (job, steps) = (self.running.jobs.get(&seq)?, self.running.steps.get(&seq)?);
+        (steps.len() as u64 == job.details.checkpoints).then(|| steps.contains(step))
+    }
+
+    /// Remembers a checkpoint of a running job, as stored.
+    pub(super) fn learn_step(&mut self, seq: Seq, step: &str) {
+        let running = &mut self.running;
+        if !running.jobs.contains_key(&seq) {
+            return;
+        }
+        if running.names >= STEPS_REMEMBERED_MAX {
+            running.steps.clear();
+            running.names = 0;
+        }
+        running.names += usize::from(running.steps.entry(seq).or_default().insert(step.to_owned()));
     }
 
     /// Forgets everything, after a commit that failed.

@@ -1,6 +1,7 @@
 //! A unit of work: the jobs that one group commit has touched, as they were and as they will be. Commands change jobs
 //! here; `flush` hands all changes to the engine in sets. A command that is refused is undone without a trace.
 
+mod facets;
 mod look;
 mod tally;
 
@@ -9,7 +10,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use self::facets::Facets;
 use super::config::Config;
+use super::counts::CountChanges;
 use super::engine::{
     CountChange, Document, DocumentKind, Edge, EngineResult, FacetWrite, Key, NewRow, Write,
 };
@@ -61,26 +64,6 @@ struct Mark {
     records: usize,
 }
 
-/// Counts that moved. Lanes are told apart by where they are in memory, which is quick; two that are equal are only
-/// counted apart.
-#[derive(Default)]
-struct CountChanges(FxHashMap<(usize, State), (Arc<Lane>, i64)>);
-
-impl CountChanges {
-    fn add(&mut self, lane: &Arc<Lane>, state: State, by: i64) {
-        let place = Arc::as_ptr(lane) as usize;
-        self.0.entry((place, state)).or_insert_with(|| (lane.clone(), 0)).1 += by;
-    }
-
-    fn into_changes(self) -> Vec<CountChange> {
-        let moved = self.0.into_iter().filter(|(_, (_, by))| *by != 0);
-        let mut changes: Vec<CountChange> =
-            moved.map(|((_, state), (lane, by))| CountChange { lane, state, by }).collect();
-        changes.sort_unstable_by(|a, b| (&a.lane, a.state, a.by).cmp(&(&b.lane, b.state, b.by)));
-        changes
-    }
-}
-
 /// What a commit announces once it is on disk.
 #[derive(Default)]
 pub struct Effects {
@@ -112,6 +95,7 @@ pub struct Unit<'a> {
     seqs: FxHashMap<JobId, Seq>,
     dirty: BTreeSet<Seq>,
     pending: Pending,
+    facets: Facets,
     effects: Effects,
     mark: Mark,
     /// What a job was before the command changed it, and whether it had been changed before; none if it was added.
@@ -147,6 +131,7 @@ impl<'a> Unit<'a> {
             seqs: FxHashMap::default(),
             dirty: BTreeSet::new(),
             pending: Pending::default(),
+            facets: Facets::default(),
             effects: Effects::default(),
             mark: Mark::default(),
             journal: Vec::new(),
@@ -191,6 +176,7 @@ impl<'a> Unit<'a> {
         pending.labels.truncate(mark.labels);
         pending.removed.truncate(mark.removed);
         pending.records.truncate(mark.records);
+        self.facets.undone(&self.pending.facets);
     }
 
     fn forget(&mut self, seq: Seq) {
@@ -359,6 +345,7 @@ impl<'a> Unit<'a> {
 
     /// Changes what hangs on a job.
     pub fn write_facet(&mut self, write: FacetWrite) {
+        self.facets.written(&write, self.pending.facets.len());
         self.pending.facets.push(write);
     }
 
@@ -429,6 +416,7 @@ impl<'a> Unit<'a> {
                 counts.add(&entry.job.lane, entry.job.state, -1);
             }
             self.forget(*seq);
+            self.facets.removed(*seq);
         }
         let counts = counts.into_changes();
         self.write_rest(pending, &counts)
@@ -444,7 +432,9 @@ impl<'a> Unit<'a> {
         }
         if !pending.facets.is_empty() {
             db.write_facets(&pending.facets)?;
+            self.facets_flushed(&pending.facets);
         }
+        let db = &mut *self.db;
         if !pending.released.is_empty() {
             db.release_keys(&pending.released)?;
         }

@@ -43,7 +43,11 @@ async fn roles_decide_what_is_shown_and_what_is_possible() {
             ("/gate".into(), "action=close", is_admin),
             ("/gate".into(), "action=open", is_admin),
             ("/keys".into(), "name=x&role=viewer", is_admin),
-            ("/dead/redrive".into(), "type=mail&signature=x", is_operator || role == Role::Submitter),
+            (
+                "/dead/redrive".into(),
+                "type=mail&error=x&most=1&until=2026-01-01T00:00:00Z",
+                is_operator || role == Role::Submitter,
+            ),
         ];
         for (path, body, is_allowed) in matrix {
             let answer = site.ask("POST", &path, &headers, &format!("{body}&token={token}")).await;

@@ -139,7 +139,9 @@ async fn jobs_are_found_by_chips_search_and_shared_addresses() {
     for (text, place) in [
         (parent.as_str(), format!("/jobs/{parent}")),
         ("image.resize", "/jobs?type=image.resize".into()),
-        ("exports", "/jobs?correlation_id=exports".into()),
+        ("resi", "/jobs?type=image.resize".into()),
+        ("exports", "/queues/exports".into()),
+        ("nobody.knows", "/jobs?q=nobody.knows".into()),
         ("team:blue", "/jobs?tag=team%3Ablue".into()),
     ] {
         window.fill("#search", text).await;

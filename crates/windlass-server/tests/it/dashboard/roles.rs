@@ -88,7 +88,7 @@ const POSSIBLE: &[(&str, &str, &str)] = &[
     ("/schedules/default/nightly/act", "action=pause", "AO"),
     ("/schedules/default/nightly/act", "action=resume", "AO"),
     ("/schedules/default/nightly/act", "action=trigger", "AO"),
-    ("/dead/redrive", "type=nothing&signature=x", "AOSX"),
+    ("/dead/redrive", "type=nothing&error=x&most=1&until=2026-01-01T00:00:00Z", "AOSX"),
     ("/tenants/default/act", "action=pause", "A"),
     ("/tenants/default/act", "action=resume", "A"),
     ("/tenants/default/settings", "max_running=9", "A"),

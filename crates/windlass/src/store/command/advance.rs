@@ -12,9 +12,7 @@ use crate::job::{
 use crate::limits;
 use crate::store::attempt::AttemptRecord;
 use crate::store::config::{encode, parse};
-use crate::store::engine::{
-    EngineResult, Facet, FacetKind, FacetQuery, FacetWrite, Key, KeyKind, Place, Side,
-};
+use crate::store::engine::{EngineResult, Facet, FacetKind, FacetWrite, Key, KeyKind, Place, Side};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::unit::Unit;
 
@@ -256,10 +254,8 @@ impl Unit<'_> {
 
     /// A group of children.
     pub(crate) fn child_group(&mut self, parent: Seq, group: u64) -> EngineResult<Option<ChildGroup>> {
-        let above = group.checked_sub(1);
-        let query = FacetQuery { seq: parent, kind: FacetKind::Group, name: Some(""), above, limit: 1 };
-        let found = self.db()?.facets(query)?;
-        found.first().filter(|facet| facet.number == group).map(|facet| parse(&facet.body)).transpose()
+        let found = self.facet(parent, FacetKind::Group, "", group)?;
+        found.map(|body| parse(&body)).transpose()
     }
 
     /// Keeps a group of children.

@@ -177,5 +177,6 @@ fn checkpoints(unit: &mut Unit<'_>, seq: Seq) -> Result<Vec<Checkpoint>, StoreEr
     let limit = limits::CHECKPOINTS_MAX;
     let query = FacetQuery { seq, kind: FacetKind::Checkpoint, name: None, above: None, limit };
     let facets = unit.db()?.facets(query)?;
+    unit.learn_steps(seq, &facets);
     Ok(facets.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect())
 }

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::heartbeat::check_progress;
 use crate::clock::Timestamp;
-use crate::error::{Invalid, Problem, StoreError, WorkError};
+use crate::error::{Invalid, Problem, WorkError};
 use crate::job::{Fence, Job, JobId, Progress, WorkerId, check_text, cut};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::encode;
-use crate::store::engine::{Facet, FacetKind, FacetQuery, FacetWrite};
+use crate::store::engine::{Facet, FacetKind, FacetWrite};
 use crate::store::unit::Unit;
 
 /// The right to write for a job: who holds it, with which fence.
@@ -143,12 +143,6 @@ impl Unit<'_> {
             }
             _ => Err(WorkError::Stale(hand.job)),
         }
-    }
-
-    fn has_checkpoint(&mut self, job: &Job, step: &str) -> Result<bool, StoreError> {
-        let query =
-            FacetQuery { seq: job.seq, kind: FacetKind::Checkpoint, name: Some(step), above: None, limit: 1 };
-        Ok(job.has.checkpoints && !self.db()?.facets(query)?.is_empty())
     }
 
     /// Keeps a checkpoint; the caller puts the job.

@@ -2,18 +2,24 @@
 
 use std::sync::Arc;
 
+use tokio_postgres::Row;
+
 use super::link::get;
 use super::parameter::{Column, Parameter};
 use super::query::text_of;
 use super::tables::Tables;
 use super::tables::intern::check;
+use crate::job::Seq;
 use crate::store::durable::columns::{damaged, facet_check, facet_kind_code, limit, number};
-use crate::store::engine::{EngineResult, Facet, FacetQuery, FacetWrite};
+use crate::store::engine::{EngineResult, Facet, FacetKind, FacetQuery, FacetWrite};
 
 const ALL_NAMES: &str = "SELECT name, number, \"check\", body FROM @.facets WHERE seq = $1 AND kind = $2::bigint \
      AND number > $3 ORDER BY name, number LIMIT $4";
 const ONE_NAME: &str = "SELECT name, number, \"check\", body FROM @.facets WHERE seq = $1 AND kind = $2::bigint \
      AND number > $3 AND name = $5 ORDER BY name, number LIMIT $4";
+const OF_SEVERAL: &str = "SELECT f.name, f.number, f.\"check\", f.body, f.seq \
+     FROM unnest($1::bigint[]) WITH ORDINALITY u(seq, place) \
+     JOIN @.facets f ON f.seq = u.seq AND f.kind = $2::bigint ORDER BY u.place, f.name, f.number";
 const PUT: &str = "INSERT INTO @.facets (seq, kind, name, number, \"check\", body) \
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bytea[]) \
      ON CONFLICT (seq, kind, name, number) DO UPDATE SET \"check\" = excluded.\"check\", body = excluded.body";
@@ -34,21 +40,15 @@ impl Tables {
         let sql = if query.name.is_some() { ONE_NAME } else { ALL_NAMES };
         let mut facets = Vec::new();
         for row in self.link.fetch(sql, values)? {
-            let number: i64 = get(&row, 1)?;
-            let body: &[u8] = get(&row, 3)?;
-            let facet = Facet {
-                seq: query.seq,
-                kind: query.kind,
-                name: text_of(get(&row, 0)?, "facets", seq)?.to_owned(),
-                number: number.unsigned_abs(),
-                body: Arc::from(body),
-            };
-            if facet_check(seq, kind, &facet.name, facet.number, &facet.body) != check(get(&row, 2)?) {
-                return Err(damaged("facets", seq, "does not match its checksum"));
-            }
-            facets.push(facet);
+            facets.push(read_facet(&row, query.seq, query.kind)?);
         }
         Ok(facets)
+    }
+
+    pub(super) fn read_facets_of(&mut self, seqs: &[Seq], kind: FacetKind) -> EngineResult<Vec<Facet>> {
+        let numbers = Column::of(seqs.iter().map(|seq| seq.0)).into();
+        let rows = self.link.fetch(OF_SEVERAL, vec![numbers, facet_kind_code(kind).into()])?;
+        rows.iter().map(|row| read_facet(row, Seq(get(row, 4)?), kind)).collect()
     }
 
     pub(super) fn write_all_facets(&mut self, writes: &[FacetWrite]) -> EngineResult<()> {
@@ -84,6 +84,22 @@ impl Tables {
         values.extend([checks.into(), bodies.into()]);
         self.write(PUT, values, None)
     }
+}
+
+fn read_facet(row: &Row, seq: Seq, kind: FacetKind) -> EngineResult<Facet> {
+    let number: i64 = get(row, 1)?;
+    let facet = Facet {
+        seq,
+        kind,
+        name: text_of(get(row, 0)?, "facets", seq.0)?.to_owned(),
+        number: number.unsigned_abs(),
+        body: Arc::from(get::<&[u8]>(row, 3)?),
+    };
+    let expected = facet_check(seq.0, facet_kind_code(kind), &facet.name, facet.number, &facet.body);
+    if expected != check(get(row, 2)?) {
+        return Err(damaged("facets", seq.0, "does not match its checksum"));
+    }
+    Ok(facet)
 }
 
 fn key_columns<'f>(keys: impl Iterator<Item = FacetKey<'f>>) -> [Parameter; 4] {

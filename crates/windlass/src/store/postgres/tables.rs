@@ -21,8 +21,8 @@ use crate::job::{ConcurrencyKey, Job, JobId, Labels, Lane, Payload, Seq, Spec, S
 use crate::store::durable::columns::{limit, number};
 use crate::store::durable::interned::Interned;
 use crate::store::engine::{
-    CountChange, Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, FacetWrite, Key,
-    KeyHolder, LaneCursor, Letter, NewRow, Read, RecordQuery, Side, Write,
+    CountChange, Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetKind, FacetQuery,
+    FacetWrite, Key, KeyHolder, LaneCursor, Letter, NewRow, Read, RecordQuery, Side, Write,
 };
 use crate::store::filter::{Found, Scan};
 
@@ -147,6 +147,9 @@ impl Read for Tables {
     }
     fn facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>> {
         self.read_facets(query)
+    }
+    fn facets_of(&mut self, seqs: &[Seq], kind: FacetKind) -> EngineResult<Vec<Facet>> {
+        self.read_facets_of(seqs, kind)
     }
     fn documents_from(&mut self, kind: DocumentKind, start: &str) -> EngineResult<Vec<Document>> {
         self.read_documents_from(kind, start)

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use super::snapshot::visible;
 use crate::error::StoreError;
 use crate::job::{AttemptId, ChildGroup, Job, JobId, Need, Seq};
@@ -11,7 +13,7 @@ use crate::store::caller::Caller;
 use crate::store::command::claim::Checkpoint;
 use crate::store::command::step::LogLine;
 use crate::store::config::parse;
-use crate::store::engine::{Facet, FacetKind, FacetQuery, Place, Side};
+use crate::store::engine::{Edge, Facet, FacetKind, FacetQuery, Place, Side};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::view::View;
 
@@ -153,13 +155,13 @@ pub(crate) fn groups(
         let page = view.db.scan(&Scan { filter, order: Order::Oldest, after, limit })?;
         let Some(last) = page.last() else { break };
         after = Some(Place::of(last));
+        let with_result: Vec<Seq> = page.iter().filter(|job| job.has.result).map(|job| job.seq).collect();
+        let results = view.db.facets_of(&with_result, FacetKind::Result)?;
+        let mut results: FxHashMap<Seq, Arc<[u8]>> =
+            results.into_iter().map(|facet| (facet.seq, facet.body)).collect();
         for child in page {
             let number = child.parent.map_or(0, |parent| parent.group);
-            let result = if child.has.result {
-                facets(view, child.seq, FacetKind::Result, None)?.pop().map(|facet| facet.body)
-            } else {
-                None
-            };
+            let result = results.remove(&child.seq);
             if let Some(group) = found.iter_mut().find(|group| group.number == number) {
                 group.children.push((child, result));
             }
@@ -186,9 +188,11 @@ pub(crate) fn neighbours(
     let Some(job) = visible(view, caller, id)? else { return Ok(None) };
     let mut found = Neighbours::default();
     for side in [Side::Dependent, Side::Dependency] {
-        for edge in view.db.edges(&[job.seq], side)? {
-            let other = if side == Side::Dependent { edge.dependency } else { edge.dependent };
-            let Some(other) = view.db.load(&[other])?.pop().flatten() else { continue };
+        let edges = view.db.edges(&[job.seq], side)?;
+        let other = |edge: &Edge| if side == Side::Dependent { edge.dependency } else { edge.dependent };
+        let others: Vec<Seq> = edges.iter().map(other).collect();
+        for (edge, other) in edges.into_iter().zip(view.db.load(&others)?) {
+            let Some(other) = other else { continue };
             match side {
                 Side::Dependent => found.dependencies.push((edge.need, other)),
                 Side::Dependency => found.dependents.push((edge.need, other)),

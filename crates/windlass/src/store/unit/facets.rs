@@ -1,0 +1,128 @@
+//! What hangs on jobs, as a unit of work has it before it: read once, and with its own pending changes. Thousands of children
+//! that end in one commit then ask the engine once for their group.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::Unit;
+use crate::job::{Job, Seq};
+use crate::store::engine::{EngineResult, Facet, FacetKind, FacetQuery, FacetWrite};
+
+/// What names a facet.
+type FacetName = (Seq, FacetKind, String, u64);
+
+/// Facets that were read or changed.
+#[derive(Default)]
+pub(super) struct Facets {
+    /// Where among the pending writes the last word on each is.
+    pending: FxHashMap<FacetName, usize>,
+    /// As they are stored, as far as this unit has read or written them.
+    stored: FxHashMap<FacetName, Option<Arc<[u8]>>>,
+}
+
+impl Facets {
+    /// Takes notice of a pending write.
+    pub(super) fn written(&mut self, write: &FacetWrite, place: usize) {
+        if is_asked_for(write) {
+            self.pending.insert(name_of(write), place);
+        }
+    }
+
+    /// The writes from a place on are taken back.
+    pub(super) fn undone(&mut self, left: &[FacetWrite]) {
+        if self.pending.values().any(|place| *place >= left.len()) {
+            let asked_for = left.iter().enumerate().filter(|(_, write)| is_asked_for(write));
+            self.pending = asked_for.map(|(place, write)| (name_of(write), place)).collect();
+        }
+    }
+
+    /// All that was pending is stored.
+    pub(super) fn flushed(&mut self, writes: &[FacetWrite]) {
+        self.pending.clear();
+        let asked_for = writes.iter().filter(|write| is_asked_for(write));
+        self.stored.extend(asked_for.map(|write| (name_of(write), body_of(write))));
+    }
+
+    /// A job is gone, and what hung on it.
+    pub(super) fn removed(&mut self, seq: Seq) {
+        self.stored.retain(|name, _| name.0 != seq);
+    }
+}
+
+impl Unit<'_> {
+    /// One facet's content.
+    pub(crate) fn facet(
+        &mut self,
+        seq: Seq,
+        kind: FacetKind,
+        name: &str,
+        number: u64,
+    ) -> EngineResult<Option<Arc<[u8]>>> {
+        let key = (seq, kind, name.to_owned(), number);
+        if let Some(place) = self.facets.pending.get(&key) {
+            return Ok(body_of(&self.pending.facets[*place]));
+        }
+        if let Some(body) = self.facets.stored.get(&key) {
+            return Ok(body.clone());
+        }
+        let query = FacetQuery { seq, kind, name: Some(name), above: number.checked_sub(1), limit: 1 };
+        let found = self.raw(|db| db.facets(query))?.pop().filter(|facet| facet.number == number);
+        let body = found.map(|facet| facet.body);
+        self.facets.stored.insert(key, body.clone());
+        Ok(body)
+    }
+
+    /// Whether a job has a checkpoint of this name.
+    pub(crate) fn has_checkpoint(&mut self, job: &Job, step: &str) -> EngineResult<bool> {
+        if !job.has.checkpoints {
+            return Ok(false);
+        }
+        let key = (job.seq, FacetKind::Checkpoint, step.to_owned(), 0);
+        if !self.facets.pending.contains_key(&key)
+            && let Some(has_step) = self.memo.has_step(job.seq, step)
+        {
+            return Ok(has_step);
+        }
+        Ok(self.facet(job.seq, FacetKind::Checkpoint, step, 0)?.is_some())
+    }
+
+    /// Remembers checkpoints that were read for a running job.
+    pub(crate) fn learn_steps(&mut self, seq: Seq, checkpoints: &[Facet]) {
+        for facet in checkpoints {
+            self.memo.learn_step(seq, &facet.name);
+        }
+    }
+
+    /// Takes notice that all pending writes are stored.
+    pub(super) fn facets_flushed(&mut self, writes: &[FacetWrite]) {
+        self.facets.flushed(writes);
+        for write in writes {
+            if let FacetWrite::Put(facet) = write
+                && facet.kind == FacetKind::Checkpoint
+            {
+                self.memo.learn_step(facet.seq, &facet.name);
+            }
+        }
+    }
+}
+
+/// Whether it is of a kind that is asked for by name; of most jobs only the others are written.
+fn is_asked_for(write: &FacetWrite) -> bool {
+    let (FacetWrite::Put(Facet { kind, .. }) | FacetWrite::Drop { kind, .. }) = write;
+    matches!(kind, FacetKind::Checkpoint | FacetKind::Group)
+}
+
+fn name_of(write: &FacetWrite) -> FacetName {
+    match write {
+        FacetWrite::Put(facet) => (facet.seq, facet.kind, facet.name.clone(), facet.number),
+        FacetWrite::Drop { seq, kind, name, number } => (*seq, *kind, name.clone(), *number),
+    }
+}
+
+fn body_of(write: &FacetWrite) -> Option<Arc<[u8]>> {
+    match write {
+        FacetWrite::Put(facet) => Some(facet.body.clone()),
+        FacetWrite::Drop { .. } => None,
+    }
+}
