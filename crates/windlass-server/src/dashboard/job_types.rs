@@ -139,7 +139,7 @@ pub(super) async fn one(
         store.list(caller, request).await.map(|page| page.jobs)
     };
     let bad = vec![State::Failed, State::DeadLetter, State::Retrying];
-    let bad = Filter { states: bad, is_superseded: Some(false), ..part.clone() };
+    let bad = Filter { states: bad, is_redriven: Some(false), ..part.clone() };
     let failed = jobs(bad, limits::FAILURES_OF_TYPE_SAMPLED).await?;
     let recent = jobs(part.clone(), limits::GROUPS_SHOWN).await?;
     let page = TypePage {

@@ -67,13 +67,16 @@ pub(super) async fn page(
     show(&page)
 }
 
+/// Dead letters counted one by one, to tell how many were not redriven: beyond that the number says little.
+const OPEN_COUNTED: usize = 999;
+
 /// How many jobs are in a state.
 pub(super) struct Depth {
     pub(super) pill: Pill,
     pub(super) count: String,
     pub(super) link: String,
-    /// What else to know of them.
-    pub(super) note: Option<String>,
+    /// Which of them are still open, in words and as a link, where they are not all.
+    pub(super) open: Option<(String, String)>,
 }
 
 /// The states that have jobs within a part of the store, each with its number and a link to them. Counters do not know which
@@ -87,22 +90,20 @@ pub(super) async fn depths(
 ) -> Result<Vec<Depth>, Trouble> {
     let mut found = Vec::new();
     for (state, number) in depth.iter().filter(|(_, number)| **number > 0) {
-        let note = if *state == State::DeadLetter {
-            let open = Filter { states: vec![*state], is_superseded: Some(false), ..part.clone() };
-            let open =
-                board.store().count_up_to(&visitor.caller, &open, limits::DEAD_LETTERS_COUNTED).await?;
-            let sign = if open.is_all { "" } else { "+" };
-            Some(format!("{}{sign} not redriven", count(open.jobs)))
-        } else {
-            None
-        };
-        let pairs = [("state", state.as_str().to_owned()), (name, value.to_owned())];
-        found.push(Depth {
+        let pairs = || [("state", state.as_str().to_owned()), (name, value.to_owned())].into_iter();
+        let mut depth = Depth {
             pill: Pill(*state),
             count: compact(*number),
-            link: address("/jobs", pairs),
-            note,
-        });
+            link: address("/jobs", pairs()),
+            open: None,
+        };
+        if *state == State::DeadLetter {
+            let open = Filter { states: vec![*state], is_redriven: Some(false), ..part.clone() };
+            let open = board.store().count_up_to(&visitor.caller, &open, OPEN_COUNTED).await?;
+            let text = format!("{}{} not redriven", count(open.jobs), if open.is_all { "" } else { "+" });
+            depth.open = Some((text, address("/jobs", pairs().chain([("redriven", "no".to_owned())]))));
+        }
+        found.push(depth);
     }
     Ok(found)
 }
