@@ -50,12 +50,8 @@ pub(super) async fn of(
     family.has_more = page.next.is_some();
     family.rows = page.jobs.iter().map(|snapshot| Row::of(snapshot, now)).collect();
     family.jobs = page.jobs.into_iter().map(|snapshot| snapshot.job).collect();
-    // Groups come with all their children: for a large family that is too much to ask every second.
-    if !family.has_more
-        && let Some(groups) = board.store().groups(&visitor.caller, job.id).await?
-    {
-        family.groups = groups.iter().map(|group| view(&group.group)).collect();
-    }
+    let groups = board.store().child_groups(&visitor.caller, job.id).await?.unwrap_or_default();
+    family.groups = groups.iter().map(|group| view(&group.group)).collect();
     Ok(family)
 }
 

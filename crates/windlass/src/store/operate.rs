@@ -248,6 +248,12 @@ impl Store {
         self.read("groups", move |view| side::groups(view, &caller, id)).await
     }
 
+    /// How far a job's groups of children are, without the children, of which there may be many thousands.
+    pub async fn child_groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
+        let caller = caller.clone();
+        self.read("child_groups", move |view| side::child_groups(view, &caller, id)).await
+    }
+
     /// A job's neighbours in the dependency graph.
     pub async fn neighbours(&self, caller: &Caller, id: JobId) -> Result<Option<Neighbours>, StoreError> {
         elsewhere!(self.neighbours(id));

@@ -136,8 +136,8 @@ pub struct Group {
     pub children: Vec<(Job, Option<Arc<[u8]>>)>,
 }
 
-/// All groups of children.
-pub(crate) fn groups(
+/// How far all groups of children are, without the children.
+pub(crate) fn child_groups(
     view: &mut View<'_>,
     caller: &Caller,
     id: JobId,
@@ -148,6 +148,16 @@ pub(crate) fn groups(
         found.push(Group { number: facet.number, group: parse(&facet.body)?, children: Vec::new() });
     }
     all_there(&job, "groups", found.len(), job.details.groups)?;
+    Ok(Some(found))
+}
+
+/// All groups of children.
+pub(crate) fn groups(
+    view: &mut View<'_>,
+    caller: &Caller,
+    id: JobId,
+) -> Result<Option<Vec<Group>>, StoreError> {
+    let Some(mut found) = child_groups(view, caller, id)? else { return Ok(None) };
     let mut after = None;
     while !found.is_empty() {
         let filter = Filter { parent: Some(id), ..Filter::default() };
