@@ -44,7 +44,7 @@
       document.querySelector("[data-steady]")?.before(note);
     }
     const isTicked = document.querySelector("[data-steady] tbody input:checked") !== null;
-    note.textContent = `${number} not shown yet: ${isTicked ? "untick and show" : "show"}`;
+    note.textContent = `${number} more: ${isTicked ? "untick and show" : "show"}`;
   };
 
   let isHeldBack = false;
@@ -207,7 +207,7 @@
       if (status !== 200) { complain(form, refusal(page, status)); return; }
       if (to.pathname !== location.pathname) { location.assign(to); return; }
       form.reset();
-      form.closest(":popover-open")?.hidePopover();
+      form.closest("[popover]")?.hidePopover?.();
       form.closest("details")?.removeAttribute("open");
       const button = document.activeElement;
       take(page);

@@ -16,7 +16,7 @@ const patch = (() => {
 
   // Whether somebody types or chooses in a form, has done so without sending it, or has opened it over the page.
   const isBusy = (form) => {
-    if (form.matches(":popover-open")) return true;
+    if (form.closest("[popover]")?.getClientRects().length > 0) return true;
     const active = document.activeElement;
     if (form.contains(active) && active.matches("input:not([type=checkbox]), textarea, select")) return true;
     return [...form.querySelectorAll(FIELDS)].some(isTouched);
@@ -44,7 +44,8 @@ const patch = (() => {
   let heldBack = 0;
 
   const isSelected = (node) => selected !== null && selected.intersectsNode(node);
-  const isLeft = (node) => node.matches("[data-keep]") || (node.matches("form:not(:has([data-steady]))") && isBusy(node));
+  const isLeft = (node) =>
+    node.matches("[data-keep]") || (node.matches("form") && !node.querySelector("[data-steady]") && isBusy(node));
 
   const remove = (node) => {
     if (isSelected(node)) return;

@@ -1,19 +1,24 @@
 //! The audit trail, newest first, with its filters.
 
+use std::time::Duration;
+
 use askama::Template;
 use axum::extract::State as AxumState;
 use axum::response::Response;
+use serde_json::Value;
 use windlass::audit::{AuditEvent, Record};
 use windlass::clock::Timestamp;
 use windlass::job::Tenant;
+use windlass::store::config::Config;
 use windlass::store::engine::RecordQuery;
 
-use super::Dashboard;
 use super::form::{Fields, Query, address};
-use super::format::{Moment, line};
+use super::format::{Moment, line, span};
 use super::guard::Visitor;
 use super::mark::{Gravity, JobLink};
 use super::page::{Shell, Trouble, show};
+use super::worker_name::worker_name;
+use super::{Dashboard, filter};
 
 /// A record as a line.
 pub(super) struct RecordRow {
@@ -22,7 +27,7 @@ pub(super) struct RecordRow {
     pub(super) gravity: Gravity,
     pub(super) at: Moment,
     pub(super) actor: String,
-    /// The same, cut where it is an id.
+    /// The same, as people call it.
     pub(super) actor_short: String,
     pub(super) actor_kind: String,
     pub(super) tenant: String,
@@ -52,15 +57,40 @@ impl RecordRow {
     }
 }
 
-/// The context as `name value` pairs.
+impl RecordRow {
+    /// The same with the name of a worker in place of its id.
+    pub(super) fn naming(self, config: &Config) -> RecordRow {
+        let name = worker_name(config, &self.actor);
+        if self.actor_kind == "worker" { RecordRow { actor_short: name, ..self } } else { self }
+    }
+}
+
+/// The context as `name value` pairs, the reason first: that is what a reader looks for.
 fn context(json: &str) -> String {
-    let parsed: Result<serde_json::Map<String, serde_json::Value>, _> = serde_json::from_str(json);
-    let Ok(fields) = parsed else { return line(json, 300) };
-    let told = fields.iter().filter(|(name, _)| !["job_id", "actor_id"].contains(&name.as_str()));
-    let word = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let told: Vec<String> =
-        told.map(|(name, value)| format!("{} {}", name.replace('_', " "), word(value))).collect();
+    let parsed: Result<Value, _> = serde_json::from_str(json);
+    let Ok(Value::Object(fields)) = parsed else { return line(json, 300) };
+    let mut told = Vec::new();
+    let is_reason = |name: &str| name == "reason";
+    let reason = fields.iter().filter(|(name, _)| is_reason(name));
+    for (name, value) in reason.chain(fields.iter().filter(|(name, _)| !is_reason(name))) {
+        if !["job_id", "actor_id"].contains(&name.as_str()) {
+            tell(name, value, &mut told);
+        }
+    }
     line(&told.join(" · "), 300)
+}
+
+/// A value with its name; what is within it by its own names, and nothing of what is not set.
+fn tell(name: &str, value: &Value, told: &mut Vec<String>) {
+    match value {
+        Value::Null => {}
+        Value::Object(fields) => match (fields.get("secs").and_then(Value::as_u64), fields.len()) {
+            (Some(seconds), 2) => told.push(format!("{name} {}", span(Duration::from_secs(seconds)))),
+            _ => fields.iter().for_each(|(name, value)| tell(name, value, told)),
+        },
+        Value::String(text) => told.push(format!("{} {text}", name.replace('_', " "))),
+        other => told.push(format!("{} {other}", name.replace('_', " "))),
+    }
 }
 
 #[derive(Template)]
@@ -73,12 +103,25 @@ struct Audit {
     actor: String,
     job: String,
     tenant: String,
+    since: String,
+    until: String,
+    /// Views that are asked for often: name, address, whether it is this one.
+    views: Vec<(&'static str, String, bool)>,
+    /// Whether anything beside a view is asked for.
+    is_filtered: bool,
     next: Option<String>,
     first: Option<String>,
     show_tenant: bool,
 }
 
-const NAMES: [&str; 4] = ["event", "actor", "job", "tenant"];
+const NAMES: [&str; 7] = ["by", "event", "actor", "job", "tenant", "since", "until"];
+/// What one looks for at night, and what is asked for then.
+const VIEWS: [(&str, &[(&str, &str)]); 4] = [
+    ("Everything", &[]),
+    ("By people", &[("by", "people")]),
+    ("Failed for good", &[("event", "job.lifecycle.failed")]),
+    ("Retries spent", &[("event", "job.lifecycle.exhausted")]),
+];
 
 /// `GET /audit`
 pub(super) async fn page(
@@ -94,14 +137,26 @@ pub(super) async fn page(
     let now = board.now();
     let text = |name: &str| query.text(name).unwrap_or_default();
     let shell = Shell::of(&board, &visitor, &config, "audit", "Audit trail");
+    let asked: Vec<(&str, String)> = pairs().collect();
+    let view = |(name, wanted): (&'static str, &[(&'static str, &str)])| {
+        let is_this =
+            asked.len() == wanted.len() && wanted.iter().all(|(name, value)| query.get(name) == Some(value));
+        let wanted = wanted.iter().map(|(name, value)| (*name, (*value).to_owned()));
+        (name, address("/audit", wanted), is_this)
+    };
+    let views: Vec<_> = VIEWS.into_iter().map(view).collect();
     let page = Audit {
+        is_filtered: !views.iter().any(|(_, _, is_this)| *is_this),
+        views,
         shell: if before.is_some() { Shell { live: String::new(), ..shell } } else { shell },
-        rows: found.records.iter().map(|record| RecordRow::of(record, now)).collect(),
+        rows: found.records.iter().map(|record| RecordRow::of(record, now).naming(&config)).collect(),
         events: AuditEvent::ALL.iter().map(|event| event.as_str()).collect(),
         event: text("event"),
         actor: text("actor"),
         job: text("job"),
         tenant: text("tenant"),
+        since: text("since"),
+        until: text("until"),
         next: found.before.map(|before| address("/audit", pairs().chain([("before", before.to_string())]))),
         first: before.map(|_| address("/audit", pairs())),
         show_tenant: visitor.caller.tenant.is_none(),
@@ -113,11 +168,33 @@ fn wanted(query: &Fields) -> Result<RecordQuery, Trouble> {
     let event = query.get("event").map(str::parse).transpose();
     let job = query.get("job").map(str::parse).transpose();
     let tenant = query.get("tenant").map(Tenant::new).transpose();
+    let moment = |name: &str| query.get(name).map(|text| filter::moment(name, text)).transpose();
+    let actor_type = match query.get("by") {
+        Some("people") => Some("user".to_owned()),
+        Some(_) => return Err(Trouble::invalid("by: people, or nothing")),
+        None => None,
+    };
     Ok(RecordQuery {
+        actor_type,
+        since: moment("since")?,
+        until: moment("until")?,
         event: event.map_err(|problem| Trouble::invalid(format!("event: {problem}")))?,
         job: job.map_err(|_| Trouble::invalid("job: that is not the id of a job"))?,
         tenant: tenant.map_err(|problem| Trouble::invalid(format!("tenant: {problem}")))?,
         actor: query.text("actor"),
         ..RecordQuery::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_told_in_words_with_its_reason_first() {
+        let json = r#"{"next_at":null,"reason":"full","timing":{"cron":{"cron":"30 6 * * mon","timezone":"UTC"}},"job_id":"x"}"#;
+        assert_eq!(context(json), "reason full · cron 30 6 * * mon · timezone UTC");
+        assert_eq!(context(r#"{"every":{"secs":3600,"nanos":0},"is_new":true}"#), "every 1h · is new true");
+        assert_eq!(context("no object"), "no object");
+    }
 }

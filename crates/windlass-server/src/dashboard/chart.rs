@@ -24,6 +24,8 @@ pub(super) struct Bar {
     pub(super) x: i64,
     pub(super) blocks: Vec<Block>,
     pub(super) title: String,
+    /// The minute that is not over: it is drawn as one that will grow.
+    pub(super) is_now: bool,
 }
 
 /// A chart of stacked bars.
@@ -84,7 +86,7 @@ fn ceiling(number: u64) -> u64 {
 
 fn ago(place: usize) -> String {
     match MINUTES - 1 - i64::try_from(place).unwrap_or(0) {
-        0 => "this minute".to_owned(),
+        0 => "this minute so far".to_owned(),
         1 => "1 minute ago".to_owned(),
         minutes => format!("{minutes} minutes ago"),
     }
@@ -114,7 +116,8 @@ pub(super) fn throughput(hour: &[Minute]) -> BarChart {
             minute.completed,
             minute.retried
         );
-        Bar { x: i64::try_from(place).unwrap_or(0) * 10, blocks, title }
+        let is_now = place + 1 == hour.len();
+        Bar { x: i64::try_from(place).unwrap_or(0) * 10, blocks, title, is_now }
     });
     let sum = total(hour);
     let label = format!(
@@ -127,10 +130,15 @@ pub(super) fn throughput(hour: &[Minute]) -> BarChart {
     BarChart { bars: bars.collect(), top: compact(top), half: compact(top / 2), label }
 }
 
-/// The share of attempts that ended badly, in percent.
+/// The minutes that are over. The present one has hardly begun: drawn as a whole one it looks like an outage.
+fn whole(hour: &[Minute]) -> &[Minute] {
+    hour.split_last().map_or(hour, |(_, whole)| whole)
+}
+
+/// The share of attempts that ended badly, in percent, in every minute that is over.
 pub(super) fn failure_rate(hour: &[Minute]) -> LineChart {
     let shares: Vec<f64> =
-        hour.iter().map(|minute| percent(bad(minute), ended(minute)).unwrap_or(0.0)).collect();
+        whole(hour).iter().map(|minute| percent(bad(minute), ended(minute)).unwrap_or(0.0)).collect();
     let highest = shares.iter().copied().fold(0.0, f64::max);
     let top = [5.0, 10.0, 25.0, 50.0, 100.0].into_iter().find(|top| *top >= highest).unwrap_or(100.0);
     let (line, area) = path(&shares, top);
@@ -142,9 +150,9 @@ pub(super) fn failure_rate(hour: &[Minute]) -> LineChart {
     LineChart { line, area, top: format!("{top:.0}%"), half: format!("{:.0}%", top / 2.0), label }
 }
 
-/// A small line of what ended in each minute.
+/// A small line of what ended in each minute that is over.
 pub(super) fn spark(hour: &[Minute]) -> String {
-    let numbers: Vec<f64> = hour.iter().map(|minute| real(ended(minute))).collect();
+    let numbers: Vec<f64> = whole(hour).iter().map(|minute| real(ended(minute))).collect();
     let top = numbers.iter().copied().fold(1.0, f64::max);
     path(&numbers, top).1
 }
@@ -179,6 +187,14 @@ mod tests {
         assert_eq!(chart.bars[0].blocks.len(), 2);
         assert_eq!(chart.bars[0].blocks[1].height, "1.50");
         assert!(chart.label.contains("100,000 jobs completed"));
+    }
+
+    #[test]
+    fn the_present_minute_is_not_drawn_as_a_whole_one() {
+        let hour = [Minute { completed: 8, failed: 8, ..Minute::default() }, Minute::default()];
+        assert_eq!(spark(&hour), "M5 2.0L5 100L5 100Z", "it does not fall to nothing at its end");
+        assert_eq!(failure_rate(&hour).line, "M5 2.0");
+        assert_eq!(throughput(&hour).bars.iter().map(|bar| bar.is_now).collect::<Vec<_>>(), [false, true]);
     }
 
     #[test]

@@ -180,7 +180,7 @@ fn yes_or_no(name: &str, text: &str) -> Result<bool, Trouble> {
 }
 
 /// A moment as a browser's calendar writes it, or in full; always UTC.
-fn moment(name: &str, text: &str) -> Result<Timestamp, Trouble> {
+pub(super) fn moment(name: &str, text: &str) -> Result<Timestamp, Trouble> {
     let whole = match text.len() {
         10 => format!("{text}T00:00:00Z"),
         16 => format!("{text}:00Z"),

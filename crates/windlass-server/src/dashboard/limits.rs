@@ -6,10 +6,19 @@ use std::time::Duration;
 pub(super) const JOBS_PER_PAGE: usize = 50;
 /// Records on one page of the audit trail.
 pub(super) const RECORDS_PER_PAGE: usize = 100;
-/// Windows of records looked through for one page of the audit trail; a filter that fits nothing ends there.
-pub(super) const RECORD_WINDOWS_MAX: usize = 20;
+/// Records looked through for one page of the audit trail: what takes a tenth of a second. A filter that fits little ends
+/// there, and the page says so.
+pub(super) const RECORDS_LOOKED_AT: u64 = 100_000;
+/// Records looked through in one question, where few fit.
+pub(super) const RECORDS_STRIDE_MAX: u64 = 16_000;
 /// Failed jobs that are looked at to group them by their errors; each comes with its payload.
-pub(super) const FAILURES_SAMPLED: usize = 200;
+pub(super) const FAILURES_SAMPLED: usize = 150;
+/// Retrying jobs that are looked at, for the same and for when they come; of more it is not said when.
+pub(super) const RETRIES_SAMPLED: usize = 100;
+/// Dead letters counted one by one for a page, since whether one was redriven is not kept in a counter; "999+" says enough.
+pub(super) const DEAD_LETTERS_COUNTED: usize = 999;
+/// Queues on the first page; those in trouble come first.
+pub(super) const QUEUES_SHOWN: usize = 25;
 /// The same for one type: they are picked from among those of all types.
 pub(super) const FAILURES_OF_TYPE_SAMPLED: usize = 60;
 /// Dead letters that are looked at to group them.
@@ -30,6 +39,8 @@ pub(super) const NAMES_ALIKE_SHOWN: usize = 20;
 pub(super) const GROUPS_SHOWN: usize = 8;
 /// Running jobs that are shown with their workers.
 pub(super) const RUNNING_SHOWN: usize = 500;
+/// Running jobs that are counted by worker: a lease says whose one is, and no counter does. Of more it is said that there are.
+pub(super) const RUNNING_COUNTED: usize = 5_000;
 /// Running jobs named per worker.
 pub(super) const RUNNING_PER_WORKER: usize = 6;
 /// Jobs drawn in a dependency graph; more would not be read.
@@ -40,6 +51,10 @@ pub(super) const CHILDREN_SHOWN: usize = 200;
 pub(super) const CALENDAR_DAYS: i64 = 7;
 /// Runs of one schedule that are worked out for one day: every ten minutes; beyond that the number says little.
 pub(super) const CALENDAR_RUNS_MAX: usize = 144;
+/// Schedules that are asked for their runs of the week: the soonest.
+pub(super) const CALENDAR_SCHEDULES_MAX: usize = 1_000;
+/// Schedules on one page of their list.
+pub(super) const SCHEDULES_PER_PAGE: usize = 50;
 /// Schedules named on one day.
 pub(super) const CALENDAR_LINES: usize = 8;
 /// Bytes of a payload or result that are shown; the rest can be downloaded.

@@ -5,11 +5,15 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use windlass::clock::Timestamp;
 use windlass::error::{ActError, Denied, ScheduleError, StoreError};
+use windlass::job::Tenant;
 use windlass::store::config::{Config, Hold, Scope};
+use windlass::store::schedules::Schedule;
 
 use super::form::Fields;
 use super::format::Moment;
 use super::guard::Visitor;
+use super::mark::JobLink;
+use super::worker_name::worker_name;
 use super::{Dashboard, assets};
 
 /// The frame: who is looking, at what, and what they should know whatever they look at.
@@ -30,6 +34,8 @@ pub(super) struct Shell {
     pub(super) gate: Option<HoldView>,
     /// What was just done.
     pub(super) done: Option<String>,
+    /// The job that came of it.
+    pub(super) done_job: Option<JobLink>,
 }
 
 /// A pause as shown.
@@ -64,6 +70,36 @@ impl HoldView {
     }
 }
 
+impl HoldView {
+    /// The same with the name of a worker in place of its id.
+    pub(super) fn among(config: &Config, hold: &Hold, now: Timestamp) -> HoldView {
+        let view = HoldView::of(hold, now);
+        match &hold.scope {
+            Scope::Worker(worker) => {
+                HoldView { what: format!("worker {}", worker_name(config, &worker.to_string())), ..view }
+            }
+            _ => view,
+        }
+    }
+
+    /// The pause of a schedule, if it is paused now.
+    pub(super) fn of_schedule(schedule: &Schedule, now: Timestamp) -> Option<HoldView> {
+        let pause = schedule.pause_now(now)?;
+        let whose = if schedule.tenant == Tenant::default() {
+            String::new()
+        } else {
+            format!(" of tenant {}", schedule.tenant)
+        };
+        Some(HoldView {
+            what: format!("schedule {}{whose}", schedule.name),
+            by: pause.by.clone(),
+            reason: pause.reason.clone(),
+            since: Moment::new(pause.since, now),
+            until: pause.expires_at.map(|at| Moment::new(at, now)),
+        })
+    }
+}
+
 impl Shell {
     /// A frame without anything from the store.
     pub(super) fn bare(visitor: &Visitor, section: &'static str, title: impl Into<String>) -> Shell {
@@ -80,6 +116,7 @@ impl Shell {
             live: String::new(),
             gate: None,
             done: None,
+            done_job: None,
         }
     }
 
@@ -108,6 +145,22 @@ impl Shell {
     }
 }
 
+impl Shell {
+    /// The same, naming what was acted on: something that this page shows, not merely something the address says.
+    pub(super) fn saying_of(self, query: &Fields, what: Option<&str>) -> Shell {
+        let mut shell = self.saying(query);
+        let named = what.and_then(|what| match query.get("done")? {
+            "paused" => Some(format!("{what} is paused.")),
+            "lifted" => Some(format!("{what} is resumed.")),
+            "triggered" => Some(format!("{what} was started.")),
+            _ => None,
+        });
+        // Where nothing may be said, no name makes it so.
+        shell.done = shell.done.map(|plain| named.unwrap_or(plain));
+        shell
+    }
+}
+
 /// What an address may make a page say: fixed sentences, so that a link cannot put words into our mouth.
 fn said(word: &str, number: Option<&str>) -> Option<String> {
     let number: Option<u64> = number.and_then(|number| number.parse().ok());
@@ -132,7 +185,7 @@ fn said(word: &str, number: Option<&str>) -> Option<String> {
         "opened" => "The gate is open.".to_owned(),
         "saved" => "Saved.".to_owned(),
         "revoked" => "The key opens nothing any more.".to_owned(),
-        "triggered" => "Triggered.".to_owned(),
+        "triggered" => "It was started.".to_owned(),
         "removed" => "Removed.".to_owned(),
         _ => return None,
     })

@@ -67,9 +67,6 @@ pub(super) async fn page(
     show(&page)
 }
 
-/// Dead letters counted one by one, to tell how many were not redriven: beyond that the number says little.
-const OPEN_COUNTED: usize = 999;
-
 /// How many jobs are in a state.
 pub(super) struct Depth {
     pub(super) pill: Pill,
@@ -99,7 +96,8 @@ pub(super) async fn depths(
         };
         if *state == State::DeadLetter {
             let open = Filter { states: vec![*state], is_redriven: Some(false), ..part.clone() };
-            let open = board.store().count_up_to(&visitor.caller, &open, OPEN_COUNTED).await?;
+            let open =
+                board.store().count_up_to(&visitor.caller, &open, limits::DEAD_LETTERS_COUNTED).await?;
             let text = format!("{}{} not redriven", count(open.jobs), if open.is_all { "" } else { "+" });
             depth.open = Some((text, address("/jobs", pairs().chain([("redriven", "no".to_owned())]))));
         }

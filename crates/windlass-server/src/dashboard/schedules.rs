@@ -1,23 +1,25 @@
-//! Schedules: when each runs next, on a small calendar of the days ahead, and running, pausing or removing them.
-
-use std::sync::Arc;
+//! Schedules: when each runs next, and running, pausing or removing them.
 
 use askama::Template;
 use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
-use windlass::job::{ScheduleName, Tenant};
+use windlass::job::{JobId, ScheduleName, Tenant};
 use windlass::schedule::{Missed, Overlap, Timing};
 use windlass::store::caller::Permission;
 use windlass::store::schedules::{PauseSchedule, Schedule, ScheduleRef};
 
-use super::form::{Form, Query, segment};
+use super::calendar::{Day, calendar, own_time};
+use super::form::{Form, Query, address, segment};
 use super::format::{Moment, count, span};
 use super::guard::Visitor;
 use super::mark::JobLink;
 use super::overview::moment;
 use super::page::{Shell, Trouble, show};
 use super::{Dashboard, limits};
+
+/// Runs ahead that are named; the calendar has the others.
+const NEXT_SHOWN: usize = 3;
 
 /// A schedule as shown.
 struct ScheduleView {
@@ -33,6 +35,8 @@ struct ScheduleView {
     next: Vec<Moment>,
     last: Option<Moment>,
     last_job: Option<JobLink>,
+    /// The first of its next runs on its own clock, if that is not UTC.
+    own_time: Option<String>,
     submitted: String,
     policy: String,
     paused: Option<PausedView>,
@@ -47,20 +51,15 @@ struct PausedView {
     until: Option<Moment>,
 }
 
-/// A day of the calendar.
-struct Day {
-    name: String,
-    is_today: bool,
-    /// Time of the first run, name, and how many more on that day.
-    runs: Vec<(String, String, usize)>,
-    more: usize,
-}
-
 #[derive(Template)]
 #[template(path = "schedules.html")]
 struct SchedulesPage {
     shell: Shell,
     schedules: Vec<ScheduleView>,
+    /// How many there are, and which of them are on this page.
+    range: String,
+    previous: Option<String>,
+    next: Option<String>,
     days: Vec<Day>,
     can_act: bool,
     show_tenant: bool,
@@ -75,14 +74,45 @@ pub(super) async fn page(
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let config = store.config(caller).await?;
     let found = store.schedules(caller).await?;
+    let pages = found.len().div_ceil(limits::SCHEDULES_PER_PAGE).max(1);
+    let number = query.get("page").and_then(|text| text.parse().ok()).unwrap_or(1_usize).clamp(1, pages);
+    let first = (number - 1) * limits::SCHEDULES_PER_PAGE;
+    let shown = &found[first..found.len().min(first + limits::SCHEDULES_PER_PAGE)];
+    let link = |number: usize| address("/schedules", [("page", number.to_string())]);
+    let meant = found.iter().find(|schedule| query.get("about") == Some(&about(schedule)));
+    let name = meant.map(|schedule| schedule.name.to_string());
+    let shell = Shell::of(&board, &visitor, &config, "schedules", "Schedules");
+    let mut shell = shell.saying_of(&query, name.as_deref());
+    let started: Option<JobId> = query.get("job").and_then(|id| id.parse().ok());
+    if shell.done.is_some() && started.is_some() {
+        shell.done_job =
+            meant.and_then(|schedule| schedule.last_job).filter(|id| Some(*id) == started).map(JobLink);
+    }
     let page = SchedulesPage {
-        shell: Shell::of(&board, &visitor, &config, "schedules", "Schedules").saying(&query),
-        schedules: found.iter().map(|schedule| view(schedule, now)).collect(),
+        shell,
+        schedules: shown.iter().map(|schedule| view(schedule, now)).collect(),
+        range: if pages > 1 {
+            format!("{}–{} of {}", first + 1, first + shown.len(), count(found.len() as u64))
+        } else {
+            String::new()
+        },
+        previous: (number > 1).then(|| link(number - 1)),
+        next: (number < pages).then(|| link(number + 1)),
         days: calendar(&found, now),
         can_act: visitor.may(Permission::Schedule),
         show_tenant: found.iter().any(|schedule| schedule.tenant != Tenant::default()),
     };
     show(&page)
+}
+
+/// What an address calls a schedule by.
+fn about(schedule: &Schedule) -> String {
+    format!("{} {}", schedule.tenant, schedule.name)
+}
+
+/// Where the forms of a schedule go.
+pub(super) fn act_link(schedule: &Schedule) -> String {
+    format!("/schedules/{}/{}/act", segment(schedule.tenant.as_str()), segment(schedule.name.as_str()))
 }
 
 fn timing(timing: &Timing) -> String {
@@ -113,56 +143,20 @@ fn view(schedule: &Schedule, now: Timestamp) -> ScheduleView {
     ScheduleView {
         name: schedule.name.to_string(),
         tenant: schedule.tenant.to_string(),
-        act: format!(
-            "/schedules/{}/{}/act",
-            segment(schedule.tenant.as_str()),
-            segment(schedule.name.as_str())
-        ),
+        act: act_link(schedule),
         pop: format!("pause-{}-{}", schedule.tenant, schedule.name),
         timing: timing(&schedule.timing),
         job_type: schedule.job.job_type.to_string(),
         queue: schedule.job.queue.to_string(),
-        next: schedule.next_runs().into_iter().map(|run| Moment::new(run, now)).collect(),
+        next: schedule.next_runs().into_iter().take(NEXT_SHOWN).map(|run| Moment::new(run, now)).collect(),
         last: moment(schedule.last_run, now),
         last_job: schedule.last_job.map(JobLink),
+        own_time: schedule.next_at.and_then(|next| own_time(schedule, next)),
         submitted: count(schedule.submitted),
         policy: format!("{overlap}, {missed}"),
         paused,
         refused: schedule.refused.as_ref().map(|refused| refused.message.clone()),
     }
-}
-
-const DAY_MILLIS: i64 = 86_400_000;
-const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-
-/// The days ahead in UTC, with the runs of each.
-fn calendar(schedules: &[Arc<Schedule>], now: Timestamp) -> Vec<Day> {
-    let today = now.as_millis().div_euclid(DAY_MILLIS);
-    let mut days = Vec::new();
-    for number in today..today + limits::CALENDAR_DAYS {
-        let begins = Timestamp::from_millis(number * DAY_MILLIS);
-        let ends = Timestamp::from_millis((number + 1) * DAY_MILLIS);
-        let mut runs = Vec::new();
-        for schedule in schedules {
-            let Some(first) = schedule.next_at else { continue };
-            // The run before midnight is yesterday's; one at midnight itself is today's.
-            let after = begins.as_millis().max(first.as_millis()) - 1;
-            let after = Timestamp::from_millis(after);
-            let found = schedule.timing.next_runs(schedule.start, after, limits::CALENDAR_RUNS_MAX);
-            let found: Vec<Timestamp> = found.into_iter().filter(|run| *run < ends).collect();
-            if let Some(first) = found.first() {
-                let time = first.to_string().get(11..16).unwrap_or_default().to_owned();
-                runs.push((time, schedule.name.to_string(), found.len() - 1));
-            }
-        }
-        runs.sort();
-        let more = runs.len().saturating_sub(limits::CALENDAR_LINES);
-        runs.truncate(limits::CALENDAR_LINES);
-        let weekday = WEEKDAYS[usize::try_from(number.rem_euclid(7)).unwrap_or(0)];
-        let date = begins.to_string().get(5..10).unwrap_or_default().to_owned();
-        days.push(Day { name: format!("{weekday} {date}"), is_today: number == today, runs, more });
-    }
-    days
 }
 
 /// `POST /schedules/{tenant}/{name}/act`
@@ -178,6 +172,8 @@ pub(super) async fn act(
         name: ScheduleName::new(&name).map_err(|_| missing())?,
     };
     let (store, caller) = (board.store(), &visitor.caller);
+    let mut started = None;
+    let about = format!("{tenant} {name}");
     let done = match form.need("action")? {
         "pause" => {
             let how = PauseSchedule { reason: form.text("reason"), expires: form.duration("expires")? };
@@ -191,7 +187,7 @@ pub(super) async fn act(
             }
         }
         "trigger" => {
-            store.trigger_schedule(caller, which).await?;
+            started = Some(store.trigger_schedule(caller, which).await?);
             "triggered"
         }
         "delete" => {
@@ -200,20 +196,9 @@ pub(super) async fn act(
         }
         _ => return Err(Trouble::invalid("there is no such action")),
     };
-    Ok(Redirect::to(&format!("/schedules?done={done}")).into_response())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_have_their_names() {
-        let now = Timestamp::from_millis(1_794_726_000_000);
-        assert!(now.to_string().starts_with("2026-11-15"));
-        let days = calendar(&[], now);
-        assert_eq!(days[0].name, "Sun 11-15");
-        assert_eq!(days[1].name, "Mon 11-16");
-        assert!(days[0].is_today && !days[1].is_today);
-    }
+    let path = if form.get("from") == Some("overview") { "/" } else { "/schedules" };
+    let job = started.map(|job| ("job", job.id.to_string()));
+    let page = form.text("page").map(|page| ("page", page));
+    let told = [("done", done.to_owned()), ("about", about)].into_iter().chain(job).chain(page);
+    Ok(Redirect::to(&address(path, told)).into_response())
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use windlass::Store;
 use windlass::audit::Record;
+use windlass::clock::Timestamp;
 use windlass::error::StoreError;
 use windlass::store::caller::Caller;
 use windlass::store::engine::RecordQuery;
@@ -30,7 +31,7 @@ impl Tail {
         let mut stride = 1;
         loop {
             if let Some(found) = next_after(store, known + stride - 1).await? {
-                known = found;
+                known = found.seq;
                 stride *= 2;
             } else if stride == 1 {
                 break;
@@ -48,7 +49,8 @@ impl Tail {
         Ok(self.last(store).await? > before)
     }
 
-    /// Records that fit, newest first, those before number `before` only.
+    /// Records that fit, newest first, those before number `before` only. So many are looked at and no more: a page may
+    /// hold few of them, or none, and still not be the last.
     pub(super) async fn page(
         &self,
         store: &Store,
@@ -56,31 +58,62 @@ impl Tail {
         query: &RecordQuery,
         before: Option<u64>,
     ) -> Result<Records, StoreError> {
-        let mut end = match before {
-            Some(before) => before,
-            None => self.last(store).await? + 1,
+        let last = self.last(store).await?;
+        let end = match query.until {
+            Some(until) => first_at(store, until, last).await?,
+            None => last + 1,
         };
+        let mut end = before.map_or(end, |before| before.min(end));
+        let floor = match query.since {
+            Some(since) => first_at(store, since, last).await?,
+            None => 1,
+        };
+        let most = windlass::limits::PAGE_RECORDS_MAX;
+        // What is about one job is found by an index, however far apart.
+        let (narrow, wide) =
+            (most as u64, if query.job.is_some() { u64::MAX } else { limits::RECORDS_STRIDE_MAX });
+        let mut stride = if query.job.is_some() { wide } else { narrow };
+        let mut left = limits::RECORDS_LOOKED_AT;
         let mut found = Vec::new();
-        let window = windlass::limits::PAGE_RECORDS_MAX as u64;
-        for _ in 0..limits::RECORD_WINDOWS_MAX {
-            if end <= 1 || found.len() > limits::RECORDS_PER_PAGE {
-                break;
+        while end > floor && found.len() <= limits::RECORDS_PER_PAGE && left > 0 {
+            let after = end.saturating_sub(stride.saturating_add(1)).max(floor - 1);
+            let window = RecordQuery { after, before: Some(end), limit: most, ..query.clone() };
+            let records = store.audit(caller, window).await?;
+            // The store reads forwards: where more fit than it gives, those at the end are missing.
+            if records.len() == most && stride > narrow {
+                stride = narrow;
+                continue;
             }
-            let after = end.saturating_sub(window + 1);
-            let window = RecordQuery { after, limit: windlass::limits::PAGE_RECORDS_MAX, ..query.clone() };
-            let mut records = store.audit(caller, window).await?;
-            records.retain(|record| record.seq < end);
+            left = left.saturating_sub(if query.job.is_some() { narrow } else { end - after });
+            if records.len() * 10 < most {
+                stride = stride.saturating_mul(4).min(wide);
+            }
             found.extend(records.into_iter().rev());
             end = after + 1;
         }
         let has_more = found.len() > limits::RECORDS_PER_PAGE;
         found.truncate(limits::RECORDS_PER_PAGE);
-        let before = if has_more { found.last().map(|record| record.seq) } else { (end > 1).then_some(end) };
+        let before =
+            if has_more { found.last().map(|record| record.seq) } else { (end > floor).then_some(end) };
         Ok(Records { records: found, before })
     }
 }
 
-async fn next_after(store: &Store, after: u64) -> Result<Option<u64>, StoreError> {
+/// The number of the first record at or after a moment; one more than the last if there is none. Records are in the order of
+/// time, so halving finds it.
+async fn first_at(store: &Store, at: Timestamp, last: u64) -> Result<u64, StoreError> {
+    let (mut low, mut high) = (0, last);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match next_after(store, middle).await? {
+            Some(record) if record.at < at => low = record.seq,
+            _ => high = middle,
+        }
+    }
+    Ok(low + 1)
+}
+
+async fn next_after(store: &Store, after: u64) -> Result<Option<Record>, StoreError> {
     let query = RecordQuery { after, limit: 1, ..RecordQuery::default() };
-    Ok(store.audit(&Caller::system(), query).await?.first().map(|record| record.seq))
+    Ok(store.audit(&Caller::system(), query).await?.pop())
 }

@@ -11,14 +11,15 @@ use windlass::store::caller::Permission;
 use windlass::store::command::hold::Target;
 use windlass::store::config::{Config, Worker};
 use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::ListRequest;
+use windlass::store::query::list::{Busy, ListRequest};
 
 use super::form::{Form, Query};
-use super::format::{Moment, real};
+use super::format::{Moment, compact, count, real};
 use super::guard::Visitor;
 use super::page::{HoldView, Shell, Trouble, show};
 use super::queues::pause_or_resume;
 use super::row::Row;
+use super::tile::Tile;
 use super::{Dashboard, limits};
 
 /// Queues or types named per worker.
@@ -37,15 +38,19 @@ struct WorkerView {
     queues: String,
     types: String,
     concurrency: u32,
-    running: u64,
+    /// How many jobs it runs; with a sign if it may be more.
+    running: String,
     /// How much of it is busy, in percent.
     share: String,
     jobs: Vec<Row>,
-    more: u64,
+    /// How many more it runs, if any.
+    more: Option<String>,
     jobs_link: String,
     registered: Moment,
     seen: Moment,
     is_lost: bool,
+    /// Whether it is the server's own.
+    is_built_in: bool,
     paused: Option<HoldView>,
     can_pause: bool,
 }
@@ -54,12 +59,12 @@ struct WorkerView {
 #[template(path = "workers.html")]
 struct WorkersPage {
     shell: Shell,
+    tiles: Vec<Tile>,
     workers: Vec<WorkerView>,
-    live: usize,
-    lost: usize,
-    paused: usize,
-    slots: u64,
-    busy: u64,
+    /// Whether nobody but the server itself has come by.
+    is_empty: bool,
+    /// How many running jobs were looked at, if there are more.
+    looked_at: Option<String>,
 }
 
 /// `GET /workers`
@@ -79,34 +84,66 @@ pub(super) async fn page(
             by_worker.entry(lease.worker).or_default().push(Row::of(snapshot, now));
         }
     }
+    let busy = store.busy(caller, limits::RUNNING_COUNTED).await?;
+    let stats = store.totals(caller).await?;
     let mut workers: Vec<WorkerView> = Vec::new();
     for worker in config.workers.values() {
         let jobs = by_worker.remove(&worker.id).unwrap_or_default();
-        workers.push(view(worker, jobs, &config, &visitor, now));
+        workers.push(view(worker, jobs, &busy, &config, &visitor, now));
     }
-    workers.sort_by(|a, b| (a.is_lost, &a.name, &a.id).cmp(&(b.is_lost, &b.name, &b.id)));
-    let live = workers.iter().filter(|worker| !worker.is_lost);
+    let place = |worker: &WorkerView| (worker.is_built_in, worker.is_lost);
+    workers.sort_by(|a, b| (place(a), &a.name, &a.id).cmp(&(place(b), &b.name, &b.id)));
+    let running = stats.states.get(&State::Running).copied().unwrap_or(0);
+    let meant = workers.iter().find(|worker| query.get("about") == Some(&worker.id));
+    let name = meant.map(|worker| format!("Worker {}", worker.name));
     let page = WorkersPage {
-        shell: Shell::of(&board, &visitor, &config, "workers", "Workers").saying(&query),
-        live: live.clone().count(),
-        lost: workers.iter().filter(|worker| worker.is_lost).count(),
-        paused: workers.iter().filter(|worker| worker.paused.is_some()).count(),
-        slots: live.clone().map(|worker| u64::from(worker.concurrency)).sum(),
-        busy: live.map(|worker| worker.running).sum(),
+        shell: Shell::of(&board, &visitor, &config, "workers", "Workers").saying_of(&query, name.as_deref()),
+        tiles: tiles(&workers, running),
+        is_empty: workers.iter().all(|worker| worker.is_built_in),
+        looked_at: (!busy.is_all).then(|| count(limits::RUNNING_COUNTED as u64)),
         workers,
     };
     show(&page)
 }
 
+/// How many there are, without the server's own.
+fn tiles(workers: &[WorkerView], running: u64) -> Vec<Tile> {
+    let others = workers.iter().filter(|worker| !worker.is_built_in);
+    let live = others.clone().filter(|worker| !worker.is_lost);
+    let slots: u64 = live.clone().map(|worker| u64::from(worker.concurrency)).sum();
+    let paused = live.clone().filter(|worker| worker.paused.is_some()).count() as u64;
+    let lost = others.filter(|worker| worker.is_lost).count() as u64;
+    vec![
+        Tile::new("Live", live.count() as u64, "workers that answer", "running"),
+        Tile::new("Running", running, format!("jobs, of {} slots", compact(slots)), "running")
+            .to("/jobs?state=running"),
+        Tile::new("Paused", paused, "take nothing new", if paused > 0 { "suspended" } else { "quiet" }),
+        Tile::new(
+            "Lost",
+            lost,
+            "fell silent or left within the hour",
+            if lost > 0 { "dead_letter" } else { "quiet" },
+        ),
+    ]
+}
+
+/// Whether a worker is the server's own, which reports ends and runs nobody's jobs.
+pub(super) fn is_built_in(worker: &Worker) -> bool {
+    matches!(worker.queues.as_slice(), [queue] if queue.as_str() == windlass::callback::QUEUE)
+}
+
 fn view(
     worker: &Worker,
     mut jobs: Vec<Row>,
+    busy: &Busy,
     config: &Config,
     visitor: &Visitor,
     now: Timestamp,
 ) -> WorkerView {
-    let running = jobs.len() as u64;
+    let running = busy.workers.get(&worker.id).copied().unwrap_or(0);
     jobs.truncate(limits::RUNNING_PER_WORKER);
+    let or_more = if busy.is_all { "" } else { "+" };
+    let more = running.saturating_sub(jobs.len() as u64);
     let list = |mut names: Vec<String>, all: &str| {
         names.sort();
         match names.len() {
@@ -125,12 +162,12 @@ fn view(
         queues: list(worker.queues.iter().map(ToString::to_string).collect(), "every queue"),
         types: list(worker.types.iter().map(ToString::to_string).collect(), "every type"),
         concurrency: worker.concurrency,
-        running,
+        running: format!("{}{or_more}", count(running)),
         share: format!(
             "{:.0}",
             (real(running) * 100.0 / real(u64::from(worker.concurrency).max(1))).min(100.0)
         ),
-        more: running - jobs.len() as u64,
+        more: (more > 0).then(|| format!("{}{or_more}", count(more))),
         jobs,
         jobs_link: format!("/jobs?worker={id}"),
         act: format!("/workers/{id}/act"),
@@ -138,6 +175,7 @@ fn view(
         registered: Moment::new(worker.registered_at, now),
         seen: Moment::new(worker.seen_at, now),
         is_lost: worker.is_lost || worker.is_silent(now),
+        is_built_in: is_built_in(worker),
         paused: config.hold_on_worker(worker.id, now).map(|hold| HoldView::of(hold, now)),
         can_pause: is_theirs && visitor.may(Permission::Pause),
         id,
@@ -153,5 +191,5 @@ pub(super) async fn act(
 ) -> Result<Response, Trouble> {
     let worker: WorkerId = id.parse().map_err(|_| Trouble::not_found(format!("no worker {id}")))?;
     let done = pause_or_resume(&board, &visitor, Target::Worker(worker), &form).await?;
-    Ok(Redirect::to(&format!("/workers?done={done}")).into_response())
+    Ok(Redirect::to(&format!("/workers?done={done}&about={worker}")).into_response())
 }

@@ -58,6 +58,7 @@ pub(crate) async fn records(
         job: query.job.map(|job| job.0),
         event: event.as_ref().map(EventName::kept_as),
         actor: query.actor,
+        actor_type: None,
         tenant: query.tenant.map(|tenant| tenant.0),
         since: query.since.map(|moment| moment.0),
         until: query.until.map(|moment| moment.0),

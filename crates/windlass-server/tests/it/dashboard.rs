@@ -7,6 +7,7 @@ mod act;
 mod browser;
 mod door;
 mod fresh;
+mod glance;
 mod job;
 mod look;
 mod many;

@@ -53,6 +53,12 @@ impl Zone {
         &self.name
     }
 
+    /// The day of the week and the time that its clocks show at a moment, such as `Mon 02:00`.
+    pub fn shown_at(&self, at: Timestamp) -> Option<String> {
+        let at = Instant::from_millisecond(at.as_millis()).ok()?;
+        Some(self.rules.to_datetime(at).strftime("%a %H:%M").to_string())
+    }
+
     /// The first moment after another at which an expression's time comes (M80).
     ///
     /// A time that the clocks skip comes once, at the first moment after the gap; one that they show twice comes once, the

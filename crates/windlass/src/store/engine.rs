@@ -294,6 +294,8 @@ pub struct RecordQuery {
     pub event: Option<AuditEvent>,
     /// Only by this actor.
     pub actor: Option<String>,
+    /// Only by this kind of actor: `user`, `worker` or `system`.
+    pub actor_type: Option<String>,
     /// Only of this tenant.
     pub tenant: Option<Tenant>,
     /// Not before this.

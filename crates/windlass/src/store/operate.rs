@@ -21,7 +21,7 @@ use super::feed::Change;
 use super::filter::Filter;
 use super::query::explain::{self, Reason};
 use super::query::job_types::{self, TypeLook};
-use super::query::list::{self, Counted, ListRequest, Page};
+use super::query::list::{self, Busy, Counted, ListRequest, Page};
 use super::query::queues::{self, QueueLook};
 use super::query::side::{self, Attempt, Group, JobResult, Neighbours};
 use super::query::snapshot;
@@ -173,6 +173,12 @@ impl Store {
     ) -> Result<Counted, StoreError> {
         let (caller, filter) = (caller.clone(), filter.clone());
         self.read("count_up_to", move |view| list::count_up_to(view, &caller, &filter, max)).await
+    }
+
+    /// How many jobs each worker runs, as far as this caller sees; of running jobs the newest `max` are looked at.
+    pub async fn busy(&self, caller: &Caller, max: usize) -> Result<Busy, StoreError> {
+        let caller = caller.clone();
+        self.read("busy", move |view| list::busy(view, &caller, max)).await
     }
 
     /// A page of jobs that exist for this caller.

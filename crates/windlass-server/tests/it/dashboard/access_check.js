@@ -29,6 +29,19 @@
     if (table.querySelectorAll("th").length === 0) say("a table without heads", table);
   });
 
+  // A list of terms holds terms and meanings alone, or groups of them.
+  document.querySelectorAll("dl > :not(dt, dd, div), dl > div > :not(dt, dd)").forEach((node) => say("not a term or meaning", node));
+  document.querySelectorAll("ul > :not(li), ol > :not(li)").forEach((node) => say("not an entry", node));
+  // Controls that do different things to different ones must not have the same name.
+  const named = new Map();
+  document.querySelectorAll("button").forEach((node) => {
+    const action = `${node.form?.getAttribute("action") ?? ""} ${node.value}`;
+    if (!isShown(node) || !node.form?.method.match(/post/i)) return;
+    const name = nameOf(node);
+    if (named.has(name) && named.get(name) !== action) say("a name that another button has", node);
+    named.set(name, action);
+  });
+
   // Colours as they are painted: the colour of text over everything below it.
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const rgba = (color) => {

@@ -16,7 +16,7 @@ use super::door::sign_in;
 use super::site::{Site, new, queue};
 
 /// A store with something of everything; the ids of a parent, a dependent and a dead letter.
-async fn furnish(site: &Site) -> [String; 3] {
+pub(super) async fn furnish(site: &Site) -> [String; 3] {
     let mut parent = new("album.publish");
     parent.priority = Some(windlass::job::Priority::HIGH);
     let parent = site.submit(parent).await.id;
@@ -45,7 +45,7 @@ async fn furnish(site: &Site) -> [String; 3] {
     [parent, dependent, dead].map(|id| id.to_string())
 }
 
-const PAGES: [&str; 12] = [
+pub(super) const PAGES: [&str; 12] = [
     "/",
     "/jobs",
     "/queues",
@@ -211,7 +211,7 @@ async fn schedules_are_triggered_paused_and_removed() {
     window.until("document.querySelectorAll('.day').length === 7").await;
     assert!(window.text("document.querySelector('.calendar').innerText").await.contains("nightly"));
     window.click("button[aria-label='Run nightly now']").await;
-    window.until("document.querySelector('.banner.done')?.innerText === 'Triggered.'").await;
+    window.until("document.querySelector('.banner.done')?.innerText.startsWith('nightly was started.')").await;
     window.click("button[aria-label='Pause nightly']").await;
     window.fill(".pop:popover-open [name=reason]", "month end").await;
     window.click(".pop:popover-open [name=action]").await;

@@ -175,6 +175,7 @@ fn is_wanted(record: &Record, query: &RecordQuery) -> bool {
     query.job.is_none_or(|job| record.job == Some(job))
         && query.event.is_none_or(|event| record.event == event)
         && query.actor.as_ref().is_none_or(|actor| record.actor_id == *actor)
+        && query.actor_type.as_ref().is_none_or(|kind| record.actor_type == *kind)
         && query.tenant.as_ref().is_none_or(|tenant| record.tenant == *tenant)
         && query.since.is_none_or(|since| record.at >= since)
         && query.until.is_none_or(|until| record.at < until)

@@ -19,10 +19,12 @@ pub(super) const APPEND: &str = "INSERT INTO @.audit (seq, event, alias, at, act
      unnest($6::bytea[]), unnest($7::text[]), unnest($8::uuid[]), unnest($9::bytea[]), unnest($10::bytea[])";
 const BY_NUMBER: &str = "SELECT seq, event::bigint, alias, at, actor_type, actor_id, tenant, job, trace_id, context \
      FROM @.audit WHERE seq > $1 AND ($2::bigint IS NULL OR event = $2) AND ($3::bytea IS NULL OR actor_id = $3) \
-     AND ($4::text IS NULL OR tenant = $4) AND at >= $5 AND at < $6 AND seq < $8 ORDER BY seq LIMIT $7";
+     AND ($4::text IS NULL OR tenant = $4) AND at >= $5 AND at < $6 AND seq < $8 AND ($9::bytea IS NULL OR actor_type = $9) \
+     ORDER BY seq LIMIT $7";
 const BY_JOB: &str = "SELECT seq, event::bigint, alias, at, actor_type, actor_id, tenant, job, trace_id, context \
      FROM @.audit WHERE seq > $1 AND ($2::bigint IS NULL OR event = $2) AND ($3::bytea IS NULL OR actor_id = $3) \
-     AND ($4::text IS NULL OR tenant = $4) AND at >= $5 AND at < $6 AND seq < $8 AND job = $9 ORDER BY seq LIMIT $7";
+     AND ($4::text IS NULL OR tenant = $4) AND at >= $5 AND at < $6 AND seq < $8 AND ($9::bytea IS NULL OR actor_type = $9) \
+     AND job = $10 ORDER BY seq LIMIT $7";
 
 impl Tables {
     pub(super) fn append_records(&mut self, records: &[Record]) -> EngineResult<()> {
@@ -74,6 +76,7 @@ impl Tables {
             query.until.map_or(i64::MAX, Timestamp::as_millis).into(),
             limit(query.limit).into(),
             query.before.map_or(i64::MAX, number).into(),
+            Parameter::Bytes(query.actor_type.as_ref().map(|kind| kind.as_bytes().to_vec())),
         ];
         values.extend(query.job.map(|job| Parameter::Id(*job.as_bytes())));
         let sql = if query.job.is_some() { BY_JOB } else { BY_NUMBER };

@@ -1,12 +1,13 @@
 //! Lists of jobs with cursors that stay right while jobs come and go.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use super::snapshot::{Snapshot, snapshots};
 use crate::clock::Timestamp;
 use crate::error::{Problem, StoreError};
-use crate::job::{Job, Seq};
+use crate::job::{Job, Seq, State, WorkerId};
 use crate::limits;
 use crate::store::caller::Caller;
 use crate::store::command::bulk::{narrowed, seen};
@@ -170,6 +171,27 @@ pub(crate) fn count_up_to(
         }
         after = last;
     }
+}
+
+/// How many jobs each worker runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Busy {
+    /// By worker; one that runs nothing is not named.
+    pub workers: BTreeMap<WorkerId, u64>,
+    /// Whether all running jobs were looked at; if not, each may run more.
+    pub is_all: bool,
+}
+
+/// How many of the running jobs that this caller sees each worker runs, looking at `max` of them, the newest.
+pub(crate) fn busy(view: &mut View<'_>, caller: &Caller, max: usize) -> Result<Busy, StoreError> {
+    let filter = seen(caller, &Filter { states: vec![State::Running], ..Filter::default() });
+    let scan = Scan { filter, order: Order::Newest, after: None, limit: max.saturating_add(1) };
+    let found = view.db.search(&scan, limits::LIST_REACH)?;
+    let mut busy = Busy { is_all: found.stopped.is_none() && found.jobs.len() <= max, ..Busy::default() };
+    for lease in found.jobs.iter().take(max).filter_map(|job| job.lease) {
+        *busy.workers.entry(lease.worker).or_default() += 1;
+    }
+    Ok(busy)
 }
 
 /// The last job submitted so far.

@@ -29,6 +29,8 @@ pub struct Stats {
     pub types: BTreeMap<JobType, ByState>,
     /// By tenant.
     pub tenants: BTreeMap<Tenant, ByState>,
+    /// Of the jobs that are scheduled, those that a pause or the closed gate holds; a server does not tell.
+    pub paused: u64,
     /// Minute by minute for the last hour, by the minute's number since 1970.
     pub minutes: BTreeMap<i64, Minute>,
     /// Costs in cents, by tenant and type.
@@ -46,9 +48,14 @@ pub(crate) fn stats(view: &mut View<'_>, caller: &Caller) -> Result<Stats, Store
 /// The same without what happened in the last hour, which takes the longest to put together.
 pub(crate) fn totals(view: &mut View<'_>, caller: &Caller) -> Result<Stats, StoreError> {
     let mut stats = Stats::default();
+    let config = view.config()?;
     for (lane, counts) in &view.db.counts()?.lanes {
         if !caller.sees(&lane.tenant) {
             continue;
+        }
+        let ready = counts[State::Scheduled as usize];
+        if ready > 0 && config.holds_on(lane, view.now).next().is_some() {
+            stats.paused += ready;
         }
         for state in State::ALL {
             let count = counts[state as usize];
@@ -66,7 +73,7 @@ pub(crate) fn totals(view: &mut View<'_>, caller: &Caller) -> Result<Stats, Stor
             stats.costs.insert((tenant, job_type), parse(&document.body)?);
         }
     }
-    let config = view.config()?.seen_by(caller);
+    let config = config.seen_by(caller);
     for (tenant, settings) in config.tenants.iter().filter(|(_, settings)| settings.budget_cents.is_some()) {
         let document = view.db.document(DocumentKind::Bucket, &budget::spent_key(tenant))?;
         let spent = document.map(|document| parse::<Spent>(&document.body)).transpose()?.unwrap_or_default();

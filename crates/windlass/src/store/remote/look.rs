@@ -291,7 +291,11 @@ impl Remote {
             .query_if("since", query.since.map(|at| at.to_string()))
             .query_if("until", query.until.map(|at| at.to_string()));
         let page: Records = self.client.ask(call).await?;
-        let is_before = |record: &Record| query.before.is_none_or(|before| record.seq < before);
-        Ok(page.records.into_iter().map(Record::from).filter(is_before).collect())
+        // A server takes neither of these.
+        let fits = |record: &Record| {
+            query.before.is_none_or(|before| record.seq < before)
+                && query.actor_type.as_ref().is_none_or(|kind| record.actor_type == *kind)
+        };
+        Ok(page.records.into_iter().map(Record::from).filter(fits).collect())
     }
 }

@@ -77,6 +77,7 @@ impl From<ShownStats> for Stats {
             tenants: shown.tenants,
             minutes: shown.minutes.into_iter().map(minute).collect(),
             costs: shown.costs.into_iter().map(cost).collect(),
+            paused: 0,
             spent: BTreeMap::new(),
         }
     }

@@ -15,11 +15,11 @@ const APPEND: &str = "INSERT INTO audit (seq, event, alias, at, actor_type, acto
 const BY_NUMBER: &str = "SELECT seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context \
      FROM audit NOT INDEXED WHERE seq > ?1 AND ?2 IS NULL AND (?3 IS NULL OR event = ?3) \
      AND (?4 IS NULL OR actor_id = ?4) AND (?5 IS NULL OR tenant = ?5) AND at >= ?6 AND at < ?7 \
-     AND seq < ?9 ORDER BY seq LIMIT ?8";
+     AND seq < ?9 AND (?10 IS NULL OR actor_type = ?10) ORDER BY seq LIMIT ?8";
 const BY_JOB: &str = "SELECT seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context \
      FROM audit INDEXED BY audit_job WHERE seq > ?1 AND job = ?2 AND (?3 IS NULL OR event = ?3) \
      AND (?4 IS NULL OR actor_id = ?4) AND (?5 IS NULL OR tenant = ?5) AND at >= ?6 AND at < ?7 \
-     AND seq < ?9 ORDER BY seq LIMIT ?8";
+     AND seq < ?9 AND (?10 IS NULL OR actor_type = ?10) ORDER BY seq LIMIT ?8";
 
 impl<C: Holds> Tables<C> {
     pub(super) fn append_records(&mut self, records: &mut [Record]) -> EngineResult<()> {
@@ -66,6 +66,7 @@ impl<C: Holds> Tables<C> {
                 query.until.map_or(i64::MAX, Timestamp::as_millis),
                 limit(query.limit),
                 query.before.map_or(i64::MAX, number),
+                query.actor_type,
             ])
             .map_err(store_error)?;
         let mut records = Vec::new();

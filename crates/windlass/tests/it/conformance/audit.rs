@@ -230,6 +230,8 @@ async fn each_filter_finds_its_records_and_all_of_them_together_too(t: &Fixture)
         (RecordQuery { job: Some(jobs[1]), ..none() }, vec![3, 4]),
         (RecordQuery { event: Some(AuditEvent::Resumed), ..none() }, vec![2, 4]),
         (RecordQuery { actor: Some("local".into()), ..none() }, vec![2, 4]),
+        (RecordQuery { actor_type: Some("user".into()), ..none() }, vec![1, 2, 3, 4]),
+        (RecordQuery { actor_type: Some("worker".into()), ..none() }, vec![]),
         (RecordQuery { tenant: Some(tenant("blue")), ..none() }, vec![1, 2]),
         (RecordQuery { since: at(10), ..none() }, vec![2, 3, 4]),
         (RecordQuery { until: at(10), ..none() }, vec![1]),

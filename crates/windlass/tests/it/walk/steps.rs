@@ -88,6 +88,7 @@ fn look(dice: &mut Dice, world: &World) -> Operation {
                 job: dice.chance(40).then(|| world.job(dice)),
                 event: dice.chance(30).then(|| dice.pick(AuditEvent::ALL)),
                 actor: dice.maybe(20, &["ann".to_owned(), "local".to_owned(), "windlass".to_owned()]),
+                actor_type: dice.maybe(20, &["user".to_owned(), "worker".to_owned(), "system".to_owned()]),
                 tenant: dice.chance(20).then(|| world::tenant(dice)),
                 since: dice.chance(20).then(|| world.now.minus(jump(dice))),
                 until: dice.chance(20).then(|| world.now.minus(jump(dice))),

@@ -1,0 +1,184 @@
+//! What a person should look at, gravest first. It is said from counters and settings; nothing here looks at jobs.
+
+use windlass::clock::Timestamp;
+use windlass::job::State;
+use windlass::store::config::{Config, Scope};
+use windlass::store::query::list::Counted;
+use windlass::store::query::queues::QueueLook;
+use windlass::store::rates::Minute;
+
+use super::chart;
+use super::form::segment;
+use super::format::{count, percent, span};
+use super::queue_line::LATE;
+use super::workers::is_built_in;
+
+/// Something a person should look at.
+pub(super) struct Concern {
+    /// `bad` or `warn`.
+    pub(super) class: &'static str,
+    pub(super) text: String,
+    pub(super) link: String,
+}
+
+/// How it all stands, in a word.
+pub(super) struct Health {
+    /// `bad`, `warn` or nothing.
+    pub(super) class: &'static str,
+    pub(super) title: &'static str,
+    pub(super) concerns: Vec<Concern>,
+    /// Concerns beside those named.
+    pub(super) more: usize,
+}
+
+/// What health is judged by.
+pub(super) struct Signs<'a> {
+    pub(super) config: &'a Config,
+    pub(super) looks: &'a [QueueLook],
+    /// The last five whole minutes.
+    pub(super) recent: &'a Minute,
+    /// The last hour.
+    pub(super) hour: &'a Minute,
+    /// Dead letters that nobody redrove.
+    pub(super) dead: Counted,
+    pub(super) now: Timestamp,
+}
+
+/// A share of failed attempts, in percent, that is worth a word.
+const FAILURES_NOTABLE: f64 = 10.0;
+/// Concerns named one by one; whoever has more begins with the gravest.
+const CONCERNS_SHOWN: usize = 8;
+
+impl Health {
+    pub(super) fn of(signs: &Signs<'_>) -> Health {
+        let mut concerns = Vec::new();
+        attempts(signs, &mut concerns);
+        dead_letters(signs, &mut concerns);
+        queues(signs, &mut concerns);
+        workers(signs, &mut concerns);
+        pauses(signs, &mut concerns);
+        // A stable sort: within each class the order above stays.
+        concerns.sort_by_key(|concern| concern.class != "bad");
+        let gate = signs.config.holds.get(&Scope::Gate);
+        let (class, title) = match concerns.first().map(|concern| concern.class) {
+            _ if gate.is_some_and(|hold| hold.is_active(signs.now)) => ("bad", "Stopped: the gate is closed"),
+            Some("bad") => ("bad", "Needs a look"),
+            Some(_) => ("warn", "Running, with remarks"),
+            None => ("", "All is well"),
+        };
+        let more = concerns.len().saturating_sub(CONCERNS_SHOWN);
+        concerns.truncate(CONCERNS_SHOWN);
+        Health { class, title, concerns, more }
+    }
+}
+
+fn attempts(signs: &Signs<'_>, found: &mut Vec<Concern>) {
+    let share = percent(chart::bad(signs.recent), chart::ended(signs.recent)).unwrap_or(0.0);
+    if share >= FAILURES_NOTABLE {
+        let text = format!("{share:.0}% of attempts failed in the last five minutes");
+        found.push(Concern { class: "bad", text, link: "/jobs?state=failed,dead_letter,retrying".into() });
+    }
+}
+
+fn dead_letters(signs: &Signs<'_>, found: &mut Vec<Concern>) {
+    if signs.dead.jobs == 0 {
+        return;
+    }
+    let fresh = signs.hour.dead_letter;
+    let number = at_least(signs.dead);
+    let what = if number == "1" { "1 dead letter".to_owned() } else { format!("{number} dead letters") };
+    let text = match fresh {
+        0 => format!("{what}, none new within the hour"),
+        fresh => format!("{what}, {} new within the hour", count(fresh)),
+    };
+    found.push(Concern { class: if fresh > 0 { "bad" } else { "warn" }, text, link: "/dead".into() });
+}
+
+fn queues(signs: &Signs<'_>, found: &mut Vec<Concern>) {
+    let now = signs.now;
+    let workers = signs.config.workers.values();
+    let live: Vec<_> = workers.filter(|worker| !worker.is_lost && !worker.is_silent(now)).collect();
+    for look in signs.looks.iter().filter(|look| look.paused.is_none()) {
+        let ready = look.depth.get(&State::Scheduled).copied().unwrap_or(0);
+        let is_served =
+            live.iter().any(|worker| worker.queues.is_empty() || worker.queues.contains(&look.name));
+        let link = format!("/queues/{}", segment(look.name.as_str()));
+        if ready > 0 && !is_served {
+            let jobs = if ready == 1 { "1 job is".to_owned() } else { format!("{} jobs are", count(ready)) };
+            let text = format!("{jobs} ready in {} and no worker takes from it", look.name);
+            found.push(Concern { class: "bad", text, link });
+        } else if let Some(oldest) = look.oldest.filter(|oldest| now.since(*oldest) > LATE) {
+            let text = format!("the oldest job in {} has waited {}", look.name, span(now.since(oldest)));
+            found.push(Concern { class: "warn", text, link });
+        }
+    }
+}
+
+fn workers(signs: &Signs<'_>, found: &mut Vec<Concern>) {
+    let all = signs.config.workers.values().filter(|worker| !is_built_in(worker));
+    let lost = all.clone().filter(|worker| worker.is_lost || worker.is_silent(signs.now)).count();
+    if lost > 0 {
+        let text = format!("{lost} of {} workers fell silent within the hour", all.count());
+        found.push(Concern { class: "warn", text, link: "/workers".into() });
+    }
+}
+
+fn pauses(signs: &Signs<'_>, found: &mut Vec<Concern>) {
+    let (config, now) = (signs.config, signs.now);
+    let holds = config.holds.values().filter(|hold| hold.scope != Scope::Gate && hold.is_active(now));
+    let schedules = config.schedules.values().filter(|schedule| schedule.pause_now(now).is_some());
+    let said = |number: usize, one: &str, many: &str| match number {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        number => Some(format!("{number} {many}")),
+    };
+    let parts = [
+        said(holds.count(), "pause is in force", "pauses are in force"),
+        said(schedules.count(), "schedule is paused", "schedules are paused"),
+    ];
+    let text = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    if !text.is_empty() {
+        found.push(Concern { class: "warn", text, link: "#pauses".into() });
+    }
+}
+
+/// A number that may go on.
+pub(super) fn at_least(counted: Counted) -> String {
+    format!("{}{}", count(counted.jobs), if counted.is_all { "" } else { "+" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn health(dead: u64, fresh: u64, config: &Config) -> Health {
+        let hour = Minute { dead_letter: fresh, ..Minute::default() };
+        let dead = Counted { jobs: dead, is_all: dead < 999 };
+        let now = Timestamp::from_millis(0);
+        Health::of(&Signs { config, looks: &[], recent: &Minute::default(), hour: &hour, dead, now })
+    }
+
+    #[test]
+    fn dead_letters_and_the_gate_are_never_well() {
+        let mut config = Config::default();
+        assert_eq!(health(0, 0, &config).title, "All is well");
+        let old = health(1, 0, &config);
+        assert_eq!(
+            (old.class, old.concerns[0].text.as_str()),
+            ("warn", "1 dead letter, none new within the hour")
+        );
+        let fresh = health(999, 3, &config);
+        assert_eq!((fresh.class, fresh.title), ("bad", "Needs a look"));
+        assert_eq!(fresh.concerns[0].text, "999+ dead letters, 3 new within the hour");
+        let gate = windlass::store::config::Hold {
+            scope: Scope::Gate,
+            mode: windlass::store::config::PauseMode::Graceful,
+            reason: None,
+            by: "ada".into(),
+            since: Timestamp::from_millis(0),
+            expires_at: None,
+        };
+        config.holds.insert(Scope::Gate, gate);
+        assert_eq!(health(0, 0, &config).title, "Stopped: the gate is closed");
+    }
+}
