@@ -131,9 +131,12 @@ impl Known<'_> {
             (None, None) => return None,
         };
         let hold = self.config.holds.get(&scope).filter(|hold| hold.is_active(now));
-        let unknown: String = unknown.iter().map(|what| format!(" There is no {what} yet.")).collect();
         match (query.get("done")?, hold) {
-            ("closed", Some(hold)) => Some(format!("Closed for {}.{unknown}", HoldView::of(hold, now).what)),
+            ("closed", Some(hold)) => {
+                let said = format!("Closed for {}.", HoldView::of(hold, now).what);
+                let unknown = unknown.iter().map(|what| format!("There is no {what} yet."));
+                Some([said].into_iter().chain(unknown).collect::<Vec<_>>().join(" "))
+            }
             ("opened", None) => Some("Open again for it.".to_owned()),
             _ => None,
         }

@@ -269,7 +269,10 @@ async fn a_queue_s_backlog_is_what_could_run_now() {
     assert_eq!(words[..2], ["default", "2"], "two are ready: {text}");
     assert!(row.contains("width=\"2.0\""), "two jobs are no full bar: {row}");
     assert!(words.contains(&"13"), "the others come later: {text}");
-    assert!(row.contains("<td class=\"n bad\" data-label=\"Failed, 1 h\">1</td>"), "one failed in the last hour: {row}");
+    assert!(
+        row.contains("<td class=\"n bad\" data-label=\"Failed, 1 h\">1</td>"),
+        "one failed in the last hour: {row}"
+    );
     for path in ["/types", "/types/mail", "/queues/default"] {
         assert!(
             site.ask("GET", path, &[], "").await.body.contains("≤ "),
