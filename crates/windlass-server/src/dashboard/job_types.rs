@@ -112,6 +112,8 @@ struct TypePage {
     failures: LineChart,
     waited: String,
     groups: Vec<Group>,
+    /// How many failures were looked at, if there are more.
+    sampled: Option<usize>,
     recent: Vec<Row>,
     settings: Vec<(&'static str, String)>,
     can_pause: bool,
@@ -151,6 +153,7 @@ pub(super) async fn one(
         failures: chart::failure_rate(&hour),
         waited: time(chart::total(&hour).waited.percentile(0.95)),
         groups: failure::group(failed.iter().map(|snapshot| &snapshot.job), now),
+        sampled: (failed.len() == limits::FAILURES_OF_TYPE_SAMPLED).then_some(failed.len()),
         recent: recent.iter().map(|snapshot| Row::of(snapshot, now)).collect(),
         settings: settings(&look),
         can_pause: visitor.may(Permission::Pause),

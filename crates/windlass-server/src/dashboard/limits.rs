@@ -100,5 +100,7 @@ pub(super) const LIVE_IDLE_EVERY: Duration = Duration::from_secs(15);
 pub(super) const NAMES_PER_PAGE: usize = 30;
 /// Tenants on one page: each comes with a form for its limits.
 pub(super) const TENANTS_PER_PAGE: usize = 24;
+/// API keys on one page.
+pub(super) const KEYS_PER_PAGE: usize = 50;
 /// Names that a field offers; any other can be typed.
 pub(super) const NAMES_OFFERED: usize = 200;

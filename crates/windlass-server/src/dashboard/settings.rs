@@ -10,6 +10,7 @@ use windlass::store::caller::{Permission, Role};
 use windlass::store::config::{Config, Hold, Scope};
 use windlass::store::query::stats::Stats;
 
+use super::by_name::{self, Pager};
 use super::form::{Fields, Query};
 use super::format::Moment;
 use super::guard::Visitor;
@@ -46,6 +47,8 @@ struct Settings {
     shell: Shell,
     closed: Vec<ClosedView>,
     keys: Vec<KeyView>,
+    keys_total: usize,
+    pager: Pager,
     roles: Vec<(&'static str, &'static str)>,
     /// Some names to choose from.
     tenants: Vec<String>,
@@ -66,6 +69,11 @@ pub(super) async fn page(
     let stats = store.totals(caller).await?;
     let is_admin = visitor.may(Permission::Administer);
     let keys = if is_admin { store.keys(caller).await? } else { Vec::new() };
+    // Two may have the same name.
+    let mut keys: Vec<(String, ApiKey)> =
+        keys.into_iter().map(|key| (format!("{} {}", key.name, key.id), key)).collect();
+    keys.sort_by(|a, b| a.0.cmp(&b.0));
+    let keys = by_name::page(keys, |(name, _)| name, &query, ("/settings", "key"), limits::KEYS_PER_PAGE);
     let known = Known { stats: &stats, config: &config };
     let holds = config.holds.values().filter(|hold| hold.is_active(now));
     let closed: Vec<ClosedView> = holds.filter_map(|hold| known.closed(hold, &visitor, now)).collect();
@@ -74,7 +82,9 @@ pub(super) async fn page(
     let page = Settings {
         shell,
         closed,
-        keys: keys.iter().map(|key| view(key, now)).collect(),
+        keys: keys.shown.iter().map(|(_, key)| view(key, now)).collect(),
+        keys_total: keys.total,
+        pager: keys.pager,
         roles: Role::ALL.map(|role| (role.as_str(), meaning(role))).into(),
         tenants: offered(stats.tenants.keys()),
         types: offered(stats.types.keys()),

@@ -341,6 +341,27 @@ async fn lists_of_many_names_come_page_by_page_and_stay_small() {
 }
 
 #[tokio::test]
+async fn keys_come_page_by_page_and_are_found_by_name() {
+    let site = Site::start().await;
+    for number in 0..120 {
+        let new = NewKey::new(format!("robot {}", number / 2), Role::Viewer);
+        site.store.create_key(&Caller::local(), new).await.unwrap();
+    }
+    let ada = Person::with_key(&site, Role::Admin, None).await;
+    let (mut address, mut seen) = ("/settings".to_owned(), 0);
+    loop {
+        let page = ada.look(&address).await.body;
+        assert!(page.len() < 100_000, "{address} is {} bytes", page.len());
+        seen += page.matches("aria-label=\"Revoke ").count();
+        let Some((_, rest)) = page.split_once("rel=\"next\" href=\"") else { break };
+        rest.split('"').next().unwrap_or_default().clone_into(&mut address);
+    }
+    assert_eq!(seen, 121, "every key once");
+    let found = ada.look("/settings?find=robot+59").await.body;
+    assert_eq!(found.matches("aria-label=\"Revoke robot 59\"").count(), 2);
+}
+
+#[tokio::test]
 async fn pages_with_nothing_to_show_say_how_to_begin() {
     let site = Site::start().await;
     for path in ["/queues", "/types", "/tenants"] {
