@@ -110,7 +110,7 @@ impl Client {
 
     /// The ids of the jobs on these pages of a list that fit, a few of them.
     async fn fitting(&self, call: Call, pages: usize, part: &Part) -> Result<Found, Failure> {
-        // One page of so many answers for a beginning alone, whatever the number of jobs.
+        // One page of so many answers for a beginning alone, unless it fits thousands.
         let is_told_at_once = !part.head.is_empty() && part.tail.is_empty();
         let limit = if is_told_at_once { CANDIDATES_SHOWN + 1 } else { limits::LIST_PAGE_JOBS };
         let call = call.query("limit", limit.to_string());

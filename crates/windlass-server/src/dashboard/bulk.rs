@@ -155,6 +155,9 @@ async fn perform(
     // Whether a job fits may have changed since; it is not more jobs for that.
     let most = form.get("most").map(str::parse).transpose();
     let most: u64 = most.map_err(|_| Trouble::invalid("most: is no number"))?.unwrap_or(u64::MAX);
+    if most == 0 {
+        return Ok(Bulk::default());
+    }
     let work = async move { store.bulk_some(&caller, &filter, action, None, most).await };
     let (bulk, _) = tokio::spawn(work).await.expect("acting on jobs does not panic")?;
     Ok(bulk)

@@ -7,7 +7,6 @@ use windlass::store::engine::RecordQuery;
 use super::audit::RecordRow;
 use super::guard::Visitor;
 use super::page::Trouble;
-use super::worker_name::worker_name;
 use super::{Dashboard, limits};
 
 /// The latest records of a job, oldest first.
@@ -35,10 +34,6 @@ pub(super) async fn of_job(
         ""
     };
     let records = records.split_off(records.len().saturating_sub(limits::RECORDS_PER_PAGE));
-    let row = |record| {
-        let row = RecordRow::of(record, board.now());
-        let actor_short = worker_name(config, &row.actor);
-        RecordRow { actor_short, ..row }
-    };
+    let row = |record| RecordRow::of(record, board.now()).naming(config);
     Ok(Trail { rows: records.iter().map(row).collect(), remark })
 }

@@ -338,8 +338,8 @@ pub trait Read: Export {
     fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<Job>> {
         Ok(self.search(scan, usize::MAX)?.jobs)
     }
-    /// The same, looking at some `reach` jobs at most where no index leads to those that fit. The order of claims is not
-    /// one of submission: there, all are looked at.
+    /// The same, looking at some `reach` jobs at most where no index leads to those that fit. In the order of claims that holds
+    /// for claimable jobs of a thousand lanes at most; others are all looked at.
     fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found>;
     /// The first in the order of [`Place`] of each lane's jobs that are set aside for this key;
     /// the lanes come in no particular order.

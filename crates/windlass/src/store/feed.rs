@@ -18,7 +18,7 @@ use crate::limits;
 pub struct Change {
     /// Whether anything changed.
     is_any: bool,
-    /// Whether it concerns everybody, such as a pause.
+    /// Whether it concerns everybody, such as a pause, or whoever it concerns was not noted.
     is_for_all: bool,
     tenants: BTreeSet<Tenant>,
 }
@@ -72,7 +72,9 @@ impl Feed {
         change.is_any = true;
         match tenant {
             None => change.is_for_all = true,
-            Some(tenant) if self.changes.receiver_count() > 0 && !change.tenants.contains(tenant) => {
+            // Whoever begins to listen before the commit is over is told of it, whoever it concerns.
+            Some(_) if change.is_for_all || self.changes.receiver_count() == 0 => change.is_for_all = true,
+            Some(tenant) if !change.tenants.contains(tenant) => {
                 change.tenants.insert(tenant.clone());
             }
             Some(_) => {}

@@ -53,7 +53,7 @@ pub fn answer(env: &Environment, effects: Effects, tasks: Vec<Box<dyn WriteTask>
         env.wakeups.jobs_interrupted();
     }
     if effects.has_late_rates {
-        env.minutes.forget();
+        env.minutes.forget(env.clock.now());
     }
     env.feed.publish(effects.records, effects.change);
     for task in tasks {

@@ -2,6 +2,7 @@
 //! of the last hour. Whoever looks at rates then reads the last two.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::config::parse;
 use super::engine::{Document, DocumentKind, Read};
@@ -44,8 +45,8 @@ pub(crate) struct Minutes(Mutex<Remembered>);
 
 #[derive(Debug, Default)]
 struct Remembered {
-    /// Grows when this process adds to a minute that is over.
-    version: u64,
+    /// When this process last added to a minute that was over.
+    added_at: Option<Timestamp>,
     /// Minutes before this one.
     before: i64,
     /// Since when; none if nothing is remembered.
@@ -57,21 +58,26 @@ struct Remembered {
 /// nothing to do adds later is seen when everything is read again.
 const SETTLED_AFTER: i64 = 1;
 
+/// As long as that, somebody may still be reading what was before.
+const LOOK_MAX: Duration = Duration::from_secs(5);
+/// Lanes and minutes remembered at most, some 600 bytes each; of more, all are read every time.
+const REMEMBERED_MAX: usize = 50_000;
+
 impl Minutes {
-    /// What was remembered before is not all any more.
-    pub(crate) fn forget(&self) {
-        let mut remembered = self.lock();
-        *remembered = Remembered { version: remembered.version + 1, ..Remembered::default() };
+    /// This process has added to a minute that was over: what was remembered before is not all any more, nor is what somebody
+    /// reads who began before.
+    pub(crate) fn forget(&self, now: Timestamp) {
+        *self.lock() = Remembered { added_at: Some(now), ..Remembered::default() };
     }
 
     /// Everything of the last hour.
     pub(crate) fn read(&self, db: &mut dyn Read, now: Timestamp) -> Result<Vec<Arc<LaneMinute>>, StoreError> {
         let settled = minute_of(now) - SETTLED_AFTER;
-        let (version, mut found) = {
+        let is_within = |at: Timestamp, time: Duration| now.since(at) < time;
+        let mut found = {
             let remembered = self.lock();
-            let is_recent = |at: Timestamp| now.since(at) < limits::RATES_READ_EVERY;
-            let is_fresh = remembered.before == settled && remembered.read_at.is_some_and(is_recent);
-            (remembered.version, is_fresh.then(|| remembered.minutes.clone()))
+            let is_recent = remembered.read_at.is_some_and(|at| is_within(at, limits::RATES_READ_EVERY));
+            (is_recent && remembered.before == settled).then(|| remembered.minutes.clone())
         };
         let start = if found.is_some() { format!("{settled:012}") } else { String::new() };
         let mut read = Vec::new();
@@ -80,9 +86,11 @@ impl Minutes {
         }
         if found.is_none() {
             let mut remembered = self.lock();
-            if remembered.version == version {
+            let is_old = remembered.added_at.is_none_or(|at| !is_within(at, LOOK_MAX));
+            if is_old && read.len() <= REMEMBERED_MAX {
                 let minutes = read.iter().filter(|minute| minute.minute < settled).cloned().collect();
-                *remembered = Remembered { version, before: settled, read_at: Some(now), minutes };
+                let added_at = remembered.added_at;
+                *remembered = Remembered { added_at, before: settled, read_at: Some(now), minutes };
             }
         }
         let found = found.get_or_insert_default();

@@ -416,7 +416,6 @@ impl<'a> Unit<'a> {
                 counts.add(&entry.job.lane, entry.job.state, -1);
             }
             self.forget(*seq);
-            self.facets.removed(*seq);
         }
         let counts = counts.into_changes();
         self.write_rest(pending, &counts)
@@ -440,6 +439,7 @@ impl<'a> Unit<'a> {
         }
         if !pending.removed.is_empty() {
             db.remove(&pending.removed)?;
+            self.facets.removed(&pending.removed);
         }
         if !pending.records.is_empty() {
             let kept = pending.records.iter().filter(|(_, is_kept)| *is_kept);

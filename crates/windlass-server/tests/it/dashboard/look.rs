@@ -211,7 +211,9 @@ async fn schedules_are_triggered_paused_and_removed() {
     window.until("document.querySelectorAll('.day').length === 7").await;
     assert!(window.text("document.querySelector('.calendar').innerText").await.contains("nightly"));
     window.click("button[aria-label='Run nightly now']").await;
-    window.until("document.querySelector('.banner.done')?.innerText.startsWith('nightly was started.')").await;
+    window
+        .until("document.querySelector('.banner.done')?.innerText.startsWith('nightly was started.')")
+        .await;
     window.click("button[aria-label='Pause nightly']").await;
     window.fill(".pop:popover-open [name=reason]", "month end").await;
     window.click(".pop:popover-open [name=action]").await;

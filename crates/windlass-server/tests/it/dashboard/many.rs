@@ -84,6 +84,8 @@ async fn no_more_jobs_are_acted_on_than_were_confirmed() {
     let done = site.ask("POST", "/jobs/act", &[OWN], &fields(&asked.body, "/jobs/act")).await;
     assert!(done.header("location").unwrap().contains("n=3"), "{}", done.head);
     assert_eq!((number(&site, State::Cancelled).await, number(&site, State::Scheduled).await), (3, 20));
+    let none = post(&site, "/jobs/act", "action=cancel&all=1&type=mail&most=0&confirmed=1").await;
+    assert!(none.header("location").unwrap().contains("n=0&"), "{}", none.head);
     // Those that fit since, because their state changed, are no more jobs either.
     let asked = post(&site, "/jobs/act", "action=delete&all=1&state=cancelled").await;
     assert_eq!(title(&asked), "Delete 3 jobs?");

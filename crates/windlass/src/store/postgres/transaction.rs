@@ -30,7 +30,9 @@ const GATE: &str = "SELECT set_config('lock_timeout', $2, true), set_config('sta
 const SNAPSHOT: &str = "SELECT set_config('statement_timeout', $1, true), \
      set_config('idle_in_transaction_session_timeout', $2, true), set_config('jit', 'off', true), \
      set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), \
-     set_config('enable_bitmapscan', 'off', true), set_config('max_parallel_workers_per_gather', '0', true)";
+     set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), \
+     set_config('enable_bitmapscan', 'off', true), set_config('enable_memoize', 'off', true), \
+     set_config('max_parallel_workers_per_gather', '0', true)";
 const SINCE: &str = "SELECT n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, timer_at, \
      has_swept, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT max(works_with) FROM @.migrations) \
      FROM @.commits WHERE n >= $1 ORDER BY n DESC LIMIT $2";

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Unit;
 use crate::job::{Job, Seq};
@@ -44,9 +44,10 @@ impl Facets {
         self.stored.extend(asked_for.map(|write| (name_of(write), body_of(write))));
     }
 
-    /// A job is gone, and what hung on it.
-    pub(super) fn removed(&mut self, seq: Seq) {
-        self.stored.retain(|name, _| name.0 != seq);
+    /// Jobs are gone, and what hung on them.
+    pub(super) fn removed(&mut self, seqs: &[Seq]) {
+        let gone: FxHashSet<Seq> = seqs.iter().copied().collect();
+        self.stored.retain(|name, _| !gone.contains(&name.0));
     }
 }
 

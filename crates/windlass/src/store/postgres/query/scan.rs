@@ -9,6 +9,7 @@ use super::super::tables::Tables;
 use super::source::{EVERYTHING, Query, Sequence, Source, assemble, copies, unsorted};
 use crate::clock::Timestamp;
 use crate::job::{JobId, JobType, Lane, QueueName, Seq, State, Tenant};
+use crate::limits;
 use crate::store::durable::columns::{SET_ASIDE, code, limit};
 use crate::store::durable::page::{Page, codes, is_by_lane, looks, state_of, submitted, total};
 use crate::store::engine::{EngineResult, Place};
@@ -163,15 +164,21 @@ impl Tables {
     ) -> EngineResult<()> {
         let Source { from, condition, order, mut seqs, .. } = source;
         let is_sorted = page.scan.order != Order::Claim;
+        let after = page.scan.after.filter(|_| is_sorted).map(|after| after.seq.0);
         if page.scan.order == Order::Newest {
+            seqs.retain(|seq| after.is_none_or(|after| *seq < after));
             seqs.reverse();
+        } else {
+            seqs.retain(|seq| after.is_none_or(|after| *seq > after));
         }
-        for (round, some) in seqs.chunks(READ_AT_ONCE).enumerate() {
+        // What is read to the end anyway is read with few questions.
+        let at_once = if reach == usize::MAX { 20 * READ_AT_ONCE } else { READ_AT_ONCE };
+        for (round, some) in seqs.chunks(at_once).enumerate() {
             let first = submitted(some[0]);
             if is_sorted && !page.has_room_from(first) {
                 break;
             }
-            if is_sorted && round * READ_AT_ONCE > reach / LOOK_UP_COST {
+            if is_sorted && round * at_once > reach / LOOK_UP_COST {
                 page.leave_out(first);
                 break;
             }
@@ -230,7 +237,7 @@ impl Tables {
         }
         let sql = "SELECT 1 FROM @.hot WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT 1 OFFSET $3";
         let [first, last] = [first, last].map(|id| Parameter::Id(*id.as_bytes()));
-        let beyond = limit(reach.div_ceil(LOOK_UP_COST)).into();
+        let beyond = limit(limits::LIST_REACH / LOOK_UP_COST).into();
         Ok(self.link.fetch(sql, vec![first, last, beyond])?.is_empty())
     }
 

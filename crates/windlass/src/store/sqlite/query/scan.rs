@@ -10,6 +10,7 @@ use super::super::row::read_job;
 use super::super::tables::{Holds, Tables, prepare, store_error};
 use crate::clock::Timestamp;
 use crate::job::{JobId, JobType, Lane, QueueName, Seq, State, Tenant};
+use crate::limits;
 use crate::store::durable::columns::{SET_ASIDE, code, limit};
 use crate::store::durable::page::{Page, codes, is_by_lane, looks, state_of, submitted, total};
 use crate::store::engine::{EngineResult, Place};
@@ -261,7 +262,7 @@ impl<C: Holds> Tables<C> {
             return Ok(true);
         }
         let sql = "SELECT 1 FROM hot INDEXED BY hot_id WHERE id BETWEEN ? AND ? LIMIT 1 OFFSET ?";
-        let parameters = [blob(first), blob(last), limit(reach.div_ceil(LOOK_UP_COST)).into()];
+        let parameters = [blob(first), blob(last), limit(limits::LIST_REACH / LOOK_UP_COST).into()];
         let mut statement = prepare(self.connection.get(), sql)?;
         let beyond = statement.query_row(params_from_iter(parameters), |_| Ok(()));
         Ok(beyond.optional().map_err(store_error)?.is_none())
