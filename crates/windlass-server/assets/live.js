@@ -6,16 +6,16 @@
   const find = (id, root = document) => root?.getElementById(id) ?? null;
   const make = (name, properties) => Object.assign(document.createElement(name), properties);
 
-  // How long an answer may take, how long a stream may be silent (the server says something every 15 s), and how long a
-  // connection may be lost before the page says so, in milliseconds.
-  const [ANSWER_MAX, SILENCE_MAX, LOSS_SHOWN_AFTER] = [30000, 45000, 5000];
+  // How long a page may take, and an action (one may be on thousands of jobs); how long a stream may be silent (the server
+  // says something every 15 s); and how long a connection may be lost before the page says so. In milliseconds.
+  const [PAGE_MAX, ACTION_MAX, SILENCE_MAX, LOSS_SHOWN_AFTER] = [30000, 120000, 45000, 5000];
 
   // Asks for a page and hands over its document; `failed` if there is no answer.
   const ask = (method, address, body, done, failed) => {
     const request = new XMLHttpRequest();
     request.open(method, address);
     request.responseType = "document";
-    request.timeout = ANSWER_MAX;
+    request.timeout = body === null ? PAGE_MAX : ACTION_MAX;
     if (body !== null) request.setRequestHeader("Content-Type", "application/x-www-form-urlencoded");
     request.onload = () => done(request.response, new URL(request.responseURL), request.status);
     request.onerror = failed;

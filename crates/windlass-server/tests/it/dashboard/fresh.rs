@@ -68,6 +68,44 @@ async fn a_page_whose_session_is_over_leads_to_the_door() {
 }
 
 #[tokio::test]
+async fn an_action_after_the_session_is_over_leads_to_the_door() {
+    let site = Site::start().await;
+    site.job("mail").await;
+    let secret = site.key("ada", Role::Admin).await;
+    let browser = Browser::start();
+    let window = browser.window().await;
+    sign_in(&site, &window, &secret).await;
+    window.open(&site.at("/types/mail")).await;
+    window.until("document.querySelector('.pulse.on') && document.querySelector('#actions button')").await;
+    let cookies = window.send("Network.getCookies", json!({})).await["cookies"].clone();
+    let mut pairs = cookies.as_array().unwrap().iter();
+    let cookie = pairs.find(|cookie| cookie["name"] == "windlass-session").unwrap()["value"].clone();
+    let cookie = format!("windlass-session={}", cookie.as_str().unwrap());
+    let token = window.text("document.querySelector('input[name=token]').value").await;
+    let headers = [("sec-fetch-site", "same-origin"), ("cookie", cookie.as_str())];
+    let ended = site.ask("POST", "/sign-out", &headers, &format!("token={token}")).await;
+    assert_eq!(ended.status, 303);
+    // Not `click`: the page may be on its way out already.
+    window.eval("document.querySelector('#actions button')?.click()").await;
+    window.until("location.pathname === '/sign-in'").await;
+}
+
+#[tokio::test]
+async fn a_page_of_what_is_gone_says_so() {
+    let site = Site::start().await;
+    let id = site.job("mail").await;
+    site.claim().await.complete("{}").await;
+    let browser = Browser::start();
+    let window = browser.window().await;
+    window.open(&site.at(&format!("/jobs/{id}"))).await;
+    mark(&window).await;
+    site.store.delete(&Caller::local(), id).await.unwrap();
+    window.until("document.querySelector('#away').innerText.includes('There is no job')").await;
+    assert_eq!(window.eval("document.body.matches('.old')").await, true);
+    assert_not_reloaded(&window).await;
+}
+
+#[tokio::test]
 async fn focus_and_selected_text_stay_where_they_are() {
     let site = Site::start().await;
     site.job("mail").await;
