@@ -24,6 +24,7 @@ on_every_engine!(
     a_page_of_large_jobs_ends_early_and_the_next_goes_on,
     what_was_redriven_is_listed_and_counted_apart,
     running_jobs_are_listed_however_many_have_ended_beside_them,
+    running_jobs_are_counted_by_worker,
     ready_jobs_that_a_pause_holds_are_counted_once,
 );
 
@@ -294,10 +295,6 @@ async fn running_jobs_are_listed_however_many_have_ended_beside_them(t: &Fixture
         }
     }
     let mut running: Vec<JobId> = claimed.iter().map(|claimed| claimed.job.id).collect();
-    for (max, number, is_all) in [(1_100, 1_100, true), (1_099, 1_099, false)] {
-        let busy = t.store.busy(&t.me, max).await.unwrap();
-        assert_eq!((busy.workers.get(&worker), busy.is_all), (Some(&number), is_all), "{max}");
-    }
     for _ in 0..2 {
         for order in [Order::Newest, Order::Oldest] {
             let filter = Filter { states: vec![State::Running], ..Filter::default() };
@@ -335,6 +332,24 @@ async fn running_jobs_are_listed_however_many_have_ended_beside_them(t: &Fixture
     assert!(
         ids(t, Filter { states: vec![State::Running], ..Filter::default() }, Order::Oldest).await.is_empty()
     );
+}
+
+/// M31 M90
+async fn running_jobs_are_counted_by_worker(t: &Fixture) {
+    let (first, second) = (t.worker().await, t.worker().await);
+    let mut foreign = new_job("report");
+    foreign.tenant = Some(tenant("blue"));
+    t.submit_all(vec![foreign, new_job("report"), new_job("report"), new_job("report")]).await;
+    t.claim(first, 1).await;
+    t.claim(second, 2).await;
+    for (max, expected, is_all) in [(3, vec![1, 2], true), (9, vec![1, 2], true), (2, vec![2], false)] {
+        let busy = t.store.busy(&t.me, max).await.unwrap();
+        let found = [first, second].iter().filter_map(|worker| busy.workers.get(worker).copied());
+        assert_eq!((found.collect::<Vec<u64>>(), busy.is_all), (expected, is_all), "up to {max}");
+    }
+    let blue = caller("ann", windlass::store::caller::Role::Viewer, "blue");
+    let own = t.store.busy(&blue, 9).await.unwrap();
+    assert_eq!(own.workers.into_values().sum::<u64>(), 1, "a tenant counts its own");
 }
 
 /// M54
