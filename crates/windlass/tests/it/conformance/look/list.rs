@@ -344,7 +344,7 @@ async fn running_jobs_are_counted_by_worker(t: &Fixture) {
     t.claim(second, 2).await;
     for (max, expected, is_all) in [(3, vec![1, 2], true), (9, vec![1, 2], true), (2, vec![2], false)] {
         let busy = t.store.busy(&t.me, max).await.unwrap();
-        let found = [first, second].iter().filter_map(|worker| busy.workers.get(worker).copied());
+        let found = [first, second].into_iter().filter_map(|worker| busy.workers.get(&worker).copied());
         assert_eq!((found.collect::<Vec<u64>>(), busy.is_all), (expected, is_all), "up to {max}");
     }
     let blue = caller("ann", windlass::store::caller::Role::Viewer, "blue");
