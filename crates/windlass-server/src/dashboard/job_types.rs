@@ -112,6 +112,8 @@ struct TypePage {
     failures: LineChart,
     waited: String,
     groups: Vec<Group>,
+    /// How many failures were looked at, if there are more.
+    sampled: Option<usize>,
     recent: Vec<Row>,
     settings: Vec<(&'static str, String)>,
     can_pause: bool,
@@ -133,23 +135,25 @@ pub(super) async fn one(
     let look = look.ok_or_else(|| Trouble::not_found(format!("no job of type {name} was ever seen here")))?;
     let config = store.config(caller).await?;
     let hour = chart::hour(&look.minutes, now);
-    let jobs = async |states: Vec<State>, limit: usize| {
-        let filter = Filter { job_type: Some(job_type.clone()), states, ..Filter::default() };
+    let part = Filter { job_type: Some(job_type.clone()), ..Filter::default() };
+    let jobs = async |filter: Filter, limit: usize| {
         let request = ListRequest { filter, order: Order::Newest, cursor: None, limit };
         store.list(caller, request).await.map(|page| page.jobs)
     };
     let bad = vec![State::Failed, State::DeadLetter, State::Retrying];
+    let bad = Filter { states: bad, is_redriven: Some(false), ..part.clone() };
     let failed = jobs(bad, limits::FAILURES_OF_TYPE_SAMPLED).await?;
-    let recent = jobs(Vec::new(), limits::GROUPS_SHOWN).await?;
+    let recent = jobs(part.clone(), limits::GROUPS_SHOWN).await?;
     let page = TypePage {
         shell: Shell::of(&board, &visitor, &config, "types", format!("Type {name}")).saying(&query),
         link: format!("/types/{}", segment(&name)),
         line: line(&look, now),
-        depths: depths(&look.depth, "type", &name),
+        depths: depths(&board, &visitor, &look.depth, part, ("type", &name)).await?,
         throughput: chart::throughput(&hour),
         failures: chart::failure_rate(&hour),
         waited: time(chart::total(&hour).waited.percentile(0.95)),
         groups: failure::group(failed.iter().map(|snapshot| &snapshot.job), now),
+        sampled: (failed.len() == limits::FAILURES_OF_TYPE_SAMPLED).then_some(failed.len()),
         recent: recent.iter().map(|snapshot| Row::of(snapshot, now)).collect(),
         settings: settings(&look),
         can_pause: visitor.may(Permission::Pause),

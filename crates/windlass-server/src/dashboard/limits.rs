@@ -15,7 +15,7 @@ pub(super) const RECORDS_STRIDE_MAX: u64 = 16_000;
 pub(super) const FAILURES_SAMPLED: usize = 150;
 /// Retrying jobs that are looked at, for the same and for when they come; of more it is not said when.
 pub(super) const RETRIES_SAMPLED: usize = 100;
-/// Dead letters counted for the first page, since whether one was redriven is not kept in a counter; "999+" says enough.
+/// Dead letters counted one by one for a page, since whether one was redriven is not kept in a counter; "999+" says enough.
 pub(super) const DEAD_LETTERS_COUNTED: usize = 999;
 /// Queues on the first page; those in trouble come first.
 pub(super) const QUEUES_SHOWN: usize = 25;
@@ -100,5 +100,7 @@ pub(super) const LIVE_IDLE_EVERY: Duration = Duration::from_secs(15);
 pub(super) const NAMES_PER_PAGE: usize = 30;
 /// Tenants on one page: each comes with a form for its limits.
 pub(super) const TENANTS_PER_PAGE: usize = 24;
+/// API keys on one page.
+pub(super) const KEYS_PER_PAGE: usize = 50;
 /// Names that a field offers; any other can be typed.
 pub(super) const NAMES_OFFERED: usize = 200;

@@ -11,6 +11,7 @@ use windlass::store::config::{Config, PauseMode, Scope};
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::ListRequest;
 use windlass::store::query::queues::QueueLook;
+use windlass::store::query::stats::ByState;
 use windlass::store::settings::patch::{Field, QueuePatch, SettingsPatch};
 use windlass::store::settings::{FairBy, QueueSettings, Rate};
 
@@ -18,7 +19,7 @@ use super::by_name::{self, Pager};
 use super::chart::{self, BarChart};
 use super::edit;
 use super::form::{Fields, Form, Query, address, segment};
-use super::format::{at_most, compact, exact, span};
+use super::format::{at_most, compact, count, exact, span};
 use super::guard::Visitor;
 use super::lift;
 use super::mark::Pill;
@@ -71,20 +72,38 @@ pub(super) struct Depth {
     pub(super) pill: Pill,
     pub(super) count: String,
     pub(super) link: String,
+    /// Which of them are still open, in words and as a link, where they are not all.
+    pub(super) open: Option<(String, String)>,
 }
 
-/// The states that have jobs, each with its number and a link to them.
-pub(super) fn depths(
-    depth: &windlass::store::query::stats::ByState,
-    name: &'static str,
-    value: &str,
-) -> Vec<Depth> {
-    let found = depth.iter().filter(|(_, number)| **number > 0);
-    let link =
-        |state: &State| address("/jobs", [("state", state.as_str().to_owned()), (name, value.to_owned())]);
-    found
-        .map(|(state, number)| Depth { pill: Pill(*state), count: compact(*number), link: link(state) })
-        .collect()
+/// The states that have jobs within a part of the store, each with its number and a link to them. Counters do not know which
+/// dead letters were redriven, so those that were not are counted as far as is quick.
+pub(super) async fn depths(
+    board: &Dashboard,
+    visitor: &Visitor,
+    depth: &ByState,
+    part: Filter,
+    (name, value): (&'static str, &str),
+) -> Result<Vec<Depth>, Trouble> {
+    let mut found = Vec::new();
+    for (state, number) in depth.iter().filter(|(_, number)| **number > 0) {
+        let pairs = || [("state", state.as_str().to_owned()), (name, value.to_owned())].into_iter();
+        let mut depth = Depth {
+            pill: Pill(*state),
+            count: compact(*number),
+            link: address("/jobs", pairs()),
+            open: None,
+        };
+        if *state == State::DeadLetter {
+            let open = Filter { states: vec![*state], is_redriven: Some(false), ..part.clone() };
+            let open =
+                board.store().count_up_to(&visitor.caller, &open, limits::DEAD_LETTERS_COUNTED).await?;
+            let text = format!("{}{} not redriven", count(open.jobs), if open.is_all { "" } else { "+" });
+            depth.open = Some((text, address("/jobs", pairs().chain([("redriven", "no".to_owned())]))));
+        }
+        found.push(depth);
+    }
+    Ok(found)
 }
 
 #[derive(Template)]
@@ -210,13 +229,14 @@ pub(super) async fn one(
             .await;
         page.map(|page| page.jobs.iter().map(|snapshot| Row::of(snapshot, now)).collect::<Vec<_>>())
     };
+    let part = Filter { queue: Some(look.name.clone()), ..Filter::default() };
     let page = QueuePage {
         shell: Shell::of(&board, &visitor, &config, "queues", format!("Queue {name}")).saying(&query),
         link: format!("/queues/{}", segment(&name)),
         paused: look.paused.as_ref().map(|hold| HoldView::of(hold, now)),
         can_lift: look.paused.as_ref().is_some_and(|hold| lift::is_theirs(hold, &visitor)),
         tenants_pauses: tenants_pauses(&look.name, &visitor, &config, now),
-        depths: depths(&look.depth, "queue", &name),
+        depths: depths(&board, &visitor, &look.depth, part, ("queue", &name)).await?,
         throughput: chart::throughput(&hour),
         oldest: look.oldest.map(|oldest| span(now.since(oldest))),
         waited_half: time(sum.waited.percentile(0.5)),

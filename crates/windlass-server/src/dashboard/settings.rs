@@ -10,6 +10,7 @@ use windlass::store::caller::{Permission, Role};
 use windlass::store::config::{Config, Hold, Scope};
 use windlass::store::query::stats::Stats;
 
+use super::by_name::{self, Pager};
 use super::form::{Fields, Query};
 use super::format::Moment;
 use super::guard::Visitor;
@@ -46,6 +47,8 @@ struct Settings {
     shell: Shell,
     closed: Vec<ClosedView>,
     keys: Vec<KeyView>,
+    keys_total: usize,
+    pager: Pager,
     roles: Vec<(&'static str, &'static str)>,
     /// Some names to choose from.
     tenants: Vec<String>,
@@ -66,15 +69,22 @@ pub(super) async fn page(
     let stats = store.totals(caller).await?;
     let is_admin = visitor.may(Permission::Administer);
     let keys = if is_admin { store.keys(caller).await? } else { Vec::new() };
+    // Two may have the same name.
+    let mut keys: Vec<(String, ApiKey)> =
+        keys.into_iter().map(|key| (format!("{} {}", key.name, key.id), key)).collect();
+    keys.sort_by(|a, b| a.0.cmp(&b.0));
+    let keys = by_name::page(keys, |(name, _)| name, &query, ("/settings", "key"), limits::KEYS_PER_PAGE);
     let known = Known { stats: &stats, config: &config };
     let holds = config.holds.values().filter(|hold| hold.is_active(now));
     let closed: Vec<ClosedView> = holds.filter_map(|hold| known.closed(hold, &visitor, now)).collect();
     let mut shell = Shell::of(&board, &visitor, &config, "settings", "Settings").saying(&query);
-    shell.done = shell.done.map(|said| part_done(&query, &config, now).unwrap_or(said));
+    shell.done = shell.done.map(|said| known.part_done(&query, now).unwrap_or(said));
     let page = Settings {
         shell,
         closed,
-        keys: keys.iter().map(|key| view(key, now)).collect(),
+        keys: keys.shown.iter().map(|(_, key)| view(key, now)).collect(),
+        keys_total: keys.total,
+        pager: keys.pager,
         roles: Role::ALL.map(|role| (role.as_str(), meaning(role))).into(),
         tenants: offered(stats.tenants.keys()),
         types: offered(stats.types.keys()),
@@ -99,6 +109,15 @@ impl Known<'_> {
             Scope::Type { job_type, tenant } => (Some(job_type), tenant.as_ref()),
             Scope::Gate | Scope::Queue { .. } | Scope::Worker(_) => return None,
         };
+        Some(ClosedView {
+            hold: HoldView::of(hold, now),
+            scope: lift::scope(hold, visitor, self.config),
+            unknown: self.unknown(job_type, tenant),
+        })
+    }
+
+    /// Which of these nothing has been heard of.
+    fn unknown(&self, job_type: Option<&JobType>, tenant: Option<&Tenant>) -> Vec<String> {
         let (stats, config) = (self.stats, self.config);
         let tenant = tenant.filter(|name| {
             !stats.tenants.contains_key(*name)
@@ -107,32 +126,30 @@ impl Known<'_> {
         });
         let job_type =
             job_type.filter(|name| !stats.types.contains_key(*name) && !config.types.contains_key(*name));
-        let unknown = tenant
-            .map(|name| format!("tenant {name}"))
-            .into_iter()
-            .chain(job_type.map(|name| format!("type {name}")));
-        Some(ClosedView {
-            hold: HoldView::of(hold, now),
-            scope: lift::scope(hold, visitor, config),
-            unknown: unknown.collect(),
-        })
+        let tenant = tenant.map(|name| format!("tenant {name}"));
+        tenant.into_iter().chain(job_type.map(|name| format!("type {name}"))).collect()
     }
-}
 
-/// What was just closed or opened for a tenant or type, if that is how it is still.
-fn part_done(query: &Fields, config: &Config, now: Timestamp) -> Option<String> {
-    let tenant = query.get("tenant").and_then(|name| Tenant::new(name).ok());
-    let job_type = query.get("type").and_then(|name| JobType::new(name).ok());
-    let scope = match (job_type, tenant) {
-        (Some(job_type), tenant) => Scope::Type { job_type, tenant },
-        (None, Some(tenant)) => Scope::Tenant(tenant),
-        (None, None) => return None,
-    };
-    let hold = config.holds.get(&scope).filter(|hold| hold.is_active(now));
-    match (query.get("done")?, hold) {
-        ("closed", Some(hold)) => Some(format!("Closed for {}.", HoldView::of(hold, now).what)),
-        ("opened", None) => Some("Open again for it.".to_owned()),
-        _ => None,
+    /// What was just closed or opened for a tenant or type, if that is how it is still.
+    fn part_done(&self, query: &Fields, now: Timestamp) -> Option<String> {
+        let tenant = query.get("tenant").and_then(|name| Tenant::new(name).ok());
+        let job_type = query.get("type").and_then(|name| JobType::new(name).ok());
+        let unknown = self.unknown(job_type.as_ref(), tenant.as_ref());
+        let scope = match (job_type, tenant) {
+            (Some(job_type), tenant) => Scope::Type { job_type, tenant },
+            (None, Some(tenant)) => Scope::Tenant(tenant),
+            (None, None) => return None,
+        };
+        let hold = self.config.holds.get(&scope).filter(|hold| hold.is_active(now));
+        match (query.get("done")?, hold) {
+            ("closed", Some(hold)) => {
+                let said = format!("Closed for {}.", HoldView::of(hold, now).what);
+                let unknown = unknown.iter().map(|what| format!("There is no {what} yet."));
+                Some([said].into_iter().chain(unknown).collect::<Vec<_>>().join(" "))
+            }
+            ("opened", None) => Some("Open again for it.".to_owned()),
+            _ => None,
+        }
     }
 }
 
@@ -143,10 +160,10 @@ pub(super) fn offered<T: ToString>(names: impl Iterator<Item = T>) -> Vec<String
 
 fn meaning(role: Role) -> &'static str {
     match role {
-        Role::Admin => "may do everything, for all tenants",
-        Role::Operator => "runs its tenant: jobs, queues, schedules",
-        Role::Submitter => "submits, and manages its own jobs",
-        Role::Worker => "takes jobs and finishes them",
+        Role::Admin => "everything",
+        Role::Operator => "runs a tenant",
+        Role::Submitter => "its own jobs",
+        Role::Worker => "takes and ends jobs",
         Role::Viewer => "looks on",
     }
 }

@@ -7,6 +7,7 @@ use windlass::job::{Failure, JobType, QueueName, RetryPolicy, Tenant};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::key::NewKey;
+use windlass::store::command::redrive::Redrive;
 use windlass::store::config::Scope;
 use windlass::store::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch};
 use windlass::store::settings::{QueueSettings, Rate};
@@ -218,7 +219,10 @@ async fn closing_the_gate_for_a_name_that_nobody_has_says_so() {
     let ada = Person::with_key(&site, Role::Admin, None).await;
     let page = ada.look("/settings").await.body;
     let page = ada.fill(&page, "/gate", &[("tenant", "amce")]).await.body;
-    assert!(page.contains("Closed for tenant amce.") && !page.contains("The gate is closed"));
+    assert!(
+        page.contains("Closed for tenant amce. There is no tenant amce yet.")
+            && !page.contains("The gate is closed")
+    );
     assert!(page.contains("there is no tenant amce yet") && page.contains("but for what is listed below"));
     assert!(page.contains("aria-label=\"Reopen tenant amce\""));
     // A type of one tenant is no more than that.
@@ -280,6 +284,25 @@ async fn a_queue_s_backlog_is_what_could_run_now() {
 }
 
 #[tokio::test]
+async fn a_queue_and_a_type_tell_dead_letters_that_were_redriven_from_those_that_were_not() {
+    let site = Site::start().await;
+    let mut dead = Vec::new();
+    for _ in 0..3 {
+        let mut dying = new("mail");
+        dying.retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::standard() });
+        dead.push(site.submit(dying).await.id);
+        site.claim().await.fail(Failure::temporary("no route to host")).await;
+    }
+    site.store.redrive(&Caller::local(), dead[0], Redrive::default()).await.unwrap();
+    for path in ["/queues/default", "/types/mail"] {
+        let page = site.ask("GET", path, &[], "").await.body;
+        assert!(page.contains("2 not redriven") && page.contains(">3</a>"), "{path}");
+    }
+    let page = site.ask("GET", "/types/mail", &[], "").await.body;
+    assert!(page.contains("<td class=\"n\"><b>2</b></td>"), "what was redriven is no trouble any more");
+}
+
+#[tokio::test]
 async fn lists_of_many_names_come_page_by_page_and_stay_small() {
     let site = Site::start().await;
     let mut batch = Vec::new();
@@ -315,6 +338,27 @@ async fn lists_of_many_names_come_page_by_page_and_stay_small() {
         let none = site.ask("GET", &format!("{path}?find=nothing"), &[], "").await.body;
         assert!(none.contains("has that in its name"), "{path}");
     }
+}
+
+#[tokio::test]
+async fn keys_come_page_by_page_and_are_found_by_name() {
+    let site = Site::start().await;
+    for number in 0..120 {
+        let new = NewKey::new(format!("robot {}", number / 2), Role::Viewer);
+        site.store.create_key(&Caller::local(), new).await.unwrap();
+    }
+    let ada = Person::with_key(&site, Role::Admin, None).await;
+    let (mut address, mut seen) = ("/settings".to_owned(), 0);
+    loop {
+        let page = ada.look(&address).await.body;
+        assert!(page.len() < 100_000, "{address} is {} bytes", page.len());
+        seen += page.matches("aria-label=\"Revoke ").count();
+        let Some((_, rest)) = page.split_once("rel=\"next\" href=\"") else { break };
+        rest.split('"').next().unwrap_or_default().clone_into(&mut address);
+    }
+    assert_eq!(seen, 121, "every key once");
+    let found = ada.look("/settings?find=robot+59").await.body;
+    assert_eq!(found.matches("aria-label=\"Revoke robot 59\"").count(), 2);
 }
 
 #[tokio::test]
