@@ -89,7 +89,7 @@ pub(super) async fn page(
     let numbers = Numbers { stats: &stats, config: &config, hour: &sum, dead, retries, now };
     let mut queues = lines(&looks, &visitor, now);
     // What needs somebody comes first; among the others the order stays, whatever their numbers do.
-    queues.sort_by_key(|line| (!line.is_late && !line.is_failing, line.paused.is_none()));
+    queues.sort_by_key(|line| (!line.is_late, line.paused.is_none()));
     let queues_more = queues.len().saturating_sub(limits::QUEUES_SHOWN);
     queues.truncate(limits::QUEUES_SHOWN);
     let page = Overview {

@@ -90,7 +90,7 @@ pub(super) async fn page(
     }
     let page = SchedulesPage {
         shell,
-        schedules: shown.iter().map(|schedule| view(schedule, now)).collect(),
+        schedules: shown.iter().map(|schedule| view(schedule, number, now)).collect(),
         range: if pages > 1 {
             format!("{}–{} of {}", first + 1, first + shown.len(), count(found.len() as u64))
         } else {
@@ -123,7 +123,7 @@ fn timing(timing: &Timing) -> String {
     }
 }
 
-fn view(schedule: &Schedule, now: Timestamp) -> ScheduleView {
+fn view(schedule: &Schedule, page: usize, now: Timestamp) -> ScheduleView {
     let missed = match schedule.missed {
         Missed::Skip => "left out if missed",
         Missed::Once => "made up for once if missed",
@@ -143,7 +143,8 @@ fn view(schedule: &Schedule, now: Timestamp) -> ScheduleView {
     ScheduleView {
         name: schedule.name.to_string(),
         tenant: schedule.tenant.to_string(),
-        act: act_link(schedule),
+        // With the page, so that whoever acts on it comes back to it.
+        act: if page > 1 { format!("{}?page={page}", act_link(schedule)) } else { act_link(schedule) },
         pop: format!("pause-{}-{}", schedule.tenant, schedule.name),
         timing: timing(&schedule.timing),
         job_type: schedule.job.job_type.to_string(),
@@ -164,6 +165,7 @@ pub(super) async fn act(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Path((tenant, name)): Path<(String, String)>,
+    Query(query): Query,
     Form(form): Form,
 ) -> Result<Response, Trouble> {
     let missing = || Trouble::not_found(format!("no schedule {name}"));
@@ -198,7 +200,7 @@ pub(super) async fn act(
     };
     let path = if form.get("from") == Some("overview") { "/" } else { "/schedules" };
     let job = started.map(|job| ("job", job.id.to_string()));
-    let page = form.text("page").map(|page| ("page", page));
+    let page = query.text("page").map(|page| ("page", page));
     let told = [("done", done.to_owned()), ("about", about)].into_iter().chain(job).chain(page);
     Ok(Redirect::to(&address(path, told)).into_response())
 }

@@ -43,7 +43,7 @@ fn run_all(
 
 /// Tells the world about a commit that is on disk, then answers everybody who took part.
 pub fn answer(env: &Environment, effects: Effects, tasks: Vec<Box<dyn WriteTask>>) {
-    if effects.has_work {
+    if !effects.work.is_empty() {
         env.wakeups.work_arrived_in(effects.work);
     }
     if effects.has_ends {

@@ -67,9 +67,7 @@ struct Mark {
 /// What a commit announces once it is on disk.
 #[derive(Default)]
 pub struct Effects {
-    /// Whether jobs became claimable.
-    pub has_work: bool,
-    /// Where they did.
+    /// Where jobs became claimable.
     pub work: WorkNews,
     /// Whether jobs became final.
     pub has_ends: bool,
@@ -294,7 +292,6 @@ impl<'a> Unit<'a> {
     fn note_change(&mut self, previous: &Job, seq: Seq) {
         let job = &self.jobs[&seq].job;
         if job.state == State::Scheduled && !job.is_blocked {
-            self.effects.has_work = true;
             self.effects.work.add(&job.lane);
         }
         self.effects.has_ends |= job.state.is_final();
@@ -316,7 +313,6 @@ impl<'a> Unit<'a> {
     pub fn insert(&mut self, job: Job, spec: Spec, keys: Vec<(Key, Timestamp)>) {
         let seq = job.seq;
         if job.state == State::Scheduled {
-            self.effects.has_work = true;
             self.effects.work.add(&job.lane);
         }
         self.effects.has_ends |= job.state.is_final();
@@ -477,7 +473,6 @@ impl<'a> Unit<'a> {
 
     /// Says that waiting workers should look again.
     pub fn wake(&mut self) {
-        self.effects.has_work = true;
         self.effects.work = WorkNews::everywhere();
     }
 

@@ -134,6 +134,12 @@ async fn many_schedules_come_page_by_page() {
     assert!(first.len() < 150_000, "{} bytes", first.len());
     let last = site.ask("GET", "/schedules?page=3", &[], "").await.body;
     assert!(last.contains("101–120 of 120") && last.contains("often-119"));
+    let headers = [("sec-fetch-site", "same-origin")];
+    let page = site.ask("GET", "/schedules?page=3", &headers, "").await;
+    let body = format!("action=trigger&token={}", page.token());
+    let answer = site.ask("POST", "/schedules/default/often-119/act?page=3", &headers, &body).await;
+    let back = answer.header("location").unwrap_or_default();
+    assert!(back.contains("page=3"), "who acts on a page comes back to it: {back}");
 }
 
 #[tokio::test]

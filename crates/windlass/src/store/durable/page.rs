@@ -64,7 +64,7 @@ impl Page<'_> {
         let is_whole = self.total == Some(self.jobs.len() as u64);
         let is_full = self.jobs.len() >= self.scan.limit;
         let is_last = self.jobs.last_key_value().is_none_or(|(last, _)| *last < self.key_of(place));
-        !is_whole && !(is_full && is_last)
+        !(is_whole || (is_full && is_last))
     }
 
     /// By what a place comes earlier or later in the order asked for.

@@ -36,7 +36,11 @@ pub(super) struct News {
 impl News {
     /// Something was committed here.
     pub(super) fn committed(&self, effects: &Effects) {
-        let what = [(effects.has_work, WORK), (effects.has_ends, ENDS), (effects.has_interrupts, INTERRUPTS)];
+        let what = [
+            (!effects.work.is_empty(), WORK),
+            (effects.has_ends, ENDS),
+            (effects.has_interrupts, INTERRUPTS),
+        ];
         let what = what.iter().filter(|(is_so, _)| *is_so).fold(0, |all, (_, bit)| all | bit);
         self.what.fetch_or(what, Ordering::Relaxed);
         if !self.has_commits.swap(true, Ordering::AcqRel) {

@@ -1,6 +1,7 @@
 //! Rows by what names them: ids, places, keys, edges. Lists by a filter have their own module.
 
 mod scan;
+mod source;
 
 use rusqlite::OptionalExtension;
 

@@ -24,6 +24,11 @@ impl WorkNews {
         WorkNews { lanes: Vec::new(), is_everywhere: true }
     }
 
+    /// Whether none became claimable.
+    pub fn is_empty(&self) -> bool {
+        !self.is_everywhere && self.lanes.is_empty()
+    }
+
     /// A job of this lane became claimable. Lanes are shared values, told apart by where they are.
     pub fn add(&mut self, lane: &Arc<Lane>) {
         if self.is_everywhere || self.lanes.iter().rev().any(|known| Arc::ptr_eq(known, lane)) {

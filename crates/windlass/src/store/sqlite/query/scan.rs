@@ -8,8 +8,11 @@ use rusqlite::{OptionalExtension, params_from_iter};
 
 use super::super::row::read_job;
 use super::super::tables::{Holds, Tables, prepare, store_error};
+use super::source::{
+    EVERYTHING, Query, SELECT, Source, assemble, blob, go_on_claiming, narrow, narrow_by_spec, numbers,
+};
 use crate::clock::Timestamp;
-use crate::job::{JobId, JobType, Lane, QueueName, Seq, State, Tenant};
+use crate::job::{JobId, Lane, Seq, State};
 use crate::limits;
 use crate::store::durable::columns::{SET_ASIDE, code, limit};
 use crate::store::durable::page::{Page, codes, is_by_lane, looks, state_of, submitted, total};
@@ -22,91 +25,6 @@ const SORTED_MAX: u64 = 30_000;
 const LOOK_UP_COST: usize = 4;
 /// Lanes up to which each is looked up by itself.
 const LANES_APART_MAX: usize = 1_000;
-
-/// Every job, in the order of submission.
-const EVERYTHING: &str = "hot h NOT INDEXED";
-
-/// A set of candidates: the tables and index they come from, the condition that makes use of it, and the name of the
-/// column by which they can be had in the order of submission.
-struct Source {
-    from: &'static str,
-    condition: &'static str,
-    parameters: Vec<Value>,
-    seq: &'static str,
-    /// Whether they come in the order of claims.
-    is_claim_order: bool,
-    /// Whether they come in no order of use.
-    is_loose: bool,
-    /// Where to count them, if they can be too many to look at all: those that do not fit are left out by this part of
-    /// the filter alone.
-    walk: Option<Walk>,
-}
-
-/// How to count the candidates of a source, and which part of the filter they all fit.
-#[derive(Clone, Copy)]
-struct Walk {
-    from: &'static str,
-    without: fn(&mut Filter),
-}
-
-impl Source {
-    fn new(from: &'static str, condition: &'static str, parameters: Vec<Value>) -> Source {
-        Source {
-            from,
-            condition,
-            parameters,
-            seq: "h.seq",
-            is_claim_order: false,
-            is_loose: false,
-            walk: None,
-        }
-    }
-
-    fn joined(from: &'static str, condition: &'static str, parameters: Vec<Value>) -> Source {
-        Source { seq: "d.seq", ..Source::new(from, condition, parameters) }
-    }
-
-    fn walked(self, from: &'static str, without: fn(&mut Filter)) -> Source {
-        Source { walk: Some(Walk { from, without }), ..self }
-    }
-
-    fn state(state: i64) -> Source {
-        let source = Source::new("hot h INDEXED BY hot_order", "h.state = ?", vec![state.into()]);
-        Source { is_loose: true, ..source }
-    }
-
-    /// Jobs in a final state; within one, the index is in the order of submission.
-    fn ended(state: i64) -> Source {
-        let condition = "h.state = ? AND h.order_key = 0 AND h.rank = 0 AND h.at = 0";
-        let source = Source::new("hot h INDEXED BY hot_order", condition, vec![state.into()]);
-        source.walked("hot h INDEXED BY hot_order", |filter| filter.states.clear())
-    }
-
-    /// Jobs of one lane, or set aside for one concurrency key.
-    fn pair(state: i64, order_key: i64) -> Source {
-        let condition = "h.state = ? AND h.order_key = ?";
-        let parameters = vec![state.into(), order_key.into()];
-        Source { is_claim_order: true, ..Source::new("hot h INDEXED BY hot_order", condition, parameters) }
-    }
-
-    fn everything() -> Source {
-        Source::new(EVERYTHING, "true", Vec::new()).walked(EVERYTHING, |_| {})
-    }
-}
-
-/// A statement being put together from constant fragments; whatever a caller gave is bound.
-struct Query {
-    sql: String,
-    parameters: Vec<Value>,
-}
-
-impl Query {
-    fn and<const N: usize>(&mut self, condition: &str, parameters: [Value; N]) {
-        self.sql.push_str(" AND ");
-        self.sql.push_str(condition);
-        self.parameters.extend(parameters);
-    }
-}
 
 impl<C: Holds> Tables<C> {
     pub(in super::super) fn search_jobs(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
@@ -339,105 +257,4 @@ fn concurrency_sources(filter: &Filter) -> Option<Vec<Source>> {
         Source::new("hot h INDEXED BY hot_holders", condition, vec![key.0.into()])
     };
     Some(codes.into_iter().map(source).collect())
-}
-
-const SELECT: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record FROM";
-
-/// The numbers of a source's candidates, in the order asked for.
-fn numbers(source: &Source, from: &str, scan: &Scan) -> Query {
-    let sql = format!("SELECT {} FROM {from} WHERE {}", source.seq, source.condition);
-    let mut query = Query { sql, parameters: source.parameters.clone() };
-    go_on(&mut query, scan, source.seq);
-    query
-}
-
-/// Adds where to go on and in which order of submission.
-fn go_on(query: &mut Query, scan: &Scan, column: &str) {
-    let (beyond, order) = if scan.order == Order::Newest { ("<", " DESC") } else { (">", "") };
-    if let Some(after) = scan.after {
-        query.and(&format!("{column} {beyond} ?"), [after.seq.0.into()]);
-    }
-    query.sql.extend([" ORDER BY ", column, order]);
-}
-
-/// Adds where to go on in the order of claims.
-fn go_on_claiming(query: &mut Query, scan: &Scan) {
-    if let Some(after) = scan.after {
-        query.and("(h.rank, h.at, h.seq) > (?, ?, ?)", values_of(after));
-    }
-    query.sql.push_str(" ORDER BY h.rank, h.at, h.seq");
-}
-
-fn values_of(place: Place) -> [Value; 3] {
-    [i64::from(place.rank).into(), place.eligible_at.as_millis().into(), place.seq.0.into()]
-}
-
-fn assemble(scan: &Scan, source: Source, end: Option<Place>) -> Query {
-    let sql = format!("{SELECT} {} WHERE {}", source.from, source.condition);
-    let mut query = Query { sql, parameters: source.parameters };
-    narrow(&mut query, &scan.filter);
-    narrow_by_spec(&mut query, &scan.filter);
-    match (scan.order, end) {
-        (_, None) => {}
-        (Order::Claim, Some(end)) => query.and("(h.rank, h.at, h.seq) < (?, ?, ?)", values_of(end)),
-        (Order::Newest, Some(end)) => query.and(&format!("{} > ?", source.seq), [end.seq.0.into()]),
-        (Order::Oldest, Some(end)) => query.and(&format!("{} < ?", source.seq), [end.seq.0.into()]),
-    }
-    if scan.order != Order::Claim {
-        go_on(&mut query, scan, source.seq);
-    } else if source.is_claim_order {
-        go_on_claiming(&mut query, scan);
-    }
-    query
-}
-
-fn blob(id: JobId) -> Value {
-    id.as_bytes().to_vec().into()
-}
-
-/// What the columns of `hot` can tell, to spare unpacking what does not fit.
-fn narrow(query: &mut Query, filter: &Filter) {
-    let names = [
-        ("tenant = ?", filter.tenant.as_ref().map(Tenant::as_str)),
-        ("queue = ?", filter.queue.as_ref().map(QueueName::as_str)),
-        ("type = ?", filter.job_type.as_ref().map(JobType::as_str)),
-    ];
-    let names: Vec<(&str, &str)> = names.into_iter().filter_map(|(sql, name)| Some((sql, name?))).collect();
-    if !names.is_empty() {
-        let conditions: Vec<&str> = names.iter().map(|(sql, _)| *sql).collect();
-        let condition = format!("h.lane IN (SELECT id FROM lanes WHERE {})", conditions.join(" AND "));
-        query.and(&condition, []);
-        query.parameters.extend(names.iter().map(|(_, name)| Value::from((*name).to_owned())));
-    }
-    let codes = codes(filter);
-    if !filter.states.is_empty() {
-        let codes: Vec<String> = codes.iter().map(i64::to_string).collect();
-        query.and(&format!("+h.state IN ({})", codes.join(", ")), []);
-    }
-    if let Some((first, last)) = filter.ids {
-        query.and("+h.id BETWEEN ? AND ?", [first, last].map(blob));
-    }
-    if let Some(at) = filter.created_after {
-        query.and("h.created_at >= ?", [at.as_millis().into()]);
-    }
-    if let Some(at) = filter.created_before {
-        query.and("h.created_at < ?", [at.as_millis().into()]);
-    }
-    if let Some(key) = filter.concurrency {
-        query.and("+h.concurrency = ?", [key.0.into()]);
-    }
-}
-
-/// What only the submission can tell.
-fn narrow_by_spec(query: &mut Query, filter: &Filter) {
-    if let Some((name, value)) = &filter.tag {
-        let condition = "EXISTS (SELECT 1 FROM tags t WHERE t.name = ? AND t.value = ? AND t.seq = h.seq)";
-        query.and(condition, [name.clone().into(), value.clone().into()]);
-    }
-    if let Some(id) = &filter.correlation_id {
-        query.and("(SELECT j.correlation_id FROM jobs j WHERE j.seq = h.seq) = ?", [id.clone().into()]);
-    }
-    if let Some(owner) = &filter.owner {
-        query.and("(SELECT j.owner FROM jobs j WHERE j.seq = h.seq) = ?", [owner.clone().into()]);
-    }
 }

@@ -6,6 +6,7 @@ use windlass::job::{GroupStrategy, Job, JobId, JobType, NewJob, Payload, Priorit
 use windlass::limits;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::finish::{Outcome, Report};
+use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::{Filter, Order};
@@ -23,6 +24,7 @@ on_every_engine!(
     a_page_of_large_jobs_ends_early_and_the_next_goes_on,
     what_was_redriven_is_listed_and_counted_apart,
     running_jobs_are_listed_however_many_have_ended_beside_them,
+    ready_jobs_that_a_pause_holds_are_counted_once,
 );
 
 async fn ids(t: &Fixture, filter: Filter, order: Order) -> Vec<JobId> {
@@ -292,6 +294,10 @@ async fn running_jobs_are_listed_however_many_have_ended_beside_them(t: &Fixture
         }
     }
     let mut running: Vec<JobId> = claimed.iter().map(|claimed| claimed.job.id).collect();
+    for (max, number, is_all) in [(1_100, 1_100, true), (1_099, 1_099, false)] {
+        let busy = t.store.busy(&t.me, max).await.unwrap();
+        assert_eq!((busy.workers.get(&worker), busy.is_all), (Some(&number), is_all), "{max}");
+    }
     for _ in 0..2 {
         for order in [Order::Newest, Order::Oldest] {
             let filter = Filter { states: vec![State::Running], ..Filter::default() };
@@ -329,4 +335,25 @@ async fn running_jobs_are_listed_however_many_have_ended_beside_them(t: &Fixture
     assert!(
         ids(t, Filter { states: vec![State::Running], ..Filter::default() }, Order::Oldest).await.is_empty()
     );
+}
+
+/// M54
+async fn ready_jobs_that_a_pause_holds_are_counted_once(t: &Fixture) {
+    let mut foreign = new_job("mail");
+    foreign.tenant = Some(tenant("blue"));
+    t.submit_all(vec![new_job("report"), new_job("report"), new_job("mail"), foreign]).await;
+    let paused = async || t.store.totals(&t.me).await.unwrap().paused;
+    assert_eq!(paused().await, 0);
+    let kind = |name: &str| Target::Type(JobType::new(name).unwrap());
+    t.store.pause(&t.me, kind("report"), Pause::default()).await.unwrap();
+    assert_eq!(paused().await, 2);
+    t.store.pause(&t.me, Target::Tenant(tenant("default")), Pause::default()).await.unwrap();
+    assert_eq!(paused().await, 3, "two of them are held twice");
+    let lasting = Pause::default().lasting(secs(60));
+    t.store.pause(&t.me, Target::Gate, lasting).await.unwrap();
+    assert_eq!(paused().await, 4);
+    let blue = caller("ann", windlass::store::caller::Role::Viewer, "blue");
+    assert_eq!(t.store.totals(&blue).await.unwrap().paused, 1, "a tenant counts its own");
+    t.advance(secs(61));
+    assert_eq!(paused().await, 3, "the gate opened by itself");
 }
