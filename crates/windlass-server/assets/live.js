@@ -209,11 +209,12 @@
       form.reset();
       form.closest("[popover]")?.hidePopover?.();
       form.closest("details")?.removeAttribute("open");
-      const button = document.activeElement;
+      const near = form.closest("tr, li, section");
       take(page);
       find("said").replaceChildren(...$("#said > *", page).map((said) => document.importNode(said, true)));
       // The button may have become its opposite; whoever uses the keyboard is still there.
-      if (!button?.isConnected && form.isConnected) form.querySelector("button")?.focus({ preventScroll: true });
+      const home = form.isConnected ? form : near;
+      if (document.activeElement === document.body && home?.isConnected) home.querySelector("button")?.focus({ preventScroll: true });
     }, () => {
       over();
       complain(form, "The server did not answer. Look whether it was done before you try again.");

@@ -356,6 +356,14 @@ pub enum ActError {
     /// The job is not suspended, and the caller asked for strictness (M51).
     #[error("job {0} is not suspended")]
     NotSuspended(JobId),
+    /// Another job was submitted in its place already, and the caller wants one alone.
+    #[error("job {id} was redriven already, as job {successor}: look there first")]
+    AlreadyRedriven {
+        /// The job.
+        id: JobId,
+        /// The one in its place.
+        successor: JobId,
+    },
     /// A value is not allowed.
     #[error(transparent)]
     Invalid(#[from] Invalid),

@@ -94,6 +94,9 @@ pub(super) struct RedriveArgs {
     /// Run every step again instead of going on after the last one that was saved; for ids
     #[arg(long)]
     reset_checkpoints: bool,
+    /// Refuse what was redriven already; for ids
+    #[arg(long)]
+    only_once: bool,
     #[command(flatten)]
     which: ActArgs,
 }
@@ -155,7 +158,9 @@ pub(super) async fn priority(args: &PriorityArgs) -> anyhow::Result<ExitCode> {
 
 pub(super) async fn redrive(args: &RedriveArgs) -> anyhow::Result<ExitCode> {
     let reset = args.reset_checkpoints.then_some(true);
-    run(&args.which, Action::new("redrive", "redriven").alone("reset_checkpoints", reset)).await
+    let once = args.only_once.then_some(true);
+    let action = Action::new("redrive", "redriven");
+    run(&args.which, action.alone("reset_checkpoints", reset).alone("only_once", once)).await
 }
 
 pub(super) async fn delete(args: &ActArgs) -> anyhow::Result<ExitCode> {

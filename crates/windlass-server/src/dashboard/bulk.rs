@@ -125,7 +125,7 @@ fn act_of(deed: Deed, form: &Fields) -> Result<BulkAct, Trouble> {
         Deed::Resume => BulkAct::Act(Act::Resume { reason }),
         Deed::Cancel => BulkAct::Act(Act::Cancel { reason }),
         Deed::Priority => BulkAct::Act(Act::Priority(priority(form)?)),
-        Deed::Redrive => BulkAct::Redrive(Redrive::default()),
+        Deed::Redrive => BulkAct::Redrive(Redrive { only_once: true, ..Redrive::default() }),
         Deed::Delete => BulkAct::Delete,
     })
 }
@@ -181,12 +181,7 @@ async fn one(
 ) -> Result<bool, ActError> {
     let done = match action {
         BulkAct::Act(act) => store.act(caller, id, act.clone()).await.map(|acted| acted.is_changed),
-        BulkAct::Redrive(how) => match store.job(caller, id).await? {
-            Some(now) if now.details.superseded_by.is_none() => {
-                store.redrive(caller, id, *how).await.map(|_| true)
-            }
-            _ => Ok(false),
-        },
+        BulkAct::Redrive(how) => store.redrive(caller, id, *how).await.map(|_| true),
         BulkAct::Delete => store.delete(caller, id).await.map(|()| true),
     };
     match done {

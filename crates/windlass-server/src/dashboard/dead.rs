@@ -173,11 +173,7 @@ async fn redrive_group(store: &Store, caller: &Caller, shown: &Shown) -> Result<
 
 /// Redrives a job unless somebody else was faster; whether it did.
 async fn redrive_first(store: &Store, caller: &Caller, job: &Job) -> Result<bool, StoreError> {
-    let now = store.job(caller, job.id).await?;
-    if now.is_none_or(|now| now.details.superseded_by.is_some()) {
-        return Ok(false);
-    }
-    match store.redrive(caller, job.id, Redrive::default()).await {
+    match store.redrive(caller, job.id, Redrive { only_once: true, ..Redrive::default() }).await {
         Ok(_) => Ok(true),
         Err(ActError::Store(error)) => Err(error),
         // Its unique key is taken, or it is not theirs to redrive: the others still are.

@@ -89,8 +89,10 @@ pub(super) async fn act(
         "priority" => (Act::Priority(priority(&form)?), "priority"),
         "signal" => return signal(&board, &visitor, id, &form).await,
         "redrive" => {
-            must_be_meant(&board, &visitor, id, &form).await?;
-            let how = Redrive { reset_checkpoints: form.get("reset_checkpoints").is_some() };
+            // Each time makes another copy of it: a second one must be meant.
+            let (reset_checkpoints, only_once) =
+                (form.get("reset_checkpoints").is_some(), form.get("again").is_none());
+            let how = Redrive { reset_checkpoints, only_once };
             let new = store.redrive(caller, id, how).await?;
             return Ok(back(new.id, "redriven"));
         }
@@ -110,22 +112,6 @@ async fn signal(board: &Dashboard, visitor: &Visitor, id: JobId, form: &Fields) 
     parsed.map_err(|error| Trouble::invalid(format!("value: is no JSON: {error}")))?;
     board.store().signal(&visitor.caller, id, form.need("name")?, value.as_bytes().to_vec()).await?;
     Ok(back(id, "signalled"))
-}
-
-/// Refuses to redrive a job a second time by mistake: each time makes another copy of it.
-async fn must_be_meant(
-    board: &Dashboard,
-    visitor: &Visitor,
-    id: JobId,
-    form: &Fields,
-) -> Result<(), Trouble> {
-    let found = board.store().job(&visitor.caller, id).await?;
-    match found.and_then(|found| found.details.superseded_by) {
-        Some(new) if form.get("again").is_none() => {
-            Err(Trouble::conflict(format!("it was redriven already, as job {new}: look there first")))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn back(id: JobId, done: &str) -> Response {

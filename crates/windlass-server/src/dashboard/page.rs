@@ -283,11 +283,7 @@ impl From<ActError> for Trouble {
                 Trouble::not_found(error.to_string())
             }
             ActError::Invalid(_) => Trouble::invalid(error.to_string()),
-            _ => Trouble {
-                status: StatusCode::CONFLICT,
-                title: "That cannot be done",
-                message: error.to_string(),
-            },
+            _ => Trouble::conflict(error.to_string()),
         }
     }
 }

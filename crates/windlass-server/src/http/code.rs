@@ -1,7 +1,7 @@
 //! The codes of refusals: a closed list, stable for programs. `docs/http-api.md` has the same list for people.
 
 /// Every code there is: its status, and when it is answered.
-pub(crate) const CODES: [(u16, &str, &str); 33] = [
+pub(crate) const CODES: [(u16, &str, &str); 34] = [
     (400, "not_json", "the body is not JSON"),
     (400, "unreadable_body", "the body broke off"),
     (400, "not_http", "what was sent is no request of HTTP/1.1"),
@@ -13,6 +13,11 @@ pub(crate) const CODES: [(u16, &str, &str); 33] = [
     (405, "method_not_allowed", "the path has no such method"),
     (408, "slow_body", "the body took longer than 20 s to arrive"),
     (409, "state_conflict", "the job's state does not allow the step; `details.state`, `details.action`"),
+    (
+        409,
+        "already_redriven",
+        "with `only_once`: another job was submitted in its place already; `job` names it",
+    ),
     (409, "already_suspended", "with `?strict=true`: the job is suspended already"),
     (409, "not_suspended", "with `?strict=true`: the job is not suspended"),
     (409, "already_paused", "with `?strict=true`: it is paused already"),

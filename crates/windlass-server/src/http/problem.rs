@@ -258,6 +258,9 @@ impl From<ActError> for Problem {
                 .with("state", "suspended")
                 .with("action", "suspend"),
             ActError::NotSuspended(_) => Problem::conflict("not_suspended", message).with("action", "resume"),
+            ActError::AlreadyRedriven { successor, .. } => {
+                Problem::conflict("already_redriven", message).with("job", successor.to_string())
+            }
             ActError::Invalid(invalid) => invalid.into(),
             ActError::UniqueKeyTaken { key, holder } => unique_key_taken(&key, &holder.to_string()),
             ActError::TooDeep { scope, depth, limit, retry_after } => {

@@ -188,6 +188,8 @@ pub(crate) async fn patch(
 pub(crate) struct RedriveBody {
     /// Run every step again instead of going on after the last one that was saved.
     reset_checkpoints: bool,
+    /// Refuse if another job was submitted in its place already.
+    only_once: bool,
 }
 
 /// `POST /jobs/{id}/redrive`
@@ -197,7 +199,7 @@ pub(crate) async fn redrive(
     JobPath(id): JobPath,
     Body(body): Body<RedriveBody>,
 ) -> Result<Made<JobView>, Problem> {
-    let how = Redrive { reset_checkpoints: body.reset_checkpoints };
+    let how = Redrive { reset_checkpoints: body.reset_checkpoints, only_once: body.only_once };
     let snapshot = app.store().redrive_shown(&caller, id, how).await?;
     Ok(Made(JobView::of(snapshot, None)))
 }

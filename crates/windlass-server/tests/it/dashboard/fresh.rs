@@ -131,6 +131,21 @@ async fn focus_and_selected_text_stay_where_they_are() {
     assert_not_reloaded(&window).await;
 }
 
+#[tokio::test]
+async fn whoever_acts_by_keyboard_stays_where_the_button_was() {
+    let site = Site::start().await;
+    site.job("mail").await;
+    let browser = Browser::start();
+    let window = browser.window().await;
+    window.open(&site.at("/queues")).await;
+    mark(&window).await;
+    window.eval("document.querySelector(\"button[aria-label='Pause default']\").focus()").await;
+    window.click("button[aria-label='Pause default']").await;
+    window.click(".pop:popover-open [name=action]").await;
+    window.until("document.activeElement.matches('tbody tr button[value=resume]')").await;
+    assert_not_reloaded(&window).await;
+}
+
 /// Whether every page can be made into every other one; answers with the pairs that could not.
 const PATCH_ALL: &str = "(async () => { \
     const load = (path) => new Promise((done) => { const request = new XMLHttpRequest(); request.open('GET', path); \

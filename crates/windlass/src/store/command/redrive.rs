@@ -21,6 +21,8 @@ use crate::store::unit::Unit;
 pub struct Redrive {
     /// Run every step again instead of going on after the last one that was saved.
     pub reset_checkpoints: bool,
+    /// Refuse if another job was submitted in its place already: of two who redrive at once only one does.
+    pub only_once: bool,
 }
 
 /// Submits a final job again.
@@ -33,6 +35,9 @@ pub(crate) fn redrive(
     let old = unit.managed(caller, id)?;
     if !old.state.is_final() {
         return Err(Refused { state: old.state, action: Action::Redrive }.into());
+    }
+    if let Some(successor) = old.details.superseded_by.filter(|_| how.only_once) {
+        return Err(ActError::AlreadyRedriven { id, successor });
     }
     let Some(spec) = unit.spec(old.seq)? else { return Err(ActError::NotFound(id)) };
     let keys = unique_keys(unit, &old, &spec)?;

@@ -90,7 +90,7 @@ impl Remote {
     }
 
     pub(crate) async fn redrive(&self, id: JobId, how: Redrive) -> Result<Job, ActError> {
-        let body = json!({"reset_checkpoints": how.reset_checkpoints});
+        let body = json!({"reset_checkpoints": how.reset_checkpoints, "only_once": how.only_once});
         let call = Call::post(format!("/jobs/{id}/redrive")).json(&body);
         let shown: ShownJob =
             self.client.ask(call).await.map_err(|trouble| trouble.into_act(ActError::NotFound(id)))?;
@@ -181,12 +181,14 @@ fn bulk_body(action: &BulkAct) -> Result<Map<String, Value>, ActError> {
         BulkAct::Act(Act::Resume { reason }) => json!({"action": "resume", "reason": reason}),
         BulkAct::Act(Act::Cancel { reason }) => json!({"action": "cancel", "reason": reason}),
         BulkAct::Act(Act::Priority(priority)) => json!({"action": "priority", "value": priority}),
-        BulkAct::Redrive(Redrive { reset_checkpoints: false }) => json!({"action": "redrive"}),
+        BulkAct::Redrive(Redrive { reset_checkpoints: false, only_once: false }) => {
+            json!({"action": "redrive"})
+        }
         BulkAct::Delete => json!({"action": "delete"}),
         BulkAct::Act(Act::Suspend(_)) => return Err(unknown("suspending for a time")),
         BulkAct::Act(Act::Submit) => return Err(unknown("submitting held jobs")),
         BulkAct::Act(Act::Patch(_)) => return Err(unknown("changing labels")),
-        BulkAct::Redrive(_) => return Err(unknown("redriving from the first step")),
+        BulkAct::Redrive(_) => return Err(unknown("redriving from the first step, or only once")),
     };
     match given(body) {
         Value::Object(fields) => Ok(fields),

@@ -250,6 +250,9 @@ impl Trouble {
         match (refusal.code.as_str(), refusal.job(), missing) {
             ("already_suspended", _, ActError::NotFound(id)) => ActError::AlreadySuspended(id),
             ("not_suspended", _, ActError::NotFound(id)) => ActError::NotSuspended(id),
+            ("already_redriven", Some(successor), ActError::NotFound(id)) => {
+                ActError::AlreadyRedriven { id, successor }
+            }
             ("unique_key_taken", Some(holder), _) => {
                 ActError::UniqueKeyTaken { key: refusal.owned("key"), holder }
             }

@@ -98,7 +98,8 @@ async fn checkpoints_go_along_with_a_redrive_unless_it_starts_anew(t: &Fixture) 
     let again = t.claim_one(worker).await;
     assert_eq!(saved(&again), [("one", "1")]);
     t.checkpoint(&again, "two", "2").await;
-    let anew = t.store.redrive(&t.me, id, Redrive { reset_checkpoints: true }).await.unwrap();
+    let anew =
+        t.store.redrive(&t.me, id, Redrive { reset_checkpoints: true, ..Redrive::default() }).await.unwrap();
     assert_eq!(anew.details.checkpoints, 0);
     assert!(t.claim_one(worker).await.checkpoints.is_empty());
     assert_eq!(t.checkpoints(id).await, [("one".to_owned(), "1".to_owned())], "the old job stays as it was");

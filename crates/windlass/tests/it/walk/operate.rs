@@ -32,7 +32,7 @@ pub(super) fn signal(dice: &mut Dice, world: &World) -> Operation {
 
 pub(super) fn bulk(dice: &mut Dice, world: &World) -> Operation {
     let action = match dice.below(5) {
-        0 => BulkAct::Redrive(Redrive { reset_checkpoints: dice.chance(50) }),
+        0 => BulkAct::Redrive(Redrive { reset_checkpoints: dice.chance(50), only_once: dice.chance(20) }),
         1 => BulkAct::Delete,
         _ => BulkAct::Act(one_act(dice)),
     };

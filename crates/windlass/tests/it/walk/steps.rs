@@ -36,7 +36,7 @@ pub(super) fn next(dice: &mut Dice, world: &World) -> Operation {
         60..=69 => operate::act(dice, world),
         70..=71 => operate::signal(dice, world),
         72..=73 => {
-            let how = Redrive { reset_checkpoints: dice.chance(50) };
+            let how = Redrive { reset_checkpoints: dice.chance(50), only_once: dice.chance(20) };
             Operation::Redrive(
                 world::caller(dice, &[Role::Submitter, Role::Operator]),
                 world.ended(dice),

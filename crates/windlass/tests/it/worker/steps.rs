@@ -279,7 +279,7 @@ async fn a_redrive_goes_on_after_the_last_step_or_starts_over(t: &TestQueue) {
     job.redrive(Redrive::default()).await.unwrap();
     t.run_due(worker()).await;
     assert_eq!(runs.of("a"), 1);
-    job.redrive(Redrive { reset_checkpoints: true }).await.unwrap();
+    job.redrive(Redrive { reset_checkpoints: true, ..Redrive::default() }).await.unwrap();
     t.run_due(worker()).await;
     assert_eq!(runs.of("a"), 2);
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use windlass::error::ActError;
 use windlass::job::{GroupStrategy, Job, JobId, JobType, NewJob, Payload, Priority, State};
 use windlass::limits;
 use windlass::store::command::children::NewGroup;
@@ -267,7 +268,10 @@ async fn what_was_redriven_is_listed_and_counted_apart(t: &Fixture) {
     for _ in 0..3 {
         dead.push(t.placed(State::DeadLetter).await.id);
     }
-    t.store.redrive(&t.me, dead[1], Redrive::default()).await.unwrap();
+    let once = Redrive { only_once: true, ..Redrive::default() };
+    let successor = t.store.redrive(&t.me, dead[1], once).await.unwrap().id;
+    let refused = t.store.redrive(&t.me, dead[1], once).await;
+    assert_eq!(refused, Err(ActError::AlreadyRedriven { id: dead[1], successor }));
     let letters = |is_redriven| Filter { states: vec![State::DeadLetter], is_redriven, ..Filter::default() };
     assert_eq!(ids(t, letters(None), Order::Oldest).await, dead);
     assert_eq!(ids(t, letters(Some(true)), Order::Oldest).await, [dead[1]]);
