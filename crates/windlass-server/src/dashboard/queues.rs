@@ -223,7 +223,10 @@ pub(super) async fn one(
     let sum = chart::total(&hour);
     let time = |time: Option<std::time::Duration>| time.map_or("–".to_owned(), at_most);
     let jobs = async |state: State, order: Order| {
-        let filter = Filter { queue: Some(look.name.clone()), states: vec![state], ..Filter::default() };
+        // Those that wait for their concurrency key are not next.
+        let is_blocked = (order == Order::Claim).then_some(false);
+        let (queue, states) = (Some(look.name.clone()), vec![state]);
+        let filter = Filter { queue, states, is_blocked, ..Filter::default() };
         let page = store
             .list(caller, ListRequest { filter, order, cursor: None, limit: limits::GROUPS_SHOWN })
             .await;
