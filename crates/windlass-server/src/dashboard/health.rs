@@ -153,7 +153,7 @@ mod tests {
 
     fn health(dead: u64, fresh: u64, config: &Config) -> Health {
         let hour = Minute { dead_letter: fresh, ..Minute::default() };
-        let dead = Counted { jobs: dead, is_all: dead < 999 };
+        let dead = Counted { jobs: dead, is_all: dead < 499 };
         let now = Timestamp::from_millis(0);
         Health::of(&Signs { config, looks: &[], recent: &Minute::default(), hour: &hour, dead, now })
     }
@@ -167,9 +167,9 @@ mod tests {
             (old.class, old.concerns[0].text.as_str()),
             ("warn", "1 dead letter, none new within the hour")
         );
-        let fresh = health(999, 3, &config);
+        let fresh = health(499, 3, &config);
         assert_eq!((fresh.class, fresh.title), ("bad", "Needs a look"));
-        assert_eq!(fresh.concerns[0].text, "999+ dead letters, 3 new within the hour");
+        assert_eq!(fresh.concerns[0].text, "499+ dead letters, 3 new within the hour");
         let gate = windlass::store::config::Hold {
             scope: Scope::Gate,
             mode: windlass::store::config::PauseMode::Graceful,

@@ -15,8 +15,9 @@ pub(super) const RECORDS_STRIDE_MAX: u64 = 16_000;
 pub(super) const FAILURES_SAMPLED: usize = 150;
 /// Retrying jobs that are looked at, for the same and for when they come; of more it is not said when.
 pub(super) const RETRIES_SAMPLED: usize = 100;
-/// Dead letters counted one by one for a page, since whether one was redriven is not kept in a counter; "999+" says enough.
-pub(super) const DEAD_LETTERS_COUNTED: usize = 999;
+/// Dead letters counted one by one for a page, since whether one was redriven is not kept in a counter; "499+" says enough, and
+/// takes one question.
+pub(super) const DEAD_LETTERS_COUNTED: usize = 499;
 /// Queues on the first page; those in trouble come first.
 pub(super) const QUEUES_SHOWN: usize = 25;
 /// The same for one type: they are picked from among those of all types.
