@@ -13,6 +13,8 @@ pub const HEAD_TIME_CROWDED: Duration = Duration::from_secs(3);
 pub const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
 /// Bytes of a request's head: generous for tokens and traces, useless for an attack.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Jobs that a list in the order of claims sorts, where they are not kept in that order.
+pub const CLAIM_ORDER_SORTED_MAX: usize = 10_000;
 /// Lines of a request's head.
 pub const HEAD_LINES_MAX: usize = 100;
 /// How long a client may take to send a request's body: with the store's own time well below the 30 s of M32.

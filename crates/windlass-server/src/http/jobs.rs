@@ -8,9 +8,11 @@ pub(crate) mod look;
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use windlass::job::State as JobState;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
-use windlass::store::query::list::Cursor;
+use windlass::store::filter::Order;
+use windlass::store::query::list::{Cursor, ListRequest};
 use windlass::store::query::snapshot::Snapshot;
 use windlass::store::show::ShownReceipt;
 
@@ -141,7 +143,9 @@ pub(crate) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Done<JobPage>, Problem> {
     let with_payload = query.payload.unwrap_or(false);
-    let page = app.store().list(&caller, query.into_request()?).await?;
+    let request = query.into_request()?;
+    refuse_to_sort_too_many(&app, &caller, &request).await?;
+    let page = app.store().list(&caller, request).await?;
     let (mut jobs, mut next, mut bytes, mut last) = (Vec::new(), page.next, 0, None);
     for snapshot in page.jobs {
         let result = result_of(&app, &caller, &snapshot).await?;
@@ -161,6 +165,22 @@ pub(crate) async fn list(
         });
     }
     Ok(Done(JobPage { jobs, next_cursor: next.map(|cursor| cursor.to_string()) }))
+}
+
+/// Only jobs that can be claimed are kept in the order of claims; others would all have to be read for every page.
+async fn refuse_to_sort_too_many(app: &App, caller: &Caller, request: &ListRequest) -> Result<(), Problem> {
+    if request.order != Order::Claim || request.filter.states == [JobState::Scheduled] {
+        return Ok(());
+    }
+    let max = limits::CLAIM_ORDER_SORTED_MAX;
+    let counted = app.store().count_up_to(caller, &request.filter, max).await?;
+    if counted.is_all && counted.jobs <= max as u64 {
+        return Ok(());
+    }
+    let message = format!(
+        "claim would sort more than {max} jobs: ask for state=scheduled, which is kept in that order, or for newest or oldest"
+    );
+    Err(Problem::invalid("order", message))
 }
 
 /// `DELETE /jobs/{id}`

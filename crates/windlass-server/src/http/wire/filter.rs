@@ -102,7 +102,7 @@ pub(crate) struct ListQuery {
     redriven: Option<bool>,
     /// Of this tenant, for callers that see several.
     tenant: Option<Text<Tenant>>,
-    /// `newest` first, `oldest` first, or `claim`: scheduled jobs alone, as they would be claimed.
+    /// `newest` first, `oldest` first, or as they would be claimed: for `state=scheduled`, or a few thousand jobs.
     order: Option<ListOrder>,
     /// How many at most, 1 to 500.
     #[schemars(range(min = 1, max = 500))]
@@ -139,13 +139,6 @@ impl ListQuery {
             redriven: self.redriven,
             tenant: self.tenant,
         };
-        let is_claim = matches!(self.order, Some(ListOrder::Claim));
-        if is_claim && filter.state.iter().any(|state| *state != State::Scheduled) {
-            let message =
-                "claim is for scheduled jobs: leave the other states out, or ask for newest or oldest";
-            return Err(Problem::invalid("order", message));
-        }
-        let filter = if is_claim { JobFilter { state: vec![State::Scheduled], ..filter } } else { filter };
         let cursor = self.cursor.map(|text| text.parse::<Cursor>()).transpose();
         Ok(ListRequest {
             filter: filter.into_filter()?,
