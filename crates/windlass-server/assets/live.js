@@ -44,7 +44,7 @@
       document.querySelector("[data-steady]")?.before(note);
     }
     const isTicked = document.querySelector("[data-steady] tbody input:checked") !== null;
-    note.textContent = `${number} more: ${isTicked ? "untick and show" : "show"}`;
+    note.textContent = `${number} held back: ${isTicked ? "untick and show" : "show"}`;
   };
 
   let isHeldBack = false;
@@ -64,7 +64,7 @@
   };
 
   const showHeldBack = () => {
-    $("[data-steady] tbody input:checked").forEach((box) => { box.checked = false; });
+    $("[data-steady] tbody input:checked, #pick-all").forEach((box) => { box.checked = false; });
     isForced = true;
     refresh();
   };
@@ -205,8 +205,15 @@
       over();
       if (status === 401 || to.pathname === "/sign-in") { location.reload(); return; }
       if (status !== 200) { complain(form, refusal(page, status)); return; }
-      if (to.pathname !== location.pathname) { location.assign(to); return; }
+      if (to.pathname !== location.pathname) {
+        // A page that a form led to is nothing to come back to.
+        if (location.pathname === "/jobs/act") location.replace(to);
+        else location.assign(to);
+        return;
+      }
       form.reset();
+      // What was sent is no longer being typed: the form shows what came of it.
+      if (form.contains(document.activeElement)) document.activeElement.blur();
       form.closest("[popover]")?.hidePopover?.();
       form.closest("details")?.removeAttribute("open");
       const near = form.closest("tr, li, section");

@@ -47,9 +47,22 @@ const patch = (() => {
   const isLeft = (node) =>
     node.matches("[data-keep]") || (node.matches("form") && !node.querySelector("[data-steady]") && isBusy(node));
 
+  // Rows that left the page, or no longer fit, are told apart until their list is let go. Answers how many there are.
+  const age = (rows, stay = new Set()) => {
+    const left = [...rows.children].filter((row) => !stay.has(row));
+    left.forEach((row) => row.classList.add("old"));
+    return left.length;
+  };
+
   const remove = (node) => {
     if (isSelected(node)) return;
     if (node.nodeType === Node.ELEMENT_NODE) {
+      // A list in somebody's hand stays even when nothing fits any more.
+      const inHand = [...node.querySelectorAll("tbody")].filter((rows) => isSteady(rows));
+      if (inHand.length > 0) {
+        heldBack += inHand.reduce((sum, rows) => sum + age(rows), 0);
+        return;
+      }
       if (isLeft(node) || [...node.querySelectorAll("form, [data-keep]")].some(isLeft)) return;
     }
     node.remove();
@@ -91,13 +104,20 @@ const patch = (() => {
   const children = (old, fresh) => {
     const [is, wanted] = [names(old), names(fresh)];
     const named = new Map([...is].map(([child, name]) => [name, child]));
-    if (old.matches("tbody") && old.childElementCount > 0 && isSteady(old)) {
+    const isInHand = old.matches("tbody") && old.childElementCount > 0 && isSteady(old);
+    if (isInHand || (old.matches("tbody") && isSelected(old))) {
       // Rows stay where they are under somebody's hand, each as it is now; what came and went is shown later.
+      const stay = new Set();
+      let added = 0;
       for (const next of fresh.children) {
         const row = named.get(wanted.get(next));
-        if (row) node(row, next);
-        else heldBack += 1;
+        if (row) {
+          stay.add(row);
+          node(row, next);
+        } else added += 1;
       }
+      // Each that came at the top has pushed one off the page, unless that had left by itself.
+      if (isInHand) heldBack += Math.max(added, age(old, stay));
       return;
     }
     // What is gone goes first: what stays then need not move.

@@ -124,10 +124,15 @@ fn nobody(theme: &'static str) -> Visitor {
 /// A page's reader is sent to sign in; a script is told.
 fn turn_away(request: &Request) -> Response {
     let is_page = [Method::GET, Method::HEAD].contains(request.method()) && request.uri().path() != "/live";
-    if !is_page {
+    let mode = request.headers().get("sec-fetch-mode").and_then(|mode| mode.to_str().ok());
+    let is_form = request.method() == Method::POST && mode == Some("navigate");
+    if !is_page && !is_form {
         return StatusCode::UNAUTHORIZED.into_response();
     }
-    let asked = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    // A form is not sent again: its reader comes back to the page it was on.
+    let back = is_form.then(|| came_from(request).unwrap_or_else(|| "/".to_owned()));
+    let here = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    let asked = back.as_deref().unwrap_or(here);
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", asked).finish();
     let door = format!("/sign-in?{query}");
     match site(request.headers()) {

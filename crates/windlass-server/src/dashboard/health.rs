@@ -88,8 +88,8 @@ fn dead_letters(signs: &Signs<'_>, found: &mut Vec<Concern>) {
     let number = at_least(signs.dead);
     let what = if number == "1" { "1 dead letter".to_owned() } else { format!("{number} dead letters") };
     let text = match fresh {
-        0 => format!("{what}, none new within the hour"),
-        fresh => format!("{what}, {} new within the hour", count(fresh)),
+        0 => format!("{what}, none came within the hour"),
+        fresh => format!("{what}, {} came within the hour", count(fresh)),
     };
     found.push(Concern { class: if fresh > 0 { "bad" } else { "warn" }, text, link: "/dead".into() });
 }
@@ -165,11 +165,11 @@ mod tests {
         let old = health(1, 0, &config);
         assert_eq!(
             (old.class, old.concerns[0].text.as_str()),
-            ("warn", "1 dead letter, none new within the hour")
+            ("warn", "1 dead letter, none came within the hour")
         );
         let fresh = health(499, 3, &config);
         assert_eq!((fresh.class, fresh.title), ("bad", "Needs a look"));
-        assert_eq!(fresh.concerns[0].text, "499+ dead letters, 3 new within the hour");
+        assert_eq!(fresh.concerns[0].text, "499+ dead letters, 3 came within the hour");
         let gate = windlass::store::config::Hold {
             scope: Scope::Gate,
             mode: windlass::store::config::PauseMode::Graceful,

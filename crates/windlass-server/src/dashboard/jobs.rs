@@ -25,7 +25,8 @@ use super::{Dashboard, limits};
 struct Tab {
     name: String,
     word: &'static str,
-    count: String,
+    /// How many, if counters know.
+    count: Option<String>,
     link: String,
     is_chosen: bool,
     is_empty: bool,
@@ -207,13 +208,17 @@ fn reverse(order: Order) -> Option<Order> {
 
 /// How many jobs a person may act on fit, if counters know.
 fn fitting(asked: &Asked, stats: &Stats, role: Role) -> Option<u64> {
-    let parts = ["queue", "type", "tenant"].into_iter().filter(|name| !asked.get(name).is_empty()).count();
-    let is_known =
-        parts <= 1 && role != Role::Submitter && asked.is_only(&["state", "queue", "type", "tenant"]);
+    let is_known = role != Role::Submitter && is_counted(asked);
     let is_any = asked.get("state").is_empty();
     let fits = |state: &State| is_any || asked.has("state", state.as_str());
     is_known
         .then(|| counts(asked, stats).iter().filter(|(state, _)| fits(state)).map(|(_, number)| number).sum())
+}
+
+/// Whether counters know how many fit: they count by state within a queue, a type or a tenant.
+fn is_counted(asked: &Asked) -> bool {
+    let parts = ["queue", "type", "tenant"].into_iter().filter(|name| !asked.get(name).is_empty()).count();
+    parts <= 1 && asked.is_only(&["state", "queue", "type", "tenant"])
 }
 
 /// Numbers by state as far as counters know them: within the queue, type or tenant asked for.
@@ -233,12 +238,12 @@ fn counts(asked: &Asked, stats: &Stats) -> ByState {
 
 /// States with their numbers.
 fn tabs(asked: &Asked, stats: &Stats) -> Vec<Tab> {
-    let counts = counts(asked, stats);
+    let (counts, is_known) = (counts(asked, stats), is_counted(asked));
     let total: u64 = counts.values().sum();
     let all = Tab {
         name: "all".into(),
         word: "all",
-        count: compact(total),
+        count: is_known.then(|| compact(total)),
         link: asked.with_state(None),
         is_chosen: asked.get("state").is_empty(),
         is_empty: false,
@@ -248,10 +253,10 @@ fn tabs(asked: &Asked, stats: &Stats) -> Vec<Tab> {
         Tab {
             name: state.as_str().replace('_', " "),
             word: state.as_str(),
-            count: compact(number),
+            count: is_known.then(|| compact(number)),
             link: asked.with_state(Some(state)),
             is_chosen: asked.has("state", state.as_str()),
-            is_empty: number == 0,
+            is_empty: is_known && number == 0,
         }
     });
     [all].into_iter().chain(each).collect()

@@ -26,6 +26,8 @@ pub(super) struct Allowed {
     pub(super) prioritise: bool,
     pub(super) signal: bool,
     pub(super) redrive: bool,
+    /// Whether redriving would do again what was done well.
+    pub(super) is_repeat: bool,
     pub(super) delete: bool,
 }
 
@@ -37,6 +39,7 @@ impl Allowed {
         let suspension = Suspension { by: String::new(), reason: None, expires_at: None };
         let suspend = Event::Suspend { mode: SuspendMode::Graceful, suspension };
         Allowed {
+            is_repeat: job.state == State::Completed,
             submit: is_allowed(&Event::Submit),
             suspend: !is_final && job.state != State::Suspended && is_allowed(&suspend),
             is_running: job.state == State::Running,

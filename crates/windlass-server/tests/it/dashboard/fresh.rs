@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use windlass::store::caller::{Caller, Role};
+use windlass::store::command::act::Act;
 use windlass::store::command::hold::{Pause, Target};
 
 use super::act::{assert_not_reloaded, mark};
@@ -186,7 +187,7 @@ async fn a_list_in_hand_stands_still_and_says_what_it_holds_back() {
     for _ in 0..3 {
         site.job("mail").await;
     }
-    window.until("document.querySelector('#held-back')?.innerText === '3 more: untick and show'").await;
+    window.until("document.querySelector('#held-back')?.innerText === '3 held back: untick and show'").await;
     assert_eq!(window.eval(&format!("window.box === {last} && window.box.checked")).await, true);
     assert_eq!(window.eval("document.activeElement === window.box").await, true);
     assert_eq!(window.text("document.querySelector('#picked').innerText").await, "1 selected");
@@ -201,12 +202,49 @@ async fn a_list_in_hand_stands_still_and_says_what_it_holds_back() {
     point(&window, "tbody tr:nth-child(3)").await;
     window.eval("window.row = document.querySelector('tbody tr')").await;
     site.job("mail").await;
-    window.until("document.querySelector('#held-back')?.innerText === '1 more: show'").await;
+    window.until("document.querySelector('#held-back')?.innerText === '1 held back: show'").await;
     assert_eq!(window.eval("document.querySelector('tbody tr') === window.row").await, true);
     point(&window, "h1").await;
     window
         .until("!document.querySelector('#held-back') && document.querySelector('tbody tr') !== window.row")
         .await;
+    assert_not_reloaded(&window).await;
+}
+
+#[tokio::test]
+async fn a_row_in_hand_that_no_longer_fits_is_told_apart() {
+    let site = Site::start().await;
+    let id = site.job("mail").await;
+    let browser = Browser::start();
+    let window = browser.window().await;
+    window.open(&site.at("/jobs?state=scheduled")).await;
+    mark(&window).await;
+    window.click("tbody tr input").await;
+    site.store.act(&Caller::local(), id, Act::Cancel { reason: None }).await.unwrap();
+    window.until("document.querySelector('#held-back')?.innerText === '1 held back: untick and show'").await;
+    assert_eq!(window.eval("document.querySelector('tbody tr.old input').checked").await, true);
+    window.click("#held-back").await;
+    window.until("!document.querySelector('#held-back') && !document.querySelector('tbody tr')").await;
+    assert_not_reloaded(&window).await;
+}
+
+#[tokio::test]
+async fn a_form_sent_by_enter_shows_what_came_of_it() {
+    let site = Site::start().await;
+    site.job("mail").await;
+    let browser = Browser::start();
+    let window = browser.window().await;
+    window.open(&site.at("/queues/default")).await;
+    mark(&window).await;
+    window.eval("document.querySelector('#q-max').focus()").await;
+    window.fill("#q-max", "7").await;
+    window.eval("document.querySelector('#q-max').form.requestSubmit()").await;
+    window.until("document.querySelector('#q-max').defaultValue === '7'").await;
+    assert_eq!(window.text("document.querySelector('#q-max').value").await, "7");
+    assert_eq!(
+        window.eval("document.activeElement.form === document.querySelector('#q-max').form").await,
+        true
+    );
     assert_not_reloaded(&window).await;
 }
 

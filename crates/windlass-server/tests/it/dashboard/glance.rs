@@ -60,7 +60,7 @@ async fn dead_letters_count_until_they_are_redriven_and_failures_have_their_own_
         }
     };
     assert!(tokio::time::timeout(Duration::from_secs(60), written).await.is_ok());
-    assert!(health(&site).await.contains("1 dead letter, 1 new within the hour"));
+    assert!(health(&site).await.contains("1 dead letter, 1 came within the hour"));
     assert!(site.ask("GET", "/", &[], "").await.body.contains("no route to host"));
     site.store.redrive(&Caller::local(), dead, Redrive::default()).await.unwrap();
     assert_eq!(tile(&site, "/", "Dead letters").await, "0 | none, or all redriven");
