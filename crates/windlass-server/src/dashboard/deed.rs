@@ -217,6 +217,12 @@ fn is_counted(filter: &Filter) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use windlass::clock::Timestamp;
+    use windlass::job::{Job, JobType, Lane, QueueName, Seq, Tenant};
+
+    use super::super::operate::Allowed;
     use super::*;
 
     #[test]
@@ -229,6 +235,31 @@ mod tests {
         assert_eq!(narrowed(Deed::Cancel, &[State::Cancelled, State::Running]), Some(vec![State::Running]));
         assert_eq!(narrowed(Deed::Delete, &[]), Some(State::FINAL.to_vec()));
         assert_eq!(narrowed(Deed::Resume, &[]), Some(vec![State::Suspended]));
+    }
+
+    #[test]
+    fn an_action_on_many_is_for_the_states_in_which_a_job_s_page_offers_it() {
+        let now = Timestamp::MIN;
+        let lane = Lane {
+            tenant: Tenant::new("default").unwrap(),
+            queue: QueueName::new("default").unwrap(),
+            job_type: JobType::new("mail").unwrap(),
+        };
+        for state in State::ALL {
+            let new = Job::new(Seq(1), JobId::new(now, 1), Arc::new(lane.clone()), Arc::default(), now);
+            let allowed = Allowed::in_state_of(&Job { state, ..new }, now);
+            let offered = [
+                (Deed::Suspend, allowed.suspend),
+                (Deed::Resume, allowed.resume),
+                (Deed::Cancel, allowed.cancel),
+                (Deed::Priority, allowed.prioritise),
+                (Deed::Redrive, allowed.redrive),
+                (Deed::Delete, allowed.delete),
+            ];
+            for (deed, is_offered) in offered {
+                assert_eq!(deed.is_for(state), is_offered, "{deed:?} in {state}");
+            }
+        }
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Allowed {
     }
 
     pub(super) fn is_nothing(self) -> bool {
-        self == Allowed { is_running: self.is_running, ..Allowed::default() }
+        self == Allowed { is_running: self.is_running, is_repeat: self.is_repeat, ..Allowed::default() }
     }
 }
 

@@ -174,6 +174,11 @@ async fn the_api_takes_no_cookie_and_the_dashboard_no_other_way_in() {
     assert_eq!(site.ask("GET", "/", &[("authorization", &bearer)], "").await.status, 303);
     assert_eq!(site.ask("GET", "/live", &[], "").await.status, 401);
     assert_eq!(site.ask("POST", "/gate", &[OWN], "action=close").await.status, 401);
+    // A form without a script leads its reader to the door and back to the page it was on, and is not sent again.
+    let from = format!("http://{}/settings", site.host);
+    let form = [OWN, ("sec-fetch-mode", "navigate"), ("referer", &from)];
+    let led = site.ask("POST", "/gate", &form, "action=close").await;
+    assert_eq!((led.status, led.header("location")), (303, Some("/sign-in?next=%2Fsettings")));
 }
 
 #[tokio::test]
