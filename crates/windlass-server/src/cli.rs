@@ -6,6 +6,7 @@ mod backup;
 mod batch;
 mod bench;
 pub(crate) mod client;
+mod clock;
 mod config;
 mod connect;
 mod demo;
@@ -52,6 +53,7 @@ mod work;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -101,7 +103,7 @@ enum Command {
     /// Let go of suspended jobs, or of a paused queue, worker, type or tenant
     ///
     /// `windlass resume ID…` is about jobs, `windlass resume queue NAME` about a queue.
-    Resume(Box<act::ReasonedArgs>),
+    Resume(Box<act::ResumeArgs>),
     /// Do not run jobs any more
     Cancel(Box<act::ReasonedArgs>),
     /// Change how urgent jobs are
@@ -119,6 +121,9 @@ enum Command {
     /// Start nothing at all, or look whether anything starts
     #[command(args_conflicts_with_subcommands = true)]
     Gate(Box<operations::GateArgs>),
+    /// How store time stands to the wall clock; exits with 1 if that is not believed
+    #[command(args_conflicts_with_subcommands = true)]
+    Clock(Box<clock::ClockArgs>),
     /// Every worker: alive, paused or lost
     Workers(connect::ConnectArgs),
     /// Every type of job: how many, how fast, how well; and its settings
@@ -282,7 +287,7 @@ fn change(
 }
 
 /// Runs the command that was given, and says on standard error what went wrong.
-pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+pub fn run(arguments: Vec<OsString>) -> ExitCode {
     attempt(arguments).unwrap_or_else(|error| {
         let exit = exit::Exit::of(&error);
         // Whoever has gone is not told so.
@@ -293,10 +298,13 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     })
 }
 
-fn attempt(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<ExitCode> {
-    let Invocation { cli, settings } = Invocation::read(arguments.collect())?;
+fn attempt(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    let Invocation { cli, settings } = Invocation::read(arguments)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(perform(cli.command, &settings))
+    // Boxed, so that the future of every command is compiled once, here, and not again for each scheduler and caller.
+    let work: Pin<Box<dyn Future<Output = anyhow::Result<ExitCode>> + '_>> =
+        Box::pin(perform(cli.command, &settings));
+    runtime.block_on(work)
 }
 
 async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitCode> {
@@ -321,6 +329,7 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Queues(args) => queues::queues(&args).await,
         Command::Pause(args) => pause::pause(&args).await,
         Command::Gate(args) => operations::gate(&args).await,
+        Command::Clock(args) => clock::clock(&args).await,
         Command::Workers(connect) => operations::workers(&connect).await,
         Command::Types(args) => types::types(&args).await,
         Command::Tenants(args) => tenants::tenants(&args).await,

@@ -8,6 +8,7 @@ mod bulk;
 mod by_name;
 mod calendar;
 mod chart;
+mod clock;
 mod dead;
 mod deed;
 mod edit;
@@ -141,6 +142,7 @@ fn actions() -> Router<Dashboard> {
         .route("/tenants/{name}/act", post(tenants::act))
         .route("/tenants/{name}/settings", post(tenants::configure))
         .route("/gate", post(gate::act))
+        .route("/clock", post(clock::accept))
         .route("/lift", post(lift::act))
         .route("/keys", post(keys::create))
         .route("/keys/{id}/revoke", post(keys::revoke))

@@ -4,8 +4,10 @@ mod access;
 mod app;
 mod audit;
 pub(crate) mod auth;
+mod clock;
 mod code;
 mod describe;
+mod etag;
 mod events;
 mod guard;
 mod health;
@@ -14,6 +16,7 @@ mod json;
 mod keys;
 mod leftover;
 mod metrics;
+mod objects;
 mod openapi;
 mod operate;
 mod path;
@@ -44,8 +47,7 @@ use self::guard::stamp;
 pub(crate) use self::guard::unreadable;
 use self::problem::Problem;
 use self::route::{Route, route};
-#[cfg(feature = "otel")]
-pub(crate) use self::trace::Trace;
+pub(crate) use self::trace::trace_of;
 pub(crate) use self::wire::time::{Moment, Span};
 use crate::dashboard;
 use crate::limits::BODY_BYTES_LARGE as LARGE;
@@ -127,6 +129,8 @@ fn operation_routes(single: usize) -> Vec<Route> {
         route(GET,    "/gate",                        LOOK,       operate::gate,        "Whether anything starts"),
         route(POST,   "/gate/offline",                PAUSE,      operate::close,       "Start nothing, of all, a tenant or a type").conflicts(),
         route(POST,   "/gate/online",                 PAUSE,      operate::open,        "Start jobs again").conflicts(),
+        route(GET,    "/clock",                       LOOK,       clock::clock,         "How store time stands to the wall clock"),
+        route(POST,   "/clock/accept",                ADMINISTER, clock::accept,        "Believe the wall clock although it jumped"),
         route(GET,    "/tenants",                     LOOK,       tenants::list,        "Every tenant"),
         route(GET,    "/tenants/{tenant}",            LOOK,       tenants::get,         "All about a tenant"),
         route(PUT,    "/tenants/{tenant}",            ADMINISTER, tenants::put,         "Change a tenant's settings"),
@@ -142,9 +146,10 @@ fn operation_routes(single: usize) -> Vec<Route> {
         route(POST,   "/schedules/{schedule}/trigger", SCHEDULE,   schedules::trigger, "Submit its job now").conflicts(),
         route(GET,    "/keys",                        ADMINISTER, keys::list,           "Every key"),
         route(POST,   "/keys",                        ADMINISTER, keys::create,         "Make a key"),
-        route(DELETE, "/keys/{id}",                   ADMINISTER, keys::revoke,         "Make a key worthless"),
+        route(DELETE, "/keys/{id}",                   ADMINISTER, keys::revoke,         "Make a key worthless").conflicts(),
         route(GET,    "/stats",                       LOOK,       operate::stats,       "Counts, rates and costs"),
         route(GET,    "/audit",                       LOOK,       audit::records,       "The audit trail"),
+        route(GET,    "/audit/head",                  ADMINISTER, audit::head,          "The newest seal of the audit trail"),
         route(GET,    "/events",                      LOOK,       events::stream,       "Events as they happen"),
 
         route(GET,    "/healthz",                     OPEN,       health::alive,        "Whether the process is alive").at_root(),

@@ -28,6 +28,13 @@ pub const WRITE_BYTES_MIN: usize = 64 << 10;
 pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long requests that are being answered may go on once the server is told to stop; it must be gone within 10 s.
 pub const DRAIN_MAX: Duration = Duration::from_secs(7);
+/// How long a server may take in all from being told to stop until it is gone; what a database that is away still owes it
+/// then is left.
+pub const STOP_MAX: Duration = Duration::from_millis(9_500);
+/// How long closing the store may take at least, however long the requests before it took.
+pub const STORE_CLOSE_MIN: Duration = Duration::from_secs(2);
+/// How long `/readyz` waits for the store: a balancer that asks every second must not pile up probes.
+pub const READY_WAIT_MAX: Duration = Duration::from_millis(900);
 /// How long to wait after a connection could not be accepted, as when the process has no file left to open.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 

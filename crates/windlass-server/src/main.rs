@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    windlass_server::cli::run(std::env::args_os())
+    windlass_server::cli::run(std::env::args_os().collect())
 }

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use windlass::context::ChildError;
 use windlass::queue::JobDefaults;
 use windlass::{Cx, Failure, GroupStrategy, Job, Queue, RetryPolicy, Worker};
 
@@ -60,8 +61,13 @@ async fn document(job: Document, cx: Cx) -> anyhow::Result<Merged> {
         match result {
             Ok(words) => merged.words += words,
             Err(lost) => {
-                let error = lost.error.map(|error| error.message).unwrap_or_default();
-                println!("merge   without page {number}, which is {}: {error}", lost.state);
+                let why = match lost {
+                    ChildError::NotCompleted { state, error, .. } => {
+                        format!("which is {state}: {}", error.map(|error| error.message).unwrap_or_default())
+                    }
+                    other => other.to_string(),
+                };
+                println!("merge   without page {number}, {why}");
                 merged.missing.push(number);
             }
         }

@@ -1,18 +1,20 @@
 //! The audit trail as data: the closed list of events, the record, the levels, and the hash chain that makes any edit
 //! show (M92, M93). Writing and reading records is the store's work.
 
+mod head;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::str::FromStr;
 
+pub use head::{NotAHead, SealPoint, SealSignature};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::clock::Timestamp;
 use crate::error::Problem;
-use crate::job::{JobId, Tenant};
+use crate::job::{JobId, JobType, QueueName, Tenant};
 
 macro_rules! events {
     ($($variant:ident = $name:literal, $severity:ident, $kind:ident;)*) => {
@@ -86,6 +88,10 @@ events! {
     Refused = "job.ops.refused", Error, Operator;
     Debounced = "job.ops.debounced", Info, Operator;
     SecretRotated = "key.ops.secret_rotated", Info, Operator;
+    ClockAccepted = "clock.ops.accepted", Warning, Operator;
+    GenerationChanged = "store.ops.generation_changed", Warning, Operator;
+    SuspendRequested = "job.lifecycle.suspend_requested", Info, Operator;
+    ScheduleRefused = "schedule.ops.refused", Warning, Operator;
 }
 
 impl fmt::Display for AuditEvent {
@@ -177,6 +183,10 @@ pub struct Record {
     pub tenant: Tenant,
     /// The job, if it was about one.
     pub job: Option<JobId>,
+    /// The queue of that job, or the queue it was about.
+    pub queue: Option<QueueName>,
+    /// The type of that job, or the type it was about.
+    pub job_type: Option<JobType>,
     /// The trace it belongs to.
     pub trace_id: Option<String>,
     /// Everything else, as JSON.
@@ -208,6 +218,12 @@ impl Record {
         field(&[u8::from(self.trace_id.is_some())]);
         field(self.trace_id.as_deref().unwrap_or_default().as_bytes());
         field(self.context.as_bytes());
+        // Records from before these were kept end here, and so do those that are about neither.
+        if self.queue.is_some() || self.job_type.is_some() {
+            field(&[u8::from(self.queue.is_some()), u8::from(self.job_type.is_some())]);
+            field(self.queue.as_ref().map_or("", QueueName::as_str).as_bytes());
+            field(self.job_type.as_ref().map_or("", JobType::as_str).as_bytes());
+        }
     }
 }
 

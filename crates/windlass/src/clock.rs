@@ -1,22 +1,32 @@
 //! Time: the only module that reads a clock. Everything else is handed a [`Timestamp`].
 //! It knows nothing of time zones; schedules have their own module for that.
 
+mod deadline;
+mod manual;
+mod store_clock;
+mod store_time;
 #[cfg(test)]
 mod tests;
+
+pub use deadline::Deadline;
+pub use manual::{ManualClock, ManualClocks};
+#[cfg(feature = "sqlite")]
+pub(crate) use store_clock::Stamp;
+pub use store_clock::{ClockReport, StoreClock};
+pub use store_time::Grace;
 
 use std::fmt;
 use std::future::Future;
 use std::str::FromStr;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Problem;
+use crate::limits;
 
 /// A moment, in whole milliseconds since 1970-01-01 UTC, always between then and the last days of the year 9999.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(from = "i64", into = "i64")]
 pub struct Timestamp(i64);
 
@@ -109,29 +119,42 @@ pub trait Clock: Send + Sync + 'static {
     /// The time now.
     fn now(&self) -> Timestamp;
 
-    /// Goes by another clock from here on, which shows `now`: on many machines the database's clock rules (M7). A clock
-    /// that rules by itself, as in tests, does not listen.
-    fn follow(&self, _now: Timestamp) {}
+    /// The clocks of the machine, from which [`StoreClock`] makes store time. A clock without them, as in tests and in
+    /// simulations, is store time by itself.
+    fn reading(&self) -> Option<Reading> {
+        None
+    }
+
+    /// What the database's clock shows, given what it was read as: tests put another time in its place.
+    fn database(&self, read: Timestamp) -> Timestamp {
+        read
+    }
+}
+
+/// One look at the clocks of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// Monotonic time since the machine was started, including the time for which it was suspended.
+    pub elapsed: Duration,
+    /// The wall clock, which may be wrong and may be set at any moment.
+    pub wall: Timestamp,
+    /// Which start of which machine `elapsed` counts from; the same in all processes there.
+    pub boot: Option<i64>,
 }
 
 /// The machine's clock: wall time when the process began, moved on by the monotonic clock.
 ///
-/// Setting the machine's clock while the process runs therefore ends no lease early and holds none for an
-/// hour too long; the new wall time counts from the next start.
+/// Setting the machine's clock while the process runs therefore does not move it. A store reads both clocks and decides by
+/// itself how far to follow the wall clock: see [`StoreClock`].
 #[derive(Debug)]
 pub struct SystemClock {
-    started: Instant,
-    /// In milliseconds.
-    wall_at_start: AtomicI64,
+    started: Reading,
 }
 
 impl SystemClock {
     /// A clock that starts at the machine's wall time.
-    #[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
     pub fn new() -> SystemClock {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let wall_at_start = AtomicI64::new(Timestamp::MIN.plus(since_epoch).as_millis());
-        SystemClock { started: Instant::now(), wall_at_start }
+        SystemClock { started: Reading { elapsed: since_boot(), wall: wall(), boot: boot() } }
     }
 }
 
@@ -143,40 +166,41 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.wall_at_start.load(Ordering::Relaxed)).plus(self.started.elapsed())
+        self.started.wall.plus(since_boot().saturating_sub(self.started.elapsed))
     }
 
-    fn follow(&self, now: Timestamp) {
-        let at_start = now.minus(self.started.elapsed());
-        self.wall_at_start.store(at_start.as_millis(), Ordering::Relaxed);
-    }
-}
-
-/// A clock that stands still until it is told to move; for tests and simulations.
-#[derive(Debug)]
-pub struct ManualClock {
-    millis: AtomicI64,
-    moving: Mutex<()>,
-}
-
-impl ManualClock {
-    /// A clock that shows `start`.
-    pub fn new(start: Timestamp) -> ManualClock {
-        ManualClock { millis: AtomicI64::new(start.as_millis()), moving: Mutex::new(()) }
-    }
-
-    /// Moves the clock forward.
-    pub fn advance(&self, by: Duration) {
-        let _one_at_a_time = self.moving.lock();
-        let next = self.now().plus(by);
-        self.millis.store(next.as_millis(), Ordering::SeqCst);
+    fn reading(&self) -> Option<Reading> {
+        Some(Reading { elapsed: since_boot(), wall: wall(), boot: self.started.boot })
     }
 }
 
-impl Clock for ManualClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.millis.load(Ordering::SeqCst))
-    }
+#[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
+fn wall() -> Timestamp {
+    Timestamp::from(SystemTime::now())
+}
+
+/// `CLOCK_BOOTTIME`: unlike `CLOCK_MONOTONIC`, it goes on while the machine is suspended.
+#[cfg(target_os = "linux")]
+fn since_boot() -> Duration {
+    let read = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let (seconds, nanos) =
+        (u64::try_from(read.tv_sec).unwrap_or(0), u32::try_from(read.tv_nsec).unwrap_or(0));
+    Duration::new(seconds, nanos)
+}
+
+#[cfg(not(target_os = "linux"))]
+#[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
+fn since_boot() -> Duration {
+    static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    FIRST.get_or_init(std::time::Instant::now).elapsed()
+}
+
+/// A number for this start of this machine; none where the system has no id for it.
+fn boot() -> Option<i64> {
+    use sha2::{Digest, Sha256};
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let digest = Sha256::digest(id.trim());
+    digest.first_chunk().map(|bytes| i64::from_be_bytes(*bytes))
 }
 
 /// Measures how long something takes, in real time, whatever the store's clock shows; never for a rule.
@@ -202,7 +226,7 @@ pub(crate) struct Patience(tokio::time::Instant);
 impl Patience {
     /// Patience that ends after `wait`.
     pub(crate) fn lasting(wait: Duration) -> Patience {
-        Patience(tokio::time::Instant::now() + wait)
+        Patience(tokio::time::Instant::now() + wait.min(limits::DURATION_MAX))
     }
 
     /// Whether it has ended.
@@ -221,10 +245,15 @@ impl Patience {
         tokio::time::sleep_until(self.0).await;
     }
 
-    /// Waits for `news`, at most until patience ends, and at most for `backstop`.
-    pub(crate) async fn wait_for(self, news: impl Future<Output = ()>, backstop: Duration) {
+    /// Waits for `news`, at most until patience ends, and at most for `backstop`; true if there were news.
+    pub(crate) async fn wait_for(self, news: impl Future<Output = ()>, backstop: Duration) -> bool {
         let until = self.0.min(tokio::time::Instant::now() + backstop);
-        // Either is a reason to look again.
-        let _news_or_over = tokio::time::timeout_at(until, news).await;
+        tokio::time::timeout_at(until, news).await.is_ok()
     }
+}
+
+/// The machine's monotonic time, which a deadline is measured by.
+#[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
+fn monotonic_now() -> Instant {
+    Instant::now()
 }

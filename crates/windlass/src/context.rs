@@ -2,9 +2,13 @@
 //! progress, logs. Everything goes through the job's fence, so a handler that was cut off writes nothing.
 
 mod blocking;
+mod branch;
 mod children;
+mod history;
 mod interruption;
 mod order;
+mod quiet;
+mod save;
 mod shared;
 mod step;
 mod wait;
@@ -12,6 +16,8 @@ mod wait;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
@@ -24,8 +30,11 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use blocking::Unwound;
 pub use children::{ChildError, Children};
+use history::Known;
 pub use interruption::Interruption;
 use order::Order;
+use quiet::{Kind, Polled};
+pub use wait::First;
 
 use crate::clock::Timestamp;
 use crate::error::{SubmitError, WorkError};
@@ -129,7 +138,10 @@ struct Shared {
     holders: AtomicUsize,
     is_blocking: AtomicBool,
     is_one_of_many: AtomicBool,
+    has_started: AtomicBool,
     cost_cents: AtomicI64,
+    /// Records of sleeps and groups that have lost their place because the job parks on several.
+    unplaced: Mutex<Vec<(String, Vec<u8>)>>,
     stop: Mutex<Option<Stop>>,
     stopped: Notify,
 }
@@ -139,13 +151,12 @@ struct Shared {
 pub struct Cx(Arc<Shared>);
 
 impl Cx {
-    pub(crate) fn new(queue: Queue, states: States, claimed: Claimed, conduct: Conduct) -> Cx {
+    pub(crate) fn new(queue: Queue, states: States, mut claimed: Claimed, conduct: Conduct) -> Cx {
+        // Whoever sees this context has started the job, whether or not the store knows yet.
+        claimed.job.attempt += u32::from(claimed.job.has.claim_ahead);
         let checkpoints = &claimed.checkpoints;
         let saved = checkpoints.iter().map(|saved| (saved.step.clone(), saved.value.clone())).collect();
-        let placed = checkpoints
-            .iter()
-            .filter_map(|saved| Some((step::place_of(&saved.step, &saved.value)?, saved.step.clone())));
-        let order = Order::new(placed);
+        let order = Order::new(Known::of(checkpoints));
         Cx(Arc::new(Shared {
             queue,
             states,
@@ -158,7 +169,9 @@ impl Cx {
             holders: AtomicUsize::new(0),
             is_blocking: AtomicBool::new(false),
             is_one_of_many: AtomicBool::new(false),
+            has_started: AtomicBool::new(false),
             cost_cents: AtomicI64::new(0),
+            unplaced: Mutex::default(),
             stop: Mutex::new(None),
             stopped: Notify::new(),
         }))
@@ -258,7 +271,16 @@ impl Cx {
 
     /// Returns when the attempt is to stop: suspended, cancelled, timed out, lease lost, or the worker shuts down.
     pub async fn cancelled(&self) {
-        self.0.cancelled.cancelled().await;
+        let (mut told, mut idle) = (
+            pin!(self.0.cancelled.cancelled()),
+            // A handler that only waits to be told to stop can park.
+            pin!(self.0.order.wait(Kind::Stop, |_| false)),
+        );
+        poll_fn(|context| {
+            let _never = idle.as_mut().poll(context);
+            told.as_mut().poll(context)
+        })
+        .await;
     }
 
     /// Whether the attempt is to stop.
@@ -326,6 +348,16 @@ impl Cx {
         &self.0.claimed
     }
 
+    /// Its handler starts now.
+    pub(crate) fn starts(&self) {
+        self.0.has_started.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its handler has started and the store may not know, because the job was claimed ahead.
+    pub(crate) fn has_started_unnoticed(&self) -> bool {
+        self.0.claimed.job.has.claim_ahead && self.0.has_started.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn cost_cents(&self) -> i64 {
         self.0.cost_cents.load(Ordering::Relaxed)
     }
@@ -369,15 +401,28 @@ impl Cx {
         self.0.conduct.crash.as_ref() == Some(point)
     }
 
-    /// Polls a handler; see [`Order::poll`].
-    pub(crate) fn poll<T>(
-        &self,
-        context: &mut Context<'_>,
-        poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
-    ) -> Poll<T> {
+    /// Polls a handler, and parks the job once nothing in it can go on; see [`Order::poll`].
+    fn poll<T>(&self, context: &mut Context<'_>, poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
         // Whoever calls steps holds a context; a task that the handler has started holds one that is not its own.
         let has_tasks = || Arc::strong_count(&self.0) > self.0.holders.load(Ordering::Relaxed);
-        self.0.order.poll(context, poll, has_tasks)
+        match self.0.order.poll(context, poll, has_tasks) {
+            Polled::Ready(ended) => Poll::Ready(ended),
+            Polled::Pending => Poll::Pending,
+            Polled::Parks(mut awaited) => {
+                // Taken now: a handler that blocks is gone before its end is looked at.
+                *lock(&self.0.unplaced) = self.0.order.beside_each_other();
+                let now = self.now();
+                let park = match awaited.len() {
+                    1 => awaited.remove(0).into_park(now),
+                    _ => Park::Any(awaited.into_iter().map(|one| one.into_park(now)).collect()),
+                };
+                self.says(Stop::Park(park));
+                if self.0.is_blocking.load(Ordering::Relaxed) && cfg!(panic = "unwind") {
+                    blocking::unwind();
+                }
+                Poll::Pending
+            }
+        }
     }
 
     /// The handler is about to begin: all copies that there are now are the worker's.
@@ -393,7 +438,7 @@ impl Cx {
 
     /// See [`Order::hurry`].
     pub(crate) async fn hurry(&self) -> Infallible {
-        self.0.order.hurry().await
+        self.0.order.hurry(|| self.now()).await
     }
 
     /// Tells a test what became of a step.
@@ -409,28 +454,11 @@ impl Cx {
     }
 
     fn hand(&self) -> Hand {
-        Hand { job: self.job_id(), fence: self.fence(), worker: Some(self.worker()) }
+        Hand::new(self.job_id(), self.fence(), self.worker())
     }
 
     async fn note(&self, note: Note) -> Result<(), WorkError> {
-        let queue = &self.0.queue;
-        queue.store().note(queue.caller(), self.hand(), vec![note]).await
-    }
-
-    /// Saves a checkpoint, here and in the store.
-    async fn save(&self, step: &str, value: Vec<u8>) -> Result<(), WorkError> {
-        self.note(Note::Checkpoint { step: step.to_owned(), value: value.clone() }).await?;
-        lock(&self.0.saved).insert(step.to_owned(), value.into());
-        Ok(())
-    }
-
-    fn saved(&self, step: &str) -> Option<Arc<[u8]>> {
-        lock(&self.0.saved).get(step).cloned()
-    }
-
-    /// The name under which this call of something that waits is saved (M71).
-    fn occurrence(&self, name: &str) -> String {
-        self.0.order.occurrence(name)
+        self.note_all(vec![note]).await
     }
 }
 
@@ -460,6 +488,12 @@ fn failed(error: WorkError) -> anyhow::Error {
     };
     if is_invalid {
         return Failure::permanent("not_allowed", error.to_string()).into();
+    }
+    if let WorkError::Children(refused) = &error
+        && matches!(**refused, SubmitError::UniqueKeyTaken { .. })
+    {
+        // Free once the holder has ended: worth another attempt.
+        return Failure::temporary(error.to_string()).with_code("unique_key_taken").into();
     }
     Failure::temporary(error.to_string()).with_code("not_written").into()
 }

@@ -7,6 +7,9 @@ struct Embedding;
 #[doc = include_str!("../../../docs/durable-steps.md")]
 struct DurableSteps;
 
+#[doc = include_str!("../../../docs/idempotency.md")]
+struct Idempotency;
+
 #[doc = include_str!("../../../docs/schedules.md")]
 struct Schedules;
 

@@ -26,6 +26,11 @@ impl Entropy {
         (u128::from(rng.next_u64()) << 64) | u128::from(rng.next_u64())
     }
 
+    /// 64 random bits: the upper half of the next 128, so that every draw moves the source by the same step.
+    pub fn word(&self) -> u64 {
+        u64::try_from(self.bits() >> 64).expect("64 bits are left after the shift")
+    }
+
     /// A number from 0 up to, not including, 1.
     pub fn fraction(&self) -> f64 {
         let high_bits = u32::try_from(self.bits() >> 96).expect("32 bits are left after the shift");

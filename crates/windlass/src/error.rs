@@ -1,87 +1,14 @@
 //! What can go wrong, one enum per kind of operation, so that a caller matches exactly what can happen.
 //! Expected races are not here: they are outcomes (`Finish::Stale`, `Outcome::Unchanged`).
 
+mod invalid;
+
 use std::time::Duration;
 
-use crate::job::{Action, JobId, ScheduleName, State, WorkerId};
+pub use invalid::{Invalid, Problem};
+
+use crate::job::{Action, JobId, NeededBy, ScheduleName, State, Version, WorkerId};
 use crate::key::KeyId;
-use crate::target::TargetError;
-
-/// A value that was refused: which field, and what is wrong with it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {problem}")]
-pub struct Invalid {
-    /// Dotted path of the field, as in the HTTP API.
-    pub field: String,
-    /// What is wrong.
-    pub problem: Problem,
-}
-
-impl Invalid {
-    /// `problem` found in `field`.
-    pub fn new(field: impl Into<String>, problem: Problem) -> Invalid {
-        Invalid { field: field.into(), problem }
-    }
-}
-
-/// What is wrong with a value.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Problem {
-    /// Nothing was given where something is required.
-    #[error("is required")]
-    Missing,
-    /// The text or list is longer than allowed.
-    #[error("has length {length}, the limit is {limit}")]
-    TooLong {
-        /// Its length.
-        length: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// A name with characters that are not allowed.
-    #[error("`{0}` is not a name: letters, digits, `_ . : -`, starting with a letter")]
-    NotAName(String),
-    /// A number or duration outside its range.
-    #[error("is {value}, allowed is {min} to {max}")]
-    OutOfRange {
-        /// What was given.
-        value: String,
-        /// The smallest allowed.
-        min: String,
-        /// The largest allowed.
-        max: String,
-    },
-    /// A word that is none of those known.
-    #[error("`{value}` is not one of {allowed}")]
-    Unknown {
-        /// What was given.
-        value: String,
-        /// What is allowed.
-        allowed: &'static str,
-    },
-    /// Two settings that contradict each other.
-    #[error("{0}")]
-    Contradiction(String),
-    /// A dependency that names no job, or one of another tenant.
-    #[error("`{0}` names no job")]
-    NoSuchJob(String),
-    /// A local name that stands for two jobs of one batch.
-    #[error("`{0}` is the name of two jobs in this batch")]
-    NameTwice(String),
-    /// Jobs that wait for each other.
-    #[error("`{0}` would wait for itself")]
-    Cycle(String),
-    /// An address that is not called.
-    #[error(transparent)]
-    Target(#[from] TargetError),
-}
-
-impl From<std::convert::Infallible> for Problem {
-    fn from(never: std::convert::Infallible) -> Problem {
-        match never {}
-    }
-}
 
 /// The store could not do its work; nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -167,6 +94,19 @@ pub enum OpenError {
         first_missing: u64,
         /// The last one that was acknowledged.
         last_acknowledged: u64,
+    },
+    /// The database file is missing, but files that belong to it are there.
+    #[error(
+        "the database `{path}` is missing, but `{found}` is still there ({commits} commits were acknowledged): put the \
+         database or a backup back; to start with an empty store, delete the files whose names begin with `{path}-`"
+    )]
+    DatabaseMissing {
+        /// The database.
+        path: String,
+        /// A file that belongs to it.
+        found: String,
+        /// The number of acknowledged commits, 0 if it is not known.
+        commits: u64,
     },
     /// The store itself refused.
     #[error(transparent)]
@@ -269,6 +209,9 @@ pub enum RestoreError {
     /// The backup is no store.
     #[error("the backup cannot be opened: {0}")]
     Open(#[from] OpenError),
+    /// The file is empty, or a database of another program.
+    #[error("`{0}` is not a backup of a Windlass store: it is empty, or belongs to another program")]
+    NotAStore(String),
     /// The backup breaks promises.
     #[error("the backup breaks promises: {}", promises.join("; "))]
     Broken {
@@ -356,6 +299,22 @@ pub enum ActError {
     /// The job is not suspended, and the caller asked for strictness (M51).
     #[error("job {0} is not suspended")]
     NotSuspended(JobId),
+    /// It is paused already, and the caller asked for strictness.
+    #[error("{0} is already paused")]
+    AlreadyPaused(String),
+    /// It is not paused, and the caller asked for strictness.
+    #[error("{0} is not paused")]
+    NotPaused(String),
+    /// The job cannot be deleted yet: another job still needs it.
+    #[error("job {id} cannot be deleted: job {}, its {}, has not ended and needs it", by.job(), by.as_str())]
+    Needed {
+        /// The job that was to be deleted.
+        id: JobId,
+        /// The state it ended in.
+        state: State,
+        /// The job that needs it.
+        by: NeededBy,
+    },
     /// Another job was submitted in its place already, and the caller wants one alone.
     #[error("job {id} was redriven already, as job {successor}: look there first")]
     AlreadyRedriven {
@@ -363,6 +322,14 @@ pub enum ActError {
         id: JobId,
         /// The one in its place.
         successor: JobId,
+    },
+    /// The job is not in a version that the caller expects: it was changed since the caller looked at it.
+    #[error("job {id} was changed since (its version is now {version}): look at it again")]
+    Changed {
+        /// The job.
+        id: JobId,
+        /// Its version now.
+        version: Version,
     },
     /// A value is not allowed.
     #[error(transparent)]
@@ -373,6 +340,9 @@ pub enum ActError {
     /// There is no such API key, or it was revoked.
     #[error("no key {0}")]
     NoSuchKey(KeyId),
+    /// It is the last key of an admin: without it nobody could make or revoke keys.
+    #[error("key {0} is the last one of an admin: make another one first")]
+    LastAdminKey(KeyId),
     /// The unique key of a job to be redriven is held by another.
     #[error("unique key `{key}` is held by job {holder}")]
     UniqueKeyTaken {

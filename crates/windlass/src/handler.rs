@@ -6,6 +6,7 @@ mod batch;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,8 @@ pub(crate) use batch::Batched;
 pub use batch::{BatchHandler, BatchOptions, Ended, ExtractAll, Outcomes};
 
 use crate::context::{Cx, Unwound};
-use crate::job::{Category, Failure};
+use crate::job::{Category, ErrorCause, Failure};
+use crate::limits;
 use crate::queue::Job;
 
 /// A handler's run: its output as JSON, or its error. What [`around`](crate::worker::Worker::around) wraps.
@@ -164,7 +166,7 @@ where
         let handler = self.handler.clone();
         Box::pin(async move {
             let job = job.map_err(unreadable)?;
-            encode(&handler.run(job, cx).await?)
+            encode_readable(&handler.run(job, cx).await?)
         })
     }
 
@@ -216,7 +218,7 @@ where
             cx.is_on_a_thread();
             let ran = tokio::task::spawn_blocking(move || handler(job, cx).map_err(Into::into)).await;
             match ran {
-                Ok(output) => encode(&output?),
+                Ok(output) => encode_readable(&output?),
                 Err(error) if error.is_panic() => {
                     let panic = error.into_panic();
                     if panic.is::<Unwound>() {
@@ -247,6 +249,29 @@ fn encode<T: serde::Serialize>(output: &T) -> Result<Vec<u8>, anyhow::Error> {
     })
 }
 
+/// A result as JSON that can be read back: what nobody could read is a failure where it was made.
+fn encode_readable<T: serde::Serialize + serde::de::DeserializeOwned>(
+    output: &T,
+) -> Result<Vec<u8>, anyhow::Error> {
+    let json = encode(output)?;
+    match lost_in_json::<T>(&json) {
+        Some(error) => {
+            let message = format!("the result cannot be read back from its JSON: {error}");
+            Err(Failure::permanent("result_unwritable", message).into())
+        }
+        None => Ok(json),
+    }
+}
+
+/// Why a value cannot be read back because JSON has no word for a part of it: a number that is not finite is written as
+/// `null`, so only what has one is looked at.
+pub(crate) fn lost_in_json<T: serde::de::DeserializeOwned>(json: &[u8]) -> Option<serde_json::Error> {
+    let has_null = json.windows(4).any(|word| word == b"null");
+    // A type that panics when it is read does so in its handler, where that is dealt with.
+    let read = || catch_unwind(AssertUnwindSafe(|| serde_json::from_slice::<T>(json).err()));
+    has_null.then(read)?.ok().flatten()
+}
+
 /// Not now: the job runs again after this long, and nothing counts as failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("snoozed for {0:?}")]
@@ -258,10 +283,19 @@ pub struct Snooze(pub Duration);
 pub(crate) fn failure_of(error: &anyhow::Error) -> Failure {
     let found = said::<Failure>(error);
     let whole = Failure::new(Category::Temporary, format!("{error:#}"));
-    match found {
-        Some(failure) => Failure { message: whole.message, ..failure.clone() },
+    let failure = match found {
+        Some(failure) => Failure { message: whole.message, cause: Vec::new(), ..failure.clone() },
         None => whole,
-    }
+    };
+    let behind = error.chain().skip(1).take(limits::ERROR_CAUSES_MAX).map(cause_of);
+    let said = found.into_iter().flat_map(|failure| failure.cause.iter().cloned());
+    behind.chain(said).fold(failure, Failure::with_cause)
+}
+
+fn cause_of(error: &(dyn std::error::Error + 'static)) -> ErrorCause {
+    let code = error.downcast_ref::<Failure>().and_then(|failure| failure.code.clone());
+    let cause = ErrorCause::new(error.to_string());
+    code.map_or(cause.clone(), |code| cause.with_code(code))
 }
 
 /// What an error says by being, or by wrapping, a `T`: itself, beneath context, or as a source.

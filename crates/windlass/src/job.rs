@@ -4,8 +4,10 @@
 mod event;
 mod failure;
 mod graph;
+mod http_status;
 mod id;
 mod name;
+mod needed;
 mod parts;
 mod priority;
 mod rate;
@@ -15,30 +17,36 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod timer;
+mod trace;
 mod transition;
+mod version;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 pub use event::{Action, AttemptOutcome, Event};
-pub(crate) use failure::cut;
-pub use failure::{Category, ErrorRecord, Failure};
+pub use failure::{Category, ErrorCause, ErrorRecord, Failure, Origin};
+pub(crate) use failure::{cut, described};
 pub use graph::{Need, depth_of, find_cycle};
 pub use id::{AttemptId, Fence, JobId, Seq, WorkerId};
 pub use name::{JobType, QueueName, ScheduleName, Tenant};
+pub use needed::NeededBy;
 pub use parts::{
     ChildGroup, ConcurrencyKey, Decided, Details, GroupStrategy, Lane, Lease, Parent, Policy, Progress,
     SuspendMode, Suspension, Timeouts, Wait,
 };
 pub use priority::Priority;
 pub use rate::{Bucket, Rate};
-pub use retry::{RetryPolicy, Strategy};
+pub use retry::{JitterMode, RetryPolicy, Strategy};
 pub(crate) use spec::check_text;
-pub use spec::{Debounce, Dependency, Labels, NewJob, Payload, Spec};
+pub use spec::{Debounce, Dependency, Labels, NewJob, Payload, PayloadDigest, Spec};
 pub use state::State;
-pub use timer::{acts_at, timer};
+pub use timer::{acts_at, spared, timer};
+pub use trace::{TraceId, Traceparent};
+pub(crate) use transition::start;
 pub use transition::{Change, LIFECYCLE, Transition, transition};
+pub use version::Version;
 
 use crate::clock::Timestamp;
 
@@ -103,6 +111,8 @@ pub struct Job {
     pub is_blocked: bool,
     /// The job that spawned it.
     pub parent: Option<Parent>,
+    /// The trace it was submitted in; audit records of its life carry it.
+    pub trace: Option<TraceId>,
     /// Costs booked by its workers.
     pub cost_cents: i64,
     /// Which side records exist, so that nothing is looked for in vain.
@@ -130,6 +140,9 @@ pub struct Has {
     pub result: bool,
     /// It has a callback address.
     pub callback: bool,
+    /// Its worker holds it for later, and has not started it: no attempt counts yet (M5).
+    #[serde(default)]
+    pub claim_ahead: bool,
 }
 
 impl Job {
@@ -165,6 +178,7 @@ impl Job {
             concurrency: None,
             is_blocked: false,
             parent: None,
+            trace: None,
             cost_cents: 0,
             has: Has::default(),
             details: Arc::default(),
@@ -184,6 +198,14 @@ impl Job {
     /// When it runs next, as shown to people: the end of its backoff, or its own time.
     pub fn next_run_at(&self) -> Timestamp {
         self.retry_at.unwrap_or(self.run_at)
+    }
+
+    /// By when its first attempt must start, while it can be claimed and has a limit for that. A suspension in between
+    /// starts the limit again; a pause or a full queue does not stop it.
+    pub fn start_by(&self) -> Option<Timestamp> {
+        let is_waiting = self.state == State::Scheduled && self.first_started_at.is_none();
+        let since = self.scheduled_at.filter(|_| is_waiting)?;
+        self.policy.timeouts.start.map(|start| since.plus(start))
     }
 
     /// Whether `fence` is the one the current lease was given with.

@@ -75,6 +75,7 @@ pub mod limits;
 pub mod maintenance;
 pub mod queue;
 pub mod schedule;
+pub mod similar;
 pub mod store;
 pub mod target;
 pub mod testing;

@@ -43,8 +43,17 @@ pub const STEP_NAME_CHARS_MAX: usize = 256;
 pub const REASON_CHARS_MAX: usize = 1024;
 /// Bytes kept of an error message (M45); longer ones are cut, since a failure must never be refused.
 pub const ERROR_MESSAGE_BYTES_MAX: usize = 4096;
+/// Errors kept behind an error; a chain that is longer is cut, since a failure must never be refused.
+pub const ERROR_CAUSES_MAX: usize = 8;
+/// Bytes kept of the message of each: all of them together take no more than two messages of errors.
+pub const ERROR_CAUSE_BYTES_MAX: usize = 1024;
 /// Characters in an error's code.
 pub const ERROR_CODE_CHARS_MAX: usize = 128;
+/// How long after its time a job may be removed that another process ended long after it was submitted: until then this
+/// process does not look at that part of the order of submission again.
+pub const PRUNE_LATE_MAX: Duration = Duration::from_secs(3600);
+/// Ends of such jobs by this process that are remembered until they are looked at: half a megabyte.
+pub const PRUNE_LATE_ENDS_MAX: usize = 1 << 16;
 /// Bytes in one line of a job's log; longer lines are cut.
 pub const LOG_LINE_BYTES_MAX: usize = 8192;
 /// Log lines kept per job; the oldest make room.
@@ -74,15 +83,48 @@ pub const LIST_REACH: usize = 200_000;
 pub const PAGE_PAYLOADS_MAX: usize = 32 << 20;
 /// Records of the audit trail that one round of sealing takes in.
 pub const SEAL_RECORDS_MAX: usize = 10_000;
+/// How often at most a process logs the head of the audit trail that it seals: often enough to anchor the trail in logs that are
+/// kept elsewhere, seldom enough not to fill them.
+pub const SEAL_LOGGED_EVERY: Duration = Duration::from_secs(60);
 /// How long a process that found another one sealing waits before it looks whether that one still does: whatever two of them
 /// hash at once, one hashes in vain.
 pub const SEALING_LEFT_FOR: Duration = Duration::from_secs(3);
+/// Names that are given as a hint when nothing has the name that was asked for.
+pub const SIMILAR_NAMES_MAX: usize = 5;
 /// Records one page of the audit trail may hold.
 pub const PAGE_RECORDS_MAX: usize = 1_000;
+/// Records that are looked at for one page of the audit trail where no index leads to those that fit: a search for something
+/// rare takes several short pages instead of one read that holds a reader for as long as the trail is.
+pub const AUDIT_REACH: u64 = 100_000;
 /// Jobs that one commit of a bulk action touches, so that others get their turn in between.
 pub const BULK_JOBS_PER_COMMIT: usize = 500;
+/// Places of due jobs that a claim compares when more are due than [`TICK_JOBS_PER_COMMIT`]: they are numbers, not jobs.
+pub const DUE_PLACES_MAX: usize = 50_000;
 /// Jobs that one maintenance commit moves, so that claims never wait long behind it.
 pub const TICK_JOBS_PER_COMMIT: usize = 1_000;
+/// Jobs that one commit changes as consequences of what it was asked for (dependents told, priorities passed on, children
+/// cancelled, leases of lost workers ended). What remains is kept as a cursor and continued by maintenance, as many per
+/// commit, so that nothing stops the other callers for long.
+pub const CASCADE_JOBS_PER_COMMIT: usize = 1_000;
+/// A commit with many outcomes may change so many jobs for each of them: jobs of workflows that end together each have a
+/// dependent or two.
+pub const CASCADE_JOBS_PER_OUTCOME: usize = 2;
+/// Rows that such a commit looks at for each job that it may change: dependents read to find out what they inherit, running
+/// jobs read to find those of a lost worker.
+pub const CASCADE_ROWS_PER_JOB: usize = 20;
+/// A lookup that is made for a single job costs about as much as changing so many jobs in one go.
+pub const CASCADE_JOBS_PER_LOOKUP: usize = 4;
+/// Edges, children or running jobs that a cascade reads at a time: what it holds in memory.
+pub const CASCADE_PAGE: usize = 500;
+/// Jobs whose dependencies are read at once to find out what they inherit; each has [`DEPENDENCIES_MAX`] at most.
+pub const CASCADE_INHERITING_AT_ONCE: usize = 20;
+/// Unfinished cascades that are counted for those who look: with more of them it is enough to know that there are more.
+pub const CASCADES_COUNTED_MAX: usize = 1_000;
+/// Workers that one commit declares lost or forgets: each is a document of the configuration.
+pub const SILENT_WORKERS_PER_COMMIT: usize = 200;
+/// Running jobs that are looked at to find out whether a worker that does not beat may be forgotten; beside more of them it
+/// stays in the registry.
+pub const BUSY_JOBS_LOOKED_AT: usize = 5_000;
 /// Signals kept for a job that has not asked for them yet.
 pub const SIGNALS_KEPT_MAX: usize = 1_000;
 /// Checkpoints of one job; a job with more steps than this should be several jobs.
@@ -101,6 +143,18 @@ pub const LEASE_MIN: Duration = Duration::from_secs(1);
 pub const LEASE_STEP: Duration = Duration::from_secs(1);
 /// Silence after which a worker that beats is dead (M31).
 pub const WORKER_SILENCE_MAX: Duration = Duration::from_secs(30);
+/// Largest step of a wall clock that a running store follows (M7): drift between two corrections is far below it, and what
+/// it can shift is far below a lease or a lifetime.
+pub const CLOCK_STEP_MAX: Duration = Duration::from_secs(60);
+/// Store time runs at least at one part in this many of real time while the wall clock is behind it.
+pub const CLOCK_SLOWEST: i64 = 2;
+/// Store time runs at most this many times as fast as real time while the wall clock is ahead of it.
+pub const CLOCK_FASTEST: i64 = 2;
+/// How long no lifetime ends and nothing is pruned after a store in a file began with a jump of its time: by then a clock that
+/// was wrong when the machine started has been set right.
+pub const CLOCK_CAUTION: Duration = Duration::from_secs(300);
+/// How long leases are kept after a gap in which no worker could report: one heartbeat, and some time for it to arrive.
+pub const LEASE_GRACE: Duration = Duration::from_secs(15);
 /// How often a worker beats unless told otherwise (M31).
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 /// A handler as quick as this ends before a claim does: its worker claims ahead, so as not to wait for claims, about as much
@@ -128,6 +182,14 @@ pub const DURATION_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 pub const WRITES_WAITING_MAX: usize = 4_096;
 /// Requests that one group commit takes in.
 pub const WRITES_PER_GROUP_MAX: usize = 1_024;
+/// Jobs that the requests of one group commit change together, as far as that is known beforehand: one batch, as large as it
+/// may be, or many small requests.
+pub const GROUP_JOBS_MAX: usize = BATCH_JOBS_MAX;
+/// The same beside heartbeats and other urgent requests: heavier work waits for the next commit, so that a sign of life is
+/// on disk, and its lease extended, before a bulk commit begins.
+pub const GROUP_JOBS_BESIDE_URGENT: usize = 1_000;
+/// A claim counts as one in so many of the jobs it asks for: most that ask for many find few.
+pub const CLAIM_WEIGHT_SHARE: usize = 16;
 /// Events kept in memory for live readers; a slower reader goes on from the durable trail.
 pub const LIVE_EVENTS_MAX: usize = 4_096;
 /// Commits whose changes are kept for those who watch; whoever falls further behind takes everything to have changed.
@@ -149,6 +211,9 @@ pub const CALLBACK_RESULT_BYTES_MAX: usize = 64 << 10;
 pub const SCHEDULES_MAX: usize = 10_000;
 /// Largest payload of a schedule's job: it is held in memory; a larger one belongs where its handler can fetch it.
 pub const SCHEDULE_PAYLOAD_BYTES_MAX: usize = 64 << 10;
+/// How long a schedule's run that was refused for want of room is tried again, unless the next run comes first: long enough for a
+/// backlog to shrink, short enough that nobody takes the job for one of a later run.
+pub const SCHEDULE_RETRY_MAX: Duration = Duration::from_secs(3600);
 /// Jobs of one schedule that are watched because no two may run side by side; there is one, and those started by hand.
 pub const SCHEDULE_OPEN_JOBS_MAX: usize = 100;
 /// Schedules whose jobs one commit submits, so that claims never wait long behind it.
@@ -206,14 +271,21 @@ pub const LOG_BYTES_KEPT: u64 = 64 << 20;
 pub const LOG_BYTES_MAX: u64 = 256 << 20;
 /// Disk space held back for running work to end when the disk is full: the whole log fits the database, and some more.
 pub const RESERVE_BYTES: u64 = 24 << 20;
+/// Disk space held back where the database itself has free pages of [`RESERVE_BYTES`]: moving the log then needs no new
+/// pages, and only the log has to fit the disk.
+pub const RESERVE_BYTES_BESIDE_FREE_PAGES: u64 = 4 << 20;
 /// How often a store without its reserve tries to get it back; each try writes up to that much.
 pub const RESERVE_RETRY_EVERY: Duration = Duration::from_secs(1);
 /// How long one statement waits for a lock that another process has.
 pub const LOCK_WAIT: Duration = Duration::from_secs(5);
-/// How long a group of writes waits in all for its turn among other processes; then callers are told to come again.
+/// How long a group of writes waits in all for its turn among other processes; then callers are told to come again. The
+/// deadlines of its requests are usually earlier.
 pub const LOCK_WAIT_MAX: Duration = Duration::from_secs(30);
-/// Tries to get a lock in that time, for a clock that stands still.
-pub const LOCK_TRIES_MAX: u32 = 64;
+/// How long a request may take in a store, in all: waiting in the queue, for locks, for a database that is away and for its
+/// answers. With [`ANSWER_MARGIN`] well below the 30 s in which a submission is acknowledged or refused (M32).
+pub const REQUEST_MAX: Duration = Duration::from_secs(25);
+/// How long after its deadline a caller still waits for the engine's own answer, which says more than that time is up.
+pub const ANSWER_MARGIN: Duration = Duration::from_secs(1);
 /// How often the look-out for other processes checks whether anybody waits for it.
 pub const LOOKOUT_IDLE_EVERY: Duration = Duration::from_millis(100);
 
@@ -225,12 +297,34 @@ pub const TENANT_WEIGHT_MAX: u32 = 1_000;
 pub const BUDGET_CENTS_MAX: u64 = 1 << 53;
 /// How long a connection to a database server may take to be made.
 pub const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// How long a database server may take to answer; a longer silence is a broken connection.
+/// How long a database server may take to answer; a longer silence is a broken connection. Calls on behalf of requests are
+/// also bounded by the requests' deadlines.
 pub const CALL_MAX: Duration = Duration::from_secs(35);
-/// How long a transaction may stand idle before the database server ends it: a node that froze must not hold up the others.
-pub const TRANSACTION_IDLE_MAX: Duration = Duration::from_secs(5);
+/// How long after the deadline of its requests a call to a database server is given up: enough for a rollback.
+pub const CALL_MARGIN: Duration = Duration::from_secs(2);
+/// How long a transaction may stand idle before the database server ends it: a node that froze must not hold up the others
+/// for longer. A healthy node is idle for milliseconds.
+pub const TRANSACTION_IDLE_MAX: Duration = Duration::from_secs(2);
+/// The same when a group of requests is tried again: on a machine so slow that the server ended its first transaction, the
+/// second one must have a chance.
+pub const TRANSACTION_IDLE_RETRIED_MAX: Duration = Duration::from_secs(8);
 /// How long callers wait for a database server that is away before they are told.
 pub const OUTAGE_MAX: Duration = Duration::from_secs(20);
+/// How long the rows of `commits` are kept at least. A node whose connection broke during a commit asks within
+/// [`CALL_MAX`] + [`OUTAGE_MAX`] whether it was made; five times that also covers nodes that were frozen for a while.
+pub const COMMITS_KEPT_FOR: Duration = Duration::from_secs(300);
+/// Rows of `commits` that are kept however old they are.
+pub const COMMITS_KEPT_MIN: i64 = 4_096;
+/// Rows of `commits` that one commit forgets at most.
+pub const COMMITS_FORGOTTEN_MAX: i64 = 1_024;
+/// How long closing a store waits for a database server that is away or does not answer; a server must be gone 10 s after
+/// SIGTERM, of which answering requests takes up to 7 s.
+pub const CLOSE_MAX: Duration = Duration::from_secs(1);
+/// Other nodes whose announcements a node remembers; far more than there are.
+pub const NODES_REMEMBERED: usize = 4_096;
+/// How long a job must have been claimable, or final, before finding it by polling counts as a missed notification: one that
+/// is on its way arrives within this time.
+pub const NOTICE_MAX: Duration = Duration::from_millis(250);
 /// How often at most other nodes are told of commits: those in between share one notification.
 pub const NOTIFY_EVERY: Duration = Duration::from_millis(2);
 /// Submissions through the door in SQL that one commit makes jobs of, so that claims never wait long behind it.
@@ -243,8 +337,11 @@ pub const MOVE_ROWS_PER_COMMIT: usize = 2_000;
 pub const MOVE_BYTES_PER_COMMIT: usize = 8 << 20;
 /// How long a move waits for those who still have the store open: a process that was just ended may need a moment.
 pub const MOVE_WAIT_MAX: Duration = Duration::from_secs(5);
-/// How far fences are raised when a backup becomes a store again: more than a job is claimed between a backup and a loss.
-pub const FENCES_PER_RESTORE: u64 = 1 << 20;
+/// The largest fence: what every JSON parser reads exactly, also those with floating-point numbers.
+pub const FENCE_MAX: u64 = (1 << 53) - 1;
+/// The last generation of a store: 12 bits of a fence. A store restored every day reaches it after eleven years; from then
+/// on only the random bits tell fences from before and after a restore apart.
+pub const GENERATION_MAX: u64 = (1 << 12) - 1;
 /// How soon a connection that broke is made anew, the first time.
 pub const RECONNECT_EVERY_MIN: Duration = Duration::from_millis(20);
 /// How often a database server that is away is tried.
@@ -259,8 +356,17 @@ pub const DRAIN_DEFAULT: Duration = Duration::from_secs(30);
 /// How long a worker that shuts down tries to report what it has done.
 pub const FAREWELL_MAX: Duration = Duration::from_secs(10);
 /// How long a step that comes early waits for those that an earlier attempt saved before it, while its handler is busy
-/// with something else: a replay reaches a saved step as soon as what lies before it allows.
-pub const STEP_TURN_WAIT_MAX: Duration = Duration::from_secs(10);
+/// with something else. A replay reaches a saved step as soon as what lies before it allows; after that long it is taken
+/// for a difference in scheduling, and the step runs.
+pub const STEP_TURN_WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long a job that wants to park waits for what else its handler does, other than steps: enough for a turn of work,
+/// and no slot is held for a handler that only listens to something.
+pub const PARK_WAIT_MAX: Duration = Duration::from_secs(1);
+/// What one parked job may wait for at once; each is looked for when it is woken.
+pub const PARK_WAITS_MAX: usize = 100;
+/// How far the end of a sleep that counts down to a moment may be off in a later attempt: the time between asking the
+/// clock and sleeping.
+pub const SLEEP_END_TOLERANCE: Duration = Duration::from_secs(60);
 
 /// How long a server may take to answer an ordinary call: by then it has refused what it cannot do (M32), and some more.
 pub const SERVER_CALL_MAX: Duration = Duration::from_secs(35);

@@ -4,6 +4,8 @@
 use std::future::Future;
 use std::time::Duration;
 
+use crate::audit::Seal;
+use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::Store;
@@ -29,7 +31,11 @@ pub async fn run(store: &Store, shutdown: impl Future<Output = ()>) {
 /// Lets time act, until the store has stopped.
 async fn keep_time(store: &Store) {
     while let Some(pause) = pause_after(round(store).await) {
-        tokio::time::sleep(pause).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            // Jobs wait for what a commit has left to do.
+            () = store.environment().wakeups.until_cascades_left() => {}
+        }
     }
 }
 
@@ -43,10 +49,23 @@ async fn keep_tidy(store: &Store) {
 /// Seals the audit trail, until the store has stopped. Apart from the rest: it waits for its turn among those who read,
 /// and what time does must not. While another process is at it, this one only looks now and then whether it still is.
 async fn keep_sealed(store: &Store) {
-    let mut left = None;
+    let mut left: Option<Seal> = None;
+    let mut logged_at: Option<Timestamp> = None;
     loop {
         let sealed = store.seal_unless_moved(left.clone()).await;
+        if let Err(StoreError::Damaged(damage)) = &sealed {
+            tracing::error!(damage, "the audit trail cannot be sealed");
+            tokio::time::sleep(limits::SEAL_LOGGED_EVERY).await;
+            continue;
+        }
         let pause = sealed.map(|Sealed { seal, has_more, is_left_to_others }| {
+            let is_new = !is_left_to_others && left.as_ref() != Some(&seal) && seal.through > 0;
+            let now = store.environment().clock.now();
+            if is_new && logged_at.is_none_or(|at| now.since(at) >= limits::SEAL_LOGGED_EVERY) {
+                logged_at = Some(now);
+                // Whoever keeps logs elsewhere can prove later that the trail was not cut or written anew.
+                tracing::info!(head = %seal, "the audit trail is sealed");
+            }
             left = Some(seal);
             match (has_more, is_left_to_others) {
                 (true, _) => Duration::ZERO,

@@ -5,6 +5,7 @@ pub mod access;
 pub mod attempt;
 pub(crate) mod budget;
 pub mod caller;
+pub(crate) mod cascade;
 pub mod command;
 pub mod config;
 pub mod counts;
@@ -18,13 +19,17 @@ pub mod filter;
 #[cfg(feature = "bench")]
 pub mod floor;
 pub mod group;
+mod key_holder;
 pub mod memo;
 pub mod memory;
 pub mod meter;
 mod minutes;
 mod operate;
+pub mod place;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod prove;
+mod pruning;
 pub mod query;
 pub mod rates;
 #[cfg(feature = "remote")]
@@ -37,6 +42,7 @@ pub mod settings;
 pub mod show;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod strict;
 pub(crate) mod task;
 pub mod transfer;
 pub mod unit;
@@ -44,27 +50,30 @@ pub mod verify;
 pub mod view;
 pub mod wakeup;
 pub mod webhook;
-mod work;
+pub(crate) mod work;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::Instrument;
 
-use crate::clock::Patience;
+use crate::clock::{Deadline, Patience};
 use crate::error::{ActError, OpenError, StoreError, SubmitError};
 use crate::job::{Job, JobId, NewJob};
 use crate::limits;
 use caller::Caller;
 use command::act::{self, Act, Acted};
+use command::precondition::{ActOptions, IfMatch};
 use command::redrive::{self, Redrive};
 use command::submit::{self, Receipt, SubmitOptions};
 use engine::Engine;
 use environment::{Environment, StoreOptions};
+use meter::Fallback;
 use query::snapshot::{self, Snapshot};
 use task::{Command, Kind, MayBeTrouble, Query};
 use unit::Unit;
 use view::View;
+use wakeup::Listener;
 
 /// Asks the server, if one keeps the store, and answers with what it answers: `elsewhere!(self.get(id))`. What is not asked
 /// for so ends in [`Store::read`] or [`Store::write`], which then say that only the server can do it.
@@ -213,7 +222,7 @@ impl Store {
             return Ok(Vec::new());
         }
         let caller = caller.clone();
-        self.write("submit", Kind::Submission, move |unit| {
+        self.write("submit", Kind::Batch(jobs.len()), move |unit| {
             submit::submit(unit, &caller, &jobs, options, None)
         })
         .await
@@ -281,17 +290,29 @@ impl Store {
 
     /// Does something to a job and says whether it changed.
     pub async fn act(&self, caller: &Caller, id: JobId, act: Act) -> Result<Acted, ActError> {
-        elsewhere!(self.act(id, act, false));
-        let caller = caller.clone();
-        self.write("act", Kind::Ordinary, move |unit| act::act(unit, &caller, id, &act)).await
+        self.act_with(caller, id, act, ActOptions::default()).await
     }
 
     /// The same, but finding the job as asked already is an error (M51).
     pub async fn act_strictly(&self, caller: &Caller, id: JobId, act: Act) -> Result<Acted, ActError> {
-        elsewhere!(self.act(id, act, true));
-        let acted = self.act(caller, id, act.clone()).await?;
-        act::strictly(&acted, &act)?;
-        Ok(acted)
+        self.act_with(caller, id, act, ActOptions { strict: true, ..ActOptions::default() }).await
+    }
+
+    /// The same, as the options say: strictly, or only on a version of the job that the caller has seen.
+    ///
+    /// # Errors
+    /// [`ActError::Changed`] if the job is in another version; that is decided in the commit that would have changed it.
+    pub async fn act_with(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        act: Act,
+        options: ActOptions,
+    ) -> Result<Acted, ActError> {
+        elsewhere!(self.act(id, act, options));
+        let caller = caller.clone();
+        let work = move |unit: &mut Unit<'_>| act::act_with(unit, &caller, id, &act, &options);
+        self.write("act", Kind::Ordinary, work).await
     }
 
     /// Submits a final job again as a new one.
@@ -301,16 +322,40 @@ impl Store {
         id: JobId,
         how: Redrive,
     ) -> Result<crate::job::Job, ActError> {
-        elsewhere!(self.redrive(id, how));
+        self.redrive_if(caller, id, how, IfMatch::any()).await
+    }
+
+    /// The same, if the job is in one of these versions.
+    ///
+    /// # Errors
+    /// [`ActError::Changed`] if it is in another one.
+    pub async fn redrive_if(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        how: Redrive,
+        if_match: IfMatch,
+    ) -> Result<crate::job::Job, ActError> {
+        elsewhere!(self.redrive(id, how, if_match));
         let caller = caller.clone();
-        self.write("redrive", Kind::Submission, move |unit| redrive::redrive(unit, &caller, id, how)).await
+        let work = move |unit: &mut Unit<'_>| redrive::redrive(unit, &caller, id, how, &if_match);
+        self.write("redrive", Kind::Submission, work).await
     }
 
     /// Removes a final job; its audit records stay.
     pub async fn delete(&self, caller: &Caller, id: JobId) -> Result<(), ActError> {
-        elsewhere!(self.delete(id));
+        self.delete_if(caller, id, IfMatch::any()).await
+    }
+
+    /// The same, if the job is in one of these versions.
+    ///
+    /// # Errors
+    /// [`ActError::Changed`] if it is in another one.
+    pub async fn delete_if(&self, caller: &Caller, id: JobId, if_match: IfMatch) -> Result<(), ActError> {
+        elsewhere!(self.delete(id, if_match));
         let caller = caller.clone();
-        self.write("delete", Kind::Ordinary, move |unit| act::delete(unit, &caller, id)).await
+        let work = move |unit: &mut Unit<'_>| act::delete(unit, &caller, id, &if_match);
+        self.write("delete", Kind::Ordinary, work).await
     }
 
     /// Sends a signal to a job (M72).
@@ -352,6 +397,8 @@ impl Store {
     ) -> Result<Option<Snapshot>, StoreError> {
         elsewhere!(self.wait(id, timeout));
         let patience = Patience::lasting(timeout);
+        // The news that the last wait was for, if it ended without any.
+        let mut unheard: Option<Listener> = None;
         loop {
             let mut ends = self.env.wakeups.ends();
             let asking = caller.clone();
@@ -359,9 +406,16 @@ impl Store {
             let (found, is_expected) = self.read::<_, StoreError>("wait", look).await?;
             let is_settled = found.as_ref().map_or(!is_expected, |found| found.job.state.is_final());
             if patience.is_over() || is_settled {
+                let ended_at = found.as_ref().and_then(|found| found.job.completed_at);
+                if unheard.is_some_and(|ends| !ends.has_news())
+                    && ended_at.is_some_and(|at| self.env.clock.now().since(at) >= limits::NOTICE_MAX)
+                {
+                    self.env.meters.fell_back(Fallback::End);
+                }
                 return Ok(found);
             }
-            patience.wait_for(ends.news(), limits::BACKSTOP_EVERY).await;
+            let has_news = patience.wait_for(ends.news(), self.env.timing.backstop_every).await;
+            unheard = (!has_news).then_some(ends);
         }
     }
 
@@ -376,10 +430,11 @@ impl Store {
         T: Send + 'static,
         E: MayBeTrouble + Send + 'static,
     {
-        let (task, answer) = Command::with_answer(kind, work);
+        let deadline = Deadline::after(self.env.timing.request_max);
+        let (task, answer) = Command::with_answer(kind, deadline, work);
         self.engine(verb)?.write(task);
         let span = tracing::debug_span!("store", otel.name = format!("store {verb}"));
-        answer.instrument(span).await.unwrap_or_else(|_| Err(gone().into()))
+        answer.wait().instrument(span).await
     }
 
     /// Asks a question of a snapshot.
@@ -393,10 +448,14 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         // Proving is the one question that looks at everything.
-        let (task, answer) = Query::with_answer(verb.starts_with("verify"), work);
+        let is_long = verb.starts_with("verify");
+        let deadline = (!is_long).then(|| Deadline::after(self.env.timing.request_max));
+        // Alive as long as the caller waits.
+        let asker = Arc::new(());
+        let (task, answer) = Query::with_answer(deadline, Arc::downgrade(&asker), work);
         self.engine(verb)?.read(task);
         let span = tracing::trace_span!("store", verb);
-        answer.instrument(span).await.unwrap_or_else(|_| Err(gone().into()))
+        answer.wait().instrument(span).await
     }
 }
 

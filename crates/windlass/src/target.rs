@@ -26,6 +26,12 @@ pub enum TargetError {
     /// Its port is not among those allowed.
     #[error("port {0} is not among those that may be called: allow it for this server, or use 443")]
     Port(u16),
+    /// Its name leads into a network that is not the public one. Which address that is, is nobody's business: whoever
+    /// submits could map the network behind the server with it.
+    #[error(
+        "leads to an address that is not public: allow its network for this server, or use a public address"
+    )]
+    LeadsInside,
     /// It leads into a network that is not the public one.
     #[error("{address} is a {kind} address: allow its network for this server, or use a public address")]
     NotPublic {
@@ -173,8 +179,7 @@ impl TargetPolicy {
         TargetPolicy { allows_http: true, ports: None, networks }
     }
 
-    /// What a submission is held to: a form that can be understood, and no literal address that is not public (M95).
-    /// Names, schemes and ports are a matter of delivery.
+    /// What any address is held to: a form that can be understood, and no literal address that is not public (M95).
     ///
     /// # Errors
     /// [`TargetError`] says what is wrong.

@@ -115,11 +115,20 @@ impl Worker {
         self
     }
 
-    /// Takes up to `concurrency` jobs at once from a queue. Without any, ten at once from `default`.
+    /// Takes up to `concurrency` jobs at once from a queue. Without any, ten at once from `default`. For a queue that is
+    /// named twice the last number counts; 0 is refused when the worker starts.
     #[must_use]
     pub fn queue(mut self, name: &str, concurrency: usize) -> Worker {
         match QueueName::new(name) {
-            Ok(queue) => self.lanes.push((queue, concurrency.clamp(1, limits::SLOTS_MAX))),
+            Ok(_) if concurrency == 0 => {
+                let (value, max) = (concurrency.to_string(), limits::SLOTS_MAX.to_string());
+                let problem = Problem::OutOfRange { value, min: "1".into(), max };
+                self.invalid = Some(Invalid::new("queue.concurrency", problem));
+            }
+            Ok(queue) => {
+                self.lanes.retain(|(other, _)| *other != queue);
+                self.lanes.push((queue, concurrency.min(limits::SLOTS_MAX)));
+            }
             Err(problem) => self.invalid = Some(Invalid::new("queue", problem)),
         }
         self
@@ -280,6 +289,7 @@ impl Worker {
         let (over, closing) = (CancellationToken::new(), CancellationToken::new());
         let beating = tokio::spawn(heartbeat::run(crew.clone(), over.clone()));
         let pausing = tokio::spawn(shutdown::release_when_paused(crew.clone(), over.clone()));
+        let telling = tokio::spawn(shutdown::tell_when_paused(crew.clone(), over.clone()));
         let reporting = tokio::spawn(report::run(crew.clone(), inbox, closing.clone()));
         let trouble = tokio::select! {
             _ = shutdown => None,
@@ -291,7 +301,7 @@ impl Worker {
         let released = shutdown::leave(&crew, reporting, &closing).await;
         // Before the farewell: a beat after it would be that of a worker nobody knows.
         over.cancel();
-        let _ = tokio::join!(beating, pausing);
+        let _ = tokio::join!(beating, pausing, telling);
         let farewell = shutdown::farewell(&crew, released).await;
         trouble.map_or(Ok(farewell), Err)
     }

@@ -37,6 +37,9 @@ pub(super) struct ActArgs {
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
+    /// Only if the job is still in this version, as `show --json` names it; for one id
+    #[arg(long, value_name = "VERSION")]
+    if_match: Option<String>,
     #[command(flatten)]
     filter: FilterArgs,
     #[command(flatten)]
@@ -69,7 +72,20 @@ enum Mode {
     Aggressive,
 }
 
-/// What to resume or cancel.
+/// What to resume.
+#[derive(Args)]
+pub(super) struct ResumeArgs {
+    /// Why, for the audit trail
+    #[arg(long)]
+    reason: Option<String>,
+    /// With `resume queue NAME`: resume the jobs too that aggressive pauses of the queue have suspended
+    #[arg(long)]
+    jobs: bool,
+    #[command(flatten)]
+    which: ActArgs,
+}
+
+/// What to cancel.
 #[derive(Args)]
 pub(super) struct ReasonedArgs {
     /// Why, for the audit trail
@@ -138,12 +154,15 @@ pub(super) async fn suspend(args: &SuspendArgs) -> anyhow::Result<ExitCode> {
     run(&args.which, action.alone("expires", expires)).await
 }
 
-pub(super) async fn resume(args: &ReasonedArgs) -> anyhow::Result<ExitCode> {
+pub(super) async fn resume(args: &ResumeArgs) -> anyhow::Result<ExitCode> {
     // `resume queue NAME`: none of these words can be a part of an id.
     if let [kind, name] = args.which.ids.as_slice()
         && let Ok(kind) = pause::Kind::from_str(kind, false)
     {
-        return pause::resume(kind, name, args.reason.as_deref(), &args.which.connect).await;
+        return pause::resume(kind, name, args.reason.as_deref(), args.jobs, &args.which.connect).await;
+    }
+    if args.jobs {
+        return Err(Failure::usage("--jobs is for `resume queue NAME`"));
     }
     run(&args.which, Action::new("resume", "resumed").with("reason", args.reason.clone())).await
 }
@@ -173,6 +192,9 @@ async fn run(which: &ActArgs, action: Action) -> anyhow::Result<ExitCode> {
         1 => {}
         0 => return Err(Failure::usage(format!("{} what? give ids, a filter or --all", action.word))),
         _ => return Err(Failure::usage("give ids, a filter or --all, not several of them")),
+    }
+    if which.if_match.is_some() && which.ids.len() != 1 {
+        return Err(Failure::usage("--if-match is for one job, by its id"));
     }
     let client = which.connect.client()?;
     if which.ids.is_empty() {
@@ -211,7 +233,7 @@ async fn one(client: &Client, which: &ActArgs, action: &Action, text: &str) -> a
         return Ok(());
     }
     if action.word == "delete" {
-        client.send(Call::delete(&["jobs", &id])).await?;
+        client.send(Call::delete(&["jobs", &id]).if_match(which.if_match.as_deref())?).await?;
         return if which.connect.json {
             output::json(&json!({"id": id, "deleted": true}))
         } else {
@@ -219,7 +241,8 @@ async fn one(client: &Client, which: &ActArgs, action: &Action, text: &str) -> a
         };
     }
     let body: Map<String, Value> = action.body.clone().into_iter().chain(action.alone.clone()).collect();
-    let job = client.value(Call::post(&["jobs", &id, action.word]).json(&body)).await?;
+    let call = Call::post(&["jobs", &id, action.word]).json(&body).if_match(which.if_match.as_deref())?;
+    let job = client.value(call).await?;
     if which.connect.json {
         return output::json(&job);
     }
@@ -265,13 +288,21 @@ async fn many(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Resu
         output::note(&format!("{} {} before that", counted(tally.changed, "job"), action.done));
     }
     done?;
-    let Tally { matched, changed } = tally;
+    let Tally { matched, changed, skipped } = tally;
     if which.connect.json {
-        output::json(&json!({"matched": matched, "changed": changed}))?;
+        let mut answer = json!({"matched": matched, "changed": changed});
+        if skipped > 0 {
+            answer["skipped"] = skipped.into();
+        }
+        output::json(&answer)?;
     } else {
         output::line(&format!("{} of {} {}", grouped(changed), counted(matched, "job"), action.done))?;
-        if changed < matched {
-            output::note("the others could not be, or were so already");
+        if skipped > 0 {
+            let refused = counted(skipped, "job");
+            output::note(&format!("{refused} refused: act on one of them alone to see why"));
+        }
+        if changed + skipped < matched {
+            output::note("the others were so already");
         }
     }
     Ok(Exit::Done.into())
@@ -282,6 +313,7 @@ async fn many(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Resu
 struct Tally {
     matched: u64,
     changed: u64,
+    skipped: u64,
 }
 
 fn bulk(body: &Value) -> Call {
@@ -303,6 +335,7 @@ async fn in_parts(
         let answer = client.value(bulk(&body)).await?;
         tally.matched += answer["matched"].as_u64().unwrap_or(0);
         tally.changed += answer["changed"].as_u64().unwrap_or(0);
+        tally.skipped += answer["skipped"].as_u64().unwrap_or(0);
         progress.set(tally.matched);
         match answer["next_cursor"].as_str() {
             Some(next) => body["cursor"] = next.into(),

@@ -4,9 +4,16 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use windlass::audit::Seal;
+use windlass::store::verify::AuditCheck;
+use windlass::ticket::TicketPublicKey;
+
+use super::client::Call;
+use super::connect::ConnectArgs;
+use super::exit::Exit;
 use super::trail::{self, AuditListArgs};
 use super::verify::{Bar, report};
-use super::{Missing, ReportArgs};
+use super::{Missing, ReportArgs, output};
 
 /// What to do about the audit trail; without a word it is listed.
 #[derive(Args)]
@@ -22,22 +29,55 @@ enum AuditCommand {
     /// The records, oldest first
     List(Box<AuditListArgs>),
     /// Check that no record was edited, removed, added or moved; exits with 1 if one was
-    Verify(ReportArgs),
+    Verify(Box<VerifyArgs>),
+    /// Print the head of the trail, NUMBER:HASH, to be kept elsewhere for `audit verify --expect-head`; asks the server
+    Head(ConnectArgs),
+}
+
+/// What the trail is compared with.
+#[derive(Args)]
+struct VerifyArgs {
+    #[command(flatten)]
+    report: ReportArgs,
+    /// A head that was kept elsewhere, as `windlass audit head` printed it: the record with its number must still have its
+    /// hash. The trail may have grown since
+    #[arg(long, value_name = "NUMBER:HASH")]
+    expect_head: Option<Seal>,
+    /// Public keys whose signatures on seals count, separated by commas; the newest seal must then be signed by one of them.
+    /// Without it signatures are checked against the keys that they name
+    #[arg(long, env = "WINDLASS_TICKET_TRUSTED", value_name = "PUBLIC_KEYS", value_delimiter = ',')]
+    trusted: Vec<TicketPublicKey>,
 }
 
 pub(super) async fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         None => trail::audit(&args.list).await,
         Some(AuditCommand::List(list)) => trail::audit(list).await,
-        Some(AuditCommand::Verify(report)) => verify(report).await,
+        Some(AuditCommand::Verify(args)) => verify(args).await,
+        Some(AuditCommand::Head(connect)) => head(connect).await,
     }
 }
 
-async fn verify(args: &ReportArgs) -> anyhow::Result<ExitCode> {
-    let store = args.store.open(Missing::Refuse)?;
-    let bar = Bar::new("records", args.json);
-    let verdict = store.verify_audit_telling(bar.teller()).await;
+async fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
+    let is_json = args.report.json;
+    let store = args.report.store.open(Missing::Refuse)?;
+    let bar = Bar::new("records", is_json);
+    let check = AuditCheck { expected_head: args.expect_head.clone(), trusted: args.trusted.clone() };
+    let verdict = store.verify_audit_telling(check, bar.teller()).await;
     bar.remove();
     store.close();
-    report(&[verdict?], args.json)
+    report(&[verdict?], is_json)
+}
+
+async fn head(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
+    let found = connect.client()?.value(Call::get(&["audit", "head"])).await?;
+    if connect.json {
+        output::json(&found)?;
+        return Ok(Exit::Done.into());
+    }
+    match found["head"].as_str() {
+        Some(head) => output::line(head)?,
+        None => output::note("nothing is sealed yet"),
+    }
+    Ok(Exit::Done.into())
 }

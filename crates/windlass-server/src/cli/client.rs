@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, IF_MATCH, RETRY_AFTER};
 use hyper::{Method, Request, Response};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -34,6 +34,8 @@ pub(crate) struct Call {
     path: String,
     has_query: bool,
     body: Bytes,
+    /// The version of the job that it is meant for.
+    if_match: Option<HeaderValue>,
     /// How long the server itself may take before it answers.
     wait: Duration,
 }
@@ -42,7 +44,7 @@ impl Call {
     fn new(method: Method, parts: &[&str]) -> Call {
         let parts: Vec<String> = parts.iter().flat_map(|part| ["/".to_owned(), encoded(part)]).collect();
         let path = parts.concat();
-        Call { method, path, has_query: false, body: Bytes::new(), wait: Duration::ZERO }
+        Call { method, path, has_query: false, body: Bytes::new(), if_match: None, wait: Duration::ZERO }
     }
 
     /// Looks at what is at this path below the API's own; every part is encoded.
@@ -69,6 +71,17 @@ impl Call {
     /// Removes what is there.
     pub(crate) fn delete(parts: &[&str]) -> Call {
         Call::new(Method::DELETE, parts)
+    }
+
+    /// Only if the job is in this version, with or without quotation marks, or a whole entity tag.
+    pub(crate) fn if_match(mut self, version: Option<&str>) -> anyhow::Result<Call> {
+        if let Some(version) = version {
+            let tag = format!("\"{}\"", version.trim().trim_matches('"'));
+            let value = HeaderValue::from_str(&tag);
+            let value = value.map_err(|_| Failure::usage("--if-match is not the version of a job"))?;
+            self.if_match = Some(value);
+        }
+        Ok(self)
     }
 
     /// With this parameter.
@@ -212,6 +225,9 @@ impl Client {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         if !call.body.is_empty() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if let Some(if_match) = &call.if_match {
+            headers.insert(IF_MATCH, if_match.clone());
         }
         if let Some(authorization) = &self.authorization {
             headers.insert(AUTHORIZATION, authorization.clone());

@@ -16,6 +16,7 @@ use super::operations::finish;
 use super::table::{Column, Table};
 use super::text::{ago_field, field};
 use super::{Missing, StoreArgs, output};
+use crate::http::Span;
 
 /// What to do about keys.
 #[derive(Subcommand)]
@@ -50,6 +51,9 @@ pub(super) struct CreateArgs {
     /// Whose jobs it reaches; an admin's key is for all tenants.
     #[arg(long, value_parser = tenant)]
     tenant: Option<Tenant>,
+    /// It ends by itself after this time, such as 30d
+    #[arg(long, value_name = "DURATION")]
+    expires: Option<Span>,
     /// Print JSON instead of the secret alone.
     #[arg(long)]
     json: bool,
@@ -132,13 +136,18 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
 async fn create(args: &CreateArgs) -> anyhow::Result<ExitCode> {
     // The first key is made before anything else is there.
     let store = args.store.open(Missing::Create)?;
-    let new = NewKey { tenant: args.tenant.clone(), ..NewKey::new(args.name.clone(), args.role) };
+    let new = NewKey {
+        tenant: args.tenant.clone(),
+        expires: args.expires.map(|span| span.0),
+        ..NewKey::new(args.name.clone(), args.role)
+    };
     let created = store.create_key(&Caller::local(), new).await?;
     store.close();
     let (key, secret) = (&created.key, created.secret.reveal());
     if args.json {
         let tenant = key.tenant.as_ref().map(Tenant::as_str);
-        let shown = json!({"id": key.id.as_str(), "name": key.name, "role": key.role.as_str(), "tenant": tenant, "secret": secret});
+        let shown = json!({"id": key.id.as_str(), "name": key.name, "role": key.role.as_str(), "tenant": tenant,
+            "expires_at": key.expires_at.map(|at| at.to_string()), "secret": secret});
         output::json(&shown)?;
     } else {
         output::line(secret)?;

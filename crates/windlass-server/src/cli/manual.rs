@@ -30,6 +30,7 @@ const THEMES: [(&str, &[&str]); 5] = [
             "workers",
             "pause",
             "gate",
+            "clock",
             "schedules",
             "stats",
             "events",

@@ -6,9 +6,10 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 use windlass::clock::Timestamp;
 
-use super::client::Call;
+use super::client::{Call, Client};
 use super::connect::ConnectArgs;
 use super::exit::Exit;
+use super::failure::Failure;
 use super::output::{self, escaped};
 use super::paint::{Colour, Paint};
 use super::settings::{self, Named};
@@ -184,6 +185,41 @@ pub(super) fn settings_section(look: &Value, names: &[Named], paint: Paint) -> S
     let told = settings::told(look, names, paint);
     let told = if told.is_empty() { "  nothing is set\n".to_owned() } else { told };
     format!("{}\n{told}", paint.strong("settings"))
+}
+
+/// Refuses to set up something under a name that nothing knows, which is most often a mistyped one.
+pub(super) async fn must_be_known(
+    client: &Client,
+    (kind, plural): (&str, &str),
+    name: &str,
+    create: bool,
+) -> anyhow::Result<()> {
+    if create {
+        return Ok(());
+    }
+    let look = client.value(Call::get(&[plural, name])).await?;
+    if look["known"] != false {
+        return Ok(());
+    }
+    let message = format!("{}; --create sets it up all the same", unknown(kind, name, &look));
+    Err(Failure::NotFound(message).into())
+}
+
+/// That nothing knows a name, and what looks like it.
+pub(super) fn unknown(kind: &str, name: &str, look: &Value) -> String {
+    let similar = look["similar"].as_array().map_or(&[][..], Vec::as_slice);
+    let similar: Vec<String> =
+        similar.iter().filter_map(Value::as_str).map(|name| format!("`{}`", escaped(name))).collect();
+    let hint =
+        if similar.is_empty() { String::new() } else { format!("; did you mean {}?", similar.join(", ")) };
+    format!("nothing knows a {kind} `{}`: no job, setting or worker{hint}", escaped(name))
+}
+
+/// Says so on the side if nothing knows what is shown.
+pub(super) fn told_unknown(kind: &str, name: &str, look: &Value) {
+    if look["known"] == false {
+        output::note(&unknown(kind, name, look));
+    }
 }
 
 /// Says so if a change was none.

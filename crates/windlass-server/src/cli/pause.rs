@@ -9,7 +9,9 @@ use super::client::{Call, Client};
 use super::connect::ConnectArgs;
 use super::exit::Exit;
 use super::failure::Failure;
+use super::operations::must_be_known;
 use super::output;
+use super::text::counted;
 use crate::http::Span;
 
 /// What to pause.
@@ -28,6 +30,9 @@ pub(super) struct PauseArgs {
     /// Lifts itself after this time
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
+    /// Also if nothing knows it yet: no job, setting or worker
+    #[arg(long)]
+    create: bool,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -64,6 +69,9 @@ pub(super) async fn pause(args: &PauseArgs) -> anyhow::Result<ExitCode> {
         };
         body.insert("mode".into(), word.into());
     }
+    if let Some(plural) = plural(args.kind) {
+        must_be_known(&client, (kind_word(args.kind), plural), &args.name, args.create).await?;
+    }
     act(&client, args.kind, &args.name, true, body, args.connect.json).await
 }
 
@@ -72,9 +80,17 @@ pub(super) async fn resume(
     kind: Kind,
     name: &str,
     reason: Option<&str>,
+    jobs: bool,
     connect: &ConnectArgs,
 ) -> anyhow::Result<ExitCode> {
-    let body = reason.map(|reason| ("reason".to_owned(), Value::from(reason))).into_iter().collect();
+    if jobs && kind != Kind::Queue {
+        return Err(Failure::usage("--jobs is for `resume queue NAME`"));
+    }
+    let mut body: Map<String, Value> =
+        reason.map(|reason| ("reason".to_owned(), Value::from(reason))).into_iter().collect();
+    if jobs {
+        body.insert("jobs".into(), true.into());
+    }
     act(&connect.client()?, kind, name, false, body, connect.json).await
 }
 
@@ -107,11 +123,24 @@ async fn act(
         let already = if answer["changed"] == false { ", as before" } else { "" };
         let state = if is_pause { "paused" } else { "not paused" };
         output::line(&format!("{} {named}: {state}{already}", kind_word(kind)))?;
+        if let Some(count) = answer["jobs_resumed"].as_u64() {
+            output::line(&format!("{} resumed", counted(count, "job")))?;
+        }
         if is_pause {
             output::note(&format!("`windlass resume {} {name}` lets go", kind_word(kind)));
         }
     }
     Ok(Exit::Done.into())
+}
+
+/// Where the API has all of a kind whose names come into being by being used.
+fn plural(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Queue => Some("queues"),
+        Kind::Type => Some("types"),
+        Kind::Tenant => Some("tenants"),
+        Kind::Worker => None,
+    }
 }
 
 fn kind_word(kind: Kind) -> &'static str {

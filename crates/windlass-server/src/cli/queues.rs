@@ -9,13 +9,13 @@ use windlass::clock::Timestamp;
 use super::client::Call;
 use super::connect::ConnectArgs;
 use super::exit::Exit;
-use super::operations::held;
-use super::output;
+use super::operations::{held, must_be_known, told_unknown};
+use super::output::{self, escaped};
 use super::paint::Paint;
 use super::settings::{self, Changes, DEFAULTS, DefaultsArgs, Named};
 use super::standing;
 use super::table::{Cell, Column};
-use super::text::{field, short_text};
+use super::text::{ago_field, field, short_text};
 
 /// What to do about queues; without a word they are listed.
 #[derive(Args)]
@@ -45,6 +45,9 @@ enum QueuesCommand {
 struct SetArgs {
     /// The queue
     name: String,
+    /// Also if nothing knows it yet: no job, setting or worker
+    #[arg(long)]
+    create: bool,
     /// Jobs running at once in the whole fleet
     #[arg(long, visible_alias = "max-running", value_name = "COUNT")]
     concurrency: Option<String>,
@@ -151,6 +154,7 @@ fn row(queue: &Value, now: Timestamp) -> Vec<Cell> {
 async fn show(name: &str, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     let client = connect.client()?;
     let queue = client.value(Call::get(&["queues", name])).await?;
+    told_unknown("queue", name, &queue);
     if connect.json {
         output::json(&queue)?;
     } else {
@@ -162,6 +166,7 @@ async fn show(name: &str, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
 async fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
     let mut body = args.body()?;
     let client = args.connect.client()?;
+    must_be_known(&client, ("queue", "queues"), &args.name, args.create).await?;
     Changes::keep_retry(&mut body, &args.defaults, &client, &["queues", &args.name]).await?;
     let queue = client.value(Call::put(&["queues", &args.name]).json(&body)).await?;
     if args.connect.json {
@@ -176,6 +181,12 @@ async fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
 fn told(queue: &Value, now: Timestamp) -> String {
     let paint = Paint::for_data();
     let head = super::operations::head("queue", &field(&queue["name"]), &queue["paused"], now, paint);
+    let end = &queue["resumed"];
+    let resumed = end.as_object().map(|_| {
+        let (ago, by) = (ago_field(&end["at"], now), escaped(&field(&end["by"])));
+        format!("  {}\n", paint.faint(&format!("last resumed {ago} by {by}")))
+    });
+    let head = format!("{head}{}", resumed.unwrap_or_default());
     let depth = settings::depth(&queue["depth"], paint);
     let rates = settings::rates(&queue["rates"], paint);
     format!("{head}{depth}{rates}{}", super::operations::settings_section(queue, &names(), paint))

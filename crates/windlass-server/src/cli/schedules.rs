@@ -266,7 +266,7 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     ]);
     for schedule in answer["schedules"].as_array().map_or(&[][..], Vec::as_slice) {
         let next = &schedule["next_runs"][0];
-        let note = match (schedule["paused"].is_object(), schedule["refused"]["message"].as_str()) {
+        let note = match (schedule["paused"].is_object(), schedule["last_refused"]["reason"].as_str()) {
             (true, _) => Cell::painted(
                 format!("paused {}", schedule["paused"]["reason"].as_str().unwrap_or_default()),
                 Some(Colour::Warning),

@@ -1,5 +1,6 @@
 //! `windlass serve`: answers over HTTP and keeps a store going for all processes that use it, until it is told to stop.
 
+use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,9 +8,10 @@ use std::process::ExitCode;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use windlass::maintenance;
+use windlass::clock::Deadline;
 use windlass::store::caller::Caller;
 use windlass::store::environment::StoreOptions;
+use windlass::{Store, maintenance};
 
 use super::keeping::KeepingArgs;
 use super::outbound::OutboundArgs;
@@ -110,6 +112,7 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     }
     let supervisor = Supervisor::from_environment();
     let stop = CancellationToken::new();
+    let stopped_by: OnceCell<Deadline> = OnceCell::new();
     let stopping = async {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -117,10 +120,20 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         }
         supervisor.stopping();
         tracing::info!("stopping");
+        let _once = stopped_by.set(Deadline::after(limits::STOP_MAX));
         stop.cancel();
     };
     let serving = Box::pin(server.run(stop.cancelled()));
+    // Calls to others end like requests: a store that is away must not hold up the end.
     let calling = Box::pin(outbound::run(store.clone(), Client::new(targets), stop.cancelled()));
+    let calling = async {
+        tokio::select! {
+            () = calling => {}
+            () = async { stop.cancelled().await; tokio::time::sleep(limits::DRAIN_MAX).await } => {
+                tracing::warn!("some calls to others did not end in time and are cut off");
+            }
+        }
+    };
     supervisor.ready();
     // Maintenance goes on while requests and calls are finished, and ends with them.
     let working = maintenance::run(&store, async {
@@ -130,8 +143,28 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         () = working => {}
         () = supervisor.watch(&store) => {}
     }
-    store.close();
+    let least = Deadline::after(limits::STORE_CLOSE_MIN);
+    close(store, stopped_by.get().map_or(least, |by| least.max(*by))).await;
     telemetry.finish().await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Closes the store, on a thread that the process does not wait for beyond `until`: what it acknowledged is in the database,
+/// and nothing else is owed to anybody.
+async fn close(store: Store, until: Deadline) {
+    let (closed, is_closed) = tokio::sync::oneshot::channel();
+    let closing = std::thread::Builder::new().name("windlass-close".to_owned());
+    let thread = closing.spawn(move || {
+        store.close();
+        // Nobody may wait for it any more.
+        let _ = closed.send(());
+    });
+    if thread.is_err() {
+        return;
+    }
+    tokio::select! {
+        _ = is_closed => {}
+        () = until.over() => tracing::warn!("the database does not answer: leaving without it"),
+    }
 }

@@ -32,14 +32,41 @@ pub(super) struct DefaultsArgs {
     #[arg(long, value_name = "DURATION")]
     timeout: Option<String>,
     /// How long a lease holds without a heartbeat
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, visible_alias = "visibility", value_name = "DURATION")]
     lease: Option<String>,
     /// From submission to a final state
     #[arg(long, value_name = "DURATION")]
     lifetime: Option<String>,
+    /// From the moment a job can be claimed to its first start
+    #[arg(long, value_name = "DURATION")]
+    start_timeout: Option<String>,
     /// How urgent they are: 0 to 100, or low, normal, high, critical
     #[arg(long, value_name = "PRIORITY")]
     priority: Option<String>,
+    /// No attempt may take longer, whatever its job asks for
+    #[arg(long, value_name = "DURATION", help_heading = "What counts whatever jobs say")]
+    max_execution: Option<String>,
+    #[command(flatten)]
+    retention: RetentionArgs,
+}
+
+/// For how long jobs are kept after they ended.
+#[derive(Args)]
+#[command(next_help_heading = "For how long jobs are kept after they ended")]
+#[allow(clippy::struct_field_names, reason = "the names are those of the flags")]
+struct RetentionArgs {
+    /// Jobs that completed
+    #[arg(long, value_name = "DURATION")]
+    retention_completed: Option<String>,
+    /// Jobs that failed
+    #[arg(long, value_name = "DURATION")]
+    retention_failed: Option<String>,
+    /// Dead letters
+    #[arg(long, value_name = "DURATION")]
+    retention_dead_letter: Option<String>,
+    /// Jobs that were cancelled
+    #[arg(long, value_name = "DURATION")]
+    retention_cancelled: Option<String>,
 }
 
 /// Settings that are to be changed, as the API takes them.
@@ -110,8 +137,17 @@ impl Changes {
         timeouts.span("execution", args.timeout.as_ref())?;
         timeouts.span("lease", args.lease.as_ref())?;
         timeouts.span("lifetime", args.lifetime.as_ref())?;
-        if !timeouts.0.is_empty() {
-            self.0.insert("timeouts".into(), timeouts.0.into());
+        timeouts.span("start", args.start_timeout.as_ref())?;
+        timeouts.span("max_execution", args.max_execution.as_ref())?;
+        let mut retention = Changes::default();
+        retention.span("completed", args.retention.retention_completed.as_ref())?;
+        retention.span("failed", args.retention.retention_failed.as_ref())?;
+        retention.span("dead_letter", args.retention.retention_dead_letter.as_ref())?;
+        retention.span("cancelled", args.retention.retention_cancelled.as_ref())?;
+        for (name, changes) in [("timeouts", timeouts), ("retention", retention)] {
+            if !changes.0.is_empty() {
+                self.0.insert(name.into(), changes.0.into());
+            }
         }
         self.put("priority", args.priority.as_ref(), |text| Ok(urgency(text)))
     }
@@ -171,7 +207,31 @@ fn rate(text: &str) -> anyhow::Result<Value> {
 pub(super) type Named = (&'static str, &'static str);
 
 /// What is shared by queues and types.
-pub(super) const DEFAULTS: [Named; 3] = [("priority", "priority"), ("retry", "retry"), ("timeouts", "")];
+pub(super) const DEFAULTS: [Named; 4] =
+    [("priority", "priority"), ("retry", "retry"), ("timeouts", ""), ("retention", "")];
+
+/// The flags of settings that are within another.
+const WITHIN: [(&str, &[Named]); 2] = [
+    (
+        "timeouts",
+        &[
+            ("execution", "timeout"),
+            ("lease", "lease"),
+            ("lifetime", "lifetime"),
+            ("start", "start-timeout"),
+            ("max_execution", "max-execution"),
+        ],
+    ),
+    (
+        "retention",
+        &[
+            ("completed", "retention-completed"),
+            ("failed", "retention-failed"),
+            ("dead_letter", "retention-dead-letter"),
+            ("cancelled", "retention-cancelled"),
+        ],
+    ),
+];
 
 /// The settings that are there, a line each, named by their flags.
 pub(super) fn told(settings: &Value, names: &[Named], paint: Paint) -> String {
@@ -181,11 +241,12 @@ pub(super) fn told(settings: &Value, names: &[Named], paint: Paint) -> String {
         let _always_fits = writeln!(text, "{name}  {}", escaped(value));
     };
     for (name, flag) in names {
-        match (&settings[*name], *name) {
+        let within = WITHIN.iter().find(|(outer, _)| outer == name);
+        match (&settings[*name], within) {
             (Value::Null, _) => {}
-            (Value::Object(timeouts), "timeouts") => {
-                for (name, flag) in [("execution", "timeout"), ("lease", "lease"), ("lifetime", "lifetime")] {
-                    if let Some(span) = timeouts.get(name).and_then(Value::as_str) {
+            (Value::Object(set), Some((_, flags))) => {
+                for (name, flag) in *flags {
+                    if let Some(span) = set.get(*name).and_then(Value::as_str) {
                         line(flag, span);
                     }
                 }
@@ -280,10 +341,13 @@ mod tests {
     #[test]
     fn settings_are_told_by_the_names_of_their_flags() {
         let settings = json!({"max_running": 3, "rate": {"count": 5, "per": "1m"}, "aging": null,
-            "timeouts": {"execution": "10m", "lease": null}});
-        let names = [("max_running", "concurrency"), ("rate", "rate"), ("aging", "aging"), DEFAULTS[2]];
+            "timeouts": {"execution": "10m", "lease": null, "start": "5m"},
+            "retention": {"completed": "1h", "failed": null}});
+        let names =
+            [("max_running", "concurrency"), ("rate", "rate"), ("aging", "aging"), DEFAULTS[2], DEFAULTS[3]];
         let text = told(&settings, &names, Paint::plain());
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        assert_eq!(lines, ["concurrency  3", "rate  5 per 1m", "timeout  10m"]);
+        let expected = ["concurrency  3", "rate  5 per 1m", "timeout  10m", "start-timeout  5m"];
+        assert_eq!(lines, [&expected[..], &["retention-completed  1h"]].concat());
     }
 }

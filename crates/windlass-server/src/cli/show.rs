@@ -42,7 +42,8 @@ pub(super) async fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     let tree = Tree::around(&client, &job).await?;
     let (paint, now) = (Paint::for_data(), client.now());
     let mut text = facts(&job, now, paint);
-    text.push_str(&section("Why it does not run", &reasons(&explained), paint));
+    let why = if job["state"] == "running" { "What happens next" } else { "Why it does not run" };
+    text.push_str(&section(why, &reasons(&explained), paint));
     text.push_str(&section("Attempts", &attempts_text(&attempts, paint), paint));
     text.push_str(&section("Timeline", &timeline(&events, paint), paint));
     text.push_str(&section("Jobs around it", &tree.drawn(&id, paint), paint));
@@ -110,8 +111,23 @@ fn facts(job: &Value, now: Timestamp, paint: Paint) -> String {
             format!("{percent:.0}% {}", job["progress"]["message"].as_str().unwrap_or_default()),
         );
     }
+    for (name, key) in [("suspended", "suspension"), ("suspends", "suspend_requested")] {
+        let how = &job[key];
+        if how.is_object() {
+            let reason = how["reason"].as_str().map_or_else(String::new, |reason| format!(": {reason}"));
+            let asked = ago_field(&how["at"], now);
+            fact(
+                name,
+                format!("{}, asked for by {} {asked}{reason}", field(&how["mode"]), field(&how["by"])),
+            );
+        }
+    }
     if let Some(error) = job["error"]["message"].as_str() {
         fact("error", format!("{} ({})", error, field(&job["error"]["category"])));
+    }
+    for cause in job["error"]["cause"].as_array().into_iter().flatten() {
+        let code = cause["code"].as_str().map_or_else(String::new, |code| format!(" ({code})"));
+        fact("caused by", format!("{}{code}", field(&cause["message"])));
     }
     let tags = job["tags"].as_object().into_iter().flatten();
     fact("tags", tags.map(|(name, value)| format!("{name}:{}", field(value))).collect::<Vec<_>>().join(" "));

@@ -47,5 +47,5 @@ async fn stored(store: &StoreArgs) -> anyhow::Result<Value> {
     };
     let queues: BTreeMap<&str, _> =
         stats.queues.iter().map(|(queue, counts)| (queue.as_str(), words(counts))).collect();
-    Ok(json!({"states": words(&stats.states), "queues": queues}))
+    Ok(json!({"states": words(&stats.states), "queues": queues, "cascades": stats.cascades}))
 }

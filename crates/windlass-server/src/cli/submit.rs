@@ -79,11 +79,14 @@ pub(super) struct JobOptions {
     #[arg(long, value_name = "DURATION")]
     timeout: Option<Span>,
     /// How long a lease holds without a heartbeat
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, visible_alias = "visibility", value_name = "DURATION")]
     lease: Option<Span>,
     /// From submission to a final state
     #[arg(long, value_name = "DURATION")]
     lifetime: Option<Span>,
+    /// From the moment it can be claimed to its first start; it fails if it is not started in time
+    #[arg(long, value_name = "DURATION")]
+    start_timeout: Option<Span>,
     /// Starts in all, the first included
     #[arg(long, value_name = "COUNT")]
     attempts: Option<u32>,
@@ -131,7 +134,12 @@ impl JobOptions {
         if self.hold {
             body.insert("hold".into(), true.into());
         }
-        let timeouts = [("execution", &self.timeout), ("lease", &self.lease), ("lifetime", &self.lifetime)];
+        let timeouts = [
+            ("execution", &self.timeout),
+            ("lease", &self.lease),
+            ("lifetime", &self.lifetime),
+            ("start", &self.start_timeout),
+        ];
         let timeouts =
             timeouts.into_iter().filter_map(|(name, span)| Some((name, span.as_ref()?.to_string())));
         let timeouts: Map<String, Value> = timeouts.map(|(name, span)| (name.into(), span.into())).collect();
@@ -225,7 +233,11 @@ pub(super) async fn submit(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
     let id = job["id"].as_str().unwrap_or_default();
     if job["duplicate"] == true {
         let differs = if job["payload_differs"] == true { " with another payload" } else { "" };
-        output::note(&format!("it was submitted before{differs}; nothing new was made"));
+        let gone = if job["deleted"] == true { " and was deleted since" } else { "" };
+        output::note(&format!("it was submitted before{differs}{gone}; nothing new was made"));
+        if job["deleted"] == true && args.wait {
+            return Err(Failure::usage(format!("job {id} was deleted: there is nothing to wait for")));
+        }
     }
     if args.wait {
         output::note(&format!("submitted {id}"));

@@ -9,7 +9,7 @@ use windlass::clock::Timestamp;
 use super::client::Call;
 use super::connect::ConnectArgs;
 use super::exit::Exit;
-use super::operations::{head, held, settings_section, told_change};
+use super::operations::{head, held, must_be_known, settings_section, told_change, told_unknown};
 use super::output;
 use super::paint::Paint;
 use super::settings::{self, Changes, Named};
@@ -45,6 +45,9 @@ enum TenantsCommand {
 struct SetArgs {
     /// The tenant
     name: String,
+    /// Also if nothing knows it yet: no job, setting or worker
+    #[arg(long)]
+    create: bool,
     /// Jobs running at once in the whole fleet
     #[arg(long, visible_alias = "max-running", value_name = "COUNT")]
     concurrency: Option<String>,
@@ -130,6 +133,7 @@ fn row(tenant: &Value, now: Timestamp) -> Vec<Cell> {
 async fn show(name: &str, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     let client = connect.client()?;
     let tenant = client.value(Call::get(&["tenants", name])).await?;
+    told_unknown("tenant", name, &tenant);
     if connect.json {
         output::json(&tenant)?;
         return Ok(Exit::Done.into());
@@ -145,6 +149,7 @@ async fn show(name: &str, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
 async fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
     let body = args.body()?;
     let client = args.connect.client()?;
+    must_be_known(&client, ("tenant", "tenants"), &args.name, args.create).await?;
     let tenant = client.value(Call::put(&["tenants", &args.name]).json(&body)).await?;
     if args.connect.json {
         output::json(&tenant)?;

@@ -32,6 +32,12 @@ pub(super) struct TrailArgs {
     /// Of this tenant
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
+    /// About this queue, or jobs of it
+    #[arg(long, value_name = "QUEUE")]
+    queue: Option<String>,
+    /// About this type, or jobs of it
+    #[arg(long = "type", value_name = "TYPE")]
+    job_type: Option<String>,
 }
 
 impl TrailArgs {
@@ -41,7 +47,8 @@ impl TrailArgs {
             None => None,
         };
         let call = call.query_if("job", job).query_if("event", self.event.as_deref());
-        Ok(call.query_if("actor", self.actor.as_deref()).query_if("tenant", self.tenant.as_deref()))
+        let call = call.query_if("actor", self.actor.as_deref()).query_if("tenant", self.tenant.as_deref());
+        Ok(call.query_if("queue", self.queue.as_deref()).query_if("type", self.job_type.as_deref()))
     }
 }
 

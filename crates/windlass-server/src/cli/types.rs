@@ -9,7 +9,7 @@ use windlass::clock::Timestamp;
 use super::client::Call;
 use super::connect::ConnectArgs;
 use super::exit::Exit;
-use super::operations::{head, held, settings_section, told_change};
+use super::operations::{head, held, must_be_known, settings_section, told_change, told_unknown};
 use super::output;
 use super::paint::Paint;
 use super::settings::{self, Changes, DEFAULTS, DefaultsArgs, Named};
@@ -45,6 +45,9 @@ enum TypesCommand {
 struct SetArgs {
     /// The type
     name: String,
+    /// Also if nothing knows it yet: no job, setting or worker
+    #[arg(long)]
+    create: bool,
     /// Jobs running at once in the whole fleet
     #[arg(long, visible_alias = "max-running", value_name = "COUNT")]
     concurrency: Option<String>,
@@ -54,6 +57,9 @@ struct SetArgs {
     /// Its own name for a success in the audit trail
     #[arg(long, value_name = "NAME")]
     success_event: Option<String>,
+    /// Its own name for spent retries in the audit trail
+    #[arg(long, value_name = "NAME")]
+    exhausted_event: Option<String>,
     #[command(flatten)]
     defaults: DefaultsArgs,
     #[command(flatten)]
@@ -62,7 +68,12 @@ struct SetArgs {
 
 /// The settings in the order in which they are shown.
 fn names() -> Vec<Named> {
-    let own = [("max_running", "concurrency"), ("rate", "rate"), ("success_event", "success-event")];
+    let own = [
+        ("max_running", "concurrency"),
+        ("rate", "rate"),
+        ("success_event", "success-event"),
+        ("exhausted_event", "exhausted-event"),
+    ];
     [&own[..], &DEFAULTS].concat()
 }
 
@@ -72,6 +83,7 @@ impl SetArgs {
         changes.number("max_running", self.concurrency.as_ref())?;
         changes.rate("rate", self.rate.as_ref())?;
         changes.word("success_event", self.success_event.as_ref())?;
+        changes.word("exhausted_event", self.exhausted_event.as_ref())?;
         changes.defaults(&self.defaults)?;
         changes.body("types")
     }
@@ -124,6 +136,7 @@ fn row(known: &Value, now: Timestamp) -> Vec<Cell> {
 async fn show(name: &str, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     let client = connect.client()?;
     let known = client.value(Call::get(&["types", name])).await?;
+    told_unknown("type", name, &known);
     if connect.json {
         output::json(&known)?;
         return Ok(Exit::Done.into());
@@ -138,6 +151,7 @@ async fn show(name: &str, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
 async fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
     let mut body = args.body()?;
     let client = args.connect.client()?;
+    must_be_known(&client, ("type", "types"), &args.name, args.create).await?;
     Changes::keep_retry(&mut body, &args.defaults, &client, &["types", &args.name]).await?;
     let known = client.value(Call::put(&["types", &args.name]).json(&body)).await?;
     if args.connect.json {

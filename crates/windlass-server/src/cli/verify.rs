@@ -19,7 +19,12 @@ pub(super) async fn verify(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let bar = Bar::new("jobs and records", args.json);
     let verdicts = store.verify_telling(bar.teller()).await;
     bar.remove();
+    let generation = store.generation().await;
     store.close();
+    let generation = generation?;
+    if !args.json {
+        output::note(&format!("the store is in generation {generation}"));
+    }
     report(&verdicts?, args.json)
 }
 

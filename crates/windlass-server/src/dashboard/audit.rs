@@ -8,7 +8,7 @@ use axum::response::Response;
 use serde_json::Value;
 use windlass::audit::{AuditEvent, Record};
 use windlass::clock::Timestamp;
-use windlass::job::Tenant;
+use windlass::job::{JobType, QueueName, Tenant};
 use windlass::store::config::Config;
 use windlass::store::engine::RecordQuery;
 
@@ -103,6 +103,8 @@ struct Audit {
     actor: String,
     job: String,
     tenant: String,
+    queue: String,
+    job_type: String,
     since: String,
     until: String,
     /// Views that are asked for often: name, address, whether it is this one.
@@ -114,7 +116,7 @@ struct Audit {
     show_tenant: bool,
 }
 
-const NAMES: [&str; 7] = ["by", "event", "actor", "job", "tenant", "since", "until"];
+const NAMES: [&str; 9] = ["by", "event", "actor", "job", "tenant", "queue", "type", "since", "until"];
 /// What one looks for at night, and what is asked for then.
 const VIEWS: [(&str, &[(&str, &str)]); 4] = [
     ("Everything", &[]),
@@ -155,6 +157,8 @@ pub(super) async fn page(
         actor: text("actor"),
         job: text("job"),
         tenant: text("tenant"),
+        queue: text("queue"),
+        job_type: text("type"),
         since: text("since"),
         until: text("until"),
         next: found.before.map(|before| address("/audit", pairs().chain([("before", before.to_string())]))),
@@ -168,6 +172,8 @@ fn wanted(query: &Fields) -> Result<RecordQuery, Trouble> {
     let event = query.get("event").map(str::parse).transpose();
     let job = query.get("job").map(str::parse).transpose();
     let tenant = query.get("tenant").map(Tenant::new).transpose();
+    let queue = query.get("queue").map(QueueName::new).transpose();
+    let job_type = query.get("type").map(JobType::new).transpose();
     let moment = |name: &str| query.get(name).map(|text| filter::moment(name, text)).transpose();
     let actor_type = match query.get("by") {
         Some("people") => Some("user".to_owned()),
@@ -181,6 +187,8 @@ fn wanted(query: &Fields) -> Result<RecordQuery, Trouble> {
         event: event.map_err(|problem| Trouble::invalid(format!("event: {problem}")))?,
         job: job.map_err(|_| Trouble::invalid("job: that is not the id of a job"))?,
         tenant: tenant.map_err(|problem| Trouble::invalid(format!("tenant: {problem}")))?,
+        queue: queue.map_err(|problem| Trouble::invalid(format!("queue: {problem}")))?,
+        job_type: job_type.map_err(|problem| Trouble::invalid(format!("type: {problem}")))?,
         actor: query.text("actor"),
         ..RecordQuery::default()
     })

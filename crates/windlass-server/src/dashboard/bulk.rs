@@ -144,7 +144,10 @@ async fn perform(
             let mut bulk = Bulk::default();
             for id in ids {
                 bulk.matched += 1;
-                bulk.changed += u64::from(one(&store, &caller, id, &action).await?);
+                match one(&store, &caller, id, &action).await? {
+                    Some(is_changed) => bulk.changed += u64::from(is_changed),
+                    None => bulk.skipped += 1,
+                }
             }
             Ok::<Bulk, ActError>(bulk)
         };
@@ -172,21 +175,21 @@ fn as_confirmed(filter: Filter, form: &Fields) -> Result<Filter, Trouble> {
     Ok(Filter { created_before: Some(before), ..filter })
 }
 
-/// Acts on one job; one that cannot be acted on is left alone, and so is one that was redriven already.
+/// Acts on one job and says whether it changed, none if it was refused; one that cannot be acted on is left alone, and so is one that was redriven already.
 async fn one(
     store: &windlass::Store,
     caller: &Caller,
     id: JobId,
     action: &BulkAct,
-) -> Result<bool, ActError> {
+) -> Result<Option<bool>, ActError> {
     let done = match action {
         BulkAct::Act(act) => store.act(caller, id, act.clone()).await.map(|acted| acted.is_changed),
         BulkAct::Redrive(how) => store.redrive(caller, id, *how).await.map(|_| true),
         BulkAct::Delete => store.delete(caller, id).await.map(|()| true),
     };
     match done {
-        Ok(is_changed) => Ok(is_changed),
+        Ok(is_changed) => Ok(Some(is_changed)),
         Err(ActError::Store(error)) => Err(error.into()),
-        Err(_) => Ok(false),
+        Err(_) => Ok(None),
     }
 }

@@ -126,6 +126,8 @@ mod tests {
             submitted: 0,
             overlapped: 0,
             refused: None,
+            refusals: 0,
+            retry: None,
             timing,
         })
     }

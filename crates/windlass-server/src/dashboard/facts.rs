@@ -1,7 +1,7 @@
 //! What is known about a job, in words: each fact with its name, only those that there are.
 
 use windlass::clock::Timestamp;
-use windlass::job::{Job, RetryPolicy, Strategy};
+use windlass::job::{JitterMode, Job, RetryPolicy, Strategy};
 use windlass::store::config::Config;
 use windlass::store::query::snapshot::Snapshot;
 
@@ -72,15 +72,9 @@ pub(super) fn facts(snapshot: &Snapshot, config: &Config, now: Timestamp) -> Vec
     facts.text("Owner", spec.owner.clone());
     facts.text("Retry", retry(&job.policy.retry));
     let limits = &job.policy.timeouts;
-    facts.text(
-        "Time limits",
-        format!(
-            "run {}, lease {}, life {}",
-            span(limits.execution),
-            span(limits.lease),
-            span(limits.lifetime)
-        ),
-    );
+    let start = limits.start.map_or_else(String::new, |start| format!("start within {}, ", span(start)));
+    let (run, lease, life) = (span(limits.execution), span(limits.lease), span(limits.lifetime));
+    facts.text("Time limits", format!("{start}run {run}, lease {lease}, life {life}"));
     if job.cost_cents != 0 {
         facts.text("Cost", cents(job.cost_cents));
     }
@@ -106,6 +100,15 @@ fn times(facts: &mut Facts, job: &Job) {
     facts.when("Ended", job.completed_at);
     if job.completed_at.is_none() {
         facts.when("Lifetime ends", Some(job.expires_at));
+    }
+    facts.when("Must start by", job.start_by());
+    if let Some(requested) = &job.details.suspend_requested {
+        let reason = requested.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+        facts.text(
+            "Suspension asked for by",
+            format!("{}, {}{reason}", requested.by, requested.mode.as_str()),
+        );
+        facts.when("Suspension asked for", Some(requested.at));
     }
     if let Some(by) = &job.details.suspended_by {
         facts.text("Suspended by", by.clone());
@@ -145,8 +148,9 @@ fn attempts(job: &Job) -> String {
 
 fn retry(policy: &RetryPolicy) -> String {
     let (initial, max) = (span(policy.initial_delay), span(policy.max_delay));
+    let hashed = if policy.jitter_mode == JitterMode::Hashed { " hashed" } else { "" };
     let jitter =
-        if policy.jitter > 0.0 { format!(" ±{:.0}%", policy.jitter * 100.0) } else { String::new() };
+        if policy.jitter > 0.0 { format!(" ±{:.0}%{hashed}", policy.jitter * 100.0) } else { String::new() };
     match policy.strategy {
         Strategy::Constant => format!("every {initial}{jitter}"),
         Strategy::Linear => format!("{initial} more each time, at most {max}{jitter}"),

@@ -13,6 +13,7 @@ use super::page::{self, Trouble};
 use super::sign_in::within;
 use super::{Dashboard, seal, session};
 use crate::http::auth::names_this_machine;
+use crate::http::trace_of;
 
 /// No script, style or frame but our own, and none of them inline (RELIABILITY S12).
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -152,8 +153,9 @@ fn site(headers: &HeaderMap) -> Option<&str> {
 
 async fn admit(board: &Dashboard, method: &Method, headers: &HeaderMap) -> Result<Option<Visitor>, Trouble> {
     refuse_other_sites(method, headers)?;
-    let visitor = identify(board, headers).await?;
-    if let Some(visitor) = &visitor {
+    let mut visitor = identify(board, headers).await?;
+    if let Some(visitor) = &mut visitor {
+        visitor.caller.trace_id = trace_of(headers).map(|trace| trace.id().to_owned());
         if visitor.is_local {
             refuse_foreign_hosts(headers)?;
         }

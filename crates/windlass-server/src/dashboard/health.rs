@@ -1,6 +1,8 @@
 //! What a person should look at, gravest first. It is said from counters and settings; nothing here looks at jobs.
 
-use windlass::clock::Timestamp;
+use std::time::Duration;
+
+use windlass::clock::{ClockReport, Timestamp};
 use windlass::job::State;
 use windlass::store::config::{Config, Scope};
 use windlass::store::query::list::Counted;
@@ -41,7 +43,10 @@ pub(super) struct Signs<'a> {
     pub(super) hour: &'a Minute,
     /// Dead letters that nobody redrove.
     pub(super) dead: Counted,
+    /// Changes whose consequences are not applied to all jobs yet.
+    pub(super) cascades: u64,
     pub(super) now: Timestamp,
+    pub(super) clock: ClockReport,
 }
 
 /// A share of failed attempts, in percent, that is worth a word.
@@ -52,11 +57,13 @@ const CONCERNS_SHOWN: usize = 8;
 impl Health {
     pub(super) fn of(signs: &Signs<'_>) -> Health {
         let mut concerns = Vec::new();
+        clock(signs, &mut concerns);
         attempts(signs, &mut concerns);
         dead_letters(signs, &mut concerns);
         queues(signs, &mut concerns);
         workers(signs, &mut concerns);
         pauses(signs, &mut concerns);
+        cascades(signs, &mut concerns);
         // A stable sort: within each class the order above stays.
         concerns.sort_by_key(|concern| concern.class != "bad");
         let gate = signs.config.holds.get(&Scope::Gate);
@@ -69,6 +76,25 @@ impl Health {
         let more = concerns.len().saturating_sub(CONCERNS_SHOWN);
         concerns.truncate(CONCERNS_SHOWN);
         Health { class, title, concerns, more }
+    }
+}
+
+fn clock(signs: &Signs<'_>, found: &mut Vec<Concern>) {
+    let ClockReport { ahead_ms, is_believed, lifetimes_from, .. } = signs.clock;
+    let by = span(Duration::from_millis(ahead_ms.unsigned_abs()));
+    let way = if ahead_ms > 0 { "ahead of" } else { "behind" };
+    let link = "/settings#clock".to_owned();
+    if !is_believed {
+        let text = format!("the wall clock is {by} {way} store time and is not believed");
+        found.push(Concern { class: "bad", text, link });
+    } else if signs.clock.is_off() {
+        let text = format!("the wall clock is {by} {way} store time, which runs slowly until they meet");
+        found.push(Concern { class: "warn", text, link });
+    } else if let Some(until) = lifetimes_from {
+        let left = span(until.since(signs.now));
+        let text =
+            format!("store time jumped at the start: no lifetime ends and nothing is pruned for {left}");
+        found.push(Concern { class: "warn", text, link });
     }
 }
 
@@ -142,6 +168,16 @@ fn pauses(signs: &Signs<'_>, found: &mut Vec<Concern>) {
     }
 }
 
+fn cascades(signs: &Signs<'_>, found: &mut Vec<Concern>) {
+    let what = match signs.cascades {
+        0 => return,
+        1 => "a change".to_owned(),
+        number => format!("{} changes", count(number)),
+    };
+    let text = format!("consequences of {what} are still being applied to dependent jobs");
+    found.push(Concern { class: "warn", text, link: "/jobs?state=pending".into() });
+}
+
 /// A number that may go on.
 pub(super) fn at_least(counted: Counted) -> String {
     format!("{}{}", count(counted.jobs), if counted.is_all { "" } else { "+" })
@@ -155,7 +191,42 @@ mod tests {
         let hour = Minute { dead_letter: fresh, ..Minute::default() };
         let dead = Counted { jobs: dead, is_all: dead < 499 };
         let now = Timestamp::from_millis(0);
-        Health::of(&Signs { config, looks: &[], recent: &Minute::default(), hour: &hour, dead, now })
+        let clock = off(0, true);
+        let recent = Minute::default();
+        Health::of(&Signs { config, looks: &[], recent: &recent, hour: &hour, dead, cascades: 0, now, clock })
+    }
+
+    fn off(ahead_ms: i64, is_believed: bool) -> ClockReport {
+        let now = Timestamp::from_millis(0);
+        ClockReport { now, wall: now, ahead_ms, is_believed, doubted_since: None, lifetimes_from: None }
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_not_believed_is_a_concern() {
+        let (config, minute) = (Config::default(), Minute::default());
+        let dead = Counted { jobs: 0, is_all: true };
+        let said = |clock: ClockReport| {
+            let now = clock.now;
+            let signs = Signs {
+                config: &config,
+                looks: &[],
+                recent: &minute,
+                hour: &minute,
+                dead,
+                cascades: 0,
+                now,
+                clock,
+            };
+            let health = Health::of(&signs);
+            (health.class, health.concerns.first().map(|concern| concern.text.clone()).unwrap_or_default())
+        };
+        let (class, text) = said(off(600_000, false));
+        assert_eq!(class, "bad");
+        assert!(text.contains("ahead of store time and is not believed"), "{text}");
+        let (class, text) = said(off(-600_000, true));
+        assert_eq!(class, "warn");
+        assert!(text.contains("behind store time, which runs slowly"), "{text}");
+        assert_eq!(said(off(59_000, true)), ("", String::new()));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use axum::extract::{Path, State as AxumState};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use windlass::clock::Timestamp;
-use windlass::job::{Job, JobId, Wait};
+use windlass::job::{ErrorCause, Job, JobId};
 use windlass::store::command::step::LogLine;
 use windlass::store::query::explain::Reason;
 use windlass::store::query::side::Attempt;
@@ -63,6 +63,7 @@ struct ErrorView {
     at: Moment,
     attempt: u32,
     kind: &'static str,
+    causes: Vec<ErrorCause>,
 }
 
 /// How far it says it is.
@@ -191,8 +192,8 @@ pub(super) async fn page(
         priority: job.priority.value(),
         priority_name: priority_name(job.priority),
         signal_name: match &job.details.wait {
-            Some(Wait::Signal { name, .. }) => name.clone(),
-            Some(Wait::Timer { .. } | Wait::Children { .. }) | None => String::new(),
+            Some(wait) => wait.signals().next().unwrap_or_default().to_owned(),
+            None => String::new(),
         },
         family,
         drawing,
@@ -233,6 +234,7 @@ fn error_view(job: &Job, now: Timestamp) -> Option<ErrorView> {
         at: Moment::new(error.at, now),
         attempt: error.attempt,
         kind: if error.retryable { "may be retried" } else { "not retried" },
+        causes: error.cause.clone(),
     })
 }
 

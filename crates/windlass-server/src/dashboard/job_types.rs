@@ -9,6 +9,7 @@ use windlass::store::caller::Permission;
 use windlass::store::command::hold::Target;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::job_types::TypeLook;
+use windlass::store::query::known::Named;
 use windlass::store::query::list::ListRequest;
 
 use super::by_name::{self, Pager};
@@ -19,7 +20,7 @@ use super::format::{at_most, compact, percent, real, span};
 use super::guard::Visitor;
 use super::lift;
 use super::page::{HoldView, Shell, Trouble, show};
-use super::queues::{Depth, depths, pause_or_resume};
+use super::queues::{Depth, Unknown, depths, pause_or_resume};
 use super::row::Row;
 use super::{Dashboard, limits};
 
@@ -132,7 +133,16 @@ pub(super) async fn one(
     let job_type = name_of(&name)?;
     let looks = store.job_types(caller).await?;
     let look = looks.into_iter().find(|look| look.name == job_type);
-    let look = look.ok_or_else(|| Trouble::not_found(format!("no job of type {name} was ever seen here")))?;
+    let Some(look) = look else {
+        let unknown = Unknown::of(&board, &visitor, Named::Type(job_type)).await?;
+        let similar = unknown.map(|unknown| unknown.similar).unwrap_or_default();
+        let hint = if similar.is_empty() {
+            String::new()
+        } else {
+            format!("; did you mean {}?", similar.join(", "))
+        };
+        return Err(Trouble::not_found(format!("no job of type {name} was ever seen here{hint}")));
+    };
     let config = store.config(caller).await?;
     let hour = chart::hour(&look.minutes, now);
     let part = Filter { job_type: Some(job_type.clone()), ..Filter::default() };
@@ -174,7 +184,14 @@ fn settings(look: &TypeLook) -> Vec<(&'static str, String)> {
     found.extend(settings.timeouts.execution.map(|limit| ("Runs at most", span(limit))));
     found.extend(settings.timeouts.lease.map(|limit| ("Lease", span(limit))));
     found.extend(settings.timeouts.lifetime.map(|limit| ("Lives at most", span(limit))));
+    found.extend(settings.timeouts.start.map(|limit| ("Starts within", span(limit))));
+    found.extend(settings.timeouts.max_execution.map(|limit| ("No attempt over", span(limit))));
+    let kept = ["Keeps completed for", "Keeps failed for", "Keeps dead letters for", "Keeps cancelled for"];
+    for (state, what) in State::FINAL.into_iter().zip(kept) {
+        found.extend(settings.retention.of(state).map(|time| (what, span(time))));
+    }
     found.extend(settings.success_event.clone().map(|name| ("Success is called", name)));
+    found.extend(settings.exhausted_event.clone().map(|name| ("Spent retries are called", name)));
     found
 }
 

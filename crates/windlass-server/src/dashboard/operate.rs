@@ -22,6 +22,8 @@ pub(super) struct Allowed {
     /// Whether suspending means to decide about a running attempt.
     pub(super) is_running: bool,
     pub(super) resume: bool,
+    /// Whether a suspension waits for the running attempt to end, which a resume withdraws.
+    pub(super) withdraw: bool,
     pub(super) cancel: bool,
     pub(super) prioritise: bool,
     pub(super) signal: bool,
@@ -36,14 +38,17 @@ impl Allowed {
     pub(super) fn in_state_of(job: &Job, now: Timestamp) -> Allowed {
         let is_allowed = |event: &Event| transition(job, event, now).is_ok();
         let is_final = job.state.is_final();
-        let suspension = Suspension { by: String::new(), reason: None, expires_at: None };
-        let suspend = Event::Suspend { mode: SuspendMode::Graceful, suspension };
+        let mode = SuspendMode::Graceful;
+        let (by, by_pause) = (String::new(), false);
+        let suspension = Suspension { by, reason: None, mode, at: now, expires_at: None, by_pause };
+        let suspend = Event::Suspend { suspension };
         Allowed {
             is_repeat: job.state == State::Completed,
             submit: is_allowed(&Event::Submit),
             suspend: !is_final && job.state != State::Suspended && is_allowed(&suspend),
             is_running: job.state == State::Running,
             resume: job.state == State::Suspended,
+            withdraw: job.details.suspend_requested.is_some(),
             cancel: !is_final && is_allowed(&Event::Cancel { message: String::new() }),
             prioritise: !is_final,
             signal: !is_final,

@@ -85,7 +85,16 @@ pub(super) async fn page(
     let are_all = stats.states.get(&State::Retrying).is_some_and(|all| *all <= retrying.len() as u64);
     let retries =
         if are_all { tile::retries(retrying.iter().map(|one| &one.job), now) } else { String::new() };
-    let signs = Signs { config: &config, looks: &looks, recent: &recent, hour: &sum, dead, now };
+    let signs = Signs {
+        config: &config,
+        looks: &looks,
+        recent: &recent,
+        hour: &sum,
+        dead,
+        cascades: stats.cascades,
+        now,
+        clock: board.store().clock(),
+    };
     let numbers = Numbers { stats: &stats, config: &config, hour: &sum, dead, retries, now };
     let mut queues = lines(&looks, &visitor, now);
     // What needs somebody comes first; among the others the order stays, whatever their numbers do.

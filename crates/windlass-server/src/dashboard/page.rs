@@ -183,6 +183,7 @@ fn said(word: &str, number: Option<&str>) -> Option<String> {
         "lifted" => "Resumed.".to_owned(),
         "closed" => "The gate is closed.".to_owned(),
         "opened" => "The gate is open.".to_owned(),
+        "clock_accepted" => "The wall clock is believed.".to_owned(),
         "saved" => "Saved.".to_owned(),
         "revoked" => "The key opens nothing any more.".to_owned(),
         "triggered" => "It was started.".to_owned(),

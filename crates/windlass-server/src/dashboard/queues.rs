@@ -9,17 +9,18 @@ use windlass::store::caller::Permission;
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::config::{Config, PauseMode, Scope};
 use windlass::store::filter::{Filter, Order};
+use windlass::store::query::known::Named;
 use windlass::store::query::list::ListRequest;
 use windlass::store::query::queues::QueueLook;
 use windlass::store::query::stats::ByState;
-use windlass::store::settings::patch::{Field, QueuePatch, SettingsPatch};
+use windlass::store::settings::patch::{Field, QueuePatch, RetentionPatch, SettingsPatch, TimeoutsPatch};
 use windlass::store::settings::{FairBy, QueueSettings, Rate};
 
 use super::by_name::{self, Pager};
 use super::chart::{self, BarChart};
 use super::edit;
 use super::form::{Fields, Form, Query, address, segment};
-use super::format::{at_most, compact, count, exact, span};
+use super::format::{Moment, at_most, compact, count, exact, span};
 use super::guard::Visitor;
 use super::lift;
 use super::mark::Pill;
@@ -108,11 +109,18 @@ pub(super) async fn depths(
 
 #[derive(Template)]
 #[template(path = "queue.html")]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a name of its own")]
 struct QueuePage {
     shell: Shell,
     name: String,
     link: String,
+    /// That nothing knows it, and what looks like it.
+    unknown: Option<Unknown>,
     paused: Option<HoldView>,
+    /// Whether its pause suspended running jobs, which can be resumed with it.
+    is_aggressive: bool,
+    /// Who resumed it last, and when.
+    resumed: Option<(String, Moment)>,
     /// Whether this visitor can lift it.
     can_lift: bool,
     tenants_pauses: Vec<TenantsPause>,
@@ -132,6 +140,24 @@ struct QueuePage {
     tenant: Option<String>,
 }
 
+/// A name that nothing knows.
+pub(super) struct Unknown {
+    /// Known names that look like it.
+    pub(super) similar: Vec<String>,
+}
+
+impl Unknown {
+    /// None if the name is known.
+    pub(super) async fn of(
+        board: &Dashboard,
+        visitor: &Visitor,
+        named: Named,
+    ) -> Result<Option<Unknown>, Trouble> {
+        let known = board.store().known(&visitor.caller, named).await?;
+        Ok((!known.is_known).then_some(Unknown { similar: known.similar }))
+    }
+}
+
 /// A pause that one tenant has made for itself.
 struct TenantsPause {
     hold: HoldView,
@@ -147,7 +173,17 @@ pub(super) struct SettingsView {
     rate_count: Limit,
     rate_per: Limit,
     aging: Limit,
+    start: Limit,
+    max_execution: Limit,
+    retention: Vec<RetentionField>,
     is_fair: bool,
+}
+
+/// How long jobs that ended in one state are kept, as a form shows it.
+struct RetentionField {
+    name: String,
+    label: String,
+    limit: Limit,
 }
 
 /// One setting: what is set, and what counts where nothing is.
@@ -180,6 +216,15 @@ impl SettingsView {
             rate_count: limit(&|set| set.rate.map(|rate| rate.count.to_string()), "no limit"),
             rate_per: limit(&|set| set.rate.map(|rate| exact(rate.per)), "such as 1s, 1m"),
             aging: limit(&|set| set.aging.map(exact), "never"),
+            start: limit(&|set| set.timeouts.start.map(exact), "no limit"),
+            max_execution: limit(&|set| set.timeouts.max_execution.map(exact), "no limit"),
+            retention: State::FINAL
+                .map(|state| RetentionField {
+                    name: format!("retention_{state}"),
+                    label: format!("Keep {} for", plain(state)),
+                    limit: limit(&|set| set.retention.of(state).map(exact), "as the server says"),
+                })
+                .into(),
             is_fair: everybody.as_ref().unwrap_or(&own).fair_by == Some(FairBy::Tenant),
         }
     }
@@ -203,6 +248,11 @@ fn tenants_pauses(
     holds
         .map(|hold| TenantsPause { hold: HoldView::of(hold, now), scope: lift::scope(hold, visitor, config) })
         .collect()
+}
+
+/// What jobs in a final state are called.
+fn plain(state: State) -> String {
+    if state == State::DeadLetter { "dead letters".to_owned() } else { format!("{state} jobs") }
 }
 
 fn name_of(text: &str) -> Result<QueueName, Trouble> {
@@ -236,7 +286,10 @@ pub(super) async fn one(
     let page = QueuePage {
         shell: Shell::of(&board, &visitor, &config, "queues", format!("Queue {name}")).saying(&query),
         link: format!("/queues/{}", segment(&name)),
+        unknown: Unknown::of(&board, &visitor, Named::Queue(look.name.clone())).await?,
         paused: look.paused.as_ref().map(|hold| HoldView::of(hold, now)),
+        is_aggressive: look.paused.as_ref().is_some_and(|hold| hold.mode == PauseMode::Aggressive),
+        resumed: look.resumed.as_ref().map(|end| (end.by.clone(), Moment::new(end.at, now))),
         can_lift: look.paused.as_ref().is_some_and(|hold| lift::is_theirs(hold, &visitor)),
         tenants_pauses: tenants_pauses(&look.name, &visitor, &config, now),
         depths: depths(&board, &visitor, &look.depth, part, ("queue", &name)).await?,
@@ -289,6 +342,10 @@ pub(super) async fn act(
     Form(form): Form,
 ) -> Result<Response, Trouble> {
     let done = pause_or_resume(&board, &visitor, Target::Queue(name_of(&name)?), &form).await?;
+    if form.get("action") == Some("resume") && form.get("jobs").is_some() {
+        let reason = form.text("reason");
+        board.store().resume_paused_jobs(&visitor.caller, name_of(&name)?, reason).await?;
+    }
     if form.get("from") == Some("list") {
         let to = address("/queues", [("done", done.to_owned()), ("name", name)]);
         return Ok(Redirect::to(&to).into_response());
@@ -331,6 +388,17 @@ pub(super) async fn configure(
         rate: rate(&form)?,
         fair_by: fair.map_or(Field::Keep, |is_fair| is_fair.then_some(FairBy::Tenant).into()),
         aging: edit::duration(&form, "aging")?,
+        timeouts: Field::Set(TimeoutsPatch {
+            start: edit::duration(&form, "start")?,
+            max_execution: edit::duration(&form, "max_execution")?,
+            ..TimeoutsPatch::default()
+        }),
+        retention: Field::Set(RetentionPatch {
+            completed: edit::duration(&form, "retention_completed")?,
+            failed: edit::duration(&form, "retention_failed")?,
+            dead_letter: edit::duration(&form, "retention_dead_letter")?,
+            cancelled: edit::duration(&form, "retention_cancelled")?,
+        }),
         ..QueuePatch::default()
     };
     let patch = SettingsPatch::Queue(name_of(&name)?, patch);

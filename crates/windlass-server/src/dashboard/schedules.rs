@@ -40,7 +40,16 @@ struct ScheduleView {
     submitted: String,
     policy: String,
     paused: Option<PausedView>,
-    refused: Option<String>,
+    refused: Option<RefusedView>,
+    /// Runs that were refused for good, if there were any.
+    refusals: Option<String>,
+}
+
+/// The latest run whose job was refused.
+struct RefusedView {
+    run: Moment,
+    reason: String,
+    retried_until: Option<Moment>,
 }
 
 /// A pause of a schedule.
@@ -156,7 +165,12 @@ fn view(schedule: &Schedule, page: usize, now: Timestamp) -> ScheduleView {
         submitted: count(schedule.submitted),
         policy: format!("{overlap}, {missed}"),
         paused,
-        refused: schedule.refused.as_ref().map(|refused| refused.message.clone()),
+        refused: schedule.refused.as_ref().map(|refused| RefusedView {
+            run: Moment::new(refused.run, now),
+            reason: refused.message.clone(),
+            retried_until: moment(schedule.retry.map(|retry| retry.until), now),
+        }),
+        refusals: (schedule.refusals > 0).then(|| count(schedule.refusals)),
     }
 }
 

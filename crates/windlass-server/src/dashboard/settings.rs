@@ -11,6 +11,7 @@ use windlass::store::config::{Config, Hold, Scope};
 use windlass::store::query::stats::Stats;
 
 use super::by_name::{self, Pager};
+use super::clock::ClockView;
 use super::form::{Fields, Query};
 use super::format::Moment;
 use super::guard::Visitor;
@@ -54,6 +55,7 @@ struct Settings {
     tenants: Vec<String>,
     types: Vec<String>,
     is_admin: bool,
+    clock: ClockView,
     version: &'static str,
     node: String,
 }
@@ -89,6 +91,7 @@ pub(super) async fn page(
         tenants: offered(stats.tenants.keys()),
         types: offered(stats.types.keys()),
         is_admin,
+        clock: store.clock().into(),
         version: env!("CARGO_PKG_VERSION"),
         node: store.environment().node.clone(),
     };

@@ -8,7 +8,7 @@ use windlass::job::{AttemptOutcome, Job};
 use windlass::store::config::Config;
 use windlass::store::query::side::Attempt;
 
-use super::format::{Moment, real, span};
+use super::format::{Moment, line, real, span};
 use super::limits;
 use super::worker_name::worker_name;
 
@@ -32,6 +32,8 @@ pub(super) struct AttemptRow {
     pub(super) error: Option<String>,
     pub(super) code: Option<String>,
     pub(super) category: Option<&'static str>,
+    /// The errors behind its error.
+    pub(super) causes: Vec<String>,
     pub(super) bar: Stretch,
 }
 
@@ -155,5 +157,8 @@ fn row(attempt: &Attempt, job: &Job, scale: &Scale, config: &Config, now: Timest
         error: error.map(|error| error.message.chars().take(limits::LINE_CHARS_SHOWN / 4).collect()),
         code: error.and_then(|error| error.code.clone()),
         category: error.map(|error| error.category.as_str()),
+        causes: error.map_or_else(Vec::new, |error| {
+            error.cause.iter().map(|cause| line(&cause.message, 200)).collect()
+        }),
     }
 }

@@ -2,12 +2,14 @@
 
 use axum::extract::State;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use windlass::audit::{AuditEvent, Record};
-use windlass::job::{JobId, Tenant};
+use windlass::job::{JobId, JobType, QueueName, Tenant};
 use windlass::limits::PAGE_RECORDS_MAX;
 use windlass::store::caller::Caller;
+use windlass::store::config::TypeSettings;
 use windlass::store::engine::RecordQuery;
+use windlass::store::query::trail::RecordPage as RecordsFound;
 
 use super::app::App;
 use super::auth::Who;
@@ -30,6 +32,10 @@ pub(crate) struct AuditQuery {
     pub(crate) actor: Option<String>,
     /// Of this tenant.
     pub(crate) tenant: Option<Text<Tenant>>,
+    /// About this queue, or jobs of it.
+    queue: Option<Text<QueueName>>,
+    /// About this type, or jobs of it.
+    r#type: Option<Text<JobType>>,
     /// Not before this.
     since: Option<Moment>,
     /// Before this.
@@ -60,15 +66,40 @@ pub(crate) async fn records(
         actor: query.actor,
         actor_type: None,
         tenant: query.tenant.map(|tenant| tenant.0),
+        queue: query.queue.map(|queue| queue.0),
+        job_type: query.r#type.map(|job_type| job_type.0),
         since: query.since.map(|moment| moment.0),
         until: query.until.map(|moment| moment.0),
         limit,
+        reach: None,
     };
-    let mut records = app.store().audit(&caller, wanted).await?;
-    // Before those of other types are left out: a page may be short, and is not the last one for that.
-    let next_cursor = records.last().filter(|_| records.len() == limit).map(|last| last.seq.to_string());
+    let RecordsFound { mut records, next } = app.store().audit_page(&caller, wanted).await?;
+    let next_cursor = next.map(|next| next.to_string());
+    // A page may be short, and is not the last one for that.
     records.retain(|record| event.as_ref().is_none_or(|event| event.fits(record)));
     Ok(Done(RecordPage { records: records.into_iter().map(RecordView::from).collect(), next_cursor }))
+}
+
+/// The newest seal of the audit trail.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct HeadView {
+    /// The last record that is sealed; 0 before the first seal.
+    number: u64,
+    /// The SHA-256 of the chain up to that record, in hexadecimal; null before the first seal.
+    hash: Option<String>,
+    /// Both as `windlass audit verify --expect-head` takes them; null before the first seal.
+    head: Option<String>,
+    /// The public key whose signature the seal carries, if seals are signed.
+    signed_by: Option<String>,
+}
+
+/// `GET /audit/head`
+pub(crate) async fn head(State(app): State<App>, Who(caller): Who) -> Result<Done<HeadView>, Problem> {
+    let point = app.store().audit_head(&caller).await?;
+    let head = point.as_ref().map(|point| point.seal.to_string());
+    let signed_by = point.as_ref().and_then(|point| point.signature.as_ref()).map(|by| by.key.clone());
+    let (number, hash) = point.map_or((0, None), |point| (point.seal.through, Some(point.seal.hash)));
+    Ok(Done(HeadView { number, hash, head, signed_by }))
 }
 
 /// An event by its name.
@@ -76,8 +107,8 @@ pub(crate) async fn records(
 pub(crate) enum EventName {
     /// One of the closed list.
     Listed(AuditEvent),
-    /// What a type calls its successes (M92).
-    Success(String),
+    /// What a type calls one of them (M92).
+    Alias(AuditEvent, String),
 }
 
 impl EventName {
@@ -89,15 +120,18 @@ impl EventName {
         };
         // Only whether the name is used at all is told, to whoever knows it.
         let config = app.store().config(&Caller::system()).await?;
-        let is_used = config.types.values().any(|settings| settings.success_event.as_deref() == Some(name));
-        if is_used { Ok(EventName::Success(name.to_owned())) } else { Err(problem) }
+        let is_used =
+            |event: &AuditEvent| config.types.values().any(|settings| settings.alias(*event) == Some(name));
+        match TypeSettings::NAMED.into_iter().find(is_used) {
+            Some(event) => Ok(EventName::Alias(event, name.to_owned())),
+            None => Err(problem),
+        }
     }
 
     /// The event as which it is kept.
     fn kept_as(&self) -> AuditEvent {
         match self {
-            EventName::Listed(event) => *event,
-            EventName::Success(_) => AuditEvent::Completed,
+            EventName::Listed(event) | EventName::Alias(event, _) => *event,
         }
     }
 
@@ -105,7 +139,7 @@ impl EventName {
     pub(crate) fn fits(&self, record: &Record) -> bool {
         match self {
             EventName::Listed(event) => record.event == *event,
-            EventName::Success(name) => record.name() == name,
+            EventName::Alias(event, name) => record.event == *event && record.name() == name,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The codes of refusals: a closed list, stable for programs. `docs/http-api.md` has the same list for people.
 
 /// Every code there is: its status, and when it is answered.
-pub(crate) const CODES: [(u16, &str, &str); 34] = [
+pub(crate) const CODES: [(u16, &str, &str); 37] = [
     (400, "not_json", "the body is not JSON"),
     (400, "unreadable_body", "the body broke off"),
     (400, "not_http", "what was sent is no request of HTTP/1.1"),
@@ -13,6 +13,11 @@ pub(crate) const CODES: [(u16, &str, &str); 34] = [
     (405, "method_not_allowed", "the path has no such method"),
     (408, "slow_body", "the body took longer than 20 s to arrive"),
     (409, "state_conflict", "the job's state does not allow the step; `details.state`, `details.action`"),
+    (
+        409,
+        "job_needed",
+        "a job that has not ended needs the job to be deleted; `details.job_id`, `details.role`",
+    ),
     (
         409,
         "already_redriven",
@@ -29,6 +34,12 @@ pub(crate) const CODES: [(u16, &str, &str); 34] = [
         "with `?strict=true`: the idempotency key belongs to another payload; `details.job_id`",
     ),
     (409, "stale_fence", "the lease is not held any more; nothing was written"),
+    (409, "last_admin_key", "the key is the last one of an admin; make another one first"),
+    (
+        412,
+        "precondition_failed",
+        "with `If-Match`: the job was changed since; `details.version` is its version now",
+    ),
     (413, "payload_too_large", "the payload is larger than the limit; `details.limit`"),
     (413, "body_too_large", "the body is larger than the route takes; `details.limit`"),
     (414, "address_too_long", "the address of the request is longer than the server reads"),

@@ -44,6 +44,10 @@ pub(crate) struct Shape {
     pub(crate) answers: Vec<(StatusCode, Content)>,
     /// What it may refuse with.
     pub(crate) refusals: Vec<StatusCode>,
+    /// The headers it looks at, each with what it does.
+    pub(crate) headers: Vec<(&'static str, &'static str)>,
+    /// Whether what it answers carries an `ETag`.
+    pub(crate) is_tagged: bool,
 }
 
 impl Shape {
@@ -154,3 +158,4 @@ described!(A, B);
 described!(A, B, C);
 described!(A, B, C, D);
 described!(A, B, C, D, E);
+described!(A, B, C, D, E, G);

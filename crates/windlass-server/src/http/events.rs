@@ -16,7 +16,7 @@ use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use windlass::audit::Record;
-use windlass::job::{JobId, Tenant};
+use windlass::job::{JobId, JobType, QueueName, Tenant};
 use windlass::limits::KEYS_TRUSTED_FOR;
 use windlass::store::events::EventFeed;
 
@@ -41,6 +41,10 @@ pub(crate) struct StreamQuery {
     actor: Option<String>,
     /// Of this tenant.
     tenant: Option<Text<Tenant>>,
+    /// About this queue, or jobs of it.
+    queue: Option<Text<QueueName>>,
+    /// About this type, or jobs of it.
+    r#type: Option<Text<JobType>>,
     /// Those kept after this number, as the header `Last-Event-ID`; 0 for all.
     last_event_id: Option<u64>,
 }
@@ -51,6 +55,8 @@ struct Wanted {
     events: Vec<EventName>,
     actor: Option<String>,
     tenant: Option<Tenant>,
+    queue: Option<QueueName>,
+    job_type: Option<JobType>,
 }
 
 impl Wanted {
@@ -65,6 +71,8 @@ impl Wanted {
             events,
             actor: query.actor,
             tenant: query.tenant.map(|tenant| tenant.0),
+            queue: query.queue.map(|queue| queue.0),
+            job_type: query.r#type.map(|job_type| job_type.0),
         })
     }
 
@@ -73,6 +81,8 @@ impl Wanted {
             && (self.events.is_empty() || self.events.iter().any(|event| event.fits(record)))
             && self.actor.as_ref().is_none_or(|actor| record.actor_id == *actor)
             && self.tenant.as_ref().is_none_or(|tenant| record.tenant == *tenant)
+            && (self.queue.is_none() || record.queue == self.queue)
+            && (self.job_type.is_none() || record.job_type == self.job_type)
     }
 }
 

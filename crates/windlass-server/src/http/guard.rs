@@ -11,19 +11,27 @@ use axum::response::{IntoResponse, Response};
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 use windlass::clock::Stopwatch;
+use windlass::job::Traceparent;
 use windlass::limits::KEYS_TRUSTED_FOR;
+use windlass::similar::similar;
 
 use super::access::Access;
 use super::app::App;
 use super::auth::{Pass, Who};
 use super::metrics::RouteCounter;
+use super::path::shown;
 use super::problem::Problem;
-use super::trace::Trace;
+use super::trace::{TRACEPARENT, start_trace, trace_of};
 use crate::limits;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The store's time, which rules (M7): a client that counts on it need not trust its own clock.
 static STORE_TIME: HeaderName = HeaderName::from_static("windlass-time");
+
+/// No other site may read an answer by embedding it.
+static RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+/// Nothing is fetched by what is not a page, and nobody may put it into a frame.
+const NO_FRAMES: &str = "default-src 'none'; frame-ancestors 'none'";
 
 /// What the guard of one route knows.
 #[derive(Clone)]
@@ -35,6 +43,8 @@ pub(crate) struct Gate {
     pub(crate) access: Access,
     /// Whether its path names a job.
     pub(crate) names_job: bool,
+    /// The parameters behind the question mark that it knows.
+    pub(crate) parameters: Arc<[String]>,
 }
 
 /// Lets a request through, or answers it.
@@ -74,6 +84,7 @@ pub(crate) async fn stamp(State(app): State<App>, mut request: Request, next: Ne
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
     let span = span(&app, &method, route, request.headers_mut());
+    let trace = start_trace(request.headers_mut(), &app.store().environment().entropy);
     let mut response = next.run(request).instrument(span.clone()).await;
     span.record("http.response.status_code", response.status().as_u16());
     if response.status().is_server_error() {
@@ -82,9 +93,15 @@ pub(crate) async fn stamp(State(app): State<App>, mut request: Request, next: Ne
     log(&id, &method, route, response.status(), watch.elapsed());
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID.clone(), id);
+    headers.insert(TRACEPARENT.clone(), trace);
     let now = app.store().environment().clock.now().to_string();
     headers.insert(STORE_TIME.clone(), HeaderValue::from_str(&now).expect("a time is a header value"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(RESOURCE_POLICY.clone(), HeaderValue::from_static("same-origin"));
+    // A page has a policy of its own, which says so as well.
+    if !headers.contains_key(header::CONTENT_SECURITY_POLICY) {
+        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(NO_FRAMES));
+    }
     if !headers.contains_key(header::CACHE_CONTROL) {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
@@ -106,7 +123,8 @@ pub(crate) fn unreadable(app: &App, status: u16) -> Vec<u8> {
     let id = id.to_str().unwrap_or_default();
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nx-request-id: {id}\r\nwindlass-time: {now}\r\n\
-         x-content-type-options: nosniff\r\ncache-control: no-store\r\nconnection: close\r\n\
+         x-content-type-options: nosniff\r\ncross-origin-resource-policy: same-origin\r\n\
+         content-security-policy: {NO_FRAMES}\r\ncache-control: no-store\r\nconnection: close\r\n\
          content-length: {length}\r\n\r\n"
     );
     [head, body].concat().into_bytes()
@@ -129,7 +147,7 @@ fn span(app: &App, method: &Method, route: &str, headers: &mut HeaderMap) -> Spa
         http.route = route,
         http.response.status_code = Empty,
         own,
-        traceparent = Trace::of(headers).as_ref().map(Trace::parent),
+        traceparent = trace_of(headers).as_ref().map(Traceparent::as_str),
     )
 }
 
@@ -160,9 +178,10 @@ fn request_id(app: &App, headers: &HeaderMap) -> HeaderValue {
 async fn admit(gate: &Gate, request: &mut Request) -> Result<Option<Pass>, Problem> {
     refuse_other_sites(request.method(), request.headers())?;
     if gate.access == Access::Open {
+        refuse_unknown_parameters(gate, request)?;
         return Ok(None);
     }
-    let (pass, trace) = (Pass::of(request.headers()), Trace::of(request.headers()));
+    let (pass, trace) = (Pass::of(request.headers()), trace_of(request.headers()));
     let mut caller = pass.caller(&gate.app).await?;
     gate.app.rates().take(&caller.id, gate.app.now()).map_err(|retry_after| {
         Problem::too_much("too_many_requests", "this key makes too many requests", retry_after)
@@ -173,14 +192,31 @@ async fn admit(gate: &Gate, request: &mut Request) -> Result<Option<Pass>, Probl
     {
         caller.must(permission)?;
     }
-    caller.trace_id = trace.as_ref().map(|trace| trace.id().to_owned());
+    refuse_unknown_parameters(gate, request)?;
+    caller.trace_id = trace.map(|trace| trace.id().to_owned());
     let extensions = request.extensions_mut();
     extensions.insert(Who(caller));
     extensions.insert(pass.clone());
-    if let Some(trace) = trace {
-        extensions.insert(trace);
-    }
     Ok(Some(pass))
+}
+
+/// A parameter that a route does not know would be left out of what it does, and nobody would be told.
+fn refuse_unknown_parameters(gate: &Gate, request: &Request) -> Result<(), Problem> {
+    let query = request.uri().query().unwrap_or_default();
+    for (name, _) in form_urlencoded::parse(query.as_bytes()) {
+        if !gate.parameters.iter().any(|known| *known == name) {
+            let known = gate.parameters.iter().map(String::as_str);
+            let shown = shown(&name);
+            let closest = similar(&shown, known).first().map(|closest| (*closest).to_owned());
+            let hint = closest.as_ref().map(|closest| format!(": did you mean `{closest}`?"));
+            let message = format!("is not a parameter of this route{}", hint.unwrap_or_default());
+            let problem = Problem::invalid(shown, message).with("problem", "unknown_parameter");
+            return Err(closest
+                .into_iter()
+                .fold(problem, |problem, closest| problem.with("closest", closest)));
+        }
+    }
+    Ok(())
 }
 
 /// A page of another site must not act through its reader's browser (there is no CORS either, so it reads nothing).

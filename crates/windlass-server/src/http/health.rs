@@ -7,6 +7,7 @@ use windlass::store::caller::Caller;
 use super::app::App;
 use super::problem::Problem;
 use super::reply::Plain;
+use crate::limits;
 
 /// `GET /healthz`
 pub(crate) async fn alive() -> Result<Plain, Problem> {
@@ -18,7 +19,12 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Plain, Problem> {
     if app.is_draining() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "the server is about to stop"));
     }
-    // Asked, not remembered.
-    app.store().config(&Caller::system()).await?;
+    // Asked, not remembered; a store that is slow or away is not ready, and a probe must not wait for it.
+    let caller = Caller::system();
+    let Ok(answer) = tokio::time::timeout(limits::READY_WAIT_MAX, app.store().config(&caller)).await else {
+        let message = format!("the store did not answer within {:?}", limits::READY_WAIT_MAX);
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "database", message));
+    };
+    answer?;
     Ok(Plain("ok\n".to_owned()))
 }

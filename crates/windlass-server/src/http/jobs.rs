@@ -18,6 +18,7 @@ use windlass::store::show::ShownReceipt;
 
 use super::app::App;
 use super::auth::Who;
+use super::etag::{Expected, Fresh, Held, Tagged};
 use super::json::Body;
 use super::path::JobPath;
 use super::problem::Problem;
@@ -47,7 +48,7 @@ pub(crate) async fn submit(
     MaybeTrace(trace): MaybeTrace,
     Query(query): Query<Strictness>,
     Body(submission): Body<Submission>,
-) -> Result<MadeOrFound<SubmittedJob>, Problem> {
+) -> Result<Tagged<MadeOrFound<SubmittedJob>>, Problem> {
     let job = submission.into_job(trace.as_ref())?;
     let options = SubmitOptions { strict: query.strict };
     let receipts = app.store().submit_shown(&caller, vec![job], options).await;
@@ -55,7 +56,8 @@ pub(crate) async fn submit(
     let receipt = receipt.expect("one submission has one receipt");
     let is_found = receipt.is_duplicate || receipt.is_debounced;
     let job = shown(&app, &caller, receipt).await?;
-    Ok(if is_found { MadeOrFound::Found(job) } else { MadeOrFound::Made(job) })
+    let tag = job.job.tag();
+    Ok(Tagged(if is_found { MadeOrFound::Found(job) } else { MadeOrFound::Made(job) }, tag))
 }
 
 /// `POST /jobs/batch`
@@ -81,6 +83,7 @@ async fn shown(app: &App, caller: &Caller, receipt: ShownReceipt) -> Result<Subm
         job: whole(app, caller, receipt.snapshot).await?,
         duplicate: receipt.is_duplicate,
         payload_differs: receipt.payload_differs,
+        deleted: receipt.is_deleted,
         debounced: receipt.is_debounced,
     })
 }
@@ -113,8 +116,9 @@ pub(crate) async fn get(
     State(app): State<App>,
     Who(caller): Who,
     JobPath(id): JobPath,
+    held: Held,
     Query(query): Query<LookQuery>,
-) -> Result<Done<JobView>, Problem> {
+) -> Result<Fresh<JobView>, Problem> {
     let wait = query.wait.map_or(std::time::Duration::ZERO, |wait| wait.0);
     if wait > limits::JOB_WAIT_MAX {
         return Err(Problem::invalid("wait", "is longer than 5m"));
@@ -130,10 +134,12 @@ pub(crate) async fn get(
     let snapshot = found.ok_or_else(|| Problem::not_found(format!("no job {id}")))?;
     let shown = query.payload.unwrap_or(false).then(|| payload::Shown::from(&snapshot.spec.payload));
     let view = whole(&app, &caller, snapshot).await?;
-    Ok(Done(match shown {
+    let view = match shown {
         Some(payload) => view.with_payload(payload),
         None => view,
-    }))
+    };
+    let tag = view.tag();
+    Ok(Fresh::unless_held(view, tag, &held))
 }
 
 /// `GET /jobs`
@@ -188,7 +194,8 @@ pub(crate) async fn delete(
     State(app): State<App>,
     Who(caller): Who,
     JobPath(id): JobPath,
+    Expected(if_match): Expected,
 ) -> Result<Gone, Problem> {
-    app.store().delete(&caller, id).await?;
+    app.store().delete_if(&caller, id, if_match).await?;
     Ok(Gone)
 }

@@ -8,6 +8,7 @@ use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 
 use super::app::App;
+use super::objects;
 use super::problem::Problem;
 use super::room::Room;
 use crate::limits;
@@ -77,7 +78,7 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         return Err(Problem::invalid("body", message));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let decoded = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+    let decoded = objects::read(&mut json).map_err(|error| {
         let path = dotted(error.path());
         refusal(&path, &error.into_inner())
     })?;

@@ -27,12 +27,14 @@ fn meaning(status: StatusCode) -> &'static str {
         201 => "made",
         202 => "taken",
         204 => "done, nothing to say",
+        304 => "as the caller holds it",
         400 => "the body is not JSON",
         401 => "a valid key is needed",
         403 => "not allowed",
         404 => "not there, or not for this caller",
         408 => "the body took too long to arrive",
         409 => "contradicts what is",
+        412 => "the job was changed since; `details.version` is its version now",
         413 => "too large",
         422 => "a value is not allowed; `details.field` names it",
         429 => "too much at once; see Retry-After",
@@ -77,9 +79,20 @@ fn operation(route: &Route, generator: &mut SchemaGenerator, error: &Value) -> V
     if let Some(query) = shape.query {
         parameters.extend(query_parameters(generator, query));
     }
+    let text = json!({"type": "string"});
+    parameters.extend(
+        shape
+            .headers
+            .iter()
+            .map(|(name, about)| json!({"name": name, "in": "header", "description": about, "schema": text})),
+    );
     let mut responses = Map::new();
     for (status, content) in &shape.answers {
         let mut answer = json!({"description": meaning(*status)});
+        if shape.is_tagged {
+            answer["headers"] =
+                json!({"ETag": {"description": "for If-Match and If-None-Match", "schema": text}});
+        }
         match content {
             Content::Json(schema) => {
                 answer["content"] = json!({"application/json": {"schema": schema(generator)}});
@@ -131,6 +144,12 @@ fn path_parameters(path: &str) -> impl Iterator<Item = Value> {
         };
         json!({"name": name, "in": "path", "required": true, "schema": schema})
     })
+}
+
+/// The names of a query's parameters.
+pub(crate) fn query_names(query: SchemaOf) -> Vec<String> {
+    let parameters = query_parameters(&mut SchemaGenerator::default(), query);
+    parameters.iter().filter_map(|parameter| parameter["name"].as_str().map(str::to_owned)).collect()
 }
 
 /// The fields of a query, one parameter each.

@@ -8,6 +8,7 @@ use windlass::job::{JobType, QueueName, Tenant, WorkerId};
 use windlass::store::caller::Caller;
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::config::{Config, Hold, Scope, Worker};
+use windlass::store::query::known::Named;
 
 use super::app::App;
 use super::auth::Who;
@@ -19,6 +20,7 @@ use super::problem::Problem;
 use super::query::Query;
 use super::reply::Done;
 use super::wire::expiry::Expiry;
+use super::wire::known::KnownView;
 use super::wire::name::Text;
 use super::wire::numbers::StatsView;
 use super::wire::pause::{PauseBody, PauseView, already_paused, not_paused};
@@ -227,6 +229,19 @@ pub(crate) struct ActedGate {
     gate: GateView,
     /// Whether anything changed.
     changed: bool,
+    /// Of a tenant or type: whether it is known.
+    #[serde(flatten)]
+    known: Option<KnownView>,
+}
+
+async fn known(app: &App, caller: &Caller, target: &Target) -> Result<Option<KnownView>, Problem> {
+    let named = match target {
+        Target::Tenant(tenant) => Named::Tenant(tenant.clone()),
+        Target::Type(job_type) => Named::Type(job_type.clone()),
+        Target::Queue(queue) => Named::Queue(queue.clone()),
+        Target::Gate | Target::Worker(_) => return Ok(None),
+    };
+    KnownView::of(app, caller, named).await.map(Some)
 }
 
 fn target(tenant: Option<Text<Tenant>>, job_type: Option<Text<JobType>>) -> Result<Target, Problem> {
@@ -248,13 +263,14 @@ pub(crate) async fn close(
     let target = target(body.tenant, body.r#type)?;
     let expires = body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?;
     let pause = Pause { reason: body.reason, expires, ..Pause::default() };
+    let known = known(&app, &caller, &target).await?;
     let changed = app.store().pause(&caller, target, pause).await?;
     if query.strict && !changed {
         return Err(Problem::conflict("already_paused", "the gate is already closed")
             .with("state", "offline")
             .with("action", "offline"));
     }
-    Ok(Done(ActedGate { gate: gate_view(&app, &caller).await?, changed }))
+    Ok(Done(ActedGate { gate: gate_view(&app, &caller).await?, changed, known }))
 }
 
 /// `POST /gate/online`
@@ -265,11 +281,12 @@ pub(crate) async fn open(
     Body(body): Body<OnlineBody>,
 ) -> Result<Done<ActedGate>, Problem> {
     let target = target(body.tenant, body.r#type)?;
+    let known = known(&app, &caller, &target).await?;
     let changed = app.store().resume(&caller, target, body.reason).await?;
     if query.strict && !changed {
         return Err(Problem::conflict("not_paused", "the gate is open")
             .with("state", "online")
             .with("action", "online"));
     }
-    Ok(Done(ActedGate { gate: gate_view(&app, &caller).await?, changed }))
+    Ok(Done(ActedGate { gate: gate_view(&app, &caller).await?, changed, known }))
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::code::CODES;
+use super::wire::pause::{already_paused, not_paused};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -258,9 +259,21 @@ impl From<ActError> for Problem {
                 .with("state", "suspended")
                 .with("action", "suspend"),
             ActError::NotSuspended(_) => Problem::conflict("not_suspended", message).with("action", "resume"),
+            ActError::AlreadyPaused(what) => already_paused(what),
+            ActError::NotPaused(what) => not_paused(what),
+            ActError::Needed { state, by, .. } => Problem::conflict("job_needed", message)
+                .with("state", state.as_str())
+                .with("action", "delete")
+                .with("job_id", by.job().to_string())
+                .with("role", by.as_str()),
             ActError::AlreadyRedriven { successor, .. } => {
                 Problem::conflict("already_redriven", message).with("job", successor.to_string())
             }
+            ActError::Changed { version, .. } => {
+                Problem::new(StatusCode::PRECONDITION_FAILED, "precondition_failed", message)
+                    .with("version", version.to_string())
+            }
+            ActError::LastAdminKey(_) => Problem::conflict("last_admin_key", message),
             ActError::Invalid(invalid) => invalid.into(),
             ActError::UniqueKeyTaken { key, holder } => unique_key_taken(&key, &holder.to_string()),
             ActError::TooDeep { scope, depth, limit, retry_after } => {

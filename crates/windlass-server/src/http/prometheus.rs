@@ -1,9 +1,12 @@
 //! `GET /metrics`: jobs and requests as Prometheus reads them. A caller sees the jobs of its own tenant.
 
+use std::sync::Arc;
+
 use axum::extract::State;
-use windlass::clock::Timestamp;
+use windlass::clock::{ClockReport, Timestamp};
 use windlass::store::query::queues::QueueLook;
 use windlass::store::rates::{Minute, minute_of};
+use windlass::store::schedules::Schedule;
 
 use super::app::App;
 use super::auth::Who;
@@ -26,6 +29,15 @@ pub(crate) async fn metrics(State(app): State<App>, Who(caller): Who) -> Result<
     let is_closed =
         config.holds.get(&windlass::store::config::Scope::Gate).is_some_and(|hold| hold.is_active(now));
     line(&mut text, "windlass_gate_online", "", u8::from(!is_closed));
+    write_clock(&mut text, &app.store().clock());
+    heading(
+        &mut text,
+        "windlass_cascades",
+        "gauge",
+        "Changes whose consequences are not applied to all jobs yet, 1000 at most.",
+    );
+    line(&mut text, "windlass_cascades", "", app.store().cascades(&caller).await?);
+    write_schedules(&mut text, config.schedules.values());
     heading(&mut text, "windlass_event_streams", "gauge", "Live event streams that are open.");
     let open = crate::limits::STREAMS_MAX - app.streams().available_permits();
     line(&mut text, "windlass_event_streams", "", open);
@@ -33,6 +45,29 @@ pub(crate) async fn metrics(State(app): State<App>, Who(caller): Who) -> Result<
     write_requests(&mut text, app.counters().iter().map(AsRef::as_ref));
     write_process(&mut text);
     Ok(Plain(text))
+}
+
+/// How store time stands to the wall clock, as this node sees it.
+fn write_clock(text: &mut String, clock: &ClockReport) {
+    let help = "Seconds by which the wall clock is ahead of store time.";
+    heading(text, "windlass_clock_skew_seconds", "gauge", help);
+    #[allow(clippy::cast_precision_loss, reason = "a clock is not off by millions of years")]
+    line(text, "windlass_clock_skew_seconds", "", clock.ahead_ms as f64 / 1000.0);
+    heading(text, "windlass_clock_believed", "gauge", "0 after the wall clock jumped by more than a minute.");
+    line(text, "windlass_clock_believed", "", u8::from(clock.is_believed));
+}
+
+fn write_schedules<'s>(text: &mut String, schedules: impl Iterator<Item = &'s Arc<Schedule>>) {
+    heading(
+        text,
+        "windlass_schedule_refused_total",
+        "counter",
+        "Runs of a schedule whose job was refused for good.",
+    );
+    for schedule in schedules {
+        let labels = format!("tenant=\"{}\",schedule=\"{}\"", schedule.tenant, schedule.name);
+        line(text, "windlass_schedule_refused_total", &labels, schedule.refusals);
+    }
 }
 
 /// What this process uses, under the names that every Prometheus knows.

@@ -2,11 +2,12 @@
 
 use axum::extract::State;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use windlass::clock::Timestamp;
 use windlass::job::QueueName;
 use windlass::store::caller::Caller;
 use windlass::store::command::hold::Target;
+use windlass::store::query::known::Named;
 use windlass::store::query::queues::QueueLook;
 use windlass::store::rates::minute_of;
 use windlass::store::settings::patch::SettingsPatch;
@@ -14,15 +15,15 @@ use windlass::store::settings::patch::SettingsPatch;
 use super::app::App;
 use super::auth::Who;
 use super::jobs::Strictness;
-use super::jobs::act::ReasonBody;
 use super::json::Body;
 use super::path::QueuePath;
 use super::problem::Problem;
 use super::query::Query;
 use super::reply::Done;
+use super::wire::known::KnownView;
 use super::wire::name::Text;
 use super::wire::numbers::{Counts, QueueRates, counts};
-use super::wire::pause::{PauseBody, PauseView, already_paused, not_paused};
+use super::wire::pause::{PauseBody, PauseView, ResumptionView, already_paused, not_paused};
 use super::wire::settings::{QueueBody, QueueSettingsView};
 use super::wire::time::Span;
 
@@ -31,6 +32,8 @@ use super::wire::time::Span;
 #[schemars(rename = "Queue")]
 pub(crate) struct QueueView {
     name: Text<QueueName>,
+    #[serde(flatten)]
+    known: KnownView,
     /// How many jobs are in which state.
     depth: Counts,
     /// For how long its longest waiting job could have been claimed.
@@ -38,18 +41,22 @@ pub(crate) struct QueueView {
     rates: QueueRates,
     /// Its pause; null if it is not paused.
     paused: Option<PauseView>,
+    /// Who resumed it last, and when; null if nobody ever did.
+    resumed: Option<ResumptionView>,
     #[serde(flatten)]
     settings: QueueSettingsView,
 }
 
 impl QueueView {
-    fn of(look: &QueueLook, now: Timestamp) -> QueueView {
+    fn of(look: &QueueLook, known: KnownView, now: Timestamp) -> QueueView {
         QueueView {
             name: Text(look.name.clone()),
+            known,
             depth: counts(&look.depth),
             oldest_age: look.oldest.map(|since| now.since(since).into()),
             rates: QueueRates::of(&look.minutes, minute_of(now)),
             paused: look.paused.as_ref().map(PauseView::from),
+            resumed: look.resumed.as_ref().map(ResumptionView::from),
             settings: (&look.settings).into(),
         }
     }
@@ -68,18 +75,36 @@ pub(crate) struct ActedQueue {
     queue: QueueView,
     /// Whether anything changed.
     changed: bool,
+    /// How many jobs were resumed, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jobs_resumed: Option<u64>,
+}
+
+/// How to resume a queue.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ResumeBody {
+    reason: Option<String>,
+    /// Whether to resume the jobs too that aggressive pauses of the queue have suspended.
+    jobs: bool,
 }
 
 /// `GET /queues`
 pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Done<Queues>, Problem> {
     let looks = app.store().queues(&caller).await?;
     let now = app.now();
-    Ok(Done(Queues { queues: looks.iter().map(|look| QueueView::of(look, now)).collect() }))
+    Ok(Done(Queues {
+        queues: looks.iter().map(|look| QueueView::of(look, KnownView::listed(), now)).collect(),
+    }))
 }
 
-async fn view(app: &App, caller: &Caller, queue: QueueName) -> Result<QueueView, Problem> {
+async fn known(app: &App, caller: &Caller, queue: &QueueName) -> Result<KnownView, Problem> {
+    KnownView::of(app, caller, Named::Queue(queue.clone())).await
+}
+
+async fn view(app: &App, caller: &Caller, queue: QueueName, known: KnownView) -> Result<QueueView, Problem> {
     let look = app.store().queue(caller, queue).await?;
-    Ok(QueueView::of(&look, app.now()))
+    Ok(QueueView::of(&look, known, app.now()))
 }
 
 /// `GET /queues/{queue}`
@@ -88,7 +113,8 @@ pub(crate) async fn get(
     Who(caller): Who,
     QueuePath(queue): QueuePath,
 ) -> Result<Done<QueueView>, Problem> {
-    view(&app, &caller, queue).await.map(Done)
+    let known = known(&app, &caller, &queue).await?;
+    view(&app, &caller, queue, known).await.map(Done)
 }
 
 /// `PUT /queues/{queue}`
@@ -99,8 +125,9 @@ pub(crate) async fn put(
     Body(body): Body<QueueBody>,
 ) -> Result<Done<ActedQueue>, Problem> {
     let patch = SettingsPatch::Queue(queue.clone(), body.into_patch()?);
+    let known = known(&app, &caller, &queue).await?;
     let changed = app.store().configure(&caller, patch).await?.is_changed;
-    Ok(Done(ActedQueue { queue: view(&app, &caller, queue).await?, changed }))
+    Ok(Done(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed: None }))
 }
 
 /// `POST /queues/{queue}/pause`
@@ -112,11 +139,12 @@ pub(crate) async fn pause(
     Body(body): Body<PauseBody>,
 ) -> Result<Done<ActedQueue>, Problem> {
     let pause = body.into_pause(app.now())?;
+    let known = known(&app, &caller, &queue).await?;
     let changed = app.store().pause(&caller, Target::Queue(queue.clone()), pause).await?;
     if query.strict && !changed {
         return Err(already_paused(format_args!("queue {queue}")));
     }
-    Ok(Done(ActedQueue { queue: view(&app, &caller, queue).await?, changed }))
+    Ok(Done(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed: None }))
 }
 
 /// `POST /queues/{queue}/resume`
@@ -125,11 +153,17 @@ pub(crate) async fn resume(
     Who(caller): Who,
     QueuePath(queue): QueuePath,
     Query(query): Query<Strictness>,
-    Body(body): Body<ReasonBody>,
+    Body(body): Body<ResumeBody>,
 ) -> Result<Done<ActedQueue>, Problem> {
-    let changed = app.store().resume(&caller, Target::Queue(queue.clone()), body.reason).await?;
+    let known = known(&app, &caller, &queue).await?;
+    let changed = app.store().resume(&caller, Target::Queue(queue.clone()), body.reason.clone()).await?;
     if query.strict && !changed {
         return Err(not_paused(format_args!("queue {queue}")));
     }
-    Ok(Done(ActedQueue { queue: view(&app, &caller, queue).await?, changed }))
+    let jobs_resumed = if body.jobs {
+        Some(app.store().resume_paused_jobs(&caller, queue.clone(), body.reason).await?.changed)
+    } else {
+        None
+    };
+    Ok(Done(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed }))
 }

@@ -113,7 +113,8 @@ impl IntoResponse for Page {
     fn into_response(self) -> Response {
         let mut response = with_type(StatusCode::OK, "text/html; charset=utf-8", self.0);
         // Nothing is fetched and nothing runs: the page holds all of it.
-        let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
+        let policy =
+            HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
         response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
         response
     }

@@ -15,6 +15,7 @@ use super::describe::{Described, Shape};
 use super::guard::{Gate, guard};
 use super::json::BytesMax;
 use super::metrics::RouteCounter;
+use super::openapi::query_names;
 use crate::limits;
 
 /// One route.
@@ -97,8 +98,8 @@ impl Route {
     /// Every refusal it may answer with, each once.
     pub(crate) fn refusals(&self) -> Vec<StatusCode> {
         let mut all = self.shape.refusals.clone();
-        // A page of another site is refused everywhere.
-        all.push(StatusCode::FORBIDDEN);
+        // A page of another site is refused everywhere, and so is a parameter that a route does not know.
+        all.extend([StatusCode::FORBIDDEN, StatusCode::UNPROCESSABLE_ENTITY]);
         all.sort_unstable();
         all.dedup();
         all
@@ -112,7 +113,9 @@ impl Route {
     /// Adds it to a router.
     pub(crate) fn mount(self, router: Router<App>, app: &App) -> Router<App> {
         let names_job = self.names_job();
-        let gate = Gate { app: app.clone(), counter: self.counter, access: self.access, names_job };
+        let parameters = self.shape.query.map(query_names).unwrap_or_default().into();
+        let gate =
+            Gate { app: app.clone(), counter: self.counter, access: self.access, names_job, parameters };
         let handler = self.handler.layer(Extension(BytesMax(self.bytes_max)));
         let handler = handler.layer(from_fn_with_state(gate, guard));
         if self.is_at_root {

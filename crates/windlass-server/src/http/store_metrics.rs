@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass::job::QueueName;
 use windlass::store::caller::Caller;
-use windlass::store::meter::{HistogramReading, Meters};
+use windlass::store::meter::{Fallback, HistogramReading, Meters};
 use windlass::store::rates::{Minute, Spread};
 
 use super::metrics::{heading, line};
@@ -24,6 +24,16 @@ pub(super) fn write_store(text: &mut String, meters: &Meters, caller: &Caller) {
     );
     let seconds = |micros| Duration::from_micros(micros).as_secs_f64();
     write_histogram(text, "windlass_commit_seconds", &meters.commit_micros.read(), seconds);
+    heading(
+        text,
+        "windlass_fallback_wakeups_total",
+        "counter",
+        "Changes found by polling although a notification should have told of them, on this node.",
+    );
+    for what in Fallback::ALL {
+        let labels = format!("path=\"{}\"", what.as_str());
+        line(text, "windlass_fallback_wakeups_total", &labels, meters.fallbacks(what));
+    }
     let mut queues: BTreeMap<QueueName, Minute> = BTreeMap::new();
     for ((tenant, queue), total) in meters.totals_by_queue() {
         if caller.sees(&tenant) {

@@ -9,6 +9,7 @@ use windlass::clock::Timestamp;
 use windlass::job::Tenant;
 use windlass::store::command::settings::Settings;
 use windlass::store::config::{Config, Scope};
+use windlass::store::query::known::Named;
 use windlass::store::query::stats::Stats;
 use windlass::store::settings::patch::SettingsPatch;
 
@@ -18,6 +19,7 @@ use super::json::Body;
 use super::path::TenantPath;
 use super::problem::Problem;
 use super::reply::Done;
+use super::wire::known::KnownView;
 use super::wire::name::Text;
 use super::wire::numbers::{Counts, counts};
 use super::wire::pause::PauseView;
@@ -28,6 +30,8 @@ use super::wire::settings::{TenantBody, TenantSettingsView};
 #[schemars(rename = "TenantLook")]
 pub(crate) struct TenantView {
     tenant: Text<Tenant>,
+    #[serde(flatten)]
+    known: KnownView,
     /// How many jobs are in which state.
     depth: Counts,
     /// What its jobs have cost in all.
@@ -39,11 +43,12 @@ pub(crate) struct TenantView {
 }
 
 impl TenantView {
-    fn of(tenant: &Tenant, stats: &Stats, config: &Config, now: Timestamp) -> TenantView {
+    fn of(tenant: &Tenant, known: KnownView, stats: &Stats, config: &Config, now: Timestamp) -> TenantView {
         let hold = config.holds.get(&Scope::Tenant(tenant.clone())).filter(|hold| hold.is_active(now));
         let costs = stats.costs.iter().filter(|((whose, _), _)| whose == tenant);
         TenantView {
             tenant: Text(tenant.clone()),
+            known,
             depth: counts(&stats.tenants.get(tenant).cloned().unwrap_or_default()),
             cost_cents: costs.map(|(_, cents)| cents).sum(),
             paused: hold.map(PauseView::from),
@@ -64,6 +69,8 @@ pub(crate) struct Tenants {
 pub(crate) struct SetTenant {
     tenant: Text<Tenant>,
     #[serde(flatten)]
+    known: KnownView,
+    #[serde(flatten)]
     settings: TenantSettingsView,
     changed: bool,
 }
@@ -77,7 +84,7 @@ pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Don
         Scope::Gate | Scope::Type { .. } | Scope::Queue { .. } | Scope::Worker(_) => None,
     }));
     let now = app.now();
-    let view = |tenant: &Tenant| TenantView::of(tenant, &stats, &config, now);
+    let view = |tenant: &Tenant| TenantView::of(tenant, KnownView::listed(), &stats, &config, now);
     Ok(Done(Tenants { tenants: names.into_iter().map(view).collect() }))
 }
 
@@ -88,7 +95,8 @@ pub(crate) async fn get(
     TenantPath(tenant): TenantPath,
 ) -> Result<Done<TenantView>, Problem> {
     let (stats, config) = (app.store().totals(&caller).await?, app.store().config(&caller).await?);
-    Ok(Done(TenantView::of(&tenant, &stats, &config, app.now())))
+    let known = KnownView::of(&app, &caller, Named::Tenant(tenant.clone())).await?;
+    Ok(Done(TenantView::of(&tenant, known, &stats, &config, app.now())))
 }
 
 /// `PUT /tenants/{tenant}`
@@ -99,9 +107,10 @@ pub(crate) async fn put(
     Body(body): Body<TenantBody>,
 ) -> Result<Done<SetTenant>, Problem> {
     let patch = SettingsPatch::Tenant(tenant.clone(), body.into());
+    let known = KnownView::of(&app, &caller, Named::Tenant(tenant.clone())).await?;
     let done = app.store().configure(&caller, patch).await?;
     let Settings::Tenant(_, settings) = &done.settings else {
         unreachable!("a tenant's settings are answered with a tenant's settings")
     };
-    Ok(Done(SetTenant { tenant: Text(tenant), settings: settings.into(), changed: done.is_changed }))
+    Ok(Done(SetTenant { tenant: Text(tenant), known, settings: settings.into(), changed: done.is_changed }))
 }

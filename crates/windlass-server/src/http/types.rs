@@ -7,6 +7,7 @@ use windlass::clock::Timestamp;
 use windlass::job::JobType;
 use windlass::store::command::settings::Settings;
 use windlass::store::query::job_types::TypeLook;
+use windlass::store::query::known::Named;
 use windlass::store::rates::minute_of;
 use windlass::store::settings::patch::SettingsPatch;
 
@@ -16,6 +17,7 @@ use super::json::Body;
 use super::path::TypePath;
 use super::problem::Problem;
 use super::reply::Done;
+use super::wire::known::KnownView;
 use super::wire::name::Text;
 use super::wire::numbers::{Counts, QueueRates, counts};
 use super::wire::pause::PauseView;
@@ -26,6 +28,8 @@ use super::wire::settings::{TypeBody, TypeSettingsView};
 #[schemars(rename = "TypeLook")]
 pub(crate) struct TypeView {
     r#type: Text<JobType>,
+    #[serde(flatten)]
+    known: KnownView,
     /// How many jobs are in which state.
     depth: Counts,
     rates: QueueRates,
@@ -36,9 +40,10 @@ pub(crate) struct TypeView {
 }
 
 impl TypeView {
-    fn of(look: &TypeLook, now: Timestamp) -> TypeView {
+    fn of(look: &TypeLook, known: KnownView, now: Timestamp) -> TypeView {
         TypeView {
             r#type: Text(look.name.clone()),
+            known,
             depth: counts(&look.depth),
             rates: QueueRates::of(&look.minutes, minute_of(now)),
             paused: look.paused.as_ref().map(PauseView::from),
@@ -59,6 +64,8 @@ pub(crate) struct Types {
 pub(crate) struct SetType {
     r#type: Text<JobType>,
     #[serde(flatten)]
+    known: KnownView,
+    #[serde(flatten)]
     settings: TypeSettingsView,
     changed: bool,
 }
@@ -67,7 +74,7 @@ pub(crate) struct SetType {
 pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Done<Types>, Problem> {
     let looks = app.store().job_types(&caller).await?;
     let now = app.now();
-    Ok(Done(Types { types: looks.iter().map(|look| TypeView::of(look, now)).collect() }))
+    Ok(Done(Types { types: looks.iter().map(|look| TypeView::of(look, KnownView::listed(), now)).collect() }))
 }
 
 /// `GET /types/{type}`
@@ -76,11 +83,12 @@ pub(crate) async fn get(
     Who(caller): Who,
     TypePath(job_type): TypePath,
 ) -> Result<Done<TypeView>, Problem> {
+    let known = KnownView::of(&app, &caller, Named::Type(job_type.clone())).await?;
     let looks = app.store().job_types(&caller).await?;
     // A type that nobody has used yet is empty, as a queue is.
     let found = looks.into_iter().find(|look| look.name == job_type);
     let look = found.unwrap_or_else(|| TypeLook::unused(job_type));
-    Ok(Done(TypeView::of(&look, app.now())))
+    Ok(Done(TypeView::of(&look, known, app.now())))
 }
 
 /// `PUT /types/{type}`
@@ -91,9 +99,10 @@ pub(crate) async fn put(
     Body(body): Body<TypeBody>,
 ) -> Result<Done<SetType>, Problem> {
     let patch = SettingsPatch::Type(job_type.clone(), body.into_patch()?);
+    let known = KnownView::of(&app, &caller, Named::Type(job_type.clone())).await?;
     let done = app.store().configure(&caller, patch).await?;
     let Settings::Type(_, settings) = &done.settings else {
         unreachable!("a type's settings are answered with a type's settings")
     };
-    Ok(Done(SetType { r#type: Text(job_type), settings: settings.into(), changed: done.is_changed }))
+    Ok(Done(SetType { r#type: Text(job_type), known, settings: settings.into(), changed: done.is_changed }))
 }

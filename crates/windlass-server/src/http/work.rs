@@ -23,13 +23,12 @@ use super::json::{Body, decode};
 use super::path::{JobPath, NamePath, WorkerPath};
 use super::problem::Problem;
 use super::reply::{Done, Gone, Made};
-use super::trace::MaybeTrace;
 use super::wire::Json;
 use super::wire::claim::{
     ClaimBody, DirectiveView, HeartbeatBody, HeartbeatView, Registered, WorkerBody, worker_id,
 };
 use super::wire::name::Text;
-use super::wire::outcome::{ChildrenBody, OutcomeBody, OutcomeView, OutcomesBody, OutcomesView};
+use super::wire::outcome::{ChildrenBody, OutcomeBody, OutcomeView, OutcomesBody, OutcomesView, ParkBody};
 use super::wire::side::ChildView;
 use super::wire::submission::into_jobs;
 
@@ -147,11 +146,18 @@ fn id_of(item: &Json) -> Value {
     found.and_then(|found| found.id).map_or(Value::Null, Value::String)
 }
 
+/// The claim that a write is made for.
+fn hand(job: JobId, fence: u64, worker: Option<&str>) -> Result<Hand, Problem> {
+    Ok(Hand { job, fence: Fence(fence), worker: worker.map(worker_id).transpose()? })
+}
+
 /// A step's value.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CheckpointBody {
     fence: u64,
+    /// The worker that claimed the job. Checked if given; without it the fence alone identifies the claim.
+    worker_id: Option<String>,
     value: Json,
 }
 
@@ -163,7 +169,7 @@ pub(crate) async fn checkpoint(
     NamePath(step): NamePath,
     Body(body): Body<CheckpointBody>,
 ) -> Result<Gone, Problem> {
-    let hand = Hand { job, fence: Fence(body.fence), worker: None };
+    let hand = hand(job, body.fence, body.worker_id.as_deref())?;
     let note = Note::Checkpoint { step, value: body.value.bytes().to_vec() };
     app.store().note(&caller, hand, vec![note]).await?;
     Ok(Gone)
@@ -192,17 +198,17 @@ struct ParentView {
 pub(crate) async fn children(
     State(app): State<App>,
     Who(caller): Who,
-    MaybeTrace(trace): MaybeTrace,
     JobPath(job): JobPath,
     Body(body): Body<ChildrenBody>,
 ) -> Result<Made<Spawned>, Problem> {
-    let hand = Hand { job, fence: Fence(body.fence), worker: None };
+    let hand = hand(job, body.fence, body.worker_id.as_deref())?;
     let group = NewGroup {
         name: body.name.unwrap_or_else(|| "children".to_owned()),
         strategy: body.strategy.map_or(GroupStrategy::FailFast, GroupStrategy::from),
-        jobs: into_jobs(body.jobs, trace.as_ref())?,
+        jobs: into_jobs(body.jobs, None)?,
     };
-    let spawned = app.store().spawn(&caller, hand, group).await?;
+    let beside = body.beside.into_iter().map(ParkBody::into_park).collect::<Result<_, _>>()?;
+    let spawned = app.store().spawn_beside(&caller, hand, group, beside).await?;
     Ok(Made(Spawned {
         group: spawned.group,
         known: spawned.is_known,

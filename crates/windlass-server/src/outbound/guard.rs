@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use windlass::target::{Host, Target, TargetPolicy};
+use windlass::target::{Host, Target, TargetError, TargetPolicy};
 
 use super::client::CallError;
 
@@ -69,8 +69,11 @@ impl Guard {
         if addresses.is_empty() {
             return Err(CallError::Unresolved("the name has no address".into()));
         }
+        let is_name = matches!(target.host, Host::Name(_));
         for address in &addresses {
-            self.policy.check_address(address.ip()).map_err(CallError::Refused)?;
+            self.policy.check_address(address.ip()).map_err(|refused| {
+                CallError::Refused(if is_name { TargetError::LeadsInside } else { refused })
+            })?;
         }
         Ok(Admitted { target, addresses })
     }

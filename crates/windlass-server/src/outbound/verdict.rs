@@ -19,19 +19,11 @@ use crate::limits;
 /// every other `4xx`.
 pub fn of_answer(url: &str, answer: &Answer, now: Timestamp) -> Result<(), Failure> {
     let status = answer.status;
-    if status.is_success() {
-        return Ok(());
-    }
-    let told = format!("{} answered {status}: {}", shown(url), advice(status));
-    if is_permanent(status) {
-        return Err(Failure::permanent(code(status), told));
-    }
-    let failure = Failure::temporary(told).with_code(code(status));
     let asked = answer.retry_after.as_ref().and_then(|value| delay(value, now));
-    Err(match asked {
-        Some(delay) => failure.with_retry_after(delay.min(limits::RETRY_AFTER_MAX)),
-        None => failure,
-    })
+    let asked = asked.map(|delay| delay.min(limits::RETRY_AFTER_MAX));
+    let Some(failure) = Failure::from_http_status(status.as_u16(), asked) else { return Ok(()) };
+    let message = format!("{} answered {status}: {}", shown(url), advice(status));
+    Err(Failure { message, ..failure })
 }
 
 /// The failure to report when there was no answer.
@@ -51,15 +43,6 @@ pub fn of_error(url: &str, error: &CallError) -> Failure {
         CallError::TooSlow(_) => ("answer_too_slow", "answer first and work later, or allow more time"),
     };
     Failure::temporary(format!("{}: {error}; {advice}", shown(url))).with_code(code)
-}
-
-fn code(status: StatusCode) -> String {
-    format!("http_{}", status.as_u16())
-}
-
-fn is_permanent(status: StatusCode) -> bool {
-    let may_pass = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS];
-    status.is_client_error() && !may_pass.contains(&status)
 }
 
 fn advice(status: StatusCode) -> &'static str {

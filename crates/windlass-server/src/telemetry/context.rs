@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::{HeaderMap, HeaderValue};
 use windlass::entropy::Entropy;
+use windlass::job::Traceparent;
 
-use crate::http::Trace;
+use crate::http::trace_of;
 
 /// Whether this process sends traces.
 static IS_TRACED: AtomicBool = AtomicBool::new(false);
@@ -39,7 +40,7 @@ impl SpanContext {
 
     /// What a `traceparent` names, as the place of a span.
     pub(super) fn named(traceparent: &str) -> Option<SpanContext> {
-        let trace = Trace::parse(traceparent)?;
+        let trace = Traceparent::parse(traceparent)?;
         Some(SpanContext {
             trace: u128::from_str_radix(trace.id(), 16).ok()?,
             span: u64::from_str_radix(trace.span_id(), 16).ok()?,
@@ -61,7 +62,7 @@ fn span_id(entropy: &Entropy) -> u64 {
 
 /// Gives a request without a trace one of its own, if traces are sent, so that what it submits belongs to it; its name.
 pub(crate) fn adopt(headers: &mut HeaderMap, entropy: &Entropy) -> Option<String> {
-    if !IS_TRACED.load(Ordering::Relaxed) || Trace::of(headers).is_some() {
+    if !IS_TRACED.load(Ordering::Relaxed) || trace_of(headers).is_some() {
         return None;
     }
     let own = SpanContext::root(entropy).header();

@@ -128,7 +128,7 @@ async fn events_are_followed_as_they_happen() {
     let mut child = command.env("WINDLASS_URL", &site.url).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     // Until the stream is open nothing is promised; a pause is kept, so that it comes either way.
-    let made = site.run(&["pause", "queue", "one"]).await;
+    let made = site.run(&["pause", "queue", "one", "--create"]).await;
     made.well();
     let found = async {
         while let Some(line) = lines.next_line().await.unwrap() {

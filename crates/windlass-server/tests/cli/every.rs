@@ -28,7 +28,7 @@ const DEEDS: [&[&str]; 37] = [
     &["queues", "set", "default", "--concurrency", "5"],
     &["types", "set", "a", "--rate", "5/s"],
     &["tenants", "set", "default", "--weight", "2"],
-    &["pause", "queue", "other"],
+    &["pause", "queue", "other", "--create"],
     &["resume", "queue", "other"],
     &["gate", "close"],
     &["gate", "open"],

@@ -7,6 +7,9 @@ use crate::fixture::Site;
 #[tokio::test]
 async fn a_queue_is_set_field_by_field_and_cleared_again() {
     let site = Site::start().await;
+    let refused = site.run(&["queues", "set", "mail", "--concurrency", "10"]).await;
+    assert!(refused.code == 3 && refused.err.contains("--create"), "{refused:?}");
+    site.run(&["queues", "set", "mail", "--concurrency", "9", "--create"]).await.well();
     let set = async |words: &[&str]| {
         let all = [&["queues", "set", "mail"], words].concat();
         site.run(&all).await
@@ -54,8 +57,18 @@ async fn a_queue_is_set_field_by_field_and_cleared_again() {
 #[tokio::test]
 async fn a_type_and_a_tenant_are_set_and_looked_at() {
     let site = Site::start().await;
-    let kind =
-        ["types", "set", "email.send", "--concurrency", "3", "--rate", "5/m", "--success-event", "SENT"];
+    let kind = [
+        "types",
+        "set",
+        "email.send",
+        "--concurrency",
+        "3",
+        "--rate",
+        "5/m",
+        "--success-event",
+        "SENT",
+        "--create",
+    ];
     assert!(site.run(&kind).await.well().contains("success-event  SENT"));
     site.submit(&["email.send"]).await;
     let (worker, claimed) = site.claim("email.send").await;
@@ -64,7 +77,24 @@ async fn a_type_and_a_tenant_are_set_and_looked_at() {
     site.end(&worker, &claimed, json!({"outcome": "completed"})).await;
     let shown = site.run(&["types", "show", "email.send"]).await.well();
     assert!(shown.contains("1 completed") && shown.contains("5 per 1m"), "{shown}");
-    let tenant = ["tenants", "set", "acme", "--weight", "3", "--budget", "12345", "--budget-period", "day"];
+    let typo = site.run(&["types", "set", "email.sent", "--concurrency", "3"]).await;
+    assert!(typo.code == 3 && typo.err.contains("did you mean `email.send`?"), "{typo:?}");
+    let shown = site.run(&["types", "show", "email.sent"]).await;
+    assert!(shown.err.contains("did you mean `email.send`?"), "{shown:?}");
+    let typo = site.run(&["pause", "type", "email.sent"]).await;
+    assert!(typo.code == 3 && typo.err.contains("email.send"), "{typo:?}");
+    let tenant = [
+        "tenants",
+        "set",
+        "acme",
+        "--weight",
+        "3",
+        "--budget",
+        "12345",
+        "--budget-period",
+        "day",
+        "--create",
+    ];
     assert!(site.run(&tenant).await.well().contains("budget  123.45"));
     let listed = site.run(&["tenants"]).await.well();
     assert!(listed.contains("123.45/day"), "{listed}");

@@ -187,6 +187,53 @@ async fn another_tenants_job_is_nowhere_to_be_found() {
 }
 
 /// M91: what each role may do.
+/// M91: a worker's key does nothing to what the worker of another key runs, though it can read who that is and knows the fence.
+#[tokio::test]
+async fn a_worker_key_does_nothing_to_the_jobs_of_another_worker() {
+    let t = Fixture::new().await;
+    let admin = key(&t, "root", Role::Admin, None).await;
+    let honest = key(&t, "honest", Role::Worker, Some("acme")).await;
+    let rogue = key(&t, "rogue", Role::Worker, Some("acme")).await;
+    let job = ask(&t, &admin, "POST", "/jobs", json!({"type": "a", "tenant": "acme"})).await.json();
+    let id = job["id"].as_str().unwrap();
+    let worker = ask(&t, &honest, "POST", "/workers", json!({})).await.json()["worker_id"].clone();
+    let claimed = ask(&t, &honest, "POST", "/claims", json!({"worker_id": worker})).await.json();
+    let fence = claimed["jobs"][0]["fence"].clone();
+    assert!(fence.as_u64().is_some_and(|fence| fence > 1 << 41 && fence < 1 << 53), "{fence}");
+    let (checkpoint, children) = (format!("/jobs/{id}/checkpoints/evil"), format!("/jobs/{id}/children"));
+    let outcome = json!({"id": id, "fence": fence, "outcome": "completed", "result": "evil"});
+    let beat = json!({"id": id, "fence": fence, "logs": ["evil"]});
+    let jobs = json!([{"type": "c"}]);
+    for (method, path, body, status, said) in [
+        ("PUT", checkpoint.as_str(), json!({"fence": 1, "value": "forged"}), 409, "stale_fence"),
+        ("PUT", &checkpoint, json!({"fence": fence, "value": "forged"}), 409, "stale_fence"),
+        ("PUT", &checkpoint, json!({"fence": fence, "worker_id": worker, "value": 1}), 404, "not_found"),
+        ("POST", &children, json!({"fence": fence, "jobs": jobs}), 409, "stale_fence"),
+        ("POST", &children, json!({"fence": fence, "worker_id": worker, "jobs": jobs}), 404, "not_found"),
+        ("POST", "/outcomes", json!({"worker_id": worker, "outcomes": [outcome]}), 404, "not_found"),
+        ("POST", "/heartbeats", json!({"worker_id": worker, "jobs": [beat]}), 404, "not_found"),
+        ("POST", "/claims", json!({"worker_id": worker}), 404, "not_found"),
+    ] {
+        assert_refused(&ask(&t, &rogue, method, path, body).await, status, said, None);
+    }
+    let leave = format!("/workers/{}", worker.as_str().unwrap());
+    assert_refused(&ask(&t, &rogue, "DELETE", &leave, json!({})).await, 404, "not_found", None);
+    let shown = ask(&t, &admin, "GET", &format!("/jobs/{id}"), json!({})).await.json();
+    assert_eq!((&shown["state"], &shown["lease"]["worker"]), (&json!("running"), &worker));
+    let kept = ask(&t, &honest, "PUT", &checkpoint, json!({"fence": fence, "value": 1})).await;
+    assert_eq!(kept.status, 204, "without naming the worker, as the contract has it");
+    let done = json!({"id": id, "fence": fence, "outcome": "completed"});
+    let body = json!({"worker_id": worker, "outcomes": [done]});
+    let applied = ask(&t, &honest, "POST", "/outcomes", body).await.json();
+    assert_eq!(applied["outcomes"][0]["status"], "applied");
+    let events = ask(&t, &admin, "GET", &format!("/jobs/{id}/events"), json!({})).await.json();
+    let completed = events["events"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(completed["actor"], json!({"type": "worker", "id": worker}));
+    let keys = ask(&t, &admin, "GET", "/keys", json!({})).await.json();
+    let honest_key = keys["keys"].as_array().unwrap().iter().find(|key| key["name"] == "honest").unwrap();
+    assert_eq!(completed["context"]["key"], honest_key["id"]);
+}
+
 #[tokio::test]
 async fn every_role_does_its_own_and_no_more() {
     let t = Fixture::new().await;
@@ -286,4 +333,36 @@ async fn an_address_that_others_can_reach_needs_keys_and_encryption() {
     key(&t, "boss", Role::Admin, None).await;
     assert!(bind(false).await.unwrap_err().contains("without encryption"));
     bind(true).await.unwrap();
+}
+
+/// M91: an admin's key is for all tenants, so one that names a tenant is refused; the last one cannot be revoked.
+#[tokio::test]
+async fn an_admins_key_names_no_tenant_and_the_last_one_stays() {
+    let t = Fixture::new().await;
+    let within = json!({"name": "root", "role": "admin", "tenant": "acme"});
+    assert_refused(&t.post("/keys", within).await, 422, "invalid_value", Some("tenant"));
+    let made = t.post_ok(201, "/keys", json!({"name": "root", "role": "admin"})).await;
+    let (id, secret) = (made["id"].as_str().unwrap(), made["secret"].as_str().unwrap());
+    let refused = ask(&t, secret, "DELETE", &format!("/keys/{id}"), json!({})).await;
+    assert_refused(&refused, 409, "last_admin_key", None);
+    let other = ask(&t, secret, "POST", "/keys", json!({"name": "root", "role": "admin"})).await.json();
+    let revoked = ask(&t, secret, "DELETE", &format!("/keys/{id}"), json!({})).await;
+    assert_eq!(revoked.status, 204);
+    assert_eq!(ask(&t, secret, "GET", "/jobs", json!({})).await.status, 401);
+    assert_eq!(t.get("/jobs").await.status, 401);
+    assert_eq!(ask(&t, other["secret"].as_str().unwrap(), "GET", "/keys", json!({})).await.status, 200);
+}
+
+/// M95: a worker's key cannot take the reports of ends.
+#[tokio::test]
+async fn a_workers_key_does_not_get_the_systems_own_jobs() {
+    let t = Fixture::new().await;
+    let secret = key(&t, "w", Role::Worker, Some("acme")).await;
+    for (body, field) in [
+        (json!({"queues": ["windlass.callbacks"], "types": []}), "queues"),
+        (json!({"queues": [], "types": ["windlass.callback"]}), "types"),
+    ] {
+        let refused = ask(&t, &secret, "POST", "/workers", body).await;
+        assert_refused(&refused, 422, "invalid_value", Some(field));
+    }
 }

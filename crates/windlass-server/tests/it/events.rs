@@ -182,3 +182,35 @@ async fn successes_are_found_by_the_name_their_type_gives_them() {
         3
     );
 }
+
+/// M92: the trail and the stream are searched by queue and type, also for a job that is gone.
+#[tokio::test]
+async fn events_are_found_by_queue_and_type() {
+    let t = Fixture::new().await;
+    let mut stream = Stream::open(t.request("GET", "/events?queue=mail&type=email")).await;
+    let other = t.submit(json!({"type": "email", "queue": "other"})).await;
+    let report = t.submit(json!({"type": "report", "queue": "mail"})).await;
+    let id = t.submit(json!({"type": "email", "queue": "mail"})).await;
+    for id in [&other, &report, &id] {
+        t.post_ok(200, &format!("/jobs/{id}/cancel"), json!({})).await;
+        assert_eq!(t.request("DELETE", &format!("/jobs/{id}")).send().await.status, 204);
+    }
+    for name in ["job.lifecycle.submitted", "job.lifecycle.cancelled", "job.ops.deleted"] {
+        let event = stream.event().await;
+        assert_eq!((&event.name[..], &event.data["job"]), (name, &json!(id)));
+        assert_eq!((&event.data["queue"], &event.data["type"]), (&json!("mail"), &json!("email")));
+    }
+    let found = async |query: &str| -> Vec<Value> {
+        let page = t.get_ok(&format!("/audit?{query}")).await;
+        page["records"].as_array().unwrap().iter().map(|record| record["job"].clone()).collect()
+    };
+    assert_eq!(found("queue=mail&type=email").await, [json!(id), json!(id)]);
+    assert_eq!(found("queue=mail&event=job.ops.deleted").await, [json!(report), json!(id)]);
+    assert_eq!(found(&format!("type=email&job={other}")).await.len(), 2);
+    assert!(found(&format!("type=report&job={other}")).await.is_empty());
+    assert!(found("queue=nowhere").await.is_empty());
+    assert_refused(&t.get("/audit?queue=1").await, 422, "invalid_value", Some("queue"));
+    // What is kept is found by the stream too.
+    let mut kept = Stream::open(t.request("GET", "/events?queue=mail&type=report&last_event_id=0")).await;
+    assert_eq!(kept.event().await.data["job"], json!(report));
+}

@@ -2,9 +2,17 @@
 
 #[path = "jobs/act.rs"]
 mod act;
+#[path = "jobs/etag.rs"]
+mod etag;
 #[path = "jobs/graph.rs"]
 mod graph;
+#[path = "jobs/limits.rs"]
+mod limits;
 #[path = "jobs/list.rs"]
 mod list;
+#[path = "jobs/pending.rs"]
+mod pending;
 #[path = "jobs/submit.rs"]
 mod submit;
+#[path = "jobs/trace.rs"]
+mod trace;

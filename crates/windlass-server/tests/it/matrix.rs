@@ -59,12 +59,15 @@ impl Tenants {
         &self.keys[&(tenant, role.as_str())]
     }
 
-    /// New things in the tenant `acme`; its job is of this role, if that role submits, else of the submitter.
+    /// New things in the tenant `acme`; its job is of this role, if that role submits, else of the submitter; its worker is
+    /// registered with this role's key, if that role works, else with the worker's.
     async fn subject(&self, owner: Role) -> Subject {
         let t = &self.t;
+        let works = [Role::Admin, Role::Operator].contains(&owner);
+        let registrar = self.key("acme", if works { owner } else { Role::Worker });
         let owner = if owner == Role::Operator { Role::Operator } else { Role::Submitter };
         let job = ask(t, self.key("acme", owner), "POST", "/jobs", json!({"type": "a"})).await.json();
-        let worker = ask(t, self.key("acme", Role::Worker), "POST", "/workers", json!({})).await.json();
+        let worker = ask(t, registrar, "POST", "/workers", json!({})).await.json();
         let body = json!({"name": "temporary", "role": "viewer"});
         let key = ask(t, self.key("acme", Role::Admin), "POST", "/keys", body).await.json();
         // An admin who names no tenant means the default one.
@@ -141,6 +144,12 @@ impl Route {
             || self.below().contains("/checkpoints/")
     }
 
+    /// Whether a path or a body names a worker that somebody has registered.
+    fn names_worker(&self, subject: &Subject) -> bool {
+        let (path, body) = self.about(subject);
+        path.contains(&subject.worker) || body.to_string().contains(&subject.worker)
+    }
+
     fn is_for(&self, role: Role) -> bool {
         let holders = HOLDERS.iter().find(|(word, _)| *word == self.permission);
         let (_, roles) = holders.unwrap_or_else(|| panic!("nobody is known to have {:?}", self.permission));
@@ -164,8 +173,10 @@ impl Route {
             ("POST", "/jobs/batch") => json!({"jobs": [{"type": "a"}]}),
             ("POST", "/jobs/bulk") => json!({"action": "cancel", "filter": {"type": "none"}}),
             ("POST", "/jobs/{id}/priority") => json!({"value": 1}),
-            ("POST", "/jobs/{id}/children") => json!({"fence": 1, "jobs": [{"type": "a"}]}),
-            ("PUT", "/jobs/{id}/checkpoints/{name}") => json!({"fence": 1, "value": 1}),
+            ("POST", "/jobs/{id}/children") => {
+                json!({"fence": 1, "worker_id": worker, "jobs": [{"type": "a"}]})
+            }
+            ("PUT", "/jobs/{id}/checkpoints/{name}") => json!({"fence": 1, "worker_id": worker, "value": 1}),
             ("POST", "/claims") => json!({"worker_id": worker, "types": ["none"]}),
             ("POST", "/heartbeats") => json!({"worker_id": worker, "jobs": []}),
             ("POST", "/outcomes") => json!({"worker_id": worker, "outcomes": []}),
@@ -252,4 +263,154 @@ async fn across_tenants_every_route_answers_as_if_there_were_nothing() {
             }
         }
     }
+}
+
+/// A parameter that a route does not know is refused and named, whatever else the request says; a route that is added later
+/// is covered by being in the description.
+#[tokio::test]
+async fn every_route_refuses_parameters_that_it_does_not_know() {
+    let tenants = Tenants::new().await;
+    let described = description(&tenants.t).await;
+    let mut hints = 0;
+    for (path, method, operation) in operations(&described) {
+        let subject = tenants.subject(Role::Admin).await;
+        let route =
+            Route { method, path, permission: operation["x-permission"].as_str().unwrap().to_owned() };
+        let known = operation["parameters"].as_array().unwrap().iter();
+        let known: Vec<&str> =
+            known.filter(|one| one["in"] == "query").map(|one| one["name"].as_str().unwrap()).collect();
+        let (path, body) = route.about(&subject);
+        let ask = async |query: &str| {
+            let request =
+                Request::new(tenants.t.address, &route.method, &format!("{path}?{query}")).json(&body);
+            let secret = tenants.key("acme", Role::Admin);
+            request.header("Authorization", &format!("Bearer {secret}")).send().await
+        };
+        for name in ["nonsense", "statex", "Limit", "a%20b", "x.y"] {
+            let shown = name.replace("%20", " ");
+            if !known.contains(&shown.as_str()) {
+                assert_refused(&ask(&format!("{name}=1")).await, 422, "invalid_value", Some(&shown));
+                assert_refused(&ask(name).await, 422, "invalid_value", Some(&shown));
+            }
+        }
+        // A misspelled one is answered with the one that was meant.
+        for name in known.iter().filter(|name| name.len() > 3) {
+            let misspelled = format!("{name}q");
+            let refused = ask(&format!("{misspelled}=1")).await;
+            assert_refused(&refused, 422, "invalid_value", Some(&misspelled));
+            assert_eq!(refused.json()["error"]["details"]["closest"], json!(name), "{path}");
+            hints += 1;
+        }
+    }
+    assert!(hints > 20, "{hints}");
+}
+
+/// An array is no object, at any depth.
+#[tokio::test]
+async fn no_route_takes_an_array_for_an_object() {
+    let tenants = Tenants::new().await;
+    let described = description(&tenants.t).await;
+    let mut count = 0;
+    for (path, method, operation) in operations(&described) {
+        let Some(schema) = operation["requestBody"]["content"]["application/json"].get("schema") else {
+            continue;
+        };
+        let subject = tenants.subject(Role::Admin).await;
+        let route =
+            Route { method, path, permission: operation["x-permission"].as_str().unwrap().to_owned() };
+        let (path, good) = route.about(&subject);
+        let ask = async |body: &Value| {
+            let request = Request::new(tenants.t.address, &route.method, &path).json(body);
+            let secret = tenants.key("acme", Role::Admin);
+            request.header("Authorization", &format!("Bearer {secret}")).send().await
+        };
+        for body in [json!([]), json!([null]), json!(["x"]), json!([{}])] {
+            let refused = ask(&body).await;
+            assert_refused(&refused, 422, "invalid_value", Some("body"));
+            count += 1;
+        }
+        // Every field that may be an object, given as an array.
+        for name in object_fields(&described, schema) {
+            let mut body = good.clone();
+            body[&name] = json!([]);
+            let refused = ask(&body).await;
+            let said = String::from_utf8_lossy(&refused.body);
+            assert_eq!(refused.status, 422, "{} {path} with {name}: {said}", route.method);
+            assert!(
+                refused.json()["error"]["details"]["field"].as_str().unwrap().starts_with(&name),
+                "{said}"
+            );
+            count += 1;
+        }
+    }
+    assert!(count > 100, "{count}");
+}
+
+/// The fields of a body that may be an object, by the description.
+fn object_fields(described: &Value, schema: &Value) -> Vec<String> {
+    let schema = resolved(described, schema);
+    let Some(properties) = schema["properties"].as_object() else { return Vec::new() };
+    let is_object = |field: &Value| {
+        let whole = resolved(described, field);
+        let choices = whole["anyOf"].as_array().cloned().unwrap_or_default();
+        let mut all = vec![whole.clone()];
+        all.extend(choices.iter().map(|choice| resolved(described, choice).clone()));
+        let all: Vec<Value> = all.into_iter().filter(|one| !one.is_null()).collect();
+        all.iter().any(|one| one["type"] == "object" || one["properties"].is_object())
+    };
+    properties.iter().filter(|(_, field)| is_object(field)).map(|(name, _)| name.clone()).collect()
+}
+
+fn resolved<'a>(described: &'a Value, schema: &'a Value) -> &'a Value {
+    match schema["$ref"].as_str() {
+        Some(reference) => described.pointer(reference.trim_start_matches('#')).unwrap_or(&Value::Null),
+        None => schema,
+    }
+}
+
+/// What is answered cannot be put into a frame or read by embedding it, whatever it is.
+#[tokio::test]
+async fn every_answer_forbids_frames_and_embedding() {
+    let tenants = Tenants::new().await;
+    for route in Route::all(&tenants.t).await {
+        let subject = tenants.subject(Role::Admin).await;
+        for secret in [None, Some(tenants.key("acme", Role::Admin))] {
+            let answer = tenants.answer(secret, &route, &subject).await;
+            let policy = answer.header("content-security-policy").unwrap_or_default();
+            assert!(policy.contains("frame-ancestors 'none'"), "{} {}: {policy}", route.method, route.path);
+            assert_eq!(answer.header("cross-origin-resource-policy"), Some("same-origin"), "{}", route.path);
+        }
+    }
+    let strange = Request::new(tenants.t.address, "GET", "/no/such/path").send().await;
+    assert_eq!(strange.header("cross-origin-resource-policy"), Some("same-origin"));
+}
+
+/// M91: a worker belongs to the key that registered it. Whatever works in its name with another key of the tenant is answered as
+/// if there were no such worker; only who may pause workers may remove one.
+#[tokio::test]
+async fn no_route_lets_a_key_work_as_the_worker_of_another_key() {
+    let tenants = Tenants::new().await;
+    let second = key(&tenants.t, "acme-second-worker", Role::Worker, Some("acme")).await;
+    let mut count = 0;
+    for route in Route::all(&tenants.t).await.iter().filter(|route| route.permission == "work") {
+        for (role, secret) in [
+            (Role::Worker, second.as_str()),
+            (Role::Operator, tenants.key("acme", Role::Operator)),
+            (Role::Admin, tenants.key("acme", Role::Admin)),
+        ] {
+            let subject = tenants.subject(Role::Worker).await;
+            if !route.names_worker(&subject) {
+                continue;
+            }
+            count += 1;
+            let answer = tenants.answer(Some(secret), route, &subject).await;
+            let is_removal = (route.method.as_str(), route.below()) == ("DELETE", "/workers/{id}");
+            if is_removal && role != Role::Worker {
+                assert_eq!(answer.status, 204, "{}", route.with(role));
+            } else {
+                assert_eq!(code(&answer), (404, json!("not_found")), "{}", route.with(role));
+            }
+        }
+    }
+    assert!(count >= 18, "claims, heartbeats, outcomes, checkpoints, children and leaving: {count}");
 }

@@ -58,6 +58,49 @@ async fn an_aggressive_pause_suspends_running_jobs() {
     t.claim(&worker).await;
     t.post_ok(200, "/queues/default/pause", json!({"mode": "aggressive"})).await;
     assert_eq!(t.get_ok(&format!("/jobs/{id}")).await["state"], "suspended");
+    // Resuming the queue leaves the jobs as they are, unless it is asked for.
+    let resumed = t.post_ok(200, "/queues/default/resume", json!({})).await;
+    assert_eq!((&resumed["changed"], resumed.get("jobs_resumed")), (&json!(true), None));
+    assert_eq!(resumed["resumed"], json!({"by": "local", "at": "2030-01-01T00:00:00.000Z", "reason": null}));
+    assert_eq!(t.get_ok("/jobs?suspended_by_pause=true").await["jobs"][0]["id"], id.as_str());
+    let body = json!({"jobs": true, "reason": "over"});
+    let resumed = t.post_ok(200, "/queues/default/resume", body.clone()).await;
+    assert_eq!((&resumed["changed"], &resumed["jobs_resumed"]), (&json!(false), &json!(1)));
+    assert_eq!(t.get_ok(&format!("/jobs/{id}")).await["state"], "scheduled");
+    assert_refused(&t.post("/queues/default/resume?strict=true", body).await, 409, "not_paused", None);
+}
+
+/// M31: `visibility` is another name for `lease`; M20: names of priorities in any letter case.
+#[tokio::test]
+async fn other_spellings_are_read() {
+    let t = Fixture::new().await;
+    let submit = async |timeouts: Value| t.post("/jobs", json!({"type": "a", "timeouts": timeouts})).await;
+    for timeouts in [json!({"visibility": "2m"}), json!({"visibility": "120s", "lease": "2m"})] {
+        let job = submit(timeouts).await;
+        assert_eq!((job.status, &job.json()["timeouts"]["lease"]), (201, &json!("2m")));
+    }
+    let two = json!({"visibility": "1m", "lease": "2m"});
+    assert_refused(&submit(two.clone()).await, 422, "invalid_value", Some("timeouts.visibility"));
+    let batch = t.post("/jobs/batch", json!({"jobs": [{"type": "a", "timeouts": two}]})).await;
+    assert_refused(&batch, 422, "invalid_value", Some("jobs.0.timeouts.visibility"));
+    for path in ["/queues/q", "/types/t"] {
+        let set = put(&t, path, json!({"timeouts": {"visibility": "3m"}})).await;
+        assert_eq!(set["timeouts"]["lease"], "3m");
+        let refused = t.request("PUT", path).json(&json!({"timeouts": two})).send().await;
+        assert_refused(&refused, 422, "invalid_value", Some("timeouts.visibility"));
+        let set = put(&t, path, json!({"timeouts": {"visibility": null}})).await;
+        assert_eq!(set["timeouts"]["lease"], Value::Null);
+    }
+    for (name, value) in [("CRITICAL", 100), ("High", 80), ("nOrMaL", 50), ("low", 10), ("BULK", 0)] {
+        let job = t.post_ok(201, "/jobs", json!({"type": "a", "priority": name})).await;
+        assert_eq!(job["priority"], value, "{name}");
+    }
+    assert_refused(
+        &t.post("/jobs", json!({"type": "a", "priority": "urgent"})).await,
+        422,
+        "invalid_value",
+        Some("priority"),
+    );
 }
 
 #[tokio::test]
@@ -97,7 +140,11 @@ async fn settings_of_a_queue_are_merged_and_null_clears() {
     assert_eq!(put(&t, "/queues/q", set).await["changed"], false);
     let queue = put(&t, "/queues/q", json!({"max_running": null, "timeouts": {"lease": null}})).await;
     assert_eq!((&queue["max_running"], &queue["max_depth"]), (&Value::Null, &json!(100)));
-    assert_eq!(queue["timeouts"], json!({"execution": "2m", "lease": null, "lifetime": null}));
+    assert_eq!(
+        queue["timeouts"],
+        json!({"execution": "2m", "lease": null, "lifetime": null, "start": null,
+        "max_execution": null})
+    );
     let job = t.post_ok(201, "/jobs", json!({"type": "a", "queue": "q"})).await;
     assert_eq!((&job["priority"], &job["max_attempts"]), (&json!(80), &json!(4)));
     assert_eq!(job["timeouts"]["execution"], "2m");
@@ -145,7 +192,7 @@ async fn settings_of_types_and_tenants_are_merged() {
     let kind = put(
         &t,
         "/types/email.send",
-        json!({"success_event": "EMAIL_SENT", "retry": {"max_retries": 1}, "priority": 7}),
+        json!({"success_event": "EMAIL_SENT", "exhausted_event": "EMAIL_LOST", "retry": {"max_retries": 1}, "priority": 7}),
     )
     .await;
     assert_eq!(
@@ -154,8 +201,8 @@ async fn settings_of_types_and_tenants_are_merged() {
     );
     let kind = put(&t, "/types/email.send", json!({"priority": null, "max_running": 3})).await;
     assert_eq!(
-        (&kind["priority"], &kind["success_event"], &kind["max_running"]),
-        (&Value::Null, &json!("EMAIL_SENT"), &json!(3))
+        (&kind["priority"], &kind["success_event"], &kind["exhausted_event"], &kind["max_running"]),
+        (&Value::Null, &json!("EMAIL_SENT"), &json!("EMAIL_LOST"), &json!(3))
     );
     let id = t.completed(json!({"type": "email.send"})).await;
     assert_eq!(t.get_ok(&format!("/jobs/{id}/events")).await["events"][0]["event"], "EMAIL_SENT");
@@ -335,6 +382,8 @@ async fn numbers_are_shown_to_people_and_to_machines() {
         "windlass_last_minute{queue=\"q\",what=\"completed\"} 1",
         "windlass_http_requests_total{method=\"POST\",route=\"/jobs\",status=\"201\"} 2",
         "windlass_gate_online 1",
+        "windlass_clock_believed 1",
+        "windlass_clock_skew_seconds 0",
         "windlass_workers 0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is missing in {text}");
@@ -347,4 +396,48 @@ async fn numbers_are_shown_to_people_and_to_machines() {
     assert_eq!(Request::new(t.address, "GET", "/healthz").send().await.status, 200);
     assert_refused(&Request::new(t.address, "GET", "/readyz").send().await, 503, "stopped", None);
     assert_refused(&t.get("/jobs").await, 503, "stopped", None);
+}
+
+/// What nothing has ever used is taken as before, and the answer says that it is unknown and what looks like it.
+#[tokio::test]
+async fn an_unknown_name_is_said_to_be_unknown() {
+    let t = Fixture::new().await;
+    t.submit(json!({"type": "email.send", "queue": "mail", "tenant": "acme"})).await;
+    for (path, name, similar) in
+        [("/queues", "mial", "mail"), ("/types", "email.sent", "email.send"), ("/tenants", "acm", "acme")]
+    {
+        assert_eq!(t.get_ok(&format!("{path}/{similar}")).await["known"], true);
+        let look = t.get_ok(&format!("{path}/{name}")).await;
+        assert_eq!((&look["known"], &look["similar"]), (&json!(false), &json!([similar])), "{path}");
+        let set = put(&t, &format!("{path}/{name}"), json!({"max_running": 3})).await;
+        assert_eq!((&set["known"], &set["similar"]), (&json!(false), &json!([similar])), "{path}");
+        let set = put(&t, &format!("{path}/{name}"), json!({"max_running": 4})).await;
+        assert_eq!((&set["known"], set.get("similar")), (&json!(true), None), "{path}");
+        let listed = t.get_ok(path).await[&path[1..]].as_array().unwrap().clone();
+        assert!(listed.len() >= 2 && listed.iter().all(|one| one["known"] == true), "{path}");
+    }
+    let paused = t.post_ok(200, "/queues/mali/pause", json!({})).await;
+    assert_eq!((&paused["changed"], &paused["known"]), (&json!(true), &json!(false)));
+    assert_eq!(t.get_ok("/queues/default").await["known"], true);
+    let closed = t.post_ok(200, "/gate/offline", json!({"type": "emial.send"})).await;
+    assert_eq!((&closed["known"], &closed["similar"][0]), (&json!(false), &json!("email.send")));
+    assert_eq!(t.post_ok(200, "/gate/offline", json!({})).await.get("known"), None);
+    // A worker that names it makes it known.
+    t.post_ok(201, "/workers", json!({"queues": ["night"], "types": ["report"]})).await;
+    assert_eq!(t.get_ok("/queues/night").await["known"], true);
+    assert_eq!(t.get_ok("/types/report").await["known"], true);
+}
+
+/// M93: the head of the trail can be kept elsewhere.
+#[tokio::test]
+async fn the_head_of_the_audit_trail_is_its_newest_seal() {
+    let t = Fixture::new().await;
+    let none = json!({"number": 0, "hash": null, "head": null, "signed_by": null});
+    assert_eq!(t.get_ok("/audit/head").await, none);
+    let id = t.submit(json!({"type": "a"})).await;
+    t.post_ok(200, &format!("/jobs/{id}/cancel"), json!({})).await;
+    let seal = t.store.seal().await.unwrap().seal;
+    let head = t.get_ok("/audit/head").await;
+    assert_eq!((&head["number"], &head["hash"]), (&json!(seal.through), &json!(seal.hash)));
+    assert_eq!(head["head"], seal.to_string());
 }

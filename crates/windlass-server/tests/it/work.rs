@@ -200,6 +200,33 @@ async fn an_attempt_parks_until_a_signal_or_a_moment_comes() {
     assert_eq!(t.get_ok(&format!("/jobs/{id}")).await["state"], "scheduled");
 }
 
+/// M5: a worker that is named must be the one that claimed; who names none is known by the fence.
+#[tokio::test]
+async fn checkpoints_and_children_of_another_worker_are_refused() {
+    let t = Fixture::new().await;
+    let (id, worker, other) = (t.submit(json!({"type": "a"})).await, t.worker().await, t.worker().await);
+    let fence = t.claim(&worker).await["fence"].clone();
+    let put = async |worker: &str| {
+        let body = json!({"fence": fence, "worker_id": worker, "value": 1});
+        t.request("PUT", &format!("/jobs/{id}/checkpoints/s")).json(&body).send().await
+    };
+    let spawn = async |worker: &str| {
+        let body = json!({"fence": fence, "worker_id": worker, "jobs": [], "strategy": "collect_all"});
+        t.post(&format!("/jobs/{id}/children"), body).await
+    };
+    for (answer, status, code) in [
+        (put(&other).await, 409, "stale_fence"),
+        (spawn(&other).await, 409, "stale_fence"),
+        (put("nobody").await, 404, "not_found"),
+        (spawn("nobody").await, 404, "not_found"),
+    ] {
+        assert_refused(&answer, status, code, None);
+    }
+    assert_eq!(t.get_ok(&format!("/jobs/{id}/checkpoints")).await, json!({"checkpoints": []}));
+    assert_eq!(put(&worker).await.status, 204);
+    assert_eq!(spawn(&worker).await.status, 201);
+}
+
 /// M64
 #[tokio::test]
 async fn children_park_their_parent_until_they_are_decided() {
@@ -242,6 +269,33 @@ async fn children_park_their_parent_until_they_are_decided() {
     );
     assert_eq!(ids_of_parent(&t, &id).await, 2);
     assert_eq!(t.claim(&worker).await["id"], id.as_str());
+}
+
+/// M64
+#[tokio::test]
+async fn a_finished_child_cannot_be_deleted_while_its_parent_waits() {
+    let t = Fixture::new().await;
+    let (id, worker) = (t.submit(json!({"type": "parent"})).await, t.worker().await);
+    let fence = t.claim(&worker).await["fence"].clone();
+    let jobs = json!([{"type": "child"}, {"type": "child"}]);
+    let body = json!({"fence": fence, "jobs": jobs, "strategy": "collect_all"});
+    t.post_ok(201, &format!("/jobs/{id}/children"), body).await;
+    let child = t.claim(&worker).await;
+    t.report(&worker, json!({"id": child["id"], "fence": child["fence"], "outcome": "completed"})).await;
+    let path = format!("/jobs/{}", child["id"].as_str().unwrap());
+    let refused = t.request("DELETE", &path).send().await;
+    assert_refused(&refused, 409, "job_needed", None);
+    assert_eq!(
+        refused.json()["error"]["details"],
+        json!({"state": "completed", "action": "delete", "job_id": id, "role": "parent"})
+    );
+    let done = json!({"action": "delete", "filter": {"state": "completed"}});
+    assert_eq!(
+        t.post_ok(200, "/jobs/bulk", done.clone()).await,
+        json!({"matched": 1, "changed": 0, "skipped": 1})
+    );
+    t.post_ok(200, &format!("/jobs/{id}/cancel"), json!({})).await;
+    assert_eq!(t.post_ok(200, "/jobs/bulk", done).await, json!({"matched": 1, "changed": 1}));
 }
 
 async fn ids_of_parent(t: &Fixture, id: &str) -> usize {
@@ -289,5 +343,5 @@ async fn an_answer_to_a_claim_that_nobody_reads_is_still_an_answer() {
     let mut stream = t.request("POST", "/claims").json(&json!({"worker_id": worker})).start().await;
     let mut text = String::new();
     stream.read_to_string(&mut text).await.unwrap();
-    assert!(text.contains("content-length:") && text.contains("\"fence\":1"), "{text}");
+    assert!(text.contains("content-length:") && text.contains("\"fence\":"), "{text}");
 }

@@ -3,16 +3,21 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod attack;
+mod away;
 #[path = "../it/binary.rs"]
 mod binary;
 #[allow(dead_code, reason = "a client for all tests; these ask less of it")]
 #[path = "../it/client.rs"]
 mod client;
+mod clock;
 #[allow(dead_code, reason = "the library's own tests use more of it")]
 #[path = "../../../windlass/tests/it/fixture/cluster.rs"]
 mod cluster;
 mod config;
 mod documents;
+#[allow(dead_code, reason = "the library's own tests use more of it")]
+#[path = "../../../windlass/tests/it/fixture/faketime.rs"]
+mod faketime;
 mod killed;
 mod load;
 mod log;

@@ -2,14 +2,19 @@
 
 use std::path::Path;
 use std::process::Output;
+use std::time::Duration;
 
 use serde_json::Value;
 use windlass::job::{JobType, NewJob, Payload};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
+use windlass::store::command::claim::ClaimRequest;
+use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::submit::SubmitOptions;
+use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::StoreOptions;
 
+use crate::cluster::new_schema;
 use crate::program::{store_in, windlass};
 
 async fn run(arguments: &[&str]) -> Output {
@@ -95,10 +100,33 @@ async fn a_backup_is_restored_to_a_new_file_only() {
     let done = run(&["restore", &copy, "--store", &new, "--json"]).await;
     assert!(done.status.success(), "{}", said(&done.stderr));
     let report: Value = serde_json::from_slice(&done.stdout).unwrap();
-    assert_eq!((&report["jobs"], &report["fenced"], &report["released"]), (&3.into(), &3.into(), &0.into()));
+    assert_eq!((&report["jobs"], &report["open"], &report["released"]), (&3.into(), &3.into(), &0.into()));
+    assert_eq!(report["generation"], 2);
     assert!(run(&["verify", "--store", &new]).await.status.success());
     let refused = run(&["restore", &copy, "--store", "postgres://db/app"]).await;
     assert!(said(&refused.stderr).contains("that server's own tools"));
+}
+
+/// M8: for a database that was put back by PostgreSQL's own tools.
+#[tokio::test]
+async fn a_database_that_was_put_back_begins_a_new_generation() {
+    let address = new_schema();
+    let store = Store::open(&address, StoreOptions::default()).unwrap();
+    let new = NewJob::new(JobType::new("email.send").unwrap(), Payload::json("{}"));
+    store.submit(&Caller::local(), vec![new], SubmitOptions::default()).await.unwrap();
+    let worker = store.register(&Caller::local(), NewWorker::default()).await.unwrap().id;
+    let request = ClaimRequest::new(worker, 1);
+    let held = store.claim(&Caller::local(), &request, Duration::ZERO).await.unwrap().jobs.remove(0);
+    let done = run(&["restore", "--store", &address, "--json"]).await;
+    assert!(done.status.success(), "{}", said(&done.stderr));
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(report, serde_json::json!({"generation": 2, "released": 1}));
+    let outcome = Report::new(held.job.id, held.job.fence, Outcome::Completed { result: None });
+    let answer = store.finish(&Caller::local(), worker, vec![outcome]).await.unwrap();
+    assert_eq!(answer, [Finish::Stale]);
+    store.close();
+    let refused = run(&["restore", "--store", "sqlite:jobs.db"]).await;
+    assert!(said(&refused.stderr).contains("name the backup"), "{}", said(&refused.stderr));
 }
 
 #[tokio::test]

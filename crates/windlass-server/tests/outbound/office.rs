@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use windlass::error::SubmitError;
 use windlass::job::{Category, JobId, JobType, NewJob, Payload, QueueName, RetryPolicy, State, Tenant};
 use windlass::queue::Queue;
 use windlass::store::Store;
@@ -65,8 +66,12 @@ impl Office {
     }
 
     pub(crate) async fn submit(&self, new: NewJob) -> JobId {
-        let receipts = self.store.submit(&self.me, vec![new], SubmitOptions::default()).await.unwrap();
-        receipts[0].job.id
+        self.try_submit(new).await.unwrap()
+    }
+
+    pub(crate) async fn try_submit(&self, new: NewJob) -> Result<JobId, SubmitError> {
+        let receipts = self.store.submit(&self.me, vec![new], SubmitOptions::default()).await?;
+        Ok(receipts[0].job.id)
     }
 
     /// The job once it has ended.

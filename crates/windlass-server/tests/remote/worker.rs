@@ -16,6 +16,7 @@ mod handlers;
 #[allow(dead_code, reason = "some kinds are for tests that no server can take part in")]
 #[path = "../../../windlass/tests/it/worker/kinds.rs"]
 mod kinds;
+mod mirror;
 mod network;
 #[path = "../../../windlass/tests/it/worker/operate.rs"]
 mod operate;

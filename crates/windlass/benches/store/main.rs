@@ -3,7 +3,7 @@
 //! `windlass bench`; this runs them on a server that it starts itself, and under a profiler.
 //!
 //! `cargo bench -p windlass --bench store` runs all of it; `-- --quick` leaves out the million-job backlogs, `-- --drain`
-//! only drains and `-- --handlers` only handles, for a profiler; `-- --limits` only shows what large
+//! only drains and `-- --handlers` only handles, for a profiler; `-- --pick-up` only picks up single jobs; `-- --limits` only shows what large
 //! backlogs and blocked jobs cost others, `-- --blocked` the latter alone.
 
 #[path = "../../tests/it/fixture/cluster.rs"]
@@ -47,6 +47,9 @@ fn main() -> anyhow::Result<()> {
         if is_asked("--fleet") {
             return fleet(&mut figures).await;
         }
+        if is_asked("--pick-up") {
+            return pick_up(&mut figures).await;
+        }
         if is_asked("--drain") {
             return drain_only().await;
         }
@@ -58,11 +61,7 @@ fn main() -> anyhow::Result<()> {
             for payload in [100, 1024] {
                 submit_and_drain(&mut figures, payload).await?;
             }
-            with_new_store(100, async |bench| {
-                figures.tell(bench.pick_up(500).await?);
-                Ok(())
-            })
-            .await?;
+            pick_up(&mut figures).await?;
             handle(&mut figures, 50).await?;
             handle(&mut figures, 100).await?;
             fleet(&mut figures).await?;
@@ -77,6 +76,14 @@ fn main() -> anyhow::Result<()> {
     })?;
     print!("{}", figure::table(&figures.0));
     Ok(())
+}
+
+async fn pick_up(figures: &mut Figures) -> anyhow::Result<()> {
+    let (_files, address) = place::new();
+    let bench = Workbench::open(&address, 100).await?;
+    figures.tell(bench.pick_up(500).await?);
+    figures.tell(bench.pick_up_elsewhere(&address, 500).await?);
+    bench.close().await
 }
 
 async fn with_new_store(

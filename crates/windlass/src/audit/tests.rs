@@ -14,6 +14,8 @@ fn record(seq: u64) -> Record {
         actor_id: "w1".into(),
         tenant: Tenant::default(),
         job: Some(JobId::new(Timestamp::MIN, 7)),
+        queue: None,
+        job_type: None,
         trace_id: None,
         context: "{}".into(),
     }
@@ -52,6 +54,23 @@ fn the_events_of_the_model_exist() {
     let more = more.map(String::from).into_iter().chain(schedules);
     for name in names.chain(others.map(String::from)).chain(more) {
         assert!(name.parse::<AuditEvent>().is_ok(), "{name}");
+    }
+}
+
+/// A record that is about no queue and no type has the hash that it had before these were kept.
+#[test]
+fn old_records_keep_their_hash() {
+    let old = seal(&[record(1)]);
+    let about = |queue: Option<&str>, job_type: Option<&str>| {
+        let queue = queue.map(|name| QueueName::new(name).unwrap());
+        let job_type = job_type.map(|name| JobType::new(name).unwrap());
+        seal(&[Record { queue, job_type, ..record(1) }])
+    };
+    assert_eq!(about(None, None), old);
+    assert_eq!(old.hash, "feb615f77ccc06c3c9a8549511708987ef1a36f4a8413c570c15f9b7dae3fa6e");
+    let all = [about(Some("a"), None), about(None, Some("a")), about(Some("a"), Some("a")), old];
+    for (place, one) in all.iter().enumerate() {
+        assert!(all[place + 1..].iter().all(|other| other != one), "{place}");
     }
 }
 

@@ -135,6 +135,20 @@ impl Workbench {
 
     /// W4: one job on an idle store, from its submission to its being handed over.
     pub async fn pick_up(&self, rounds: usize) -> anyhow::Result<Figure> {
+        let times = self.picked_up_from(&self.store, rounds).await?;
+        Ok(Figure::new("W4", "pick-up on an idle store: submit to claimed").times(Times::of(times)))
+    }
+
+    /// W4: the same with the submission on another node, or in another process, of the store at `address`.
+    pub async fn pick_up_elsewhere(&self, address: &str, rounds: usize) -> anyhow::Result<Figure> {
+        let other = Store::open(address, StoreOptions::default())?;
+        let times = self.picked_up_from(&other, rounds).await;
+        other.close();
+        let what = "pick-up on an idle store: submit on another node to claimed";
+        Ok(Figure::new("W4", what).times(Times::of(times?)))
+    }
+
+    async fn picked_up_from(&self, elsewhere: &Store, rounds: usize) -> anyhow::Result<Vec<Duration>> {
         let mut times = Vec::with_capacity(rounds);
         for _ in 0..rounds {
             let (store, me, worker) = (self.store.clone(), self.me.clone(), self.worker);
@@ -151,12 +165,12 @@ impl Workbench {
             is_ready.await?;
             tokio::time::sleep(BREATH).await;
             let _ = submitted.send(Stopwatch::start());
-            self.submit(vec![self.job.clone()]).await?;
+            elsewhere.submit(&self.me, vec![self.job.clone()], SubmitOptions::default()).await?;
             let (took, claimed) = waiting.await??;
             times.push(took);
             self.store.finish(&self.me, self.worker, completed(&claimed)).await?;
         }
-        Ok(Figure::new("W4", "pick-up on an idle store: submit to claimed").times(Times::of(times)))
+        Ok(times)
     }
 
     /// W5: what a large backlog does to the rates: so many ready, delayed and in a paused queue, all in one store. Tells each

@@ -5,6 +5,7 @@ use std::future::{Future, poll_fn};
 use std::panic::resume_unwind;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 
@@ -28,6 +29,15 @@ impl Cx {
         let mut work = pin!(work);
         Handle::current()
             .block_on(poll_fn(move |context| self.poll(context, |context| work.as_mut().poll(context))))
+    }
+
+    /// Polls a handler's future; one that blocks is looked after by [`block_on`](Cx::block_on), on its own thread.
+    pub(crate) fn poll_handler<T>(
+        &self,
+        context: &mut Context<'_>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        if self.0.is_blocking.load(Ordering::Relaxed) { poll(context) } else { self.poll(context, poll) }
     }
 
     /// Its handler runs on a thread of its own.

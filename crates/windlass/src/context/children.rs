@@ -1,74 +1,154 @@
 //! Fan-out: a job spawns others and goes on when their group is decided (M64).
 
+use super::history::{GroupShape, Record};
+use super::quiet::{Answer, Kind};
 use super::{CrashPoint, Cx, Stop, failed};
 use crate::error::Invalid;
 use crate::job::{Decided, ErrorRecord, Failure, GroupStrategy, JobId, NewJob, State};
 use crate::queue::{Draft, Job};
 use crate::store::command::children::NewGroup;
+use crate::store::command::finish::Park;
 use crate::store::query::side::Group;
 
 /// Why a child has no result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("child {id} is {state}: {}", error.as_ref().map_or("no error was kept", |error| &error.message))]
-pub struct ChildError {
-    /// Which child.
-    pub id: JobId,
-    /// Where it is; not final only if its group was decided without it.
-    pub state: State,
-    /// Its error.
-    pub error: Option<Box<ErrorRecord>>,
+#[non_exhaustive]
+pub enum ChildError {
+    /// It did not complete.
+    #[error("child {id} is {state}: {}", error.as_ref().map_or("no error was kept", |error| &error.message))]
+    NotCompleted {
+        /// Which child.
+        id: JobId,
+        /// Where it is; not final only if its group was decided without it.
+        state: State,
+        /// Its error.
+        error: Option<Box<ErrorRecord>>,
+    },
+    /// It is not stored any more, so nobody knows what it came to.
+    #[error("child {index} was deleted before its result was read")]
+    Deleted {
+        /// Its place in the input, from 0.
+        index: usize,
+    },
 }
 
 /// What a group of children came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Children<T> {
-    /// Whether the group came to what its strategy asks for.
+    /// Whether the group came to what its strategy asks for. A child that was deleted has an error in `results` all the same.
     pub is_well: bool,
     /// Each child's result or error, in input order.
     pub results: Vec<Result<T, ChildError>>,
 }
 
 impl<T> Children<T> {
-    /// All results, or the first error.
+    /// All results, or the error of a child that has none.
     ///
     /// # Errors
-    /// The first child, in input order, that has no result.
+    /// The first child, in input order, that failed; if none did, the first that was cancelled or has not ended.
     pub fn all(self) -> Result<Vec<T>, ChildError> {
-        self.results.into_iter().collect()
+        let (mut all, mut first) = (Vec::with_capacity(self.results.len()), None);
+        for result in self.results {
+            match result {
+                Ok(result) => all.push(result),
+                // What was cancelled because another child failed does not explain anything.
+                Err(error @ ChildError::NotCompleted { state: State::Failed | State::DeadLetter, .. }) => {
+                    return Err(error);
+                }
+                Err(error) => drop(first.get_or_insert(error)),
+            }
+        }
+        first.map_or(Ok(all), Err)
     }
 }
 
 impl Cx {
     /// Spawns children and waits, without a slot, until their group is decided. A replay finds the same children.
     ///
+    /// A group is known by its number, its strategy, and how many children of which types it has, so that changed code is
+    /// noticed. Where those are not the same in every attempt, use [`spawn_all_named`](Cx::spawn_all_named).
+    ///
     /// # Errors
-    /// When a child is refused, or the lease is not held any more.
+    /// When a child is refused, when the saved group is another one (`steps_changed`), or the lease is not held any more.
     pub async fn spawn_all<J: Job, D: Into<Draft<J>>>(
         &self,
         children: impl IntoIterator<Item = D>,
         strategy: GroupStrategy,
     ) -> Result<Children<J::Output>, anyhow::Error> {
-        let name = self.occurrence("children:");
-        let drafts = children.into_iter().map(|child| child.into().into_new());
-        let jobs: Vec<NewJob> =
-            drafts.collect::<Result<_, Invalid>>().map_err(|invalid| failed(invalid.into()))?;
-        let known = if self.attempt() > 1 { self.known_group(&name).await? } else { None };
-        if let Some(group) = known.filter(|group| group.group.decided.is_some()) {
-            return results(group);
+        self.spawn_as("", new_jobs(children)?, strategy).await
+    }
+
+    /// Spawns children as [`spawn_all`](Cx::spawn_all) does. The group is known by its name, whatever it is asked for in
+    /// later attempts: they find the children that the first one spawned.
+    ///
+    /// # Errors
+    /// When a child is refused, or the lease is not held any more.
+    pub async fn spawn_all_named<J: Job, D: Into<Draft<J>>>(
+        &self,
+        name: &str,
+        children: impl IntoIterator<Item = D>,
+        strategy: GroupStrategy,
+    ) -> Result<Children<J::Output>, anyhow::Error> {
+        if name.is_empty() {
+            return Err(Failure::permanent("step_name", "the name of a group cannot be empty").into());
         }
+        self.spawn_as(name, new_jobs(children)?, strategy).await
+    }
+
+    async fn spawn_as<T: serde::de::DeserializeOwned>(
+        &self,
+        name: &str,
+        jobs: Vec<NewJob>,
+        strategy: GroupStrategy,
+    ) -> Result<Children<T>, anyhow::Error> {
+        let mut call = self.call(&format!("children:{name}")).await?;
+        let key = call.key().to_owned();
+        let shape = GroupShape::of(strategy, &jobs);
+        if let Some(saved) = self.saved_by(&call) {
+            if name.is_empty() && self.is_strict() {
+                check_shape(&key, &shape, &saved)?;
+            }
+            let known = self.known_group(&key).await?;
+            if let Some(group) = known.filter(|group| group.group.decided.is_some()) {
+                call.keep();
+                return results(group);
+            }
+        } else {
+            let record = Record { group: Some(shape.clone()), ..call.record() };
+            self.save_call(&call, &record).await.map_err(failed)?;
+        }
+        call.goes_on(Record { group: Some(shape), ..call.record() });
+        let beside = self.may_spawn().await;
+        self.forget_places().await.map_err(failed)?;
         self.crash_at(&CrashPoint::BeforeSpawn).await;
         let queue = self.queue();
-        let group = NewGroup { name: name.clone(), strategy, jobs };
-        let spawned = queue.store().spawn(queue.caller(), self.hand(), group).await.map_err(failed)?;
+        let group = NewGroup { name: key.clone(), strategy, jobs };
+        let spawned = queue.store().spawn_beside(queue.caller(), self.hand(), group, beside).await;
+        let spawned = spawned.map_err(failed)?;
         self.crash_at(&CrashPoint::AfterSpawn).await;
         if spawned.parent.is_held_with(self.fence())
-            && let Some(group) = self.known_group(&name).await?
+            && let Some(group) = self.known_group(&key).await?
         {
             // Decided between the look and the call, so the store saw no need to park.
+            call.keep();
             return results(group);
         }
         // The store has parked the job; even a new group that is decided at once is read by the next attempt.
         self.leave(Stop::Parked).await
+    }
+
+    /// Waits until nothing else in the handler can go on: spawning parks the job. Says what else it is to be woken by.
+    async fn may_spawn(&self) -> Vec<Park> {
+        if self.is_batched() {
+            return Vec::new();
+        }
+        match self.0.order.wait(Kind::Spawn, |_| false).await {
+            Answer::Spawn(beside) => {
+                let now = self.now();
+                beside.into_iter().map(|awaited| awaited.into_park(now)).collect()
+            }
+            Answer::Go | Answer::Changed | Answer::Alone => Vec::new(),
+        }
     }
 
     async fn known_group(&self, name: &str) -> Result<Option<Group>, anyhow::Error> {
@@ -78,9 +158,36 @@ impl Cx {
     }
 }
 
+fn new_jobs<J: Job, D: Into<Draft<J>>>(
+    children: impl IntoIterator<Item = D>,
+) -> Result<Vec<NewJob>, anyhow::Error> {
+    let drafts = children.into_iter().map(|child| child.into().into_new());
+    drafts.collect::<Result<_, Invalid>>().map_err(|invalid| failed(invalid.into()))
+}
+
+/// Refuses a group that is not the one that was saved.
+fn check_shape(key: &str, asked: &GroupShape, saved: &[u8]) -> Result<(), Failure> {
+    let record = serde_json::from_slice::<Record<'_>>(saved).unwrap_or_default();
+    match record.group {
+        Some(saved) if saved != *asked => {
+            let message = format!(
+                "the code was changed: group `{key}` is {asked}, and was {saved} in an earlier attempt; use \
+                 `spawn_all_named` for a group that varies"
+            );
+            Err(Failure::permanent("steps_changed", message))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 fn results<T: serde::de::DeserializeOwned>(group: Group) -> Result<Children<T>, anyhow::Error> {
+    let is_well = group.group.decided == Some(Decided::Well);
     let mut results = Vec::with_capacity(group.children.len());
-    for (child, result) in group.children {
+    for (index, slot) in group.into_slots().into_iter().enumerate() {
+        let Some((child, result)) = slot else {
+            results.push(Err(ChildError::Deleted { index }));
+            continue;
+        };
         let is_completed = child.state == State::Completed;
         let error = child.details.error.clone().map(Box::new);
         results.push(if is_completed {
@@ -90,8 +197,51 @@ fn results<T: serde::de::DeserializeOwned>(group: Group) -> Result<Children<T>, 
                 Failure::permanent("child_result_unreadable", message)
             })?)
         } else {
-            Err(ChildError { id: child.id, state: child.state, error })
+            Err(ChildError::NotCompleted { id: child.id, state: child.state, error })
         });
     }
-    Ok(Children { is_well: group.group.decided == Some(Decided::Well), results })
+    Ok(Children { is_well, results })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::clock::Timestamp;
+    use crate::job::{ChildGroup, Job as Record, JobType, Lane, Parent, QueueName, Seq, Tenant};
+
+    fn child(index: u32) -> Record {
+        let lane = Lane {
+            tenant: Tenant::default(),
+            queue: QueueName::default(),
+            job_type: JobType::new("child").unwrap(),
+        };
+        let now = Timestamp::from_millis(1000);
+        let id = JobId::new(now, u128::from(index));
+        let parent = Parent { seq: Seq(1), id: JobId::new(now, 99), group: 1, index };
+        Record {
+            state: State::Completed,
+            parent: Some(parent),
+            ..Record::new(Seq(i64::from(index) + 2), id, Arc::new(lane), Arc::default(), now)
+        }
+    }
+
+    /// M64: a child that is gone leaves its place empty; the others keep theirs.
+    #[test]
+    fn a_deleted_child_is_an_error_in_its_own_place() {
+        let group = ChildGroup {
+            name: "all".into(),
+            strategy: GroupStrategy::CollectAll,
+            total: 3,
+            open: 0,
+            completed: 3,
+            decided: Some(Decided::Well),
+        };
+        let children = vec![(child(0), Some(Arc::from(&b"0"[..]))), (child(2), Some(Arc::from(&b"2"[..])))];
+        let found: Children<u32> = results(Group { number: 1, group, children }).unwrap();
+        assert_eq!(found.results, [Ok(0), Err(ChildError::Deleted { index: 1 }), Ok(2)]);
+        let said = found.all().unwrap_err().to_string();
+        assert_eq!(said, "child 1 was deleted before its result was read");
+    }
 }

@@ -12,6 +12,11 @@ impl Cx {
         self.0.is_one_of_many.store(true, Ordering::Relaxed);
     }
 
+    /// Whether its handler is called for other jobs, too.
+    pub(super) fn is_batched(&self) -> bool {
+        self.0.is_one_of_many.load(Ordering::Relaxed)
+    }
+
     /// The worker dies here, for a test.
     pub(crate) fn dies(&self) {
         self.says(Stop::Crash);
@@ -24,7 +29,7 @@ impl Cx {
 
     /// Parks the job, and with it its handler; one that works for others, too, is told by an error, and goes on with them.
     pub(super) async fn leave<T>(&self, stop: Stop) -> Result<T, anyhow::Error> {
-        if !self.0.is_one_of_many.load(Ordering::Relaxed) {
+        if !self.is_batched() {
             return self.stop(stop).await;
         }
         self.says(stop);
@@ -33,7 +38,9 @@ impl Cx {
 
     /// Tells whoever runs this attempt that it is over.
     pub(super) fn says(&self, stop: Stop) {
-        *lock(&self.0.stop) = Some(stop);
+        // What was said first is what happened.
+        lock(&self.0.stop).get_or_insert(stop);
+        self.0.order.lock().is_over = true;
         self.0.stopped.notify_one();
     }
 }

@@ -2,40 +2,29 @@
 
 use std::future::Future;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{CHECKPOINT, CrashPoint, Cx, StepMode, StepRun, failed};
-use crate::handler::failure_of;
+use super::history::{Record, is_reserved};
+use super::order::Call;
+use super::{CrashPoint, Cx, StepRun, failed};
+use crate::handler::{Snooze, failure_of, said};
 use crate::job::{Category, Failure};
-
-/// How the names of what the context itself saves begin.
-const RESERVED: [&str; 4] = ["sleep:", "signal:", "children:", "deadline:"];
-
-fn is_reserved(name: &str) -> bool {
-    name == CHECKPOINT || RESERVED.iter().any(|prefix| name.starts_with(prefix))
-}
-
-/// A step as saved: where in the order of steps it stands, unless it ran beside another, and what it came to.
-#[derive(Serialize, Deserialize)]
-struct Saved<'a> {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    at: Option<u32>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    value: Option<&'a RawValue>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    failure: Option<Failure>,
-}
 
 impl Cx {
     /// Runs `work` once per job: its result is saved before it is returned, and every later attempt gets what was saved.
+    /// The first attempt, too, gets the value as it was read back from what was saved.
     ///
-    /// Only success and permanent failures are saved; anything else runs again. A step is known by its name and by how
-    /// many steps of that name were saved before it; so steps that run side by side should have different names.
+    /// Success and permanent errors are saved. A temporary error is saved once a later step, sleep, wait or group is: the
+    /// handler has gone on, and a later attempt has to take the same way. An error that fails the attempt leaves the step
+    /// undone, and it runs again.
+    ///
+    /// A step is known by its name and by how many calls of that name came before it; so steps that run side by side
+    /// should have different names.
     ///
     /// # Errors
-    /// What `work` says; or that the saved steps do not match the code any more (M71).
+    /// What `work` says, as a [`Failure`]; or that the saved steps do not match the code any more (M71).
     pub async fn step<T, E>(
         &self,
         name: &str,
@@ -45,67 +34,74 @@ impl Cx {
         T: Serialize + DeserializeOwned + Send,
         E: Into<anyhow::Error>,
     {
-        if is_reserved(name) || name.contains('#') {
+        if name.is_empty() || is_reserved(name) || name.contains('#') {
             return Err(Failure::permanent("step_name", format!("a step cannot be named `{name}`")).into());
         }
-        let mut call = self.0.order.call(name);
-        let key = call.key();
-        let saved = self.saved(&key);
-        if self.0.conduct.mode == StepMode::Strict {
-            call.in_turn(saved.is_some()).await?;
-        }
-        if let Some(saved) = saved {
-            call.keep();
-            self.journal(&key, StepRun::Replayed);
-            return replay(&key, &saved);
+        let mut call = self.call(name).await?;
+        if let Some(saved) = self.saved_by(&call) {
+            self.journal(call.key(), StepRun::Replayed);
+            return replay(&mut call, &saved);
         }
         self.crash_at(&CrashPoint::BeforeStep(name.to_owned())).await;
         call.begin();
-        self.journal(&key, StepRun::Ran);
-        let (value, result) = match work.await {
-            Ok(output) => (Some(serde_json::value::to_raw_value(&output).map_err(unwritable)?), Ok(output)),
-            Err(error) => (None, Err(error.into())),
+        self.journal(call.key(), StepRun::Ran);
+        let (value, outcome) = match work.await.map_err(Into::into) {
+            Ok(output) => read_back(&output),
+            Err(error) if said::<Snooze>(&error).is_some() => {
+                call.fail(failure_of(&error), self.is_cancelled());
+                return Err(error);
+            }
+            Err(error) => (None, Err(failure_of(&error))),
         };
-        let failure = match &result {
+        let failure = match &outcome {
+            Err(failure) if failure.category != Category::Permanent => {
+                return Err(call.fail(failure.clone(), self.is_cancelled()).into());
+            }
+            Err(failure) => Some(failure.clone()),
             Ok(_) => None,
-            Err(error) => match failure_of(error) {
-                failure if failure.category == Category::Permanent => Some(failure),
-                _ => return result,
-            },
         };
-        let saved = serde_json::to_vec(&Saved { at: call.place(), value: value.as_deref(), failure })?;
-        self.save(&key, saved).await.map_err(failed)?;
+        let record = Record { value: value.as_deref(), failure, ..call.record() };
+        if let Err(error) = self.save_call(&call, &record).await {
+            let error = failed(error);
+            return Err(match said::<Failure>(&error) {
+                // The handler may go on from here as from any other error.
+                Some(failure) => call.fail(failure.clone(), self.is_cancelled()).into(),
+                None => error,
+            });
+        }
         call.keep();
         self.crash_at(&CrashPoint::AfterStep(name.to_owned())).await;
-        result
+        Ok(outcome?)
     }
 }
 
-/// Where in the order of steps a saved one stands; none for what is no step, and for what ran beside another.
-pub(super) fn place_of(key: &str, saved: &[u8]) -> Option<u32> {
-    if is_reserved(key) {
-        return None;
+/// A value as JSON, and as it is read back from it: what every later attempt gets.
+fn read_back<T: Serialize + DeserializeOwned>(output: &T) -> (Option<Box<RawValue>>, Result<T, Failure>) {
+    let unwritable = |error: serde_json::Error| {
+        let message = format!("what the step returned does not survive being saved as JSON: {error}");
+        Failure::permanent("step_unwritable", message)
+    };
+    let read = serde_json::value::to_raw_value(output).and_then(|raw| {
+        let output = serde_json::from_str(raw.get())?;
+        Ok((raw, output))
+    });
+    match read {
+        Ok((raw, output)) => (Some(raw), Ok(output)),
+        Err(error) => (None, Err(unwritable(error))),
     }
-    serde_json::from_slice::<Saved<'_>>(saved).ok()?.at
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "so that `map_err(unwritable)` does")]
-fn unwritable(error: serde_json::Error) -> anyhow::Error {
-    Failure::permanent(
-        "step_unwritable",
-        format!("what the step returned cannot be written as JSON: {error}"),
-    )
-    .into()
-}
-
-fn replay<T: DeserializeOwned>(key: &str, saved: &[u8]) -> Result<T, anyhow::Error> {
+fn replay<T: DeserializeOwned>(call: &mut Call<'_>, saved: &[u8]) -> Result<T, anyhow::Error> {
+    let key = call.key().to_owned();
     let changed = |error: serde_json::Error| -> anyhow::Error {
         let message = format!("what step `{key}` saved is not what the code expects now: {error}");
         Failure::permanent("steps_changed", message).into()
     };
-    let saved: Saved<'_> = serde_json::from_slice(saved).map_err(changed)?;
-    match saved.failure {
-        Some(failure) => Err(failure.into()),
-        None => serde_json::from_str(saved.value.map_or("null", RawValue::get)).map_err(changed),
+    let record: Record<'_> = serde_json::from_slice(saved).map_err(changed)?;
+    call.keep();
+    match record.failure.clone() {
+        Some(failure) if failure.category == Category::Permanent => Err(failure.into()),
+        Some(failure) => Err(call.fail_again(failure, &record).into()),
+        None => serde_json::from_str(record.value.map_or("null", RawValue::get)).map_err(changed),
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    AnyHandler, Extract, HandlerFuture, Snooze, State, States, encode, failure_of, said, unreadable,
+    AnyHandler, Extract, HandlerFuture, Snooze, State, States, encode_readable, failure_of, said, unreadable,
 };
 use crate::context::{Cx, Unwound};
 use crate::error::{Invalid, Problem};
@@ -341,10 +341,13 @@ async fn nobody_asks(answers: &mut [oneshot::Sender<Answer>]) {
 }
 
 /// What each of `count` jobs comes to.
-fn encoded<T: serde::Serialize>(ended: Ended<T>, count: usize) -> Vec<Result<Vec<u8>, anyhow::Error>> {
+fn encoded<T: serde::Serialize + serde::de::DeserializeOwned>(
+    ended: Ended<T>,
+    count: usize,
+) -> Vec<Result<Vec<u8>, anyhow::Error>> {
     let error = match ended {
         Ok(outcomes) if outcomes.len() == count => {
-            return outcomes.into_iter().map(|outcome| encode(&outcome?)).collect();
+            return outcomes.into_iter().map(|outcome| encode_readable(&outcome?)).collect();
         }
         Ok(outcomes) => {
             let message =

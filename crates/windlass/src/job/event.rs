@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, Need, State, SuspendMode, Suspension, Wait, WorkerId};
+use super::{Failure, Need, State, Suspension, Wait, WorkerId};
 
 /// Something that happens to a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +24,19 @@ pub enum Event {
     Claim {
         /// Who.
         worker: WorkerId,
+        /// The store's generation, which becomes part of the fence.
+        generation: u64,
+        /// Random bits for the fence.
+        random: u64,
+    },
+    /// A worker takes it to have it at hand, and starts it later or gives it back.
+    ClaimAhead {
+        /// Who.
+        worker: WorkerId,
+        /// As for a claim.
+        generation: u64,
+        /// As for a claim.
+        random: u64,
     },
     /// It must not run: its ticket is invalid or resources are exhausted.
     Refuse {
@@ -43,6 +56,8 @@ pub enum Event {
     LeaseExpired {
         /// From 0 up to 1; moves the backoff within its jitter.
         random: f64,
+        /// Whether it counts as a crash: not if the store was away, so that the worker could not report.
+        is_crash: bool,
     },
     /// Its worker gives it back unfinished; not a failure.
     Release,
@@ -55,9 +70,7 @@ pub enum Event {
     Wake,
     /// An operator holds it.
     Suspend {
-        /// What happens to a running attempt.
-        mode: SuspendMode,
-        /// Who, why, until when.
+        /// Who, how, why, until when.
         suspension: Suspension,
     },
     /// An operator lets go of it.
@@ -163,7 +176,7 @@ impl Event {
             Event::Submit => Action::Submit,
             Event::DependencyEnded { .. } => Action::DependencyEnded,
             Event::Due => Action::Due,
-            Event::Claim { .. } => Action::Claim,
+            Event::Claim { .. } | Event::ClaimAhead { .. } => Action::Claim,
             Event::Refuse { .. } => Action::Refuse,
             Event::Succeed => Action::Succeed,
             Event::Fail { .. } => Action::Fail,

@@ -1,6 +1,7 @@
-//! Failures: their five categories and the record that is kept of each (M43, M45).
+//! Failures: their six categories and the record that is kept of each (M43, M45).
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -22,12 +23,20 @@ pub enum Category {
     Cancelled,
     /// The worker, not the work, failed: a crash, a panic, a lost lease.
     System,
+    /// A limit of some resource was reached: a quota, a size, time to start. Not retried unless `retry_on` names it.
+    Resource,
 }
 
 impl Category {
     /// All categories.
-    pub const ALL: [Category; 5] =
-        [Category::Temporary, Category::Permanent, Category::Timeout, Category::Cancelled, Category::System];
+    pub const ALL: [Category; 6] = [
+        Category::Temporary,
+        Category::Permanent,
+        Category::Timeout,
+        Category::Cancelled,
+        Category::System,
+        Category::Resource,
+    ];
 
     /// The word for it.
     pub fn as_str(self) -> &'static str {
@@ -37,6 +46,7 @@ impl Category {
             Category::Timeout => "timeout",
             Category::Cancelled => "cancelled",
             Category::System => "system",
+            Category::Resource => "resource",
         }
     }
 }
@@ -59,6 +69,87 @@ pub struct Failure {
     pub message: String,
     /// When to try again instead of the policy's backoff (M44).
     pub retry_after: Option<Duration>,
+    /// The errors behind it, the nearest first; at most [`limits::ERROR_CAUSES_MAX`] are kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cause: Vec<ErrorCause>,
+    /// Which call of a step it came from, within the attempt that was given it.
+    #[doc(hidden)]
+    #[serde(skip)]
+    pub origin: Origin,
+}
+
+/// One error behind another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorCause {
+    /// A sentence for people.
+    pub message: String,
+    /// A stable code for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+}
+
+impl ErrorCause {
+    /// A cause with this message, without a code.
+    pub fn new(message: impl Into<String>) -> ErrorCause {
+        ErrorCause { message: message.into(), code: None }.bounded()
+    }
+
+    /// The same with a code.
+    #[must_use]
+    pub fn with_code(self, code: impl Into<String>) -> ErrorCause {
+        ErrorCause { code: Some(code.into()), ..self }.bounded()
+    }
+
+    /// The same, its message and code cut to their limits.
+    #[must_use]
+    pub(crate) fn bounded(mut self) -> ErrorCause {
+        cut(&mut self.message, limits::ERROR_CAUSE_BYTES_MAX);
+        if let Some(code) = &mut self.code {
+            cut(code, limits::ERROR_CODE_CHARS_MAX);
+        }
+        self
+    }
+}
+
+impl From<&str> for ErrorCause {
+    fn from(message: &str) -> ErrorCause {
+        ErrorCause::new(message)
+    }
+}
+
+impl From<String> for ErrorCause {
+    fn from(message: String) -> ErrorCause {
+        ErrorCause::new(message)
+    }
+}
+
+/// Marks a failure that a step returned, so that it is recognised if it fails the attempt. All are equal.
+#[derive(Clone, Default)]
+#[doc(hidden)]
+pub struct Origin(Option<Arc<()>>);
+
+impl Origin {
+    pub(crate) fn new() -> Origin {
+        Origin(Some(Arc::new(())))
+    }
+
+    pub(crate) fn token(&self) -> Option<&Arc<()>> {
+        self.0.as_ref()
+    }
+}
+
+impl PartialEq for Origin {
+    fn eq(&self, _: &Origin) -> bool {
+        true
+    }
+}
+
+impl Eq for Origin {}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Step" } else { "Unknown" })
+    }
 }
 
 impl Failure {
@@ -66,7 +157,8 @@ impl Failure {
     pub fn new(category: Category, message: impl Into<String>) -> Failure {
         let mut message = message.into();
         cut(&mut message, limits::ERROR_MESSAGE_BYTES_MAX);
-        Failure { category, code: None, message, retry_after: None }
+        let (cause, origin) = (Vec::new(), Origin::default());
+        Failure { category, code: None, message, retry_after: None, cause, origin }
     }
 
     /// A failure that may succeed next time.
@@ -84,6 +176,11 @@ impl Failure {
         Failure::new(Category::Permanent, message).with_code(code)
     }
 
+    /// A failure because a limit of some resource was reached; not retried unless the policy's `retry_on` names it.
+    pub fn resource(code: impl Into<String>, message: impl Into<String>) -> Failure {
+        Failure::new(Category::Resource, message).with_code(code)
+    }
+
     /// The same with a code.
     #[must_use]
     pub fn with_code(mut self, code: impl Into<String>) -> Failure {
@@ -98,6 +195,27 @@ impl Failure {
     pub fn with_retry_after(mut self, delay: Duration) -> Failure {
         self.retry_after = Some(delay.min(limits::DURATION_MAX));
         self
+    }
+
+    /// The same with one more error behind it, after those named before. Those over [`limits::ERROR_CAUSES_MAX`] are
+    /// dropped.
+    #[must_use]
+    pub fn with_cause(mut self, cause: impl Into<ErrorCause>) -> Failure {
+        if self.cause.len() < limits::ERROR_CAUSES_MAX {
+            self.cause.push(cause.into().bounded());
+        }
+        self
+    }
+
+    /// The same with an error behind it, and the errors behind that one as its
+    /// [`source`](std::error::Error::source)s name them.
+    #[must_use]
+    pub fn with_source(self, error: &(dyn std::error::Error + 'static)) -> Failure {
+        let chain = std::iter::successors(Some(error), |error| error.source());
+        // A chain may be circular or endless; no more of it is looked at than is kept.
+        chain
+            .take(limits::ERROR_CAUSES_MAX)
+            .fold(self, |failure, error| failure.with_cause(error.to_string()))
     }
 }
 
@@ -128,11 +246,22 @@ pub struct ErrorRecord {
     pub retry_after: Option<Duration>,
     /// Whether another attempt was allowed for; false for the error that ended the job.
     pub retryable: bool,
+    /// The errors behind it, the nearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cause: Vec<ErrorCause>,
 }
 
 impl ErrorRecord {
     /// Seed 002's word for it: `RETRYABLE` or `TERMINAL`.
     pub fn error_type(&self) -> &'static str {
         if self.retryable { "RETRYABLE" } else { "TERMINAL" }
+    }
+}
+
+/// A failure in one line: the message, then in brackets the category and the code.
+pub(crate) fn described(message: &str, category: Category, code: Option<&str>) -> String {
+    match code {
+        Some(code) => format!("{message} ({category}, {code})"),
+        None => format!("{message} ({category})"),
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
+use crate::limits;
 
 /// A job's identity: a UUID of version 4.
 ///
@@ -36,6 +37,12 @@ impl JobId {
             u128::from_str_radix(&whole, 16).ok().map(|bits| JobId::from_bytes(bits.to_be_bytes()))
         };
         Some((filled("0")?, filled("f")?))
+    }
+
+    /// The millisecond of submission.
+    pub fn submitted_at(&self) -> Timestamp {
+        let bits = u128::from_be_bytes(*self.as_bytes()) >> 80;
+        Timestamp::from_millis(i64::try_from(bits).unwrap_or(i64::MAX))
     }
 
     /// The id with these 16 bytes.
@@ -105,15 +112,41 @@ pub struct Seq(pub i64);
 
 /// The number that fences off stale workers: it grows with every claim, suspension or cancellation of a running
 /// job and is never used again (M5).
+///
+/// The bits above [`Fence::COUNTER_BITS`] are the generation of the store that gave it out (M8), those below a counter.
+/// Every claim moves the counter by a random amount: a database that was put back to an earlier moment without anybody
+/// noticing gives out other fences than before, and no worker can guess the fence of another. A fence stays below 2^53,
+/// so that every JSON parser reads it exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fence(pub u64);
 
 impl Fence {
-    /// The next one.
+    /// Bits of the counter within one generation.
+    pub const COUNTER_BITS: u32 = 41;
+    /// One claim takes at most this fraction of the counter's remaining values, as a power of two: the first claims of a job
+    /// differ by 27 random bits, and a generation has room for 300 000 claims of one job.
+    const SHARE_BITS: u32 = 14;
+
+    /// The fence after a suspension or cancellation of a running job. Nobody is given it, so it needs no random part.
     #[must_use]
     pub fn next(self) -> Fence {
-        Fence(self.0 + 1)
+        Fence(self.0.saturating_add(1))
+    }
+
+    /// The fence of the next claim, in a store of this generation, from random bits.
+    #[must_use]
+    pub fn claimed(self, generation: u64, random: u64) -> Fence {
+        let last = self.0.max(generation.min(limits::GENERATION_MAX) << Fence::COUNTER_BITS);
+        let counter_max = (1 << Fence::COUNTER_BITS) - 1;
+        let room = counter_max - (last & counter_max);
+        let step = 1 + random % (room >> Fence::SHARE_BITS).max(1);
+        Fence(last.saturating_add(step))
+    }
+
+    /// The generation of the store that gave it out. Stores without generations gave out fences of the first.
+    pub fn generation(self) -> u64 {
+        (self.0 >> Fence::COUNTER_BITS).max(1)
     }
 }
 

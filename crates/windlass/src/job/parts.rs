@@ -39,6 +39,9 @@ pub struct Timeouts {
     pub lease: Duration,
     /// From submission to a final state.
     pub lifetime: Duration,
+    /// From the moment it can be claimed to its first start; no limit if none. A job that is not started in time fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Duration>,
 }
 
 impl Default for Timeouts {
@@ -47,6 +50,7 @@ impl Default for Timeouts {
             execution: Duration::from_secs(30 * 60),
             lease: Duration::from_secs(5 * 60),
             lifetime: Duration::from_secs(7 * 24 * 3600),
+            start: None,
         }
     }
 }
@@ -63,7 +67,8 @@ impl Timeouts {
         };
         range("timeouts.execution", self.execution, Duration::from_millis(1))?;
         range("timeouts.lease", self.lease, limits::LEASE_MIN)?;
-        range("timeouts.lifetime", self.lifetime, Duration::from_millis(1))
+        range("timeouts.lifetime", self.lifetime, Duration::from_millis(1))?;
+        self.start.map_or(Ok(()), |start| range("timeouts.start", start, Duration::from_millis(1)))
     }
 }
 
@@ -147,6 +152,11 @@ pub enum Wait {
         /// Which group.
         group: u64,
     },
+    /// The first of several; none of them is itself of this kind.
+    Any {
+        /// What it waits for.
+        of: Vec<Wait>,
+    },
 }
 
 impl Wait {
@@ -156,7 +166,29 @@ impl Wait {
             Wait::Timer { until } => Some(*until),
             Wait::Signal { until, .. } => *until,
             Wait::Children { .. } => None,
+            Wait::Any { of } => of.iter().filter_map(Wait::until).min(),
         }
+    }
+
+    /// What it waits for, one by one.
+    pub fn each(&self) -> &[Wait] {
+        match self {
+            Wait::Any { of } => of,
+            Wait::Timer { .. } | Wait::Signal { .. } | Wait::Children { .. } => std::slice::from_ref(self),
+        }
+    }
+
+    /// Whether it waits for this group of children.
+    pub fn is_for_group(&self, number: u64) -> bool {
+        self.each().contains(&Wait::Children { group: number })
+    }
+
+    /// The names of the signals it waits for.
+    pub fn signals(&self) -> impl Iterator<Item = &str> {
+        self.each().iter().filter_map(|wait| match wait {
+            Wait::Signal { name, .. } => Some(name.as_str()),
+            Wait::Timer { .. } | Wait::Children { .. } | Wait::Any { .. } => None,
+        })
     }
 }
 
@@ -173,7 +205,18 @@ pub enum SuspendMode {
     Aggressive,
 }
 
-/// Who suspended a job, why, and until when.
+impl SuspendMode {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SuspendMode::IdleOnly => "idle_only",
+            SuspendMode::Graceful => "graceful",
+            SuspendMode::Aggressive => "aggressive",
+        }
+    }
+}
+
+/// Who asked for a suspension, when, how, why, and until when it lasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspension {
     /// Who asked.
@@ -181,9 +224,18 @@ pub struct Suspension {
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What becomes of a running attempt.
+    #[serde(default)]
+    pub mode: SuspendMode,
+    /// When it was asked for; a graceful suspension comes into force later, when the attempt ends.
+    #[serde(default = "first_moment")]
+    pub at: Timestamp,
     /// When it lifts itself (M57).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+    /// Whether an aggressive pause of its queue suspended it, and not somebody who meant this job (M54).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_pause: bool,
 }
 
 /// How far a job is, in its worker's words (M18).
@@ -321,4 +373,9 @@ pub struct Details {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+/// When a suspension of an older store was asked for: it did not say.
+fn first_moment() -> Timestamp {
+    Timestamp::MIN
 }

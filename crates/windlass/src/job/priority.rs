@@ -59,7 +59,7 @@ impl TryFrom<i32> for Priority {
     }
 }
 
-/// By name: `critical`, `high`, `normal`, `low` or `bulk`; or a number as text.
+/// By name, in any letter case: `critical`, `high`, `normal`, `low` or `bulk`; or a number as text.
 impl TryFrom<&str> for Priority {
     type Error = Problem;
 
@@ -78,16 +78,21 @@ impl FromStr for Priority {
     type Err = Problem;
 
     fn from_str(text: &str) -> Result<Priority, Problem> {
-        match text {
-            "critical" => Ok(Priority::CRITICAL),
-            "high" => Ok(Priority::HIGH),
-            "normal" => Ok(Priority::NORMAL),
-            "low" => Ok(Priority::LOW),
-            "bulk" => Ok(Priority::BULK),
-            number => number.parse().map_err(|_| unknown(number)).and_then(Priority::new),
+        match NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
+            Some((_, priority)) => Ok(*priority),
+            None => text.parse().map_err(|_| unknown(text)).and_then(Priority::new),
         }
     }
 }
+
+/// The names (M20), which are read in any letter case.
+const NAMES: [(&str, Priority); 5] = [
+    ("critical", Priority::CRITICAL),
+    ("high", Priority::HIGH),
+    ("normal", Priority::NORMAL),
+    ("low", Priority::LOW),
+    ("bulk", Priority::BULK),
+];
 
 fn unknown(text: &str) -> Problem {
     Problem::Unknown { value: text.to_owned(), allowed: "0 to 100, critical, high, normal, low, bulk" }

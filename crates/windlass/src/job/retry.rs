@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
+use super::JobId;
 use super::failure::Category;
 use crate::error::{Invalid, Problem};
 use crate::limits;
@@ -22,6 +24,32 @@ pub enum Strategy {
     Custom,
 }
 
+/// Where the jitter of a delay comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JitterMode {
+    /// A random number.
+    #[default]
+    Random,
+    /// A hash of the job's id and the attempt's number, so that anybody can compute the delay again.
+    Hashed,
+}
+
+impl JitterMode {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JitterMode::Random => "random",
+            JitterMode::Hashed => "hashed",
+        }
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+    fn is_random(&self) -> bool {
+        *self == JitterMode::Random
+    }
+}
+
 /// When and how often a failed job runs again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RetryPolicy {
@@ -35,9 +63,12 @@ pub struct RetryPolicy {
     pub multiplier: f64,
     /// Share of the delay, 0 to 1, by which it is shortened or lengthened at random.
     pub jitter: f64,
+    /// Where that jitter comes from.
+    #[serde(default, skip_serializing_if = "JitterMode::is_random")]
+    pub jitter_mode: JitterMode,
     /// Starts in all, the first included.
     pub max_attempts: u32,
-    /// Categories that are retried beside `temporary`; `timeout` and `system` by default.
+    /// Categories that are retried beside `temporary`; `timeout` and `system` by default, `resource` only if named.
     pub retry_on: Vec<Category>,
 }
 
@@ -56,6 +87,7 @@ impl RetryPolicy {
             max_delay: Duration::from_secs(3600),
             multiplier: 2.0,
             jitter: 0.1,
+            jitter_mode: JitterMode::Random,
             max_attempts: 3,
             retry_on: vec![Category::Timeout, Category::System],
         }
@@ -110,7 +142,23 @@ impl RetryPolicy {
         match category {
             Category::Temporary => true,
             Category::Permanent | Category::Cancelled => false,
-            Category::Timeout | Category::System => self.retry_on.contains(&category),
+            Category::Timeout | Category::System | Category::Resource => self.retry_on.contains(&category),
+        }
+    }
+
+    /// Where the delay after this attempt of this job lies within its jitter, from 0 up to 1: `random`, or, if the jitter
+    /// is hashed, the first 13 hexadecimal digits of SHA-256 over the text `JOB-ID:ATTEMPT`, divided by 16^13.
+    pub fn fraction(&self, job: JobId, attempt: u32, random: f64) -> f64 {
+        match self.jitter_mode {
+            JitterMode::Random => random,
+            JitterMode::Hashed => {
+                let digest = Sha256::digest(format!("{job}:{attempt}"));
+                let top = digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
+                // 52 bits, which a float holds exactly.
+                #[allow(clippy::cast_precision_loss, reason = "52 bits fit a float")]
+                let fraction = (top >> 12) as f64 / (1_u64 << 52) as f64;
+                fraction
+            }
         }
     }
 
@@ -167,7 +215,10 @@ impl RetryPolicy {
         {
             return Err(Invalid::new(
                 "retry.retry_on",
-                Problem::Unknown { value: category.to_string(), allowed: "temporary, timeout, system" },
+                Problem::Unknown {
+                    value: category.to_string(),
+                    allowed: "temporary, timeout, system, resource",
+                },
             ));
         }
         Ok(())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::{JobId, JobType, Priority, QueueName, RetryPolicy, Tenant, Timeouts};
 use crate::clock::Timestamp;
@@ -36,7 +37,21 @@ impl Payload {
     pub fn bytes(bytes: impl AsRef<[u8]>, content_type: &str) -> Payload {
         Payload { bytes: Arc::from(bytes.as_ref()), content_type: Arc::from(content_type) }
     }
+
+    /// The SHA-256 of the content type, a zero byte and the bytes. `submit` in SQL computes the same.
+    pub fn digest(&self) -> PayloadDigest {
+        let mut sha = Sha256::new();
+        sha.update(self.content_type.as_bytes());
+        sha.update([0]);
+        sha.update(&self.bytes);
+        PayloadDigest(sha.finalize().into())
+    }
 }
+
+/// A digest by which payloads are compared when one of them is not stored any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PayloadDigest(pub [u8; 32]);
 
 /// A payload within a stored document: as text where it is text, so that people can read it.
 #[derive(Serialize, Deserialize)]
@@ -113,6 +128,23 @@ pub struct Spec {
     pub after_any: Vec<JobId>,
 }
 
+impl Spec {
+    /// What is known of what was submitted for a job that was deleted: nothing.
+    pub(crate) fn unknown() -> Spec {
+        Spec {
+            payload: Payload::json("null"),
+            idempotency_key: None,
+            unique_key: None,
+            concurrency_key: None,
+            labels: Labels::default(),
+            owner: String::new(),
+            traceparent: None,
+            after: Vec::new(),
+            after_any: Vec::new(),
+        }
+    }
+}
+
 /// A job that another one waits for: by id, or by its name within the batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -168,6 +200,9 @@ pub struct NewJob {
     pub lease_timeout: Option<Duration>,
     /// From submission to a final state.
     pub lifetime: Option<Duration>,
+    /// From the moment it can be claimed to its first start.
+    #[serde(default)]
+    pub start_timeout: Option<Duration>,
     /// Jobs that must complete first.
     pub after: Vec<Dependency>,
     /// Jobs of which one must end first.
@@ -202,6 +237,7 @@ impl NewJob {
             execution_timeout: None,
             lease_timeout: None,
             lifetime: None,
+            start_timeout: None,
             after: Vec::new(),
             after_any: Vec::new(),
             name: None,
@@ -214,6 +250,10 @@ impl NewJob {
     /// Whether every value is within its limits; the payload's size is checked apart.
     pub fn check(&self) -> Result<(), Invalid> {
         check_text("payload.content_type", Some(&self.payload.content_type), limits::CONTENT_TYPE_CHARS_MAX)?;
+        if self.payload.content_type.chars().any(char::is_control) {
+            let problem = Problem::Contradiction("holds a control character".into());
+            return Err(Invalid::new("content_type", problem));
+        }
         check_text("idempotency_key", self.idempotency_key.as_deref(), limits::KEY_CHARS_MAX)?;
         check_text("unique_key", self.unique_key.as_deref(), limits::KEY_CHARS_MAX)?;
         check_text("concurrency_key", self.concurrency_key.as_deref(), limits::KEY_CHARS_MAX)?;
@@ -260,6 +300,7 @@ impl NewJob {
             execution: self.execution_timeout.unwrap_or(base.execution),
             lease: self.lease_timeout.unwrap_or(base.lease),
             lifetime: self.lifetime.unwrap_or(base.lifetime),
+            start: self.start_timeout.or(base.start),
         }
     }
 }
@@ -282,10 +323,11 @@ impl Labels {
         check_text("callback_url", self.callback_url.as_deref(), limits::CALLBACK_URL_CHARS_MAX)
     }
 
-    /// Whether the end can be reported where they say, as far as the address itself tells (M95).
+    /// Whether the end can be reported where they say, as far as the address itself tells (M95): its form, scheme and
+    /// port, and a literal address that is not public. Where a name leads is found out at delivery.
     pub fn check_callback(&self, targets: &TargetPolicy) -> Result<(), Invalid> {
         let Some(url) = &self.callback_url else { return Ok(()) };
-        let checked = targets.check_literal(url);
+        let checked = targets.check(url);
         checked.map(drop).map_err(|error| Invalid::new("callback_url", error.into()))
     }
 }

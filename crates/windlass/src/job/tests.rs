@@ -12,12 +12,14 @@ mod priority;
 mod retry;
 mod suspension;
 mod timer;
+mod trace;
 mod transition;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
+use crate::clock::Grace;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -90,8 +92,13 @@ fn patient() -> RetryPolicy {
     }
 }
 
+/// The fence after so many claims, suspensions and cancellations in the first generation, all without a random part.
+fn fence(grown: u64) -> Fence {
+    Fence((1 << Fence::COUNTER_BITS) + grown)
+}
+
 fn claim() -> Event {
-    Event::Claim { worker: worker() }
+    Event::Claim { worker: worker(), generation: 1, random: 0 }
 }
 
 /// A failure of this category.
@@ -100,11 +107,18 @@ fn fail(category: Category) -> Event {
 }
 
 fn suspension() -> Suspension {
-    Suspension { by: "ann".into(), reason: Some("rest".into()), expires_at: None }
+    Suspension {
+        by: "ann".into(),
+        reason: Some("rest".into()),
+        mode: SuspendMode::default(),
+        at: start(),
+        expires_at: None,
+        by_pause: false,
+    }
 }
 
 fn suspend(mode: SuspendMode) -> Event {
-    Event::Suspend { mode, suspension: suspension() }
+    Event::Suspend { suspension: Suspension { mode, ..suspension() } }
 }
 
 fn cancel() -> Event {

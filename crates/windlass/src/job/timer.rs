@@ -1,13 +1,14 @@
 //! What time alone does to a job: the one rule behind promote, reap, timeout, lifetime and self-lifting pauses.
 
 use super::{Category, Event, Failure, Job, State};
-use crate::clock::Timestamp;
+use crate::clock::{Grace, Timestamp};
 
 /// The first moment at which time alone changes this job; engines keep an index on it.
 pub fn acts_at(job: &Job) -> Option<Timestamp> {
     let lifetime = job.expires_at;
     match job.state {
-        State::Created | State::Pending | State::Scheduled => Some(lifetime),
+        State::Created | State::Pending => Some(lifetime),
+        State::Scheduled => Some(job.start_by().map_or(lifetime, |start_by| start_by.min(lifetime))),
         State::Delayed | State::Retrying => Some(job.next_run_at().min(lifetime)),
         State::Running => Some(job.lease.map_or(lifetime, |lease| lease.ends_at().min(lifetime))),
         State::Waiting => {
@@ -19,8 +20,33 @@ pub fn acts_at(job: &Job) -> Option<Timestamp> {
     }
 }
 
+/// The job with its lease, its lifetime or its time to start made longer, if it would end although time may not do that yet. Each is moved to the
+/// end of the grace, so that no job is looked at again before that.
+pub fn spared(job: &Job, now: Timestamp, grace: &Grace) -> Option<Job> {
+    let mut next = job.clone();
+    let until = grace.leases_until();
+    if let Some(lease) = &mut next.lease
+        && job.started_at.is_some_and(|at| at < grace.served_since)
+        && lease.expires_at <= now
+        && now < until
+    {
+        lease.expires_at = until;
+    }
+    let is_mortal = !job.state.is_final() && job.state != State::Suspended;
+    if is_mortal && job.expires_at <= now && now < grace.lifetimes_from {
+        next.expires_at = grace.lifetimes_from;
+    }
+    if let (Some(start_by), Some(start)) = (job.start_by(), job.policy.timeouts.start)
+        && start_by <= now
+        && now < grace.lifetimes_from
+    {
+        next.scheduled_at = Some(grace.lifetimes_from.minus(start));
+    }
+    (next != *job).then_some(next)
+}
+
 /// The event that time brings to this job now, if any; `random` moves a retry's delay within its jitter.
-pub fn timer(job: &Job, now: Timestamp, random: f64) -> Option<Event> {
+pub fn timer(job: &Job, now: Timestamp, grace: &Grace, random: f64) -> Option<Event> {
     if acts_at(job).is_none_or(|at| at > now) {
         return None;
     }
@@ -30,7 +56,9 @@ pub fn timer(job: &Job, now: Timestamp, random: f64) -> Option<Event> {
             // After a standstill all three may have passed: what came first is what happened.
             if let Some(lease) = job.lease.filter(|lease| lease.ends_at() <= job.expires_at) {
                 if lease.expires_at < lease.deadline_at {
-                    return Some(Event::LeaseExpired { random });
+                    let started_at = job.started_at.unwrap_or(now);
+                    let is_crash = grace.is_crash_of_lease(started_at, lease.expires_at);
+                    return Some(Event::LeaseExpired { random, is_crash });
                 }
                 let message = format!("ran longer than {:?}", job.policy.timeouts.execution);
                 return Some(Event::Fail { failure: Failure::new(Category::Timeout, message), random });
@@ -43,8 +71,18 @@ pub fn timer(job: &Job, now: Timestamp, random: f64) -> Option<Event> {
                 return Some(Event::Wake);
             }
         }
-        State::Created | State::Pending | State::Scheduled | State::Delayed | State::Retrying => {}
+        State::Scheduled => {
+            if job.start_by().is_some_and(|start_by| start_by < job.expires_at) {
+                return Some(Event::Refuse { failure: not_started(job) });
+            }
+        }
+        State::Created | State::Pending | State::Delayed | State::Retrying => {}
         State::Completed | State::Failed | State::DeadLetter | State::Cancelled => return None,
     }
     Some(Event::Expire)
+}
+
+fn not_started(job: &Job) -> Failure {
+    let within = job.policy.timeouts.start.unwrap_or_default();
+    Failure::resource("start_deadline_exceeded", format!("not started within {within:?} of being claimable"))
 }

@@ -3,7 +3,8 @@
 
 use super::event::{Action, AttemptOutcome, Event};
 use super::{
-    Category, ErrorRecord, Failure, Job, Lease, Need, State, SuspendMode, Suspension, Wait, WorkerId, cut,
+    Category, ErrorCause, ErrorRecord, Failure, Fence, Job, Lease, Need, State, SuspendMode, Suspension,
+    Wait, WorkerId, cut,
 };
 use crate::clock::Timestamp;
 use crate::error::Refused;
@@ -69,28 +70,55 @@ pub fn transition(job: &Job, event: &Event, now: Timestamp) -> Result<Transition
         Event::Submit => submit(&mut next, now),
         Event::DependencyEnded { need, state } => dependency_ended(&mut next, *need, *state, now),
         Event::Due => due(&mut next, now),
-        Event::Claim { worker } => claim(&mut next, *worker, now),
+        Event::Claim { worker, generation, random } => {
+            let fence = job.fence.claimed(*generation, *random);
+            claim(&mut next, *worker, fence, now)
+        }
+        Event::ClaimAhead { worker, generation, random } => {
+            let fence = job.fence.claimed(*generation, *random);
+            claim_ahead(&mut next, *worker, fence, now)
+        }
+        // What was not started cannot have failed: it is as if it had not been claimed.
+        Event::Release | Event::Fail { .. } | Event::LeaseExpired { .. } if job.has.claim_ahead => {
+            give_back(&mut next, now)
+        }
         Event::Refuse { failure } => refuse(&mut next, failure, now),
         Event::Succeed => succeed(&mut next, now),
         Event::Fail { failure, random } => {
             let is_timeout = failure.category == Category::Timeout;
             let outcome = if is_timeout { AttemptOutcome::TimedOut } else { AttemptOutcome::Failed };
-            fail(&mut next, failure, *random, outcome, now)
+            let is_crash = failure.category == Category::System;
+            fail(&mut next, failure, *random, Loss { outcome, is_crash }, now)
         }
-        Event::LeaseExpired { random } => {
-            let message = "the worker was not heard of and its lease ended";
+        Event::LeaseExpired { random, is_crash } => {
+            let message = if *is_crash {
+                "the worker was not heard of and its lease ended"
+            } else {
+                "the store was not reachable and the worker was not heard of again"
+            };
             let failure = Failure::new(Category::System, message).with_code("lease_expired");
-            fail(&mut next, &failure, *random, AttemptOutcome::Lost, now)
+            fail(
+                &mut next,
+                &failure,
+                *random,
+                Loss { outcome: AttemptOutcome::Lost, is_crash: *is_crash },
+                now,
+            )
         }
         Event::Release => release(&mut next, now),
         Event::Park { wait } => park(&mut next, wait, now),
         Event::Wake => wake(&mut next, now),
-        Event::Suspend { mode, suspension } => suspend(&mut next, *mode, suspension, now),
+        Event::Suspend { suspension } => suspend(&mut next, suspension, now),
         Event::Resume => resume(&mut next, now),
         Event::Cancel { message } => cancel(&mut next, message, now),
         Event::Expire => expire(&mut next, now),
     };
+    next.has.claim_ahead &= next.lease.is_some();
     match verdict {
+        // No attempt has begun that could have ended.
+        Verdict::Changed(_) if job.has.claim_ahead => {
+            Ok(Transition::Changed(Box::new(Change { job: next, attempt: None })))
+        }
         Verdict::Changed(attempt) => Ok(Transition::Changed(Box::new(Change { job: next, attempt }))),
         Verdict::Unchanged => Ok(Transition::Unchanged),
         Verdict::Refused => Err(Refused { state: job.state, action: event.action() }),
@@ -250,15 +278,38 @@ fn dependency_ended(next: &mut Job, need: Need, state: State, now: Timestamp) ->
     Verdict::Changed(None)
 }
 
-fn claim(next: &mut Job, worker: WorkerId, now: Timestamp) -> Verdict {
+fn claim(next: &mut Job, worker: WorkerId, fence: Fence, now: Timestamp) -> Verdict {
+    let verdict = claim_ahead(next, worker, fence, now);
+    if matches!(verdict, Verdict::Changed(_)) {
+        start(next, now);
+    }
+    verdict
+}
+
+/// A job that was claimed ahead starts: from here on its attempt counts (M5). Nothing happens to one that has started.
+pub(crate) fn start(next: &mut Job, now: Timestamp) {
+    if next.has.claim_ahead {
+        next.has.claim_ahead = false;
+        next.attempt += 1;
+        next.started_at = Some(now);
+        next.first_started_at.get_or_insert(now);
+    }
+}
+
+fn give_back(next: &mut Job, now: Timestamp) -> Verdict {
+    next.lease = None;
+    schedule(next, now, now);
+    suspend_if_requested(next, now);
+    Verdict::Changed(None)
+}
+
+fn claim_ahead(next: &mut Job, worker: WorkerId, fence: Fence, now: Timestamp) -> Verdict {
     if next.state != State::Scheduled {
         return Verdict::Refused;
     }
     next.state = State::Running;
-    next.attempt += 1;
-    next.fence = next.fence.next();
-    next.started_at = Some(now);
-    next.first_started_at.get_or_insert(now);
+    next.has.claim_ahead = true;
+    next.fence = fence;
     next.lease = Some(Lease {
         worker,
         expires_at: now.plus(next.policy.timeouts.lease),
@@ -270,13 +321,20 @@ fn claim(next: &mut Job, worker: WorkerId, now: Timestamp) -> Verdict {
     Verdict::Changed(None)
 }
 
-fn fail(next: &mut Job, failure: &Failure, random: f64, outcome: AttemptOutcome, now: Timestamp) -> Verdict {
+/// How an attempt ended that did not succeed, and whether that counts towards poison.
+#[derive(Clone, Copy)]
+struct Loss {
+    outcome: AttemptOutcome,
+    is_crash: bool,
+}
+
+fn fail(next: &mut Job, failure: &Failure, random: f64, loss: Loss, now: Timestamp) -> Verdict {
     if next.state != State::Running {
         return Verdict::Refused;
     }
     let policy = next.policy.clone();
     let is_retryable = policy.retry.retries(failure.category);
-    let is_crash = failure.category == Category::System;
+    let Loss { outcome, is_crash } = loss;
     next.failures += u32::from(is_retryable);
     next.crashes += u32::from(is_crash);
     if is_crash && next.crashes >= policy.crashes_max {
@@ -287,7 +345,8 @@ fn fail(next: &mut Job, failure: &Failure, random: f64, outcome: AttemptOutcome,
     } else if next.failures >= policy.retry.max_attempts {
         end(next, State::DeadLetter, Some(failure), now);
     } else {
-        let delay = failure.retry_after.unwrap_or_else(|| policy.retry.delay(next.failures, random));
+        let fraction = policy.retry.fraction(next.id, next.attempt, random);
+        let delay = failure.retry_after.unwrap_or_else(|| policy.retry.delay(next.failures, fraction));
         let error = record(next, failure, now, true);
         next.lease = None;
         next.retry_at = Some(now.plus(delay).min(next.expires_at));
@@ -305,6 +364,7 @@ fn record(job: &Job, failure: &Failure, now: Timestamp, retryable: bool) -> Erro
     if let Some(code) = &mut code {
         cut(code, limits::ERROR_CODE_CHARS_MAX);
     }
+    let cause = failure.cause.iter().take(limits::ERROR_CAUSES_MAX).cloned().map(ErrorCause::bounded);
     ErrorRecord {
         category: failure.category,
         code,
@@ -313,6 +373,7 @@ fn record(job: &Job, failure: &Failure, now: Timestamp, retryable: bool) -> Erro
         attempt: job.attempt,
         retry_after: failure.retry_after,
         retryable,
+        cause: cause.collect(),
     }
 }
 
@@ -340,9 +401,11 @@ fn end(next: &mut Job, state: State, failure: Option<&Failure>, now: Timestamp) 
     }
 }
 
-fn suspend(next: &mut Job, mode: SuspendMode, how: &Suspension, now: Timestamp) -> Verdict {
-    match (next.state, mode) {
+fn suspend(next: &mut Job, how: &Suspension, now: Timestamp) -> Verdict {
+    match (next.state, how.mode) {
         (State::Suspended, _) => Verdict::Unchanged,
+        // Whatever the mode: there is nothing left to suspend (M1).
+        (state, _) if state.is_final() => Verdict::Refused,
         (State::Running, SuspendMode::IdleOnly) => Verdict::Refused,
         (State::Running, SuspendMode::Graceful) if next.details.suspend_requested.is_some() => {
             Verdict::Unchanged
@@ -357,11 +420,6 @@ fn suspend(next: &mut Job, mode: SuspendMode, how: &Suspension, now: Timestamp) 
             hold(next, how.clone(), now);
             Verdict::Changed(Some(AttemptOutcome::Suspended))
         }
-        // The attempt that was to be interrupted ended first: a success that changes nothing (M53).
-        (state, SuspendMode::Graceful | SuspendMode::Aggressive) if state.is_final() && next.attempt > 0 => {
-            Verdict::Unchanged
-        }
-        (state, _) if state.is_final() => Verdict::Refused,
         (_, SuspendMode::IdleOnly | SuspendMode::Graceful | SuspendMode::Aggressive) => {
             hold(next, how.clone(), now);
             Verdict::Changed(None)

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::{AnyJob, Handle, Job, Queue};
 use crate::clock::Timestamp;
 use crate::error::{Invalid, Problem, SubmitError};
+use crate::handler::lost_in_json;
 use crate::job::{
     Debounce, Dependency, JobId, JobType, NewJob, Payload, Priority, QueueName, RetryPolicy, Tenant,
 };
@@ -88,6 +89,11 @@ fn draft<J: Job>(job: &J) -> Result<NewJob, Invalid> {
     let payload = serde_json::to_vec(job).map_err(|error| {
         Invalid::new("payload", Problem::Contradiction(format!("cannot be written as JSON: {error}")))
     })?;
+    // A payload that no handler could read is refused here, where the submitter hears of it.
+    if let Some(error) = lost_in_json::<J>(&payload) {
+        let problem = Problem::Contradiction(format!("cannot be read back from its JSON: {error}"));
+        return Err(Invalid::new("payload", problem));
+    }
     let defaults = J::defaults();
     let mut new = NewJob::new(job_type, Payload::json(payload));
     if let Some(queue) = defaults.queue {
@@ -172,6 +178,8 @@ options! {
     fn lease(self, lease: Duration) => |draft, lease| draft.with(|new| new.lease_timeout = Some(lease));
     /// From submission to a final state.
     fn lifetime(self, lifetime: Duration) => |draft, lifetime| draft.with(|new| new.lifetime = Some(lifetime));
+    /// From the moment it can be claimed to its first start; it fails if it is not started in time.
+    fn start_within(self, time: Duration) => |draft, time| draft.with(|new| new.start_timeout = Some(time));
     /// Held until it is submitted by name.
     fn hold(self) => |draft| draft.with(|new| new.hold = true);
     /// Whose job it is.

@@ -8,9 +8,10 @@ use super::operate::{Outcome, outcome};
 use super::{Job, Queue};
 use crate::audit::Record;
 use crate::error::{ActError, Invalid, Problem, StoreError};
-use crate::job::{ErrorRecord, JobId, Priority, State};
+use crate::job::{ErrorRecord, JobId, Priority, State, Version};
 use crate::limits;
 use crate::store::command::act::{Act, Patch, Suspend};
+use crate::store::command::precondition::{ActOptions, IfMatch};
 use crate::store::command::redrive::Redrive;
 use crate::store::command::submit::Receipt;
 use crate::store::engine::RecordQuery;
@@ -18,8 +19,8 @@ use crate::store::query::explain::Reason;
 use crate::store::query::side::Attempt;
 use crate::store::query::snapshot::Snapshot;
 
-/// Why there is no result.
-#[derive(Debug, thiserror::Error)]
+/// Why there is no result. Its `Debug` is its text, so that `unwrap` and `main` print something that people can read.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ResultError {
     /// The job is not final yet.
@@ -31,7 +32,7 @@ pub enum ResultError {
         state: State,
     },
     /// The job ended without success.
-    #[error("job {id} ended {state}: {}", error.as_ref().map_or("no error was kept", |error| &error.message))]
+    #[error("job {id} ended {state}{}", described(error.as_deref()))]
     Ended {
         /// Which job.
         id: JobId,
@@ -51,16 +52,46 @@ pub enum ResultError {
     Store(#[from] StoreError),
 }
 
+impl fmt::Debug for ResultError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What ended a job, after its id and state: in which attempt, the message, the category and the code.
+fn described(error: Option<&ErrorRecord>) -> String {
+    let Some(error) = error else { return ": no error was kept".into() };
+    let within = if error.attempt > 0 { format!(" in attempt {}", error.attempt) } else { String::new() };
+    format!("{within}: {}", crate::job::described(&error.message, error.category, error.code.as_deref()))
+}
+
 /// A job by its id, whatever its kind.
 #[derive(Clone)]
 pub struct AnyJob {
     queue: Queue,
     id: JobId,
+    if_match: IfMatch,
 }
 
 impl AnyJob {
     pub(crate) fn new(queue: Queue, id: JobId) -> AnyJob {
-        AnyJob { queue, id }
+        AnyJob { queue, id, if_match: IfMatch::any() }
+    }
+
+    /// The same job, but actions on it are refused with [`ActError::Changed`] unless it is still in this version; see
+    /// [`Snapshot::version`]. An action that changes the job gives it another version.
+    ///
+    /// ```
+    /// # async fn f(job: windlass::Handle<impl windlass::Job>) -> anyhow::Result<()> {
+    /// let seen = job.snapshot().await?.ok_or_else(|| anyhow::anyhow!("no such job"))?;
+    /// // Cancelled only if nothing has happened to it since.
+    /// job.if_match(seen.version()).cancel().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn if_match(&self, version: Version) -> AnyJob {
+        AnyJob { if_match: version.into(), ..self.clone() }
     }
 
     /// Its id.
@@ -105,12 +136,18 @@ impl AnyJob {
         }
     }
 
+    async fn act_with(&self, act: Act, strict: bool) -> Result<Outcome, ActError> {
+        let options = ActOptions { strict, if_match: self.if_match.clone() };
+        let acted = self.queue.store().act_with(self.queue.caller(), self.id, act, options).await?;
+        Ok(outcome(acted.is_changed))
+    }
+
     async fn act(&self, act: Act) -> Result<Outcome, ActError> {
-        Ok(outcome(self.queue.store().act(self.queue.caller(), self.id, act).await?.is_changed))
+        self.act_with(act, false).await
     }
 
     async fn act_strictly(&self, act: Act) -> Result<(), ActError> {
-        self.queue.store().act_strictly(self.queue.caller(), self.id, act).await.map(drop)
+        self.act_with(act, true).await.map(drop)
     }
 
     /// Lets go of a held job.
@@ -185,13 +222,14 @@ impl AnyJob {
 
     /// Submits it again as a new job, once it is final (M2).
     pub async fn redrive(&self, how: Redrive) -> Result<AnyJob, ActError> {
-        let new = self.queue.store().redrive(self.queue.caller(), self.id, how).await?;
+        let if_match = self.if_match.clone();
+        let new = self.queue.store().redrive_if(self.queue.caller(), self.id, how, if_match).await?;
         Ok(AnyJob::new(self.queue.clone(), new.id))
     }
 
     /// Removes it, once it is final.
     pub async fn delete(&self) -> Result<(), ActError> {
-        self.queue.store().delete(self.queue.caller(), self.id).await
+        self.queue.store().delete_if(self.queue.caller(), self.id, self.if_match.clone()).await
     }
 }
 
@@ -200,6 +238,7 @@ pub struct Handle<J> {
     job: AnyJob,
     is_duplicate: bool,
     payload_differs: bool,
+    is_deleted: bool,
     kind: PhantomData<fn() -> J>,
 }
 
@@ -215,18 +254,25 @@ impl<J: Job> Handle<J> {
             job: AnyJob::new(queue, receipt.job.id),
             is_duplicate: receipt.is_duplicate,
             payload_differs: receipt.payload_differs,
+            is_deleted: receipt.is_deleted,
             kind: PhantomData,
         }
     }
 
     /// A job of which somebody kept the id; that it is of this kind is found out when its result is read.
     pub(crate) fn of(job: AnyJob) -> Handle<J> {
-        Handle { job, is_duplicate: false, payload_differs: false, kind: PhantomData }
+        Handle { job, is_duplicate: false, payload_differs: false, is_deleted: false, kind: PhantomData }
     }
 
     /// Whether this is an earlier job with the same idempotency key (M13).
     pub fn is_duplicate(&self) -> bool {
         self.is_duplicate
+    }
+
+    /// Whether that earlier job was deleted since: its result is gone, and its key answers for it until the end of the
+    /// idempotency window (M13).
+    pub fn is_deleted(&self) -> bool {
+        self.is_deleted
     }
 
     /// Whether that earlier job had another payload (M13).

@@ -43,6 +43,24 @@ impl Queue {
         self.lift(Target::Queue(named("queue", QueueName::new(name))?)).await
     }
 
+    /// Pauses a queue; one that is paused already is an error (M51).
+    pub async fn pause_queue_strictly(&self, name: &str, how: Pause) -> Result<(), ActError> {
+        let target = Target::Queue(named("queue", QueueName::new(name))?);
+        self.store.pause_strictly(&self.caller, target, how).await
+    }
+
+    /// Resumes a queue; one that is not paused is an error (M51).
+    pub async fn resume_queue_strictly(&self, name: &str) -> Result<(), ActError> {
+        let target = Target::Queue(named("queue", QueueName::new(name))?);
+        self.store.resume_strictly(&self.caller, target, None).await
+    }
+
+    /// Resumes the jobs that aggressive pauses of a queue have suspended; says how many. The queue itself stays as it is.
+    pub async fn resume_paused_jobs(&self, queue: &str) -> Result<u64, ActError> {
+        let queue = named("queue", QueueName::new(queue))?;
+        Ok(self.store.resume_paused_jobs(&self.caller, queue, None).await?.changed)
+    }
+
     /// Pauses a type of job (M56).
     pub async fn pause_type(&self, name: &str, how: Pause) -> Result<Outcome, ActError> {
         self.hold(Target::Type(named("type", JobType::new(name))?), how).await

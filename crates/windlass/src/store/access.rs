@@ -13,7 +13,7 @@ use super::task::{Command, Kind};
 use super::unit::Unit;
 use super::view::View;
 use super::{Store, elsewhere};
-use crate::clock::{Patience, Timestamp};
+use crate::clock::{Deadline, Patience, Timestamp};
 use crate::error::{ActError, StoreError};
 use crate::job::Tenant;
 use crate::key::{KeyHash, KeyId, KeySecret};
@@ -124,6 +124,11 @@ impl Store {
         let work = move |unit: &mut Unit<'_>| key::revoke(unit, &caller, &id);
         let revoked = self.write("revoke_key", Kind::Ordinary, work).await;
         self.env.keys.forget();
+        if revoked.is_ok() && self.keys_in_force().await.is_ok_and(|config| config.keys.is_empty()) {
+            tracing::warn!(
+                "the last API key was revoked: nobody is let in until one is made on the store itself"
+            );
+        }
         revoked
     }
 
@@ -136,9 +141,10 @@ impl Store {
         Ok(keys)
     }
 
-    /// Whether any key was made and not revoked. One that has expired counts: time alone must not open a door.
+    /// Whether callers need a key: from the first key on, also after the last one was revoked or has expired. Only making
+    /// another one, on the store itself, lets anybody in again.
     pub async fn has_keys(&self) -> Result<bool, StoreError> {
-        Ok(!self.keys_in_force().await?.keys.is_empty())
+        Ok(self.keys_in_force().await?.had_keys)
     }
 
     /// Whom a secret makes of its bearer; none if it is no secret, or its key was revoked or has expired.
@@ -151,7 +157,8 @@ impl Store {
         if self.env.keys.is_use_due(key, now) {
             self.write_use(key.id.clone(), now);
         }
-        Ok(Some(Caller::new(key.name.clone(), key.role, key.tenant.clone())))
+        let caller = Caller::new(key.name.clone(), key.role, key.tenant.clone());
+        Ok(Some(Caller { key: Some(key.id.clone()), ..caller }))
     }
 
     /// The keys as this process last read them, at most [`limits::KEYS_TRUSTED_FOR`] ago.
@@ -178,7 +185,8 @@ impl Store {
     /// Notes the use of a key; nobody waits for it, and nothing hangs on it.
     fn write_use(&self, id: KeyId, at: Timestamp) {
         let work = move |unit: &mut Unit<'_>| key::note_use(unit, &id, at);
-        let (task, _nobody_waits) = Command::with_answer(Kind::Ordinary, work);
+        let deadline = Deadline::after(self.env.timing.request_max);
+        let (task, _nobody_waits) = Command::with_answer(Kind::Ordinary, deadline, work);
         if let Ok(engine) = self.engine("note_use") {
             engine.write(task);
         }

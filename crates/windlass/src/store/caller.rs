@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Denied, Problem};
 use crate::job::{Job, Spec, Tenant};
+use crate::key::KeyId;
 
 /// What a caller may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,22 +123,38 @@ pub struct Caller {
     pub tenant: Option<Tenant>,
     /// The trace the request belongs to.
     pub trace_id: Option<String>,
+    /// The API key it came with; none for the program that keeps the store, and for anybody while there are no keys.
+    pub key: Option<KeyId>,
 }
 
 impl Caller {
     /// The program that embeds the store: it may do everything.
     pub fn local() -> Caller {
-        Caller { kind: "user", id: "local".into(), role: Role::Admin, tenant: None, trace_id: None }
+        Caller {
+            kind: "user",
+            id: "local".into(),
+            role: Role::Admin,
+            tenant: None,
+            trace_id: None,
+            key: None,
+        }
     }
 
     /// The store itself.
     pub fn system() -> Caller {
-        Caller { kind: "system", id: "windlass".into(), role: Role::Admin, tenant: None, trace_id: None }
+        Caller {
+            kind: "system",
+            id: "windlass".into(),
+            role: Role::Admin,
+            tenant: None,
+            trace_id: None,
+            key: None,
+        }
     }
 
     /// Somebody with this role in this tenant.
     pub fn new(id: impl Into<String>, role: Role, tenant: Option<Tenant>) -> Caller {
-        Caller { kind: "user", id: id.into(), role, tenant, trace_id: None }
+        Caller { kind: "user", id: id.into(), role, tenant, trace_id: None, key: None }
     }
 
     /// Whether jobs of this tenant exist for this caller (M90).

@@ -11,13 +11,14 @@ use super::access::ApiKey;
 use super::caller::Caller;
 use super::engine::{DocumentKind, EngineResult, Part, Read};
 use super::schedules::Schedule;
+use super::settings::shorter;
 pub use super::settings::{
-    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
+    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings,
 };
 use crate::audit::AuditLevel;
-use crate::clock::Timestamp;
+use crate::clock::{Grace, Timestamp};
 use crate::error::StoreError;
-use crate::job::{JobType, Lane, NewJob, Policy, Priority, QueueName, ScheduleName, Tenant, WorkerId};
+use crate::job::{JobType, Lane, NewJob, Policy, Priority, QueueName, ScheduleName, State, Tenant, WorkerId};
 use crate::key::KeyId;
 use crate::limits;
 
@@ -94,6 +95,19 @@ impl Hold {
     }
 }
 
+/// The end of a queue's last pause: who resumed it, when, why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumption {
+    /// What was resumed.
+    pub scope: Scope,
+    /// Who.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: Option<String>,
+}
+
 /// A worker as registered. Its id is new at every start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Worker {
@@ -119,6 +133,12 @@ pub struct Worker {
     pub seen_at: Timestamp,
     /// Whether its leases were ended because it fell silent.
     pub is_lost: bool,
+    /// Whether its own program has paused it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_paused: bool,
+    /// The API key it registered with, which alone may claim and report for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<KeyId>,
 }
 
 impl Worker {
@@ -127,9 +147,19 @@ impl Worker {
         self.heartbeats && self.silent_at() <= now
     }
 
+    /// The same if the store was not served for a while.
+    pub(crate) fn is_silent_after(&self, now: Timestamp, grace: &Grace) -> bool {
+        self.heartbeats && self.silent_after(grace) <= now
+    }
+
     /// When it counts as dead unless it is heard of.
     pub fn silent_at(&self) -> Timestamp {
-        self.seen_at.plus(limits::WORKER_SILENCE_MAX)
+        self.silent_after(&Grace::default())
+    }
+
+    /// The same if the store was not served for a while: nobody could report then.
+    pub(crate) fn silent_after(&self, grace: &Grace) -> Timestamp {
+        grace.heard_at(self.seen_at).plus(limits::WORKER_SILENCE_MAX)
     }
 
     /// Whether it takes jobs of this lane; the system's own only if it names their queue or type.
@@ -153,10 +183,14 @@ pub struct Config {
     pub tenants: BTreeMap<Tenant, TenantSettings>,
     /// Pauses, by what they hold.
     pub holds: BTreeMap<Scope, Hold>,
+    /// The ends of queues' last pauses.
+    pub resumed: BTreeMap<Scope, Resumption>,
     /// Workers.
     pub workers: BTreeMap<WorkerId, Worker>,
     /// API keys.
     pub keys: BTreeMap<KeyId, ApiKey>,
+    /// Whether there ever was a key: without any left, nobody is let in.
+    pub had_keys: bool,
     /// Schedules.
     pub schedules: BTreeMap<(Tenant, ScheduleName), Arc<Schedule>>,
 }
@@ -190,6 +224,10 @@ impl Config {
             let hold: Hold = parse(&document.body)?;
             config.holds.insert(hold.scope.clone(), hold);
         }
+        for document in db.documents(DocumentKind::Resumption)? {
+            let resumption: Resumption = parse(&document.body)?;
+            config.resumed.insert(resumption.scope.clone(), resumption);
+        }
         for document in db.documents(DocumentKind::Worker)? {
             let worker: Worker = parse(&document.body)?;
             config.workers.insert(worker.id, worker);
@@ -198,6 +236,7 @@ impl Config {
             let key: ApiKey = parse(&document.body)?;
             config.keys.insert(key.id.clone(), key);
         }
+        config.had_keys = !config.keys.is_empty() || db.document(DocumentKind::Closed, "keys")?.is_some();
         for document in db.documents(DocumentKind::Schedule)? {
             let schedule: Arc<Schedule> = parse(&document.body)?;
             config.schedules.insert((schedule.tenant.clone(), schedule.name.clone()), schedule);
@@ -217,12 +256,14 @@ impl Config {
         seen.schedules.retain(|(tenant, _), _| tenant == own);
         seen.workers.retain(|_, worker| is_own(&worker.tenant));
         let workers = &seen.workers;
-        seen.holds.retain(|scope, _| match scope {
+        let is_seen = |scope: &Scope| match scope {
             Scope::Gate => true,
             Scope::Tenant(tenant) => tenant == own,
             Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => is_own(tenant),
             Scope::Worker(worker) => workers.contains_key(worker),
-        });
+        };
+        seen.holds.retain(|scope, _| is_seen(scope));
+        seen.resumed.retain(|scope, _| is_seen(scope));
         seen
     }
 
@@ -377,9 +418,30 @@ impl Config {
             .or_else(|| kind.and_then(|kind| kind.priority))
             .or_else(|| queues.iter().find_map(|settings| settings.priority))
             .unwrap_or_default();
-        let policy =
-            Policy { retry, timeouts: new.timeouts_over(timeouts), crashes_max: defaults.crashes_max };
-        (policy, priority)
+        let mut timeouts = new.timeouts_over(timeouts);
+        if let Some(cap) = self.execution_cap(lane) {
+            timeouts.execution = timeouts.execution.min(cap);
+        }
+        (Policy { retry, timeouts, crashes_max: defaults.crashes_max }, priority)
+    }
+
+    /// The longest that an attempt in this lane may take: the shortest of the limits that its queue and its type set.
+    fn execution_cap(&self, lane: &Lane) -> Option<Duration> {
+        let queues = self.queue_settings(lane).map(|settings| settings.timeouts.max_execution);
+        let kind = self.types.get(&lane.job_type).and_then(|settings| settings.timeouts.max_execution);
+        queues.fold(kind, shorter)
+    }
+
+    /// For how long a job in this lane is kept after it ended in this state, if its type or its queue says so (M96).
+    pub fn retention(&self, lane: &Lane, state: State) -> Option<Duration> {
+        let kind = self.types.get(&lane.job_type).and_then(|settings| settings.retention.of(state));
+        kind.or_else(|| self.queue_settings(lane).find_map(|settings| settings.retention.of(state)))
+    }
+
+    /// The shortest time for which any type or queue keeps jobs that ended in this state.
+    pub fn retention_min(&self, state: State) -> Option<Duration> {
+        let types = self.types.values().filter_map(|settings| settings.retention.of(state));
+        types.chain(self.queues.values().filter_map(|settings| settings.retention.of(state))).min()
     }
 }
 

@@ -1,59 +1,27 @@
 //! The contract a database must meet. An engine locks rows, hands them over and writes what it is told; it holds no rule.
 //! Verbs are written once, in `command/`, over these traits.
 
+mod document;
+mod task;
+
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::document::{Document, DocumentKind};
+pub use self::task::{ReadTask, WriteTask};
 pub use super::counts::{CountChange, Counts, Part, StateCounts};
 use super::filter::{Found, Scan};
+pub use super::key_holder::{KeyHolder, KeyMemory};
+pub use super::place::{Place, rank};
 use super::transfer::rows::{Export, Import};
-use super::unit::Unit;
 use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{
-    ConcurrencyKey, Job, JobId, JobType, Labels, Lane, Need, NewJob, Payload, Priority, Seq, Spec, Tenant,
+    ConcurrencyKey, Job, JobId, JobType, Labels, Lane, Need, NewJob, Payload, QueueName, Seq, Spec, Tenant,
 };
-use crate::store::view::View;
-
-/// A job's place among the claimable ones of its lane: most urgent first, then longest eligible, then first submitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// 100 − priority, so that smaller is sooner.
-    pub rank: u8,
-    /// Since when it could have been claimed.
-    pub eligible_at: Timestamp,
-    /// Place in the order of submission.
-    pub seq: Seq,
-}
-
-impl Place {
-    /// The place of a claimable job.
-    pub fn of(job: &Job) -> Place {
-        Place {
-            rank: rank(job.effective_priority()),
-            eligible_at: job.eligible_at.unwrap_or(job.created_at),
-            seq: job.seq,
-        }
-    }
-
-    /// The place after waiting until `now`, where each `every` raises a job by one point (M23). Among jobs of one rank the
-    /// order stays as it is: whoever has waited longest has risen most.
-    #[must_use]
-    pub fn aged(self, every: Duration, now: Timestamp) -> Place {
-        let waited = now.since(self.eligible_at).as_millis();
-        let points = waited / every.as_millis().max(1);
-        Place { rank: self.rank.saturating_sub(u8::try_from(points).unwrap_or(u8::MAX)), ..self }
-    }
-}
-
-/// 100 − priority.
-pub fn rank(priority: Priority) -> u8 {
-    100 - priority.value()
-}
 
 /// Where to go on in a lane.
 #[derive(Debug, Clone)]
@@ -95,15 +63,6 @@ pub struct Letter {
     pub owner: String,
     /// The job it is to become.
     pub job: NewJob,
-}
-
-/// Who has a key, and until when.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeyHolder {
-    /// The job.
-    pub seq: Seq,
-    /// When the key is free again by itself.
-    pub expires_at: Timestamp,
 }
 
 /// One job waits for another.
@@ -203,84 +162,6 @@ pub struct FacetQuery<'a> {
     pub limit: usize,
 }
 
-/// Kinds of settings and other small documents, all of them few enough to be held in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum DocumentKind {
-    /// A queue's settings.
-    Queue,
-    /// A type's settings.
-    Type,
-    /// A tenant's settings.
-    Tenant,
-    /// A pause or a closed gate.
-    Hold,
-    /// A registered worker.
-    Worker,
-    /// Rates of one minute and lane.
-    Rate,
-    /// A point of the audit chain.
-    Seal,
-    /// Costs booked per tenant and type.
-    Cost,
-    /// A schedule.
-    Schedule,
-    /// Somebody who may call.
-    ApiKey,
-    /// Something to sign with.
-    Secret,
-    /// How much of a rate or a budget is used.
-    Bucket,
-    /// Where the store is being moved from or to; the only kind that is not moved with it.
-    Transfer,
-}
-
-impl DocumentKind {
-    /// Every kind.
-    pub const ALL: [DocumentKind; 13] = [
-        DocumentKind::Queue,
-        DocumentKind::Type,
-        DocumentKind::Tenant,
-        DocumentKind::Hold,
-        DocumentKind::Worker,
-        DocumentKind::Rate,
-        DocumentKind::Seal,
-        DocumentKind::Cost,
-        DocumentKind::Schedule,
-        DocumentKind::ApiKey,
-        DocumentKind::Secret,
-        DocumentKind::Bucket,
-        DocumentKind::Transfer,
-    ];
-
-    /// Whether documents of this kind are part of the configuration that claims consult.
-    pub fn is_configuration(self) -> bool {
-        match self {
-            DocumentKind::Queue
-            | DocumentKind::Type
-            | DocumentKind::Tenant
-            | DocumentKind::Hold
-            | DocumentKind::Worker
-            | DocumentKind::Schedule
-            | DocumentKind::ApiKey
-            | DocumentKind::Transfer => true,
-            DocumentKind::Rate
-            | DocumentKind::Seal
-            | DocumentKind::Cost
-            | DocumentKind::Secret
-            | DocumentKind::Bucket => false,
-        }
-    }
-}
-
-/// A small document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Document {
-    /// Its name within its kind.
-    pub key: String,
-    /// Its content.
-    pub body: Vec<u8>,
-}
-
 /// Which audit records to read, in ascending order.
 #[derive(Debug, Clone, Default)]
 pub struct RecordQuery {
@@ -298,12 +179,19 @@ pub struct RecordQuery {
     pub actor_type: Option<String>,
     /// Only of this tenant.
     pub tenant: Option<Tenant>,
+    /// Only about this queue, or jobs of it.
+    pub queue: Option<QueueName>,
+    /// Only about this type, or jobs of it.
+    pub job_type: Option<JobType>,
     /// Not before this.
     pub since: Option<Timestamp>,
     /// Before this.
     pub until: Option<Timestamp>,
     /// At most so many.
     pub limit: usize,
+    /// Look at no more than so many for one page, where no index leads to those that fit; engines do not ask for it. At
+    /// most [`limits::AUDIT_REACH`](crate::limits::AUDIT_REACH), which is also meant if it is not given.
+    pub reach: Option<u64>,
 }
 
 /// A job to be added.
@@ -313,8 +201,8 @@ pub struct NewRow {
     pub job: Job,
     /// What was submitted.
     pub spec: Spec,
-    /// The keys it takes, with the moment each is free again.
-    pub keys: Vec<(Key, Timestamp)>,
+    /// The keys it takes.
+    pub keys: Vec<(Key, KeyHolder)>,
 }
 
 /// What an engine's methods answer.
@@ -332,6 +220,14 @@ pub trait Read: Export {
     fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<Job>>>;
     /// Up to `max` jobs that time changes by `now`, ordered by [`crate::job::acts_at`], then `seq`.
     fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>>;
+    /// The places of up to `each_max` jobs of each lane that wait for a time which has come by `now` (delayed, retrying or
+    /// parked), as [`Place::when_due`] says, in its order.
+    fn due_in(
+        &mut self,
+        lanes: &[Arc<Lane>],
+        now: Timestamp,
+        each_max: usize,
+    ) -> EngineResult<Vec<Vec<Place>>>;
     /// The first moment at which time changes any job.
     fn next_due(&mut self) -> EngineResult<Option<Timestamp>>;
     /// Jobs that fit a filter, in its order, all that there are up to its limit.
@@ -348,6 +244,13 @@ pub trait Read: Export {
     fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>>;
     /// The edges of which one of these jobs is on this side, ordered by `dependency`, `dependent`, `need`.
     fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>>;
+    /// Up to `max` edges of the jobs that wait for this one, ordered by `dependent`, `need`; only those after `after`.
+    fn dependents(
+        &mut self,
+        dependency: Seq,
+        after: Option<(Seq, Need)>,
+        max: usize,
+    ) -> EngineResult<Vec<Edge>>;
     /// What hangs on a job.
     fn facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>>;
     /// What hangs on several jobs, all of one kind; in the order of the jobs, then by name and number.
@@ -398,8 +301,11 @@ pub trait Write: Read + Import {
     fn relabel(&mut self, labels: &[(Seq, Labels)]) -> EngineResult<()>;
     /// Replaces the payload of a job.
     fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()>;
-    /// Removes jobs with everything that hangs on them; their audit records stay.
-    fn remove(&mut self, seqs: &[Seq]) -> EngineResult<()>;
+    /// Removes jobs with everything that hangs on them; their audit records stay, and so does what
+    /// [`KeyHolder::outlive`] leaves of their keys.
+    fn remove(&mut self, seqs: &[Seq], now: Timestamp) -> EngineResult<()>;
+    /// Removes up to `max` idempotency keys of removed jobs whose end has come, the earliest first; says how many.
+    fn remove_expired_keys(&mut self, now: Timestamp, max: usize) -> EngineResult<usize>;
     /// Adds edges.
     fn link(&mut self, edges: &[Edge]) -> EngineResult<()>;
     /// Frees keys.
@@ -408,10 +314,19 @@ pub trait Write: Read + Import {
     fn write_facets(&mut self, writes: &[FacetWrite]) -> EngineResult<()>;
     /// Replaces a document, or removes it.
     fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()>;
+    /// Replaces documents of a kind that is no configuration, each key at most once.
+    fn put_documents(&mut self, kind: DocumentKind, documents: &[Document]) -> EngineResult<()> {
+        documents.iter().try_for_each(|document| self.put_document(kind, &document.key, Some(&document.body)))
+    }
     /// Adds audit records, giving each the next number without a gap.
     fn append(&mut self, records: &mut [Record]) -> EngineResult<()>;
     /// Moves counts.
     fn count(&mut self, changes: &[CountChange]) -> EngineResult<()>;
+    /// Why leases given out so far must not count any more: the engine found that the database was put back to an earlier
+    /// moment, or may have been. None, mostly.
+    fn why_put_back(&mut self) -> EngineResult<Option<String>> {
+        Ok(None)
+    }
     /// Takes out what callers submitted in transactions of their own, oldest first; only a server has such a door.
     fn take_letters(&mut self, _max: usize) -> EngineResult<Vec<Letter>> {
         Ok(Vec::new())
@@ -420,32 +335,6 @@ pub trait Write: Read + Import {
     fn set_letter_aside(&mut self, _why: &str) -> EngineResult<()> {
         Ok(())
     }
-}
-
-/// Work to be done inside a commit, together with whatever else is waiting.
-pub trait WriteTask: Send {
-    /// Does the work. May be called again when the whole group has to be repeated.
-    fn run(&mut self, unit: &mut Unit<'_>);
-    /// Tells the caller, after the commit is on disk or has failed.
-    fn done(self: Box<Self>, outcome: Result<(), StoreError>);
-    /// Whether it adds jobs, and so is refused when the disk is full.
-    fn adds_jobs(&self) -> bool;
-    /// Whether it goes before others: heartbeats must not wait behind bulk work.
-    fn is_urgent(&self) -> bool;
-    /// How many claimable jobs it looks for, so that an engine can look for them as soon as it begins.
-    fn claims(&self) -> usize;
-    /// The jobs that it looks up, for the same reason.
-    fn names(&self) -> &[JobId];
-}
-
-/// Work to be done on a snapshot.
-pub trait ReadTask: Send {
-    /// Does the work.
-    fn run(&mut self, view: &mut View<'_>);
-    /// Whether it looks at everything, and so may hold its snapshot for long.
-    fn is_long(&self) -> bool;
-    /// Tells the caller.
-    fn done(self: Box<Self>, outcome: Result<(), StoreError>);
 }
 
 /// A database.

@@ -8,8 +8,9 @@ use super::access::KeyRing;
 use super::feed::Feed;
 use super::meter::Meters;
 use super::minutes::Minutes;
+use super::pruning::Pruning;
 use super::wakeup::Wakeups;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, StoreClock, SystemClock};
 use crate::entropy::Entropy;
 use crate::job::{Policy, State};
 use crate::key::KeySecret;
@@ -38,6 +39,8 @@ pub struct StoreOptions {
     /// By whose tickets a worker knows jobs that a server hands it (M94): others are not run, and reported as failed. If
     /// empty, the server's word is enough.
     pub tickets_trusted: Vec<TicketPublicKey>,
+    /// Jobs that one commit changes as consequences of another change; maintenance continues with the rest (M9).
+    pub cascade_jobs_per_commit: usize,
     /// The key to a server; used instead of one in its address or in `WINDLASS_KEY`, and by no other store.
     pub key: Option<KeySecret>,
 }
@@ -71,6 +74,7 @@ impl Default for StoreOptions {
             targets: TargetPolicy::default(),
             tickets: None,
             tickets_trusted: Vec::new(),
+            cascade_jobs_per_commit: limits::CASCADE_JOBS_PER_COMMIT,
             key: None,
         }
     }
@@ -83,14 +87,40 @@ impl StoreOptions {
     }
 }
 
+/// How long a store waits in real time; the defaults are those of [`limits`]. Tests make outages short and polling rare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// How long a request may take, see [`limits::REQUEST_MAX`].
+    pub request_max: Duration,
+    /// How long a caller waits for a database that is away, see [`limits::OUTAGE_MAX`]; at most `request_max`.
+    pub outage_max: Duration,
+    /// How long a database server may take to answer, see [`limits::CALL_MAX`].
+    pub call_max: Duration,
+    /// How often those who wait look by themselves, see [`limits::BACKSTOP_EVERY`].
+    pub backstop_every: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Timing {
+        Timing {
+            request_max: limits::REQUEST_MAX,
+            outage_max: limits::OUTAGE_MAX,
+            call_max: limits::CALL_MAX,
+            backstop_every: limits::BACKSTOP_EVERY,
+        }
+    }
+}
+
 /// Everything a store is given, and where its commits are announced.
 pub struct Environment {
-    /// Where the time comes from.
-    pub clock: Arc<dyn Clock>,
+    /// Store time.
+    pub clock: Arc<StoreClock>,
     /// Where ids and jitter come from.
     pub entropy: Entropy,
     /// How to behave.
     pub options: StoreOptions,
+    /// How long to wait.
+    pub timing: Timing,
     /// Told which queues have work.
     pub wakeups: Wakeups,
     /// Told what happened.
@@ -101,6 +131,8 @@ pub struct Environment {
     pub meters: Meters,
     /// What this process remembers of the minutes that are over.
     pub(crate) minutes: Minutes,
+    /// What this process remembers of when final jobs are to be removed.
+    pub(crate) pruning: Pruning,
     /// This store's own name among several processes on one database.
     pub node: String,
     /// Whether the store is opened to move what is in it, and so also while it is shut to all others.
@@ -117,14 +149,16 @@ impl Environment {
     pub fn new(clock: Arc<dyn Clock>, entropy: Entropy, options: StoreOptions) -> Environment {
         let node = format!("{:016x}", entropy.bits() >> 64);
         Environment {
-            clock,
+            clock: Arc::new(StoreClock::new(clock)),
             entropy,
             options,
+            timing: Timing::default(),
             wakeups: Wakeups::default(),
             feed: Feed::default(),
             keys: KeyRing::default(),
             meters: Meters::default(),
             minutes: Minutes::default(),
+            pruning: Pruning::default(),
             node,
             is_moving: false,
         }

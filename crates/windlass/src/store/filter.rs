@@ -38,6 +38,8 @@ pub struct Filter {
     pub is_blocked: Option<bool>,
     /// Whether redriven: another job was submitted in its place.
     pub is_redriven: Option<bool>,
+    /// Whether suspended by an aggressive pause of its queue.
+    pub is_suspended_by_pause: Option<bool>,
 }
 
 impl Filter {
@@ -61,7 +63,12 @@ impl Filter {
             && self.concurrency.is_none_or(|key| job.concurrency == Some(key))
             && is(self.is_blocked.as_ref(), &job.is_blocked)
             && is(self.is_redriven.as_ref(), &job.details.superseded_by.is_some())
+            && is(self.is_suspended_by_pause.as_ref(), &is_suspended_by_pause(job))
     }
+}
+
+fn is_suspended_by_pause(job: &Job) -> bool {
+    job.details.suspension.as_ref().is_some_and(|suspension| suspension.by_pause)
 }
 
 impl Filter {

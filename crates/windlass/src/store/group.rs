@@ -1,6 +1,7 @@
 //! One group commit: everything that is waiting is done in one unit of work, then committed once, then answered. Engines
 //! only begin, commit and roll back.
 
+use super::command::record::Cause;
 use super::engine::{Write, WriteTask};
 use super::environment::Environment;
 use super::memo::Memo;
@@ -31,7 +32,13 @@ fn run_all(
     tasks: &mut [Box<dyn WriteTask>],
 ) -> Result<Effects, StoreError> {
     memo.admit(db, env)?;
+    let put_back = if env.is_moving { None } else { db.why_put_back()? };
     let mut unit = Unit::new(db, memo, env, now);
+    unit.expect_outcomes(tasks.iter().map(|task| task.names().len()).sum());
+    if let Some(reason) = put_back {
+        // Before any task of this commit: none of them may use or give out a fence of the generation before.
+        unit.begin_generation(&Cause { reason: Some(reason), ..Cause::system() })?;
+    }
     for task in tasks {
         task.run(&mut unit);
         if let Some(trouble) = unit.trouble() {
@@ -49,12 +56,16 @@ pub fn answer(env: &Environment, effects: Effects, tasks: Vec<Box<dyn WriteTask>
     if effects.has_ends {
         env.wakeups.jobs_ended();
     }
+    if effects.has_cascades {
+        env.wakeups.cascades_left();
+    }
     if effects.has_interrupts {
         env.wakeups.jobs_interrupted();
     }
     if effects.has_late_rates {
         env.minutes.forget(env.clock.now());
     }
+    env.pruning.ended(&effects.late_ends);
     env.feed.publish(effects.records, effects.change);
     for task in tasks {
         task.done(Ok(()));

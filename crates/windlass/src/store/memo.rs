@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::command::generation::LeaseSweep;
 use super::config::Config;
 use super::engine::{EngineResult, Read};
 use super::environment::Environment;
@@ -28,6 +29,8 @@ pub struct Memo {
     /// Whether somebody else has committed since this connection last did: what is found out now will not be known for
     /// long, and is not worth a question.
     pub(super) is_shared: bool,
+    /// How far running jobs were searched for leases of an earlier generation.
+    pub(super) lease_sweep: LeaseSweep,
     /// Rates of the current minute.
     pub rates: Rates,
 }
@@ -52,6 +55,8 @@ pub(super) struct Tallies {
     pub(super) documents: FxHashMap<String, (Option<Vec<u8>>, bool)>,
     /// No timer of a throttled key is earlier than this; none if it is not known.
     pub(super) no_timer_before: Option<Timestamp>,
+    /// Whether it is known that no cascade is left to go on with.
+    pub(super) has_no_cascades: bool,
 }
 
 /// Running jobs remembered; all are forgotten when there are more.

@@ -78,12 +78,12 @@ impl MemoryEngine {
 
     fn look(&self, task: &mut dyn ReadTask) -> Result<(), StoreError> {
         let mut inner = self.lock();
-        let now = inner.begin(&self.env)?;
+        inner.admit()?;
+        let now = self.env.clock.now_after(inner.last);
+        inner.last = now;
         let Inner { tables, memo, .. } = &mut *inner;
         catch_unwind(AssertUnwindSafe(|| {
-            let mut view = View::new(tables, memo, &self.env);
-            view.now = now;
-            task.run(&mut view);
+            task.run(&mut View::within(tables, memo, &self.env, now));
         }))
         .map_err(|_| panicked())
     }
@@ -92,11 +92,13 @@ impl MemoryEngine {
 impl Inner {
     /// The time of the next task, which is never before that of an earlier one, whatever the clock does.
     fn begin(&mut self, env: &Environment) -> Result<Timestamp, StoreError> {
-        if self.is_closed {
-            return Err(StoreError::Stopped("it was closed".into()));
-        }
-        self.last = self.last.max(env.clock.now());
+        self.admit()?;
+        self.last = env.clock.commit(self.last);
         Ok(self.last)
+    }
+
+    fn admit(&self) -> Result<(), StoreError> {
+        if self.is_closed { Err(StoreError::Stopped("it was closed".into())) } else { Ok(()) }
     }
 }
 

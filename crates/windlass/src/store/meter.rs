@@ -70,6 +70,38 @@ struct Total {
     going_on: BTreeMap<JobType, (i64, Minute)>,
 }
 
+/// What was found by polling although a notification should have told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fallback {
+    /// A commit of another node, by PostgreSQL's look-out.
+    Node,
+    /// A commit of another process, by SQLite's look-out: the log's size and time did not show it.
+    Process,
+    /// Claimable jobs, by a waiting claim.
+    Claim,
+    /// The end of a job, by somebody waiting for it.
+    End,
+    /// An interruption of running jobs, by a worker's regular heartbeat.
+    Interrupt,
+}
+
+impl Fallback {
+    /// All of them.
+    pub const ALL: [Fallback; 5] =
+        [Fallback::Node, Fallback::Process, Fallback::Claim, Fallback::End, Fallback::Interrupt];
+
+    /// Its name in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Fallback::Node => "node",
+            Fallback::Process => "process",
+            Fallback::Claim => "claim",
+            Fallback::End => "end",
+            Fallback::Interrupt => "interrupt",
+        }
+    }
+}
+
 /// What a process measures of its own store.
 #[derive(Debug)]
 pub struct Meters {
@@ -77,6 +109,7 @@ pub struct Meters {
     pub group_requests: Histogram,
     /// How long commits took, in microseconds: mostly the wait for the disk.
     pub commit_micros: Histogram,
+    fallbacks: [AtomicU64; Fallback::ALL.len()],
     totals: Mutex<BTreeMap<(Tenant, QueueName), Total>>,
 }
 
@@ -85,6 +118,7 @@ impl Default for Meters {
         Meters {
             group_requests: Histogram::new(&REQUESTS),
             commit_micros: Histogram::new(&MICROS),
+            fallbacks: Default::default(),
             totals: Mutex::default(),
         }
     }
@@ -99,6 +133,17 @@ impl Meters {
     pub(crate) fn committed(&self, requests: usize, took: Duration) {
         self.group_requests.add(u64::try_from(requests).unwrap_or(u64::MAX));
         self.commit_micros.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// Polling found what a notification should have told of.
+    pub(crate) fn fell_back(&self, what: Fallback) {
+        tracing::debug!(what = what.as_str(), "found by polling without a notification");
+        self.fallbacks[what as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often polling found what a notification should have told of, since the start; 0 while notifications work.
+    pub fn fallbacks(&self, what: Fallback) -> u64 {
+        self.fallbacks[what as usize].load(Ordering::Relaxed)
     }
 
     /// What has happened in a lane in a minute, up to now.

@@ -8,31 +8,34 @@ use tokio::sync::broadcast;
 use super::caller::{Caller, Permission};
 use super::command::bulk::{self, Bulk, BulkAct, BulkCursor};
 use super::command::claim::Checkpoint;
+use super::command::clock;
+use super::command::generation::{self, NewGeneration};
 use super::command::hold::{self, Pause, Target};
 use super::command::schedule::fire;
 use super::command::seal::{self, Sealed};
 use super::command::settings::{self, Configured};
 use super::command::step::LogLine;
-use super::command::tick::{self, Pruned, Ticked};
+use super::command::tick::{self, Ticked};
 use super::config::{Config, PushTargets};
-use super::engine::{Place, RecordQuery};
+use super::engine::RecordQuery;
 use super::events::EventFeed;
 use super::feed::Change;
 use super::filter::Filter;
 use super::query::explain::{self, Reason};
 use super::query::job_types::{self, TypeLook};
+use super::query::known::{self, Known, Named};
 use super::query::list::{self, Busy, Counted, ListRequest, Page};
 use super::query::queues::{self, QueueLook};
 use super::query::side::{self, Attempt, Group, JobResult, Neighbours};
 use super::query::snapshot;
 use super::query::stats::{self, Stats};
+use super::query::trail::{self, RecordPage};
 use super::settings::patch::SettingsPatch;
 use super::task::Kind;
-use super::verify::{self, Checked, Verdict};
 use super::view::View;
 use super::{Store, elsewhere};
 use crate::audit::{Record, Seal};
-use crate::clock::Timestamp;
+use crate::clock::{ClockReport, Timestamp};
 use crate::error::{ActError, StoreError};
 use crate::job::{JobId, QueueName, State};
 use crate::limits;
@@ -43,6 +46,28 @@ impl Store {
         elsewhere!(self.pause(target, pause));
         let caller = caller.clone();
         self.write("pause", Kind::Urgent, move |unit| hold::pause(unit, &caller, &target, &pause)).await
+    }
+
+    /// Begins a new generation of the store, as after a restore: no fence given out before is accepted any more, and the
+    /// jobs that were running are claimable again, without that counting as a failure.
+    pub async fn begin_generation(&self, caller: &Caller, reason: &str) -> Result<NewGeneration, ActError> {
+        let (caller, reason) = (caller.clone(), reason.to_owned());
+        let begin = move |unit: &mut super::unit::Unit<'_>| generation::begin(unit, &caller, &reason);
+        let number = self.write("begin_generation", Kind::Urgent, begin).await?;
+        let mut released = 0;
+        loop {
+            let sweep = |unit: &mut super::unit::Unit<'_>| unit.sweep_leases();
+            let swept = self.write::<_, StoreError>("begin_generation", Kind::Ordinary, sweep).await?;
+            released += swept.released as u64;
+            if !swept.has_more {
+                return Ok(NewGeneration { number, released });
+            }
+        }
+    }
+
+    /// The store's generation (M8).
+    pub async fn generation(&self) -> Result<u64, StoreError> {
+        self.read("generation", |view| Ok(view.db.numbers()?.generation)).await
     }
 
     /// Lifts a pause; says whether there was one.
@@ -102,6 +127,12 @@ impl Store {
         self.read("queues", move |view| queues::queues(view, &caller)).await
     }
 
+    /// Whether anything that this caller may see has ever used a name, and what looks like it.
+    pub async fn known(&self, caller: &Caller, named: Named) -> Result<Known, StoreError> {
+        let caller = caller.clone();
+        self.read("known", move |view| known::known(view, &caller, &named)).await
+    }
+
     /// All about every type that has jobs, settings or a pause and that this caller may see, by name.
     pub async fn job_types(&self, caller: &Caller) -> Result<Vec<TypeLook>, StoreError> {
         let caller = caller.clone();
@@ -134,7 +165,8 @@ impl Store {
             },
         };
         // On a full disk nothing may add jobs, in bulk or not.
-        let kind = if matches!(action, BulkAct::Redrive(_)) { Kind::Submission } else { Kind::Ordinary };
+        let jobs = limits::BULK_JOBS_PER_COMMIT;
+        let kind = if matches!(action, BulkAct::Redrive(_)) { Kind::Batch(jobs) } else { Kind::Bulk(jobs) };
         let (mut total, mut after) = (Bulk::default(), from.map(|from| from.after));
         loop {
             let (caller, filter, action) = (caller.clone(), filter.clone(), action.clone());
@@ -145,6 +177,7 @@ impl Store {
             let round = self.write("bulk", kind.clone(), work).await?;
             total.matched += round.bulk.matched;
             total.changed += round.bulk.changed;
+            total.skipped += round.bulk.skipped;
             match round.next {
                 None => return Ok((total, None)),
                 Some(next) if total.matched >= max => {
@@ -292,17 +325,33 @@ impl Store {
         self.read("oldest_ready", move |view| stats::oldest_ready(view, &caller, &queue)).await
     }
 
-    /// Audit records, oldest first; a page of at most [`limits::PAGE_RECORDS_MAX`] (M92).
+    /// Audit records, oldest first; at most [`limits::PAGE_RECORDS_MAX`] of them (M92). A search for something rare goes
+    /// through as many bounded pages as it takes; [`audit_page`](Store::audit_page) gives one of them.
     pub async fn audit(&self, caller: &Caller, query: RecordQuery) -> Result<Vec<Record>, StoreError> {
-        elsewhere!(self.audit(query));
+        let limit = query.limit.clamp(1, limits::PAGE_RECORDS_MAX);
+        let (mut found, mut query) = (Vec::new(), query);
+        loop {
+            query.limit = limit - found.len();
+            let page = self.audit_page(caller, query.clone()).await?;
+            found.extend(page.records);
+            match page.next.filter(|_| found.len() < limit) {
+                Some(next) => query.after = next,
+                None => return Ok(found),
+            }
+        }
+    }
+
+    /// One page of the audit trail, oldest record first, after a bounded look at it.
+    pub async fn audit_page(&self, caller: &Caller, query: RecordQuery) -> Result<RecordPage, StoreError> {
+        elsewhere!(self.audit_page(query));
         let mut query = RecordQuery { limit: query.limit.clamp(1, limits::PAGE_RECORDS_MAX), ..query };
         if let Some(own) = &caller.tenant {
             if query.tenant.as_ref().is_some_and(|wanted| wanted != own) {
-                return Ok(Vec::new());
+                return Ok(RecordPage::default());
             }
             query.tenant = Some(own.clone());
         }
-        self.read("audit", move |view| view.db.records(&query)).await
+        self.read("audit", move |view| trail::page(view, &query)).await
     }
 
     /// Events that this caller may see, from the durable trail after number `after` and then live (see [`EventFeed`]).
@@ -337,9 +386,9 @@ impl Store {
     ///
     /// When the disk is full, schedules wait and the rest goes on.
     pub async fn tick(&self) -> Result<Ticked, StoreError> {
-        let mut ticked = self.write("tick", Kind::Ordinary, tick::tick).await?;
+        let mut ticked = self.write("tick", Kind::Bulk(limits::TICK_JOBS_PER_COMMIT), tick::tick).await?;
         if ticked.has_due_schedules {
-            match self.write("fire", Kind::Submission, fire::fire).await {
+            match self.write("fire", Kind::Batch(limits::TICK_SCHEDULES_PER_COMMIT), fire::fire).await {
                 Ok(fired) => {
                     ticked.scheduled = fired.jobs;
                     // Time may act on the new jobs too, sooner than on anything else.
@@ -351,6 +400,25 @@ impl Store {
             }
         }
         Ok(ticked)
+    }
+
+    /// How store time stands to the wall clock, as this process sees it.
+    pub fn clock(&self) -> ClockReport {
+        self.env.clock.report()
+    }
+
+    /// Believes the wall clock as it is now, although it jumped. If it is ahead, store time goes there at once; if it is
+    /// behind, store time runs slowly until they meet. Other processes on the store follow within a second or with their
+    /// next commit.
+    ///
+    /// # Errors
+    /// [`ActError::Denied`] for everybody but administrators.
+    pub async fn accept_clock(&self, caller: &Caller) -> Result<ClockReport, ActError> {
+        let accepting = caller.clone();
+        let work = move |unit: &mut super::unit::Unit<'_>| clock::accept(unit, &accepting);
+        let accepted = self.write("accept_clock", Kind::Urgent, work).await?;
+        self.env.clock.accept(accepted.number);
+        Ok(self.env.clock.report())
     }
 
     /// One bounded round of sealing the audit trail (M93).
@@ -367,21 +435,19 @@ impl Store {
         }
     }
 
-    /// Removes jobs that ended longer ago than they are kept (M96); says how many.
+    /// Removes jobs that ended longer ago than they are kept (M96), and idempotency keys that have outlived their jobs and
+    /// come to their own end (M13); says how many jobs.
     pub async fn prune(&self) -> Result<usize, StoreError> {
         let mut removed = 0;
         for state in State::FINAL {
-            let mut after: Option<Place> = None;
-            loop {
-                let work = move |unit: &mut super::unit::Unit<'_>| tick::prune(unit, state, after);
-                let Pruned { jobs, next } = self.write("prune", Kind::Ordinary, work).await?;
-                removed += jobs;
-                match next {
-                    Some(next) => after = Some(next),
-                    None => break,
-                }
-            }
+            removed += self.prune_state(state).await?.removed;
         }
+        let max = crate::limits::BULK_JOBS_PER_COMMIT;
+        let work = move |unit: &mut super::unit::Unit<'_>| -> Result<usize, StoreError> {
+            let now = unit.now;
+            unit.db()?.remove_expired_keys(now, max)
+        };
+        while self.write("prune_keys", Kind::Ordinary, work).await? == max {}
         Ok(removed)
     }
 
@@ -390,31 +456,5 @@ impl Store {
         let (engine, to) = (self.engine("backup")?.clone(), to.to_owned());
         let copied = tokio::task::spawn_blocking(move || engine.backup(&to)).await;
         copied.unwrap_or_else(|error| Err(StoreError::Database(error.to_string())))
-    }
-
-    /// Checks every invariant on what is stored and says what it found.
-    pub async fn verify(&self) -> Result<Vec<Verdict>, StoreError> {
-        self.verify_telling(|_| {}).await
-    }
-
-    /// The same, telling how far it has come, from another thread.
-    pub async fn verify_telling(
-        &self,
-        mut tell: impl FnMut(Checked) + Send + 'static,
-    ) -> Result<Vec<Verdict>, StoreError> {
-        self.read("verify", move |view| verify::verify(view, &mut tell)).await
-    }
-
-    /// Checks the audit trail's chain; the text says where it is broken (M93).
-    pub async fn verify_audit(&self) -> Result<Verdict, StoreError> {
-        self.verify_audit_telling(|_| {}).await
-    }
-
-    /// The same, telling how far it has come, from another thread.
-    pub async fn verify_audit_telling(
-        &self,
-        mut tell: impl FnMut(Checked) + Send + 'static,
-    ) -> Result<Verdict, StoreError> {
-        self.read("verify_audit", move |view| verify::verify_audit(view, &mut tell)).await
     }
 }

@@ -7,6 +7,7 @@ mod advance;
 mod ahead;
 mod audit;
 mod claim;
+mod cluster;
 mod document;
 mod door;
 mod facet;
@@ -14,10 +15,12 @@ mod facet;
 pub mod floor;
 mod insert;
 mod integrity;
+mod keys;
 pub(crate) mod lent;
 mod link;
 mod memory;
 pub(super) mod migrate;
+mod news;
 mod parameter;
 mod prune;
 mod query;
@@ -28,6 +31,7 @@ mod timer;
 mod tls;
 mod transaction;
 pub(crate) mod transfer;
+mod waits;
 mod watch;
 mod writer;
 
@@ -39,9 +43,11 @@ pub use self::lent::SqlCall;
 
 use self::address::Address;
 use self::door::Door;
+use self::news::News;
 use self::reader::Reader;
 use self::tables::Tables;
-use self::watch::{News, Watch};
+use self::waits::Closing;
+use self::watch::Watch;
 use self::writer::Writer;
 use super::durable::inbox::Inbox;
 use super::durable::panic::panicked;
@@ -58,8 +64,17 @@ pub struct PostgresEngine {
     writes: Arc<Inbox<Box<dyn WriteTask>>>,
     reads: Arc<Inbox<Box<dyn ReadTask>>>,
     news: Arc<News>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    closing: Closing,
+    threads: Mutex<Threads>,
     schema: String,
+}
+
+/// The threads that are still to be waited for.
+#[derive(Default)]
+struct Threads {
+    /// Writer and readers.
+    workers: Vec<JoinHandle<()>>,
+    lookout: Option<JoinHandle<()>>,
 }
 
 impl PostgresEngine {
@@ -73,6 +88,7 @@ impl PostgresEngine {
             writes: Arc::new(Inbox::new(limits::WRITES_WAITING_MAX)),
             reads: Arc::new(Inbox::new(limits::READS_WAITING_MAX)),
             news: Arc::default(),
+            closing: Closing::default(),
             threads: Mutex::default(),
             schema: address.schema.clone(),
         };
@@ -83,16 +99,18 @@ impl PostgresEngine {
     fn start(&self, tables: Tables, address: &Address, env: &Arc<Environment>) -> EngineResult<()> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let door = Arc::new(Door::new(self.writes.clone()));
-        let writer = Writer::new(tables, address.clone(), env.clone(), self.news.clone(), door.clone());
+        let (news, closing) = (self.news.clone(), self.closing.clone());
+        let writer = Writer::new(tables, address.clone(), env.clone(), news, door.clone(), closing);
         let node = writer.node();
         let inboxes = (self.writes.clone(), self.reads.clone());
-        threads.push(spawn("windlass-writer", move || writer.serve(&inboxes.0, &inboxes.1))?);
+        threads.workers.push(spawn("windlass-writer", move || writer.serve(&inboxes.0, &inboxes.1))?);
         for _ in 0..limits::READERS {
-            let (reader, inbox) = (Reader::new(address.clone(), env.clone()), self.reads.clone());
-            threads.push(spawn("windlass-reader", move || reader.serve(&inbox))?);
+            let reader = Reader::new(address.clone(), env.clone(), self.closing.clone());
+            let inbox = self.reads.clone();
+            threads.workers.push(spawn("windlass-reader", move || reader.serve(&inbox))?);
         }
         let watch = Watch::new(address.clone(), env.clone(), self.news.clone(), door, node);
-        threads.push(spawn("windlass-lookout", move || watch.serve())?);
+        threads.lookout = Some(spawn("windlass-lookout", move || watch.serve())?);
         Ok(())
     }
 }
@@ -101,11 +119,13 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
     let mut link = link::Link::connect(address)?;
     migrate::migrate(&mut link, address)?;
     let mut tables = Tables::new(link, true);
+    let asked = env.clock.elapsed();
     let now = tables.begin_write(address.lock_key("write"), ahead::Needs::default)?;
     let admitted = Memo::default().admit(&mut tables, env);
     tables.rollback();
     admitted?;
-    env.clock.follow(Timestamp::from_millis(now));
+    let last = Timestamp::from_millis(tables.meta.at);
+    env.clock.open_database(last, Timestamp::from_millis(now), asked);
     tables.tell_door(env.options.payload_bytes_max)?;
     Ok(tables)
 }
@@ -135,10 +155,13 @@ impl Engine for PostgresEngine {
     fn close(&self) {
         // Taken out first: a thread that is joined may itself be closing the store.
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        self.closing.begin();
         self.reads.close();
         self.writes.close();
+        threads.workers.into_iter().for_each(join);
+        // The look-out goes last: it tells other nodes of the last commits.
         self.news.close();
-        threads.into_iter().for_each(join);
+        threads.lookout.into_iter().for_each(join);
     }
 }
 

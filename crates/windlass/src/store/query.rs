@@ -2,9 +2,11 @@
 
 pub mod explain;
 pub mod job_types;
+pub mod known;
 pub mod list;
 pub mod queues;
 pub(crate) mod schedules;
 pub mod side;
 pub mod snapshot;
 pub mod stats;
+pub mod trail;

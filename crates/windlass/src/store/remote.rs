@@ -31,7 +31,7 @@ use self::address::Address;
 use self::client::Client;
 use self::clock::ServerClock;
 use super::environment::Environment;
-use crate::clock::{Clock, Timestamp};
+use crate::clock::{Clock, StoreClock, Timestamp};
 use crate::error::OpenError;
 use crate::key::KeySecret;
 use crate::ticket::TicketPublicKey;
@@ -62,7 +62,7 @@ impl Remote {
             None => key_of_environment(&address)?,
         };
         let clock = Arc::new(ServerClock::new(env.clock.clone()));
-        env.clock = clock.clone();
+        env.clock = Arc::new(StoreClock::new(clock.clone()));
         let trusted = env.options.tickets_trusted.clone().into();
         Ok(Remote { client: Client::new(&address, key.as_ref(), clock.clone())?, clock, trusted })
     }

@@ -1,22 +1,19 @@
 //! A backup becomes a store again: copied, checked, and fenced. Between the backup and the loss jobs were claimed that the
-//! copy knows nothing of, and their workers may still be there: every fence is raised so far that none of them fits again.
+//! copy knows nothing of, and their workers may still be there: a new generation makes every fence of theirs stale.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::clock::{Clock, ManualClock, SystemClock, Timestamp};
 use crate::entropy::Entropy;
-use crate::error::{RestoreError, StoreError};
-use crate::job::{Event, Fence, Job, Seq, State};
-use crate::limits;
+use crate::error::{ActError, RestoreError, StoreError};
+use crate::job::State;
 use crate::store::Store;
-use crate::store::command::record::Cause;
-use crate::store::engine::{Place, RecordQuery};
+use crate::store::caller::Caller;
+use crate::store::counts::Counts;
+use crate::store::engine::RecordQuery;
 use crate::store::environment::{Environment, StoreOptions};
-use crate::store::filter::{Filter, Order, Scan};
-use crate::store::sqlite::backup;
-use crate::store::task::Kind;
-use crate::store::unit::Unit;
+use crate::store::sqlite::{backup, migrate};
 use crate::store::view::View;
 
 /// What is being done.
@@ -26,8 +23,8 @@ pub enum Restoring {
     Copying,
     /// The copy is checked.
     Checking,
-    /// The fences are raised, of so many jobs by now.
-    Fencing(u64),
+    /// A new generation begins, and jobs that were running are released.
+    Fencing,
 }
 
 /// What a restoration came to.
@@ -35,8 +32,10 @@ pub enum Restoring {
 pub struct Restored {
     /// How many jobs there are.
     pub jobs: u64,
-    /// How many are not over, and were fenced off.
-    pub fenced: u64,
+    /// How many are not final.
+    pub open: u64,
+    /// The generation that began.
+    pub generation: u64,
     /// How many were running in the backup, and run again.
     pub released: u64,
     /// How many invariants hold.
@@ -58,6 +57,9 @@ pub async fn restore(
     refuse_leftovers(to)?;
     if !from.is_file() {
         return Err(RestoreError::NoBackup(from.display().to_string()));
+    }
+    if migrate::is_blank_file(from)? {
+        return Err(RestoreError::NotAStore(from.display().to_string()));
     }
     // Under another name until it is whole: a store that was not checked must never pass for one.
     let draft = beside(to, "-restoring");
@@ -97,13 +99,27 @@ async fn check_and_fence(draft: &Path, told: &mut impl FnMut(Restoring)) -> Resu
         return Err(RestoreError::Broken { promises: broken });
     }
     let store = open(draft, Arc::new(SystemClock::new()))?;
-    let fenced = fence_all(&store, told).await;
-    let jobs = store
-        .read::<_, StoreError>("restore", |view| Ok(view.db.counts()?.lanes.values().flatten().sum::<u64>()));
-    let jobs = jobs.await;
+    told(Restoring::Fencing);
+    let begun = store.begin_generation(&Caller::system(), "restored from a backup").await;
+    let counted = store.read::<_, StoreError>("restore", |view| Ok(count(view.db.counts()?))).await;
     store.close();
-    let (fenced, released) = fenced?;
-    Ok(Restored { jobs: jobs?, fenced, released, invariants: verdicts.len() })
+    let (begun, (jobs, open)) = (begun.map_err(store_trouble)?, counted?);
+    let (generation, released) = (begun.number, begun.released);
+    Ok(Restored { jobs, open, generation, released, invariants: verdicts.len() })
+}
+
+/// How many jobs there are, and how many of them are not final.
+fn count(counts: &Counts) -> (u64, u64) {
+    let by_state = |state: State| counts.lanes.values().map(|lane| lane[state as usize]).sum::<u64>();
+    let open = State::ALL.into_iter().filter(|state| !state.is_final()).map(by_state).sum();
+    (State::ALL.into_iter().map(by_state).sum(), open)
+}
+
+fn store_trouble(error: ActError) -> StoreError {
+    match error {
+        ActError::Store(error) => error,
+        other => StoreError::Database(other.to_string()),
+    }
 }
 
 fn open(draft: &Path, clock: Arc<dyn Clock>) -> Result<Store, RestoreError> {
@@ -116,41 +132,6 @@ fn last_moment(view: &mut View<'_>) -> Result<Option<Timestamp>, StoreError> {
     let after = view.db.numbers()?.record.saturating_sub(2);
     let last = view.db.records(&RecordQuery { after, limit: 1, ..RecordQuery::default() })?;
     Ok(last.first().map(|record| record.at))
-}
-
-/// Raises the fences of all jobs that are not over, and gives those back that ran.
-async fn fence_all(store: &Store, told: &mut impl FnMut(Restoring)) -> Result<(u64, u64), StoreError> {
-    let (mut fenced, mut released, mut after) = (0, 0, None);
-    loop {
-        let work = move |unit: &mut Unit<'_>| fence_some(unit, after);
-        let (count, ran, last) = store.write("restore", Kind::Ordinary, work).await?;
-        if last.is_none() {
-            return Ok((fenced, released));
-        }
-        (fenced, released, after) = (fenced + count, released + ran, last);
-        told(Restoring::Fencing(fenced));
-    }
-}
-
-/// A commit's worth of it: how many jobs, how many of them ran, and the last one's place.
-fn fence_some(unit: &mut Unit<'_>, after: Option<Place>) -> Result<(u64, u64, Option<Place>), StoreError> {
-    let states = State::ALL.into_iter().filter(|state| !state.is_final()).collect();
-    let filter = Filter { states, ..Filter::default() };
-    let scan = Scan { filter, order: Order::Oldest, after, limit: limits::BULK_JOBS_PER_COMMIT };
-    let jobs: Vec<Job> = unit.reader()?.scan(&scan)?;
-    let last = jobs.last().map(Place::of);
-    let (count, mut ran) = (jobs.len() as u64, 0);
-    let cause = Cause { reason: Some("the store was restored from a backup".to_owned()), ..Cause::system() };
-    for job in jobs {
-        let is_running = job.state == State::Running;
-        let seq: Seq = unit.remember(job.clone());
-        unit.put(Job { fence: Fence(job.fence.0 + limits::FENCES_PER_RESTORE), ..job });
-        if is_running {
-            let _always_allowed = unit.apply(seq, &Event::Release, &cause)?;
-            ran += 1;
-        }
-    }
-    Ok((count, ran, last))
 }
 
 fn copy(from: &Path, draft: &Path) -> Result<(), RestoreError> {

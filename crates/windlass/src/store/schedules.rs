@@ -86,6 +86,15 @@ pub struct RefusedRun {
     pub message: String,
 }
 
+/// A run that is tried again because there was no room for its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetriedRun {
+    /// Which run.
+    pub run: Timestamp,
+    /// When it is given up: when the next run comes, or [`SCHEDULE_RETRY_MAX`](limits::SCHEDULE_RETRY_MAX) after it was due.
+    pub until: Timestamp,
+}
+
 /// A schedule as kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Schedule {
@@ -134,6 +143,12 @@ pub struct Schedule {
     /// The latest run whose job was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<RefusedRun>,
+    /// Runs whose job was refused for good.
+    #[serde(default)]
+    pub refusals: u64,
+    /// The run that is tried again, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetriedRun>,
 }
 
 impl Schedule {

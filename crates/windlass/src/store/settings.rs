@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::audit::AuditLevel;
+use crate::audit::{AuditEvent, AuditLevel};
 use crate::error::{Invalid, Problem};
 pub use crate::job::Rate;
-use crate::job::{Priority, RetryPolicy, Timeouts, check_text};
+use crate::job::{Priority, RetryPolicy, State, Timeouts, check_text};
 use crate::limits;
 use crate::target::TargetPolicy;
 
@@ -26,6 +26,10 @@ pub struct PartialTimeouts {
     pub lease: Option<Duration>,
     /// From submission to a final state.
     pub lifetime: Option<Duration>,
+    /// From the moment a job can be claimed to its first start.
+    pub start: Option<Duration>,
+    /// No attempt may take longer, whatever its job asks for: a longer limit is cut to this one.
+    pub max_execution: Option<Duration>,
 }
 
 impl PartialTimeouts {
@@ -35,7 +39,67 @@ impl PartialTimeouts {
             execution: self.execution.unwrap_or(base.execution),
             lease: self.lease.unwrap_or(base.lease),
             lifetime: self.lifetime.unwrap_or(base.lifetime),
+            start: self.start.or(base.start),
         }
+    }
+}
+
+/// For how long jobs are kept after they ended, by the state they ended in; what is not set follows the queue, then the
+/// server (M96).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retention {
+    /// Those that succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completed: Option<Duration>,
+    /// Those that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<Duration>,
+    /// Dead letters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_letter: Option<Duration>,
+    /// Those that were cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancelled: Option<Duration>,
+}
+
+impl Retention {
+    /// For how long jobs that ended in this state are kept, if that is set.
+    pub fn of(&self, state: State) -> Option<Duration> {
+        match state {
+            State::Completed => self.completed,
+            State::Failed => self.failed,
+            State::DeadLetter => self.dead_letter,
+            State::Cancelled => self.cancelled,
+            _ => None,
+        }
+    }
+
+    /// These, and `others` where these say nothing.
+    #[must_use]
+    pub fn or(self, others: Retention) -> Retention {
+        Retention {
+            completed: self.completed.or(others.completed),
+            failed: self.failed.or(others.failed),
+            dead_letter: self.dead_letter.or(others.dead_letter),
+            cancelled: self.cancelled.or(others.cancelled),
+        }
+    }
+
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Retention::default()
+    }
+
+    fn check(&self) -> Result<(), Invalid> {
+        for state in State::FINAL {
+            if let Some(time) = self.of(state).filter(|time| *time > limits::DURATION_MAX) {
+                let (value, min) = (format!("{time:?}"), "0s".into());
+                let problem = Problem::OutOfRange { value, min, max: "100 years".into() };
+                return Err(Invalid::new(format!("retention.{state}"), problem));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -171,12 +235,16 @@ pub struct QueueSettings {
     /// so that no tenant's slow target takes the places of the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub push: Option<Push>,
+    /// For how long its jobs are kept after they ended (M96).
+    #[serde(skip_serializing_if = "Retention::is_empty")]
+    pub retention: Retention,
 }
 
 impl QueueSettings {
     /// Whether every value is allowed.
     pub fn check(&self) -> Result<(), Invalid> {
         check_policy(self.retry.as_ref(), self.timeouts)?;
+        self.retention.check()?;
         // With none at all its jobs would wait for a holder that never comes; a pause says that better.
         self.max_running_per_key.map_or(Ok(()), |limit| within("max_running_per_key", limit, 1, u64::MAX))?;
         self.rate.map_or(Ok(()), |rate| check_rate("rate", rate))?;
@@ -203,9 +271,13 @@ impl QueueSettings {
                 execution: own.execution.or(theirs.execution),
                 lease: own.lease.or(theirs.lease),
                 lifetime: own.lifetime.or(theirs.lifetime),
+                start: own.start.or(theirs.start),
+                // Both count: the shorter one is the one in force.
+                max_execution: shorter(own.max_execution, theirs.max_execution),
             },
             priority: self.priority.or(others.priority),
             push: others.push.clone().or_else(|| self.push.clone()),
+            retention: self.retention.or(others.retention),
         }
     }
 }
@@ -227,13 +299,33 @@ pub struct TypeSettings {
     pub priority: Option<Priority>,
     /// Its own name for a success in the audit trail (M92).
     pub success_event: Option<String>,
+    /// Its own name for spent retries in the audit trail (M92).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exhausted_event: Option<String>,
+    /// For how long its jobs are kept after they ended; goes before its queue's (M96).
+    #[serde(skip_serializing_if = "Retention::is_empty")]
+    pub retention: Retention,
 }
 
 impl TypeSettings {
+    /// Its own name for an event in the audit trail, if it has one (M92).
+    pub fn alias(&self, event: AuditEvent) -> Option<&str> {
+        match event {
+            AuditEvent::Completed => self.success_event.as_deref(),
+            AuditEvent::Exhausted => self.exhausted_event.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The events that may have a name of a type's own.
+    pub const NAMED: [AuditEvent; 2] = [AuditEvent::Completed, AuditEvent::Exhausted];
+
     /// Whether every value is allowed.
     pub fn check(&self) -> Result<(), Invalid> {
         check_policy(self.retry.as_ref(), self.timeouts)?;
+        self.retention.check()?;
         check_text("success_event", self.success_event.as_deref(), limits::NAME_CHARS_MAX)?;
+        check_text("exhausted_event", self.exhausted_event.as_deref(), limits::NAME_CHARS_MAX)?;
         self.rate.map_or(Ok(()), |rate| check_rate("rate", rate))
     }
 }
@@ -274,7 +366,13 @@ fn check_policy(retry: Option<&RetryPolicy>, timeouts: PartialTimeouts) -> Resul
     if let Some(retry) = retry {
         retry.check()?;
     }
+    timeouts.max_execution.map_or(Ok(()), |cap| check_interval("timeouts.max_execution", cap))?;
     timeouts.over(Timeouts::default()).check()
+}
+
+/// The shorter of two limits, either of which may be missing.
+pub(crate) fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    [one, other].into_iter().flatten().min()
 }
 
 fn within(field: &str, value: u64, min: u64, max: u64) -> Result<(), Invalid> {

@@ -4,17 +4,19 @@
 use super::Store;
 use super::caller::Caller;
 use super::command::act::{self, Act};
+use super::command::precondition::{ActOptions, IfMatch};
 use super::command::redrive::{self, Redrive};
-use super::command::submit::{self, SubmitOptions};
+use super::command::submit::{self, Receipt, SubmitOptions};
 use super::query::explain;
 use super::query::snapshot::Snapshot;
 use super::task::Kind;
 use super::unit::Unit;
 use crate::error::{ActError, StoreError, SubmitError};
-use crate::job::{Job, JobId, NewJob, Seq};
+use crate::job::{Job, JobId, NewJob, Seq, Spec};
 
 /// A job of a submission, and whether it was there before.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a name of its own")]
 pub struct ShownReceipt {
     /// The job: the new one, or the one that has had this idempotency key before.
     pub snapshot: Snapshot,
@@ -22,6 +24,9 @@ pub struct ShownReceipt {
     pub is_duplicate: bool,
     /// Whether that earlier job had another payload (M13).
     pub payload_differs: bool,
+    /// Whether that earlier job was deleted since: the snapshot then has only what
+    /// [`Receipt::job`](submit::Receipt::job) says is known.
+    pub is_deleted: bool,
     /// Whether it is a waiting job with the same debounce key, whose payload and delay were replaced.
     pub is_debounced: bool,
 }
@@ -52,15 +57,15 @@ impl Store {
             return Ok(Vec::new());
         }
         let caller = caller.clone();
-        self.write("submit", Kind::Submission, move |unit| {
+        self.write("submit", Kind::Batch(jobs.len()), move |unit| {
             let receipts = submit::submit(unit, &caller, &jobs, options, None)?;
-            let jobs = receipts.iter().map(|receipt| receipt.job.clone()).collect();
-            let shown = snapshots(unit, jobs)?.into_iter().zip(receipts);
+            let shown = shown_receipts(unit, &receipts)?.into_iter().zip(receipts);
             Ok(shown
                 .map(|(snapshot, receipt)| ShownReceipt {
                     snapshot,
                     is_duplicate: receipt.is_duplicate,
                     payload_differs: receipt.payload_differs,
+                    is_deleted: receipt.is_deleted,
                     is_debounced: receipt.is_debounced,
                 })
                 .collect())
@@ -68,40 +73,56 @@ impl Store {
         .await
     }
 
-    /// As [`act`](Store::act), answering with a snapshot; `strict` is as in [`act_strictly`](Store::act_strictly).
+    /// As [`act_with`](Store::act_with), answering with a snapshot.
     pub async fn act_shown(
         &self,
         caller: &Caller,
         id: JobId,
         act: Act,
-        strict: bool,
+        options: ActOptions,
     ) -> Result<ShownAct, ActError> {
         let caller = caller.clone();
         self.write("act", Kind::Ordinary, move |unit| {
-            let acted = act::act(unit, &caller, id, &act)?;
-            if strict {
-                act::strictly(&acted, &act)?;
-            }
+            let acted = act::act_with(unit, &caller, id, &act, &options)?;
             let snapshot = one(unit, acted.job)?;
             Ok(ShownAct { snapshot, is_changed: acted.is_changed })
         })
         .await
     }
 
-    /// As [`redrive`](Store::redrive), answering with a snapshot of the new job.
+    /// As [`redrive_if`](Store::redrive_if), answering with a snapshot of the new job.
     pub async fn redrive_shown(
         &self,
         caller: &Caller,
         id: JobId,
         how: Redrive,
+        if_match: IfMatch,
     ) -> Result<Snapshot, ActError> {
         let caller = caller.clone();
         self.write("redrive", Kind::Submission, move |unit| {
-            let job = redrive::redrive(unit, &caller, id, how)?;
+            let job = redrive::redrive(unit, &caller, id, how, &if_match)?;
             Ok(one(unit, job)?)
         })
         .await
     }
+}
+
+/// The jobs of receipts as this commit leaves them, in their order; deleted ones with what is known of them.
+fn shown_receipts(unit: &mut Unit<'_>, receipts: &[Receipt]) -> Result<Vec<Snapshot>, StoreError> {
+    let stored = receipts.iter().filter(|receipt| !receipt.is_deleted).map(|receipt| receipt.job.clone());
+    let mut stored = snapshots(unit, stored.collect())?.into_iter();
+    let shown = receipts.iter().map(|receipt| {
+        if receipt.is_deleted {
+            return Some(Snapshot {
+                job: receipt.job.clone(),
+                spec: Spec::unknown(),
+                why: None,
+                shown_version: None,
+            });
+        }
+        stored.next()
+    });
+    Ok(shown.flatten().collect())
 }
 
 fn one(unit: &mut Unit<'_>, job: Job) -> Result<Snapshot, StoreError> {
@@ -119,7 +140,7 @@ fn snapshots(unit: &mut Unit<'_>, jobs: Vec<Job>) -> Result<Vec<Snapshot>, Store
         // Two jobs of a batch with one idempotency key are one job.
         let spec = specs.get(&job.seq).cloned().ok_or_else(lost)?;
         let why = explain::reasons(&mut view, &job, explain::Depth::First)?.into_iter().next();
-        shown.push(Snapshot { job, spec, why });
+        shown.push(Snapshot { job, spec, why, shown_version: None });
     }
     Ok(shown)
 }

@@ -16,6 +16,7 @@ mod file;
 pub mod floor;
 mod insert;
 mod integrity;
+mod keys;
 pub(crate) mod lent;
 mod lock;
 mod marker;
@@ -50,7 +51,6 @@ use super::durable::thread::{join, spawn};
 use super::engine::{Engine, EngineResult, ReadTask, WriteTask};
 use super::environment::Environment;
 use super::memo::Memo;
-use crate::clock::Timestamp;
 use crate::error::OpenError;
 use crate::limits;
 
@@ -117,9 +117,8 @@ fn open_writer(
     own: Arc<OwnCommits>,
 ) -> Result<Writer, OpenError> {
     let head_path = location.beside("-head");
-    let acknowledged = marker::look(&head_path);
-    let clock = env.clock.clone();
-    let mut connection = lock::patiently(clock.as_ref(), || {
+    let (acknowledged, is_marked) = (marker::look(&head_path), head_path.exists());
+    let mut connection = lock::patiently(None, || {
         let connection = file::connect_writer(location.path())?;
         file::quick_check(&connection)?;
         Ok(connection)
@@ -134,11 +133,19 @@ fn open_writer(
     file::check_indexes(&connection)?;
     let head = file::head(&connection)?;
     marker::refuse_lost_commits(acknowledged, head)?;
+    let put_back = marker::why_put_back(acknowledged, is_marked, head);
     file::own_log(&connection)?;
-    let marker = Marker::open(&head_path, location.mode, head)
-        .map_err(|error| file::cannot("write", &head_path, &error))?;
     let mut tables = Tables::new(connection)?;
+    let marker = if let Some(reason) = put_back {
+        tables.put_back = Some((reason.to_owned(), tables.meta.generation));
+        // Not before the first commit, which begins a new generation: until then the file is still one that was put in place.
+        Marker::later(&head_path, location.mode, head.store)
+    } else {
+        Marker::open(&head_path, location.mode, head)
+            .map_err(|error| file::cannot("write", &head_path, &error))?
+    };
     Memo::default().admit(&mut tables, &env)?;
+    env.clock.open_file(tables.meta.stamp, marker.is_alone());
     Ok(Writer {
         tables,
         env,
@@ -148,7 +155,6 @@ fn open_writer(
         reserve: Reserve::open(&location.beside("-reserve"), location.mode),
         own,
         memo: Memo::default(),
-        now: Timestamp::MIN,
     })
 }
 

@@ -1,12 +1,17 @@
 //! Commands and queries on their way through an engine: typed on the outside, boxed inside, answered once.
 
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
+
 use tokio::sync::oneshot;
 
 use super::engine::{ReadTask, WriteTask};
 use super::unit::Unit;
 use super::view::View;
+use crate::clock::Deadline;
 use crate::error::{ActError, ScheduleError, StoreError, SubmitError, WorkError};
 use crate::job::JobId;
+use crate::limits;
 
 /// An answer that may stand for trouble with the engine.
 pub(crate) trait MayBeTrouble: From<StoreError> {
@@ -37,6 +42,10 @@ may_be_trouble!(SubmitError, ActError, WorkError, ScheduleError);
 pub(crate) enum Kind {
     /// Adds jobs: refused when the disk is full.
     Submission,
+    /// The same, so many of them.
+    Batch(usize),
+    /// Changes up to so many jobs.
+    Bulk(usize),
     /// Must not wait behind bulk work.
     Urgent,
     /// Looks for so many claimable jobs.
@@ -47,10 +56,75 @@ pub(crate) enum Kind {
     Ordinary,
 }
 
+/// How far a command has come, known to its caller and to the engine.
+#[derive(Debug, Default)]
+struct Progress(AtomicU8);
+
+const WAITING: u8 = 0;
+const BEGUN: u8 = 1;
+const WITHDRAWN: u8 = 2;
+
+impl Progress {
+    fn change(&self, from: u8, to: u8) -> bool {
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// It is about to be run; false if it must not be.
+    fn begin(&self) -> bool {
+        self.change(WAITING, BEGUN) || self.0.load(Ordering::Acquire) == BEGUN
+    }
+
+    /// It is not to be run; false if it may have been.
+    fn withdraw(&self) -> bool {
+        self.change(WAITING, WITHDRAWN)
+    }
+}
+
+/// The answer to a command or a query, on its way.
+pub(crate) struct Answer<T, E> {
+    reply: oneshot::Receiver<Result<T, E>>,
+    deadline: Option<Deadline>,
+    progress: Option<Arc<Progress>>,
+}
+
+impl<T, E: From<StoreError>> Answer<T, E> {
+    /// Waits for the answer. A caller is answered by its deadline whatever the engine is doing: with the truth, which may be
+    /// that nobody knows whether the change was made.
+    pub(crate) async fn wait(mut self) -> Result<T, E> {
+        let gone = || Err(StoreError::Stopped("the store was closed".into()).into());
+        tokio::select! {
+            biased;
+            answer = &mut self.reply => answer.unwrap_or_else(|_| gone()),
+            () = over(self.deadline) => {
+                let is_withdrawn = self.progress.as_ref().is_none_or(|progress| progress.withdraw());
+                if let Ok(answer) = self.reply.try_recv() {
+                    return answer;
+                }
+                let why = if is_withdrawn {
+                    "no answer in time; nothing was changed"
+                } else {
+                    "no answer in time; whether the change was made is not known"
+                };
+                Err(StoreError::Away(why.to_owned()).into())
+            }
+        }
+    }
+}
+
+/// Returns when a caller is to be answered.
+async fn over(deadline: Option<Deadline>) {
+    match deadline {
+        Some(deadline) => deadline.plus(limits::ANSWER_MARGIN).over().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// A command on its way to a commit.
 pub(crate) struct Command<F, T, E> {
     work: F,
     kind: Kind,
+    deadline: Deadline,
+    progress: Arc<Progress>,
     result: Option<Result<T, E>>,
     reply: oneshot::Sender<Result<T, E>>,
 }
@@ -62,9 +136,11 @@ where
     E: MayBeTrouble + Send + 'static,
 {
     /// The command, and where its answer will arrive.
-    pub(crate) fn with_answer(kind: Kind, work: F) -> (Box<dyn WriteTask>, oneshot::Receiver<Result<T, E>>) {
+    pub(crate) fn with_answer(kind: Kind, deadline: Deadline, work: F) -> (Box<dyn WriteTask>, Answer<T, E>) {
         let (reply, answer) = oneshot::channel();
-        (Box::new(Command { work, kind, result: None, reply }), answer)
+        let progress: Arc<Progress> = Arc::default();
+        let answer = Answer { reply: answer, deadline: Some(deadline), progress: Some(progress.clone()) };
+        (Box::new(Command { work, kind, deadline, progress, result: None, reply }), answer)
     }
 }
 
@@ -75,7 +151,11 @@ where
     E: MayBeTrouble + Send + 'static,
 {
     fn run(&mut self, unit: &mut Unit<'_>) {
+        if !self.progress.begin() {
+            return;
+        }
         unit.begin();
+        unit.call_trace = None;
         let result = (self.work)(unit);
         if let Err(error) = &result {
             // Half of what the engine was told may be in it, or SQLite may have ended the transaction by itself: after
@@ -99,11 +179,21 @@ where
     }
 
     fn adds_jobs(&self) -> bool {
-        self.kind == Kind::Submission
+        matches!(self.kind, Kind::Submission | Kind::Batch(_))
     }
 
     fn is_urgent(&self) -> bool {
         self.kind == Kind::Urgent
+    }
+
+    fn weight(&self) -> usize {
+        match &self.kind {
+            Kind::Submission | Kind::Ordinary | Kind::Urgent => 1,
+            Kind::Batch(jobs) | Kind::Bulk(jobs) => *jobs,
+            // Most claims that ask for many find few.
+            Kind::Claim(wanted) => 1 + wanted / limits::CLAIM_WEIGHT_SHARE,
+            Kind::About(jobs) => jobs.len(),
+        }
     }
 
     fn claims(&self) -> usize {
@@ -113,12 +203,27 @@ where
     fn names(&self) -> &[JobId] {
         if let Kind::About(jobs) = &self.kind { jobs } else { &[] }
     }
+
+    fn deadline(&self) -> Option<Deadline> {
+        Some(self.deadline)
+    }
+
+    fn is_withdrawn(&self) -> bool {
+        self.progress.0.load(Ordering::Acquire) == WITHDRAWN
+    }
+
+    fn undone(&mut self) {
+        self.progress.change(BEGUN, WAITING);
+    }
 }
 
 /// A query on its way to a snapshot.
 pub(crate) struct Query<F, T, E> {
     work: F,
-    is_long: bool,
+    /// None if it may take as long as it likes.
+    deadline: Option<Deadline>,
+    /// Alive as long as somebody waits for the answer.
+    asker: Weak<()>,
     result: Option<Result<T, E>>,
     reply: oneshot::Sender<Result<T, E>>,
 }
@@ -129,13 +234,15 @@ where
     T: Send + 'static,
     E: From<StoreError> + Send + 'static,
 {
-    /// The query, and where its answer will arrive.
+    /// The query, and where its answer will arrive. It ends early once `asker` is gone.
     pub(crate) fn with_answer(
-        is_long: bool,
+        deadline: Option<Deadline>,
+        asker: Weak<()>,
         work: F,
-    ) -> (Box<dyn ReadTask>, oneshot::Receiver<Result<T, E>>) {
+    ) -> (Box<dyn ReadTask>, Answer<T, E>) {
         let (reply, answer) = oneshot::channel();
-        (Box::new(Query { work, is_long, result: None, reply }), answer)
+        let answer = Answer { reply: answer, deadline, progress: None };
+        (Box::new(Query { work, deadline, asker, result: None, reply }), answer)
     }
 }
 
@@ -146,11 +253,21 @@ where
     E: From<StoreError> + Send + 'static,
 {
     fn run(&mut self, view: &mut View<'_>) {
-        self.result = Some(view.admit().map_err(E::from).and_then(|()| (self.work)(view)));
+        view.ask_for(self.asker.clone());
+        let admitted = view.is_wanted().and_then(|()| view.admit());
+        self.result = Some(admitted.map_err(E::from).and_then(|()| (self.work)(view)));
     }
 
     fn is_long(&self) -> bool {
-        self.is_long
+        self.deadline.is_none()
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.deadline
+    }
+
+    fn is_withdrawn(&self) -> bool {
+        self.reply.is_closed()
     }
 
     fn done(self: Box<Self>, outcome: Result<(), StoreError>) {

@@ -1,28 +1,32 @@
 //! A unit of work: the jobs that one group commit has touched, as they were and as they will be. Commands change jobs
 //! here; `flush` hands all changes to the engine in sets. A command that is refused is undone without a trace.
 
+mod effects;
 mod facets;
 mod look;
+mod pending;
 mod tally;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+pub use self::effects::Effects;
 use self::facets::Facets;
+use self::pending::{Mark, NewParts, Pending};
+use super::cascade::{self, Budget};
+use super::command::generation::LeaseSweep;
 use super::config::Config;
 use super::counts::CountChanges;
 use super::engine::{
-    CountChange, Document, DocumentKind, Edge, EngineResult, FacetWrite, Key, NewRow, Write,
+    CountChange, Document, DocumentKind, Edge, EngineResult, FacetWrite, Key, KeyHolder, NewRow, Write,
 };
 use super::environment::Environment;
-use super::feed::Change;
 use super::memo::Memo;
 use super::rates::{minute_of, rate_key};
-use super::wakeup::WorkNews;
 use crate::audit::Record;
-use crate::clock::Timestamp;
+use crate::clock::{Grace, Timestamp};
 use crate::error::StoreError;
 use crate::job::{Job, JobId, Labels, Lane, Seq, Spec, State, Tenant};
 
@@ -30,55 +34,6 @@ use crate::job::{Job, JobId, Labels, Lane, Seq, Spec, State, Tenant};
 struct Entry {
     stored: Option<State>,
     job: Job,
-}
-
-/// What was submitted for a job that is not stored yet.
-struct NewParts {
-    seq: Seq,
-    spec: Spec,
-    keys: Vec<(Key, Timestamp)>,
-}
-
-/// What is to be written beside job records.
-#[derive(Default)]
-struct Pending {
-    inserts: Vec<NewParts>,
-    edges: Vec<Edge>,
-    facets: Vec<FacetWrite>,
-    released: Vec<Key>,
-    labels: Vec<(Seq, Labels)>,
-    removed: Vec<Seq>,
-    /// In the order they happened; the second is whether it is kept, or only shown live.
-    records: Vec<(Record, bool)>,
-}
-
-/// How much was pending when a command began.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Mark {
-    inserts: usize,
-    edges: usize,
-    facets: usize,
-    released: usize,
-    labels: usize,
-    removed: usize,
-    records: usize,
-}
-
-/// What a commit announces once it is on disk.
-#[derive(Default)]
-pub struct Effects {
-    /// Where jobs became claimable.
-    pub work: WorkNews,
-    /// Whether jobs became final.
-    pub has_ends: bool,
-    /// Whether running jobs were cut off.
-    pub has_interrupts: bool,
-    /// What happened, for live readers; kept ones have their number.
-    pub records: Vec<Record>,
-    /// Whose jobs changed.
-    pub change: Change,
-    /// Whether rates of a minute that is over were written.
-    pub has_late_rates: bool,
 }
 
 /// The work of one group commit.
@@ -89,31 +44,25 @@ pub struct Unit<'a> {
     pub env: &'a Environment,
     /// The time of this commit.
     pub now: Timestamp,
+    /// What time may not do yet.
+    pub(crate) grace: Grace,
     jobs: FxHashMap<Seq, Entry>,
     seqs: FxHashMap<JobId, Seq>,
     dirty: BTreeSet<Seq>,
     pending: Pending,
     facets: Facets,
     effects: Effects,
+    /// What is left for the consequences of changes, and for those of earlier commits.
+    pub(crate) budgets: [Budget; 2],
     mark: Mark,
     /// What a job was before the command changed it, and whether it had been changed before; none if it was added.
     journal: Vec<(Seq, Option<Job>, bool)>,
     is_beyond_undoing: bool,
+    /// The generation before the one that this commit begins, if it begins one.
+    pub(crate) generation_before: Option<u64>,
     trouble: Option<StoreError>,
-}
-
-impl Pending {
-    fn mark(&self) -> Mark {
-        Mark {
-            inserts: self.inserts.len(),
-            edges: self.edges.len(),
-            facets: self.facets.len(),
-            released: self.released.len(),
-            labels: self.labels.len(),
-            removed: self.removed.len(),
-            records: self.records.len(),
-        }
-    }
+    /// The trace of the call that is being done, once a record has needed it.
+    pub(crate) call_trace: Option<String>,
 }
 
 impl<'a> Unit<'a> {
@@ -125,16 +74,20 @@ impl<'a> Unit<'a> {
             memo,
             env,
             now,
+            grace: env.clock.grace(),
             jobs: FxHashMap::default(),
             seqs: FxHashMap::default(),
             dirty: BTreeSet::new(),
             pending: Pending::default(),
             facets: Facets::default(),
             effects: Effects::default(),
+            budgets: [Budget::new(env.options.cascade_jobs_per_commit); 2],
             mark: Mark::default(),
             journal: Vec::new(),
             is_beyond_undoing: false,
+            generation_before: None,
             trouble: None,
+            call_trace: None,
         }
     }
 
@@ -173,6 +126,7 @@ impl<'a> Unit<'a> {
         pending.released.truncate(mark.released);
         pending.labels.truncate(mark.labels);
         pending.removed.truncate(mark.removed);
+        pending.cascades.truncate(mark.cascades);
         pending.records.truncate(mark.records);
         self.facets.undone(&self.pending.facets);
     }
@@ -201,10 +155,20 @@ impl<'a> Unit<'a> {
     }
 
     /// The engine as it is, for reads that nothing pending can change.
-    fn raw<T>(&mut self, work: impl FnOnce(&mut dyn Write) -> EngineResult<T>) -> EngineResult<T> {
+    pub(super) fn raw<T>(&mut self, work: impl FnOnce(&mut dyn Write) -> EngineResult<T>) -> EngineResult<T> {
         work(self.db).inspect_err(|error| {
             self.trouble.get_or_insert_with(|| error.clone());
         })
+    }
+
+    /// How far running jobs were searched for leases of an earlier generation.
+    pub(crate) fn lease_sweep(&self) -> LeaseSweep {
+        self.memo.lease_sweep
+    }
+
+    /// Remembers how far they were searched; forgotten if the commit fails.
+    pub(crate) fn set_lease_sweep(&mut self, sweep: LeaseSweep) {
+        self.memo.lease_sweep = sweep;
     }
 
     /// The configuration in force.
@@ -294,7 +258,12 @@ impl<'a> Unit<'a> {
         if job.state == State::Scheduled && !job.is_blocked {
             self.effects.work.add(&job.lane);
         }
-        self.effects.has_ends |= job.state.is_final();
+        if job.state.is_final() {
+            self.effects.has_ends = true;
+            if self.env.pruning.reaches(job.state, seq) {
+                self.effects.late_ends.push((job.state, seq));
+            }
+        }
         self.memo.rates.count(Some(previous), job, self.now);
         self.memo.written(job);
     }
@@ -310,7 +279,7 @@ impl<'a> Unit<'a> {
     }
 
     /// Adds a job.
-    pub fn insert(&mut self, job: Job, spec: Spec, keys: Vec<(Key, Timestamp)>) {
+    pub fn insert(&mut self, job: Job, spec: Spec, keys: Vec<(Key, KeyHolder)>) {
         let seq = job.seq;
         if job.state == State::Scheduled {
             self.effects.work.add(&job.lane);
@@ -433,8 +402,11 @@ impl<'a> Unit<'a> {
         if !pending.released.is_empty() {
             db.release_keys(&pending.released)?;
         }
+        if !pending.cascades.is_empty() {
+            db.put_documents(DocumentKind::Cascade, &cascade::documents(&pending.cascades))?;
+        }
         if !pending.removed.is_empty() {
-            db.remove(&pending.removed)?;
+            db.remove(&pending.removed, self.now)?;
             self.facets.removed(&pending.removed);
         }
         if !pending.records.is_empty() {
@@ -462,22 +434,17 @@ impl<'a> Unit<'a> {
     pub fn finish(mut self) -> EngineResult<Effects> {
         self.flush()?;
         self.write_tallies()?;
+        // By key: of two for one minute and lane the last counts.
+        let mut rates = BTreeMap::new();
         for (lane, minute, counts) in self.memo.rates.take_due(self.now) {
             self.env.meters.counted(&lane, minute, &counts);
             self.effects.has_late_rates |= minute < minute_of(self.now);
-            let key = rate_key(minute, &self.env.node, &lane);
-            self.db.put_document(DocumentKind::Rate, &key, Some(&super::config::encode(&counts)))?;
+            let (key, body) = (rate_key(minute, &self.env.node, &lane), super::config::encode(&counts));
+            rates.insert(key.clone(), Document { key, body });
+        }
+        if !rates.is_empty() {
+            self.db.put_documents(DocumentKind::Rate, &rates.into_values().collect::<Vec<_>>())?;
         }
         Ok(self.effects)
-    }
-
-    /// Says that waiting workers should look again.
-    pub fn wake(&mut self) {
-        self.effects.work = WorkNews::everywhere();
-    }
-
-    /// Says that running jobs were cut off: their workers should ask.
-    pub fn interrupt(&mut self) {
-        self.effects.has_interrupts = true;
     }
 }

@@ -8,6 +8,8 @@ mod life;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use audit::AuditCheck;
+
 use crate::error::StoreError;
 use crate::job::{Job, Lane, Seq, Spec, State};
 use crate::limits;
@@ -99,6 +101,7 @@ pub(crate) fn verify(view: &mut View<'_>, tell: &mut dyn FnMut(Checked)) -> Resu
     let mut jobs = 0;
     let mut after = None;
     loop {
+        view.is_wanted()?;
         let limit = limits::VERIFY_PAGE;
         let scan = Scan { filter: Filter::default(), order: Order::Oldest, after, limit };
         let page = view.db.scan(&scan)?;
@@ -116,7 +119,8 @@ pub(crate) fn verify(view: &mut View<'_>, tell: &mut dyn FnMut(Checked)) -> Resu
     verdicts.extend(graph.verdicts());
     verdicts.push(counters(view, &recount, jobs)?);
     verdicts.extend(audit::records(view, &mut told)?);
-    verdicts.push(audit::chain(view, &mut told)?);
+    let check = audit::own_check(view);
+    verdicts.push(audit::chain(view, &mut told, &check)?);
     verdicts.push(storage(view)?);
     Ok(verdicts)
 }
@@ -124,10 +128,13 @@ pub(crate) fn verify(view: &mut View<'_>, tell: &mut dyn FnMut(Checked)) -> Resu
 /// Checks that the audit trail is as it was sealed.
 pub(crate) fn verify_audit(
     view: &mut View<'_>,
+    check: &AuditCheck,
     tell: &mut dyn FnMut(Checked),
 ) -> Result<Verdict, StoreError> {
     let expected = newest_record(view)?;
-    audit::chain(view, &mut Told { checked: Checked { done: 0, expected }, tell })
+    let mut check = check.clone();
+    check.trusted.extend(audit::own_check(view).trusted);
+    audit::chain(view, &mut Told { checked: Checked { done: 0, expected }, tell }, &check)
 }
 
 fn facts(view: &mut View<'_>, page: Vec<Job>) -> Result<Vec<Facts>, StoreError> {

@@ -1,13 +1,14 @@
 //! A look at the store: a snapshot, the configuration in force, and the time. Reads are written over it once for all
 //! engines.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::config::Config;
 use super::engine::{EngineResult, Read};
 use super::environment::Environment;
 use super::memo::Memo;
 use crate::clock::Timestamp;
+use crate::error::StoreError;
 
 /// A snapshot of the store.
 pub struct View<'a> {
@@ -18,14 +19,11 @@ pub struct View<'a> {
     pub env: &'a Environment,
     /// The time of the look.
     pub now: Timestamp,
+    /// Gone once nobody waits for the answer any more.
+    asker: Option<Weak<()>>,
 }
 
 impl<'a> View<'a> {
-    /// A look from now.
-    pub fn new(db: &'a mut dyn Read, memo: &'a mut Memo, env: &'a Environment) -> View<'a> {
-        View { now: env.clock.now(), db, memo, env }
-    }
-
     /// A look at the time of a commit.
     pub(crate) fn within(
         db: &'a mut dyn Read,
@@ -33,12 +31,28 @@ impl<'a> View<'a> {
         env: &'a Environment,
         now: Timestamp,
     ) -> View<'a> {
-        View { db, memo, env, now }
+        View { db, memo, env, now, asker: None }
     }
 
     /// Refuses to look at a store whose content is elsewhere.
     pub(crate) fn admit(&mut self) -> EngineResult<()> {
         self.memo.admit(self.db, self.env)
+    }
+
+    /// Notes who waits for the answer.
+    pub(crate) fn ask_for(&mut self, asker: Weak<()>) {
+        self.asker = Some(asker);
+    }
+
+    /// Fails if nobody waits for the answer any more. Long looks ask between two pages, so that a caller who leaves does
+    /// not keep a reader busy.
+    pub(crate) fn is_wanted(&self) -> EngineResult<()> {
+        match &self.asker {
+            Some(asker) if asker.strong_count() == 0 => {
+                Err(StoreError::Database("nobody waits for the answer any more".to_owned()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The configuration in force.

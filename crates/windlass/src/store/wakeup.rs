@@ -8,7 +8,7 @@ mod work;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use self::work::Board;
 pub(crate) use self::work::WorkListener;
@@ -24,6 +24,8 @@ pub struct Wakeups {
     ends: watch::Sender<u64>,
     interrupts: watch::Sender<u64>,
     elsewhere: watch::Sender<u64>,
+    /// Told of consequences that a commit left to maintenance.
+    left: Notify,
     waiting: Arc<AtomicUsize>,
 }
 
@@ -34,6 +36,7 @@ impl Default for Wakeups {
             ends: watch::Sender::new(0),
             interrupts: watch::Sender::new(0),
             elsewhere: watch::Sender::new(0),
+            left: Notify::new(),
             waiting: Arc::default(),
         }
     }
@@ -71,6 +74,16 @@ impl Wakeups {
     /// Says that another process added to the trail.
     pub fn recorded_elsewhere(&self) {
         self.elsewhere.send_modify(|count| *count += 1);
+    }
+
+    /// Says that a commit left consequences to maintenance.
+    pub(crate) fn cascades_left(&self) {
+        self.left.notify_one();
+    }
+
+    /// Returns when a commit has left consequences to maintenance since this last returned.
+    pub(crate) async fn until_cascades_left(&self) {
+        self.left.notified().await;
     }
 
     /// News of claimable jobs, from now on.
@@ -122,6 +135,11 @@ impl Listener {
             // The store is gone, and with it all news.
             std::future::pending::<()>().await;
         }
+    }
+
+    /// Whether there were news since this was made or last returned.
+    pub(crate) fn has_news(&self) -> bool {
+        self.receiver.has_changed().unwrap_or(true)
     }
 }
 

@@ -6,17 +6,19 @@ use std::time::Duration;
 use super::caller::Caller;
 use super::command::children::{self, NewGroup, Spawned};
 use super::command::claim::{self, ClaimAnswer, ClaimRequest};
-use super::command::finish::{self, Finish, Report};
+use super::command::finish::{self, Finish, Park, Report};
 use super::command::heartbeat::{self, Beat, Directive, Pulse};
 use super::command::step::{self, Hand, Note};
 use super::command::worker::{self, NewWorker};
 use super::config::Worker;
+use super::meter::Fallback;
 use super::task::Kind;
-use super::wakeup::Listener;
+use super::unit::Unit;
+use super::wakeup::{Listener, WorkListener};
 use super::{Store, elsewhere};
 use crate::clock::Patience;
 use crate::error::WorkError;
-use crate::job::WorkerId;
+use crate::job::{Fence, JobId, WorkerId};
 use crate::limits;
 
 impl Store {
@@ -32,6 +34,21 @@ impl Store {
         elsewhere!(self.deregister(worker));
         let caller = caller.clone();
         self.write("deregister", Kind::Ordinary, move |unit| worker::deregister(unit, &caller, worker)).await
+    }
+
+    /// A worker's own program has paused it, or lets it go on. A server is not told.
+    pub(crate) async fn tell_paused(
+        &self,
+        caller: &Caller,
+        worker: WorkerId,
+        is_paused: bool,
+    ) -> Result<(), WorkError> {
+        if self.is_elsewhere() {
+            return Ok(());
+        }
+        let caller = caller.clone();
+        let tell = move |unit: &mut Unit<'_>| worker::tell_paused(unit, &caller, worker, is_paused);
+        self.write("tell_paused", Kind::Ordinary, tell).await
     }
 
     /// Claims jobs; if there are none, waits for some for up to `wait`, woken as soon as there may be.
@@ -55,25 +72,49 @@ impl Store {
         wait: Duration,
         gone: impl Future<Output = ()>,
     ) -> Result<ClaimAnswer, WorkError> {
+        self.claim_ahead(caller, request, usize::MAX, wait, gone).await
+    }
+
+    /// The same, but of the jobs beyond the first `starts` no attempt counts yet: each starts with the first thing that
+    /// its worker reports or saves for it, or by [`start`](Store::start); given back or lost before, it is as if it had
+    /// not been claimed (M5). At a server every claim is a start.
+    pub(crate) async fn claim_ahead(
+        &self,
+        caller: &Caller,
+        request: &ClaimRequest,
+        starts: usize,
+        wait: Duration,
+        gone: impl Future<Output = ()>,
+    ) -> Result<ClaimAnswer, WorkError> {
         let wait = wait.min(limits::CLAIM_WAIT_MAX);
         elsewhere!(self.claim_unless(request, wait, gone));
         let mut gone = std::pin::pin!(gone);
         let patience = Patience::lasting(wait);
+        // The news that the last wait was for, if it ended without any.
+        let mut unheard: Option<WorkListener> = None;
         loop {
             // Listening starts before looking: work that arrives in between is not missed.
             let mut work = self.env.wakeups.work();
             let (caller, request) = (caller.clone(), request.clone());
             let kind = Kind::Claim(request.limit.clamp(1, limits::CLAIM_JOBS_MAX));
-            let answer = self.write("claim", kind, move |unit| claim::claim(unit, &caller, &request)).await?;
+            let answer =
+                self.write("claim", kind, move |unit| claim::claim(unit, &caller, &request, starts)).await?;
             if !answer.jobs.is_empty() || patience.is_over() {
+                if unheard.is_some_and(|work| !work.has_news()) && answer.has_waited(self.env.clock.now()) {
+                    self.env.meters.fell_back(Fallback::Claim);
+                }
                 return Ok(answer);
             }
             work.narrow(answer.interest.clone());
-            tokio::select! {
+            let backstop =
+                answer.look_again_after(self.env.timing.backstop_every, self.env.wakeups.waiters());
+            let has_news = tokio::select! {
                 biased;
                 () = &mut gone => return Ok(answer),
-                () = patience.wait_for(work.news(), answer.look_again_after(self.env.wakeups.waiters())) => {}
-            }
+                has_news = patience.wait_for(work.news(), backstop) => has_news,
+            };
+            // What a rate or a budget held back is waited for by time.
+            unheard = (!has_news && answer.throttled_for.is_none()).then_some(work);
         }
     }
 
@@ -113,6 +154,21 @@ impl Store {
         self.heartbeat(caller, worker, again).await
     }
 
+    /// Notes that jobs which were claimed ahead have started.
+    pub(crate) async fn start(
+        &self,
+        caller: &Caller,
+        worker: WorkerId,
+        started: Vec<(JobId, Fence)>,
+    ) -> Result<(), WorkError> {
+        if self.is_elsewhere() || started.is_empty() {
+            return Ok(());
+        }
+        let caller = caller.clone();
+        let kind = Kind::About(started.iter().map(|(job, _)| *job).collect());
+        self.write("start", kind, move |unit| step::start(unit, &caller, worker, &started)).await
+    }
+
     /// Takes reports of how attempts ended; the answers are in their order.
     pub async fn finish(
         &self,
@@ -135,9 +191,22 @@ impl Store {
 
     /// Spawns children of a running job and parks it until their group is decided (M64).
     pub async fn spawn(&self, caller: &Caller, hand: Hand, group: NewGroup) -> Result<Spawned, WorkError> {
-        elsewhere!(self.spawn(hand, group));
+        self.spawn_beside(caller, hand, group, Vec::new()).await
+    }
+
+    /// The same, but the job is also woken by the first of `beside`, before the group is decided.
+    pub async fn spawn_beside(
+        &self,
+        caller: &Caller,
+        hand: Hand,
+        group: NewGroup,
+        beside: Vec<Park>,
+    ) -> Result<Spawned, WorkError> {
+        elsewhere!(self.spawn(hand, group, beside));
         let caller = caller.clone();
-        self.write("spawn", Kind::Submission, move |unit| children::spawn(unit, &caller, hand, &group)).await
+        let kind = Kind::Batch(group.jobs.len());
+        let spawn = move |unit: &mut Unit<'_>| children::spawn(unit, &caller, hand, &group, &beside);
+        self.write("spawn", kind, spawn).await
     }
 
     /// News of jobs that were cut off, from now on.
@@ -153,6 +222,11 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
+    /// Whether there were news since this was made or last returned; a server is not asked.
+    pub(crate) fn has_news(&self) -> bool {
+        self.store.is_elsewhere() || self.here.has_news()
+    }
+
     /// Returns when running jobs may have been cut off since this was made or last returned.
     ///
     /// A server is asked by a heartbeat that it answers late, for those of `beats`: of jobs that begin meanwhile it says

@@ -40,6 +40,11 @@ impl TicketKey {
         TicketPublicKey(self.0.verifying_key())
     }
 
+    /// The signature over a text, in hexadecimal.
+    pub(crate) fn sign_text(&self, text: &str) -> String {
+        hexadecimal(&self.sign(text.as_bytes()))
+    }
+
     pub(super) fn sign(&self, message: &[u8]) -> [u8; 64] {
         self.0.sign(message).to_bytes()
     }
@@ -69,6 +74,13 @@ impl TicketPublicKey {
     /// Whether this signature over this message is the key's. Strictly: nobody can make another that counts too.
     pub(super) fn has_signed(&self, message: &[u8], signature: &[u8; 64]) -> bool {
         self.0.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
+    }
+}
+
+impl TicketPublicKey {
+    /// Whether this is the key's signature over a text, in hexadecimal.
+    pub(crate) fn has_signed_text(&self, text: &str, signature: &str) -> bool {
+        from_hexadecimal(signature).is_some_and(|signature| self.has_signed(text.as_bytes(), &signature))
     }
 }
 

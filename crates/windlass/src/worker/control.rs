@@ -59,6 +59,14 @@ impl WorkerControl {
         self.state.send_if_modified(|state| std::mem::replace(&mut state.afar, paused) != paused);
     }
 
+    /// What a claim was told; how it is paused is heard with the next heartbeat.
+    pub(crate) fn claimed(&self, is_paused: bool) {
+        self.state.send_if_modified(|state| {
+            let afar = is_paused.then(|| state.afar.unwrap_or_default());
+            std::mem::replace(&mut state.afar, afar) != afar
+        });
+    }
+
     /// Returns when it is not paused from here. From afar the store itself refuses claims, so that lifting it needs no
     /// heartbeat to be heard.
     pub(crate) async fn resumed(&self) {

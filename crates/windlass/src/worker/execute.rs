@@ -16,28 +16,37 @@ use super::seats::Seats;
 use crate::clock::Stopwatch;
 use crate::context::{CrashPoint, Cx, Interruption, Stop};
 use crate::handler::{AnyHandler, HandlerFuture, Snooze, failure_of, said};
-use crate::job::{Category, Failure, Strategy};
+use crate::job::{Category, Failure, Strategy, described};
 use crate::store::command::claim::Claimed;
 use crate::store::command::finish::{Outcome, Park, Report};
 
 pub(crate) type Panic = Box<dyn Any + Send>;
 
 /// Starts a job that was claimed, in its turn; its seat is free again when its outcome is on its way.
-pub(super) fn start(crew: Arc<Crew>, claimed: Claimed, seats: Arc<Seats>, seat: OwnedSemaphorePermit) {
+pub(super) fn start(
+    crew: Arc<Crew>,
+    claimed: Claimed,
+    seats: Arc<Seats>,
+    seat: OwnedSemaphorePermit,
+    slot: Option<OwnedSemaphorePermit>,
+) {
     // At once: whoever asks from now on what runs here is told, also before the task has begun.
     let cx = admit(&crew, claimed);
     tokio::spawn(async move {
         let execution = cx.claimed().job.policy.timeouts.execution;
-        let slot = seats
-            .turn(execution, async {
-                tokio::select! {
-                    () = cx.cancelled() => {}
-                    () = crew.control.paused() => {}
-                }
-            })
-            .await;
+        let given_up = async {
+            tokio::select! {
+                () = cx.cancelled() => {}
+                () = crew.control.paused() => {}
+            }
+        };
+        let slot = match slot {
+            Some(slot) => Some(slot),
+            None => seats.turn(execution, given_up).await,
+        };
         let outcome = if slot.is_some() && !cx.is_cancelled() {
             let watch = Stopwatch::start();
+            cx.starts();
             let outcome = run(&crew, &cx).await;
             seats.took(watch.elapsed());
             outcome
@@ -84,10 +93,27 @@ async fn run(crew: &Crew, cx: &Cx) -> Option<Outcome> {
         traceparent = cx.traceparent(),
     );
     let outcome = run_handler(crew, cx).instrument(span.clone()).await;
-    if let Some(Outcome::Failed(_)) = &outcome {
+    if let Some(Outcome::Failed(failure)) = &outcome {
         span.record("otel.status_code", "error");
+        span.in_scope(|| log_failure(cx, failure));
     }
     outcome
+}
+
+/// Logs that an attempt failed. In a program that has not set up tracing it is printed to standard error: a handler that
+/// fails must not fail in silence.
+fn log_failure(cx: &Cx, failure: &Failure) {
+    let (job, job_type, attempt) = (cx.job_id(), cx.job_type(), cx.attempt());
+    let code = failure.code.as_deref();
+    let category = failure.category.as_str();
+    tracing::warn!(%job, %job_type, attempt, category, code, error = failure.message, "an attempt failed");
+    if !tracing::dispatcher::has_been_set() {
+        let max = cx.claimed().job.policy.retry.max_attempts;
+        eprintln!(
+            "windlass: job {job} ({job_type}) failed in attempt {attempt} of {max}: {}",
+            described(&failure.message, failure.category, code)
+        );
+    }
 }
 
 async fn run_handler(crew: &Crew, cx: &Cx) -> Option<Outcome> {
@@ -105,7 +131,7 @@ async fn run_handler(crew: &Crew, cx: &Cx) -> Option<Outcome> {
             drop_safely(cx, future);
             outcome
         }
-        Err(panic) => Some(outcome_of_panic(&panic)),
+        Err(panic) => Some(judge(cx, Err(panic)).await),
     };
     if cx.crashes_at(&CrashPoint::BeforeFinish) {
         None
@@ -144,10 +170,10 @@ async fn supervise(crew: &Crew, cx: &Cx, future: &mut HandlerFuture) -> Option<O
     let limit = cx.claimed().job.policy.timeouts.execution;
     tokio::select! {
         biased;
-        ended = catch(cx, future) => Some(outcome_of(cx, ended)),
+        ended = catch(cx, future) => Some(judge(cx, ended).await),
         never = cx.hurry() => match never {},
         stop = cx.stopped() => match stop {
-            Stop::Park(park) => Some(Outcome::Parked(park)),
+            Stop::Park(park) => Some(parked(cx, park).await),
             Stop::Parked | Stop::Crash => None,
         },
         () = tokio::time::sleep(limit) => {
@@ -156,6 +182,14 @@ async fn supervise(crew: &Crew, cx: &Cx, future: &mut HandlerFuture) -> Option<O
             Some(Outcome::Failed(Failure::new(Category::Timeout, message)))
         }
         () = cut_off(crew, cx) => None,
+    }
+}
+
+/// The handler has parked, and is dropped only after this.
+async fn parked(cx: &Cx, park: Park) -> Outcome {
+    match cx.forget_places().await {
+        Ok(()) => Outcome::Parked(park),
+        Err(error) => Outcome::Failed(Failure::temporary(error.to_string()).with_code("not_written")),
     }
 }
 
@@ -175,13 +209,32 @@ async fn catch(cx: &Cx, future: &mut HandlerFuture) -> Result<Result<Vec<u8>, an
             Err(panic) => Poll::Ready(Err(panic)),
         }
     };
-    poll_fn(move |context| cx.poll(context, &mut poll)).await
+    poll_fn(move |context| cx.poll_handler(context, &mut poll)).await
 }
 
 /// Drops what is left of a handler; a panic in there must not take the attempt's outcome with it.
 fn drop_safely(cx: &Cx, future: HandlerFuture) {
     if catch_unwind(AssertUnwindSafe(move || drop(future))).is_err() {
         tracing::error!(job = %cx.job_id(), "handler panicked while it was dropped");
+    }
+}
+
+/// What a handler's end means. What it returned is looked at with care: an error's text may panic, and so may dropping
+/// the error, or what a panic carries.
+async fn judge(cx: &Cx, ended: Result<Result<Vec<u8>, anyhow::Error>, Panic>) -> Outcome {
+    if let Ok(Err(error)) = &ended
+        && let Ok(message) = catch_unwind(AssertUnwindSafe(|| failure_of(error).message))
+    {
+        cx.reopen(error, &message).await;
+    }
+    match catch_unwind(AssertUnwindSafe(|| outcome_of(cx, ended))) {
+        Ok(outcome) => outcome,
+        Err(panic) => {
+            let outcome = outcome_of_panic(&panic);
+            // It has shown that it panics when it is dropped, and may do so again.
+            std::mem::forget(panic);
+            outcome
+        }
     }
 }
 

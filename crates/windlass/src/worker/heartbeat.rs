@@ -11,6 +11,8 @@ use crate::context::Interruption;
 use crate::error::{StoreError, WorkError};
 use crate::limits;
 use crate::store::command::heartbeat::Beat;
+use crate::store::meter::Fallback;
+use crate::store::work::Interrupts;
 
 /// News from elsewhere are looked at no more often than this.
 const NEWS_PAUSE: Duration = Duration::from_millis(20);
@@ -21,11 +23,18 @@ pub(super) async fn run(crew: Arc<Crew>, over: CancellationToken) {
     let grace = crew.settings.grace.min(limits::WORKER_SILENCE_MAX / 3);
     let silence = limits::WORKER_SILENCE_MAX.saturating_sub(grace);
     let mut heard = Patience::lasting(silence);
+    // The news that the last wait was for, if it ended without any.
+    let mut unheard: Option<Interrupts> = None;
     loop {
         let mut interrupts = crew.queue.store().interrupts();
         let asked = Patience::lasting(silence);
         match beat_within(&crew, heard).await {
-            Ok(()) => heard = asked,
+            Ok(is_interrupted) => {
+                heard = asked;
+                if is_interrupted && unheard.take().is_some_and(|interrupts| !interrupts.has_news()) {
+                    crew.queue.store().environment().meters.fell_back(Fallback::Interrupt);
+                }
+            }
             Err(WorkError::NoSuchWorker(forgotten)) => {
                 if let Err(error) = crew.register_again(forgotten).await {
                     tracing::warn!(%error, "cannot register again");
@@ -36,18 +45,21 @@ pub(super) async fn run(crew: Arc<Crew>, over: CancellationToken) {
             }
             Err(error) => tracing::warn!(%error, "heartbeat was not taken"),
         }
-        tokio::select! {
+        let has_news = tokio::select! {
             () = over.cancelled() => return,
-            () = tokio::time::sleep(every) => {}
+            () = tokio::time::sleep(every) => false,
             () = interrupts.news(crew.queue.caller(), crew.id(), || crew.running.beats_to_go_on(), every) => {
                 tokio::time::sleep(NEWS_PAUSE).await;
+                true
             }
-        }
+        };
+        unheard = (!has_news).then_some(interrupts);
     }
 }
 
-/// Beats once, and cancels everything if the answer has not come when patience ends; then still waits for it.
-async fn beat_within(crew: &Crew, heard: Patience) -> Result<(), WorkError> {
+/// Beats once, and cancels everything if the answer has not come when patience ends; then still waits for it. True if
+/// handlers were told to stop.
+async fn beat_within(crew: &Crew, heard: Patience) -> Result<bool, WorkError> {
     let beating = beat(crew);
     tokio::pin!(beating);
     tokio::select! {
@@ -60,20 +72,26 @@ async fn beat_within(crew: &Crew, heard: Patience) -> Result<(), WorkError> {
     }
 }
 
-/// Beats once for everything that runs.
-pub(crate) async fn beat(crew: &Crew) -> Result<(), WorkError> {
+/// Beats once for everything that runs; true if handlers were told to stop.
+pub(crate) async fn beat(crew: &Crew) -> Result<bool, WorkError> {
+    // Before their leases are extended: from here on it is known that they have started.
+    let mut started = crew.running.started();
+    started.truncate(limits::OUTCOMES_PER_CALL_MAX);
+    crew.queue.store().start(crew.queue.caller(), crew.id(), started).await?;
     let mut beats = crew.running.beats();
+    let mut is_interrupted = false;
     loop {
         let rest = beats.split_off(beats.len().min(limits::OUTCOMES_PER_CALL_MAX));
-        beat_some(crew, beats).await?;
+        is_interrupted |= beat_some(crew, beats).await?;
         if rest.is_empty() {
-            return Ok(());
+            return Ok(is_interrupted);
         }
         beats = rest;
     }
 }
 
-async fn beat_some(crew: &Crew, beats: Vec<Beat>) -> Result<(), WorkError> {
+async fn beat_some(crew: &Crew, beats: Vec<Beat>) -> Result<bool, WorkError> {
+    let mut is_interrupted = false;
     let fences: Vec<_> = beats.iter().map(|beat| (beat.job, beat.fence)).collect();
     let pulse = crew.queue.store().heartbeat(crew.queue.caller(), crew.id(), beats).await?;
     for ((id, directive), (_, fence)) in pulse.directives.into_iter().zip(fences) {
@@ -82,8 +100,9 @@ async fn beat_some(crew: &Crew, beats: Vec<Beat>) -> Result<(), WorkError> {
         if let Some(cx) = crew.running.get(id).filter(|cx| cx.fence() == fence) {
             tracing::info!(job = %id, directive = directive.as_str(), "handler is told to stop");
             cx.cancel(why);
+            is_interrupted = true;
         }
     }
     crew.control.heard(pulse.paused);
-    Ok(())
+    Ok(is_interrupted)
 }

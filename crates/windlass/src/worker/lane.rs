@@ -48,8 +48,11 @@ pub(super) async fn run(
             }
         };
         let (store, caller) = (crew.queue.store(), crew.queue.caller());
-        match store.claim_unless(caller, &request, limits::CLAIM_WAIT_MAX, gone).await {
+        // No more are started than there are slots; the others are at hand for when a slot becomes free.
+        let starts = seats.slots_free();
+        match store.claim_ahead(caller, &request, starts, limits::CLAIM_WAIT_MAX, gone).await {
             Ok(answer) => {
+                crew.control.claimed(answer.is_paused);
                 start(&crew, &seats, answer.jobs, free);
                 // Paused while the claim was on its way: these came too late to be given back with the others.
                 if crew.control.is_interrupted() {
@@ -120,6 +123,8 @@ fn start(crew: &Arc<Crew>, seats: &Arc<Seats>, jobs: Vec<Claimed>, free: Vec<Own
         seats.beware();
     }
     for (claimed, seat) in jobs.into_iter().zip(free) {
-        execute::start(crew.clone(), claimed, seats.clone(), seat);
+        // In this order: those whose attempt counts already get the slots.
+        let slot = if claimed.job.has.claim_ahead { None } else { seats.slot() };
+        execute::start(crew.clone(), claimed, seats.clone(), seat, slot);
     }
 }

@@ -76,6 +76,13 @@ impl Running {
         going_on.map(|cx| Beat::new(cx.job_id(), cx.fence())).collect()
     }
 
+    /// Those that were claimed ahead and have started since.
+    pub(crate) fn started(&self) -> Vec<(JobId, Fence)> {
+        let attempts = self.lock();
+        let started = attempts.jobs.values().filter(|cx| cx.has_started_unnoticed());
+        started.map(|cx| (cx.job_id(), cx.fence())).collect()
+    }
+
     pub(crate) fn get(&self, id: JobId) -> Option<Cx> {
         self.lock().jobs.get(&id).cloned()
     }

@@ -62,6 +62,16 @@ impl Seats {
         self.places.clone().try_acquire_owned().ok()
     }
 
+    /// A slot, if one is free.
+    pub(super) fn slot(&self) -> Option<OwnedSemaphorePermit> {
+        self.slots.clone().try_acquire_owned().ok()
+    }
+
+    /// How many slots are free.
+    pub(super) fn slots_free(&self) -> usize {
+        self.slots.available_permits()
+    }
+
     /// How many are free.
     pub(super) fn free_now(&self) -> usize {
         self.places.available_permits()

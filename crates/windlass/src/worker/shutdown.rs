@@ -58,6 +58,23 @@ pub(super) async fn release_when_paused(crew: Arc<Crew>, over: CancellationToken
     }
 }
 
+/// Tells the store whenever the program pauses the worker or lets it go on: jobs that wait for it say so.
+pub(super) async fn tell_when_paused(crew: Arc<Crew>, over: CancellationToken) {
+    loop {
+        for is_paused in [true, false] {
+            tokio::select! {
+                () = over.cancelled() => return,
+                () = crew.control.paused(), if is_paused => {}
+                () = crew.control.resumed(), if !is_paused => {}
+            }
+            let store = crew.queue.store();
+            if let Err(error) = store.tell_paused(crew.queue.caller(), crew.id(), is_paused).await {
+                tracing::warn!(%error, is_paused, "the store does not know that the worker is paused or goes on");
+            }
+        }
+    }
+}
+
 /// Gives back everything that still runs.
 pub(crate) async fn release_all(crew: &Crew) {
     for cx in crew.running.all() {

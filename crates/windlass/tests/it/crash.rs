@@ -8,6 +8,7 @@ mod damage;
 mod disk;
 mod files;
 mod fingerprint;
+mod freeze;
 mod kill;
 mod ledger;
 mod load;

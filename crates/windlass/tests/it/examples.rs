@@ -13,8 +13,26 @@ fn output_of(example: &str) -> String {
     let ran = Command::new(&program).output().expect("the example starts");
     let (said, complained) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success(), "{example}: {}\n{said}\n{complained}", ran.status);
-    assert_eq!(complained, "", "{example} complains");
+    let stray: Vec<&str> = complained.lines().filter(|line| !line.starts_with("windlass: job ")).collect();
+    assert!(stray.is_empty(), "{example} complains: {stray:?}");
     said.into_owned()
+}
+
+/// An embedded handler that fails says so, also in a program that has not set up tracing.
+#[test]
+fn a_failing_handler_is_told_on_standard_error() {
+    let tests = std::env::current_exe().expect("a running program has a path");
+    let profile = tests.ancestors().nth(2).expect("tests are built in a folder below the profile's");
+    let program = profile.join("examples").join("retries").with_extension(std::env::consts::EXE_EXTENSION);
+    let ran = Command::new(&program).output().expect("the example starts");
+    let told = String::from_utf8_lossy(&ran.stderr);
+    let is_there = |from: &str, what: &str| {
+        told.lines()
+            .any(|line| line.starts_with("windlass: job ") && line.contains(from) && line.ends_with(what))
+    };
+    let (stolen, broken) = ("the card was reported stolen (permanent,", "the bank is on fire (");
+    assert!(is_there("(charge) failed in attempt 1 of 4: ", ")") && told.contains(stolen), "{told}");
+    assert_eq!(told.matches(broken).count(), 4, "every attempt is told: {told}");
 }
 
 /// Each of these lines is there, in this order; others may be between them.
@@ -48,9 +66,9 @@ fn retries_shows_what_each_error_means() {
     let lines = [
         "flaky:   completed after 3 attempts: charged in attempt 3, after 2 failures",
         "busy:    completed after 2 attempts: charged in attempt 2, after 1 failures",
-        "stolen:  failed after 1 attempts: job … ended failed: the card was reported stolen",
+        "stolen:  failed after 1 attempts: job … ended failed in attempt 1: the card was reported stolen (permanent, card_stolen)",
         "early:   completed after 2 attempts: charged in attempt 2, after 0 failures",
-        "broken:  dead_letter after 4 attempts: job … ended dead_letter: the bank is on fire",
+        "broken:  dead_letter after 4 attempts: job … ended dead_letter in attempt 4: the bank is on fire (temporary)",
         "custom:  completed after 3 attempts: charged in attempt 3, after 2 failures",
     ];
     assert_says(&output, &lines);
@@ -85,7 +103,7 @@ fn documents_are_merged_without_their_bad_pages() {
 fn rows_are_inserted_a_hundred_at_a_time_and_each_has_an_end_of_its_own() {
     let output = output_of("inserts");
     let lines = [
-        "job … ended failed: row 13 is there already",
+        "job … ended failed in attempt 1: row 13 is there already (permanent, duplicate)",
         "row 77 written in attempt 2",
         "248 rows written at once",
         "251 attempts, up to 100 of them in one call",

@@ -2,6 +2,7 @@
 //! done to it.
 
 pub(crate) mod cluster;
+pub(crate) mod faketime;
 pub(crate) mod pooler;
 mod states;
 

@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod bounds;
+mod clock;
 mod conformance;
 mod crash;
+mod deadline;
 mod examples;
 mod fixture;
 mod postgres;

@@ -1,15 +1,22 @@
 //! What only a database server can go through: several nodes on it, connections that break, restarts, a standby that takes
 //! over. What holds on every engine is in the other suites, which run here too.
 
+mod bounds;
+mod clock;
 mod cut;
+mod deleted_keys;
 mod door;
+mod forgotten;
+mod late;
 mod nodes;
 mod outage;
 mod pooler;
 mod proxy;
+mod restored;
 mod schema;
 mod skew;
 mod snapshot;
+mod storm;
 mod tls;
 mod turns;
 
@@ -20,7 +27,7 @@ use windlass::job::{JobType, NewJob, Payload};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
-use windlass::store::environment::StoreOptions;
+use windlass::store::environment::{Environment, StoreOptions, Timing};
 use windlass::store::query::list::ListRequest;
 
 /// Longer than anything here takes, however slow the machine.
@@ -28,6 +35,23 @@ const LONG: Duration = Duration::from_secs(120);
 
 fn open(address: &str) -> Store {
     Store::open(address, StoreOptions::default()).expect("the store opens")
+}
+
+/// A node that waits for other times than usual.
+fn open_with(address: &str, timing: Timing) -> Store {
+    let mut env = Environment::system(StoreOptions::default());
+    env.timing = timing;
+    Store::open_in(address, env).expect("the store opens")
+}
+
+/// Outages as they would be if all limits were some forty times as short.
+fn hasty() -> Timing {
+    Timing {
+        request_max: Duration::from_millis(600),
+        outage_max: Duration::from_millis(500),
+        call_max: Duration::from_millis(900),
+        ..Timing::default()
+    }
 }
 
 /// A job that is told apart by its number.

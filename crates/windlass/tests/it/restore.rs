@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use tempfile::TempDir;
-use windlass::error::RestoreError;
-use windlass::job::{JobId, State};
+use windlass::error::{RestoreError, WorkError};
+use windlass::job::{GroupStrategy, JobId, State, WorkerId};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
+use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Report};
+use windlass::store::command::step::{Hand, Note};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::StoreOptions;
@@ -30,12 +32,12 @@ async fn submit(store: &Store) -> JobId {
         .id
 }
 
-async fn claim(store: &Store, worker: windlass::job::WorkerId) -> Claimed {
+async fn claim(store: &Store, worker: WorkerId) -> Claimed {
     let request = ClaimRequest::new(worker, 1);
     store.claim(&Caller::local(), &request, std::time::Duration::ZERO).await.unwrap().jobs.remove(0)
 }
 
-async fn finish(store: &Store, worker: windlass::job::WorkerId, claimed: &Claimed) -> Finish {
+async fn finish(store: &Store, worker: WorkerId, claimed: &Claimed) -> Finish {
     let outcome = Outcome::Completed { result: None };
     let report = Report::new(claimed.job.id, claimed.job.fence, outcome);
     store.finish(&Caller::local(), worker, vec![report]).await.unwrap().remove(0)
@@ -43,6 +45,54 @@ async fn finish(store: &Store, worker: windlass::job::WorkerId, claimed: &Claime
 
 async fn put_back(folder: &TempDir) -> Result<Restored, RestoreError> {
     restore(&folder.path().join("copy.db"), &folder.path().join("new.db"), |_| {}).await
+}
+
+/// Nothing that a worker with this claim writes is taken, whether it names itself or not.
+async fn writes_nothing(store: &Store, worker: WorkerId, claimed: &Claimed) {
+    let (me, job, fence) = (Caller::local(), claimed.job.id, claimed.job.fence);
+    assert!(matches!(finish(store, worker, claimed).await, Finish::Stale));
+    for worker in [Some(worker), None] {
+        let hand = Hand { job, fence, worker };
+        let note = Note::Checkpoint { step: "charge".into(), value: b"1".to_vec() };
+        assert_eq!(store.note(&me, hand, vec![note]).await, Err(WorkError::Stale(job)));
+        let group = NewGroup { name: "all".into(), strategy: GroupStrategy::CollectAll, jobs: Vec::new() };
+        assert_eq!(store.spawn(&me, hand, group).await.err(), Some(WorkError::Stale(job)));
+    }
+    assert!(store.checkpoints(&me, job).await.unwrap().unwrap().is_empty());
+}
+
+/// M8 M101: a file that was put in place by hand begins a new generation with its first commit; looking at it does not.
+#[tokio::test]
+async fn a_file_that_was_put_in_place_by_hand_begins_a_new_generation() {
+    let folder = tempfile::tempdir().unwrap();
+    let lost = open(&folder.path().join("jobs.db"));
+    let worker = lost.register(&Caller::local(), NewWorker::default()).await.unwrap().id;
+    submit(&lost).await;
+    lost.backup(&folder.path().join("copy.db")).await.unwrap();
+    let before = claim(&lost, worker).await;
+    lost.close();
+    for look in 0..3 {
+        let store = open(&folder.path().join("copy.db"));
+        assert_eq!(store.generation().await.unwrap(), 1, "look {look}");
+        store.close();
+    }
+    let store = open(&folder.path().join("copy.db"));
+    let second = open(&folder.path().join("copy.db"));
+    let other = store.register(&Caller::local(), NewWorker::default()).await.unwrap().id;
+    let again = claim(&store, other).await;
+    assert_eq!((again.job.id, again.job.fence.generation()), (before.job.id, 2));
+    writes_nothing(&store, worker, &before).await;
+    // Another process that opened it at the same time does not begin one more.
+    writes_nothing(&second, worker, &before).await;
+    submit(&second).await;
+    assert_eq!(second.generation().await.unwrap(), 2);
+    assert!(matches!(finish(&second, other, &again).await, Finish::Applied(State::Completed)));
+    store.close();
+    second.close();
+    let store = open(&folder.path().join("copy.db"));
+    submit(&store).await;
+    assert_eq!(store.generation().await.unwrap(), 2, "it has a marker of its own now");
+    store.close();
 }
 
 /// M5, M101: a fence that was given out after the backup is not given out a second time.
@@ -64,15 +114,14 @@ async fn a_worker_from_before_the_loss_cannot_write_to_what_was_restored() {
     lost.close();
 
     let restored = put_back(&folder).await.unwrap();
-    assert_eq!((restored.jobs, restored.fenced, restored.released), (3, 3, 1));
+    assert_eq!((restored.jobs, restored.open, restored.released, restored.generation), (3, 3, 1, 2));
     let store = open(&folder.path().join("new.db"));
     // Somebody else has them by now, at whatever fence.
     let other = store.register(&Caller::local(), NewWorker::default()).await.unwrap().id;
     let again = [claim(&store, other).await, claim(&store, other).await];
     assert!(again.iter().all(|claimed| claimed.job.fence > held.job.fence.max(later.job.fence)));
     for stale in [&held, &later] {
-        let answer = finish(&store, worker, stale).await;
-        assert!(matches!(answer, Finish::Stale), "{answer:?}");
+        writes_nothing(&store, worker, stale).await;
     }
     for claimed in &again {
         assert!(matches!(finish(&store, other, claimed).await, Finish::Applied(_)));
@@ -116,6 +165,23 @@ async fn nothing_is_overwritten_and_half_a_backup_is_no_store() {
     std::fs::write(folder.path().join("copy.db"), &whole).unwrap();
     assert_eq!(put_back(&folder).await.unwrap().jobs, 200);
     store.close();
+}
+
+/// A backup cut to nothing, as by a full disk, would otherwise become an empty store that passes every check.
+#[tokio::test]
+async fn an_empty_file_and_another_programs_database_are_not_restored() {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy.db");
+    std::fs::write(&copy, "").unwrap();
+    let refused = put_back(&folder).await;
+    assert!(matches!(refused, Err(RestoreError::NotAStore(_))), "{refused:?}");
+    let foreign = rusqlite::Connection::open(&copy).unwrap();
+    foreign.execute_batch("CREATE TABLE notes (body TEXT); INSERT INTO notes VALUES ('a')").unwrap();
+    drop(foreign);
+    let refused = put_back(&folder).await;
+    assert!(matches!(refused, Err(RestoreError::NotAStore(_))), "{refused:?}");
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 1, "nothing but the file that was given");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 
 mod again;
 mod claims;
-mod dice;
+pub(crate) mod dice;
 mod findings;
 mod laws;
 mod operate;
@@ -199,7 +199,9 @@ impl Walker {
             self.last.pop_front();
         }
         self.last.push_back((self.taken, operation.clone()));
+        let now = self.pair.now();
         let answer = self.pair.step(&operation).await?;
+        self.laws.submitted(now, &operation, &answer)?;
         self.laws.answered(&operation, &answer)?;
         if let (Operation::Claim(_, request), Answer::Claimed(_, Ok(claimed))) = (&operation, &answer) {
             claims::check(&self.pair.memory, request, claimed).await?;

@@ -187,6 +187,7 @@ fn facts(job: &Job, now: Timestamp) -> Vec<Line> {
         let code = error.code.as_ref().map_or(String::new(), |code| format!(" {code}"));
         lines.push(trouble("error", format!("{}{code}, {}", error.category, ago(error.at.0, now))));
         lines.push(trouble("", error.message.as_str()));
+        lines.extend(error.cause.iter().map(|cause| trouble("caused by", cause.message.as_str())));
     }
     lines
 }

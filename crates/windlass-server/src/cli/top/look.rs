@@ -206,6 +206,13 @@ pub(super) struct JobError {
     pub(super) code: Option<Plain>,
     pub(super) message: Plain,
     pub(super) at: Moment,
+    #[serde(default)]
+    pub(super) cause: Vec<Cause>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Cause {
+    pub(super) message: Plain,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -8,12 +8,14 @@ use serde::{Deserialize, Serialize};
 use windlass::job::{JobId, SuspendMode};
 use windlass::store::caller::Caller;
 use windlass::store::command::act::{Act, Patch, Suspend};
+use windlass::store::command::precondition::ActOptions;
 use windlass::store::command::redrive::Redrive;
 use windlass::store::settings::patch::Field;
 
 use super::{Strictness, whole};
 use crate::http::app::App;
 use crate::http::auth::Who;
+use crate::http::etag::{Expected, Tagged};
 use crate::http::json::Body;
 use crate::http::path::{JobPath, NamePath};
 use crate::http::problem::Problem;
@@ -24,16 +26,22 @@ use crate::http::wire::expiry::Expiry;
 use crate::http::wire::job::{ActedJob, JobView};
 use crate::http::wire::name::Text;
 use crate::http::wire::priority::Urgency;
+use crate::http::wire::tags::Tags;
 
-async fn act(app: &App, caller: &Caller, id: JobId, act: Act, strict: bool) -> Result<ActedJob, Problem> {
-    let is_resume = matches!(act, Act::Resume { .. });
-    let acted = app.store().act_shown(caller, id, act, strict && !is_resume).await?;
+type Answer = Result<Tagged<Done<ActedJob>>, Problem>;
+
+async fn act(app: &App, caller: &Caller, id: JobId, act: Act, options: ActOptions) -> Answer {
+    let (is_resume, strict) = (matches!(act, Act::Resume { .. }), options.strict);
+    let options = ActOptions { strict: strict && !is_resume, ..options };
+    let acted = app.store().act_shown(caller, id, act, options).await?;
     if is_resume && strict && !acted.is_changed {
         return Err(Problem::conflict("not_suspended", format!("job {id} is not suspended"))
             .with("state", acted.snapshot.job.state.as_str())
             .with("action", "resume"));
     }
-    Ok(ActedJob { job: whole(app, caller, acted.snapshot).await?, changed: acted.is_changed })
+    let job = whole(app, caller, acted.snapshot).await?;
+    let tag = job.tag();
+    Ok(Tagged(Done(ActedJob { job, changed: acted.is_changed }), tag))
 }
 
 /// Nothing is to be said.
@@ -46,9 +54,10 @@ pub(crate) async fn submit(
     State(app): State<App>,
     Who(caller): Who,
     JobPath(id): JobPath,
+    Expected(if_match): Expected,
     Body(Nothing {}): Body<Nothing>,
-) -> Result<Done<ActedJob>, Problem> {
-    act(&app, &caller, id, Act::Submit, false).await.map(Done)
+) -> Answer {
+    act(&app, &caller, id, Act::Submit, ActOptions { strict: false, if_match }).await
 }
 
 /// How to suspend.
@@ -86,15 +95,16 @@ pub(crate) async fn suspend(
     State(app): State<App>,
     Who(caller): Who,
     JobPath(id): JobPath,
+    Expected(if_match): Expected,
     Query(query): Query<Strictness>,
     Body(body): Body<SuspendBody>,
-) -> Result<Done<ActedJob>, Problem> {
+) -> Answer {
     let suspend = Suspend {
         mode: body.mode.map_or(SuspendMode::IdleOnly, SuspendMode::from),
         reason: body.reason,
         expires: body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?,
     };
-    act(&app, &caller, id, Act::Suspend(suspend), query.strict).await.map(Done)
+    act(&app, &caller, id, Act::Suspend(suspend), ActOptions { strict: query.strict, if_match }).await
 }
 
 /// Why.
@@ -109,10 +119,12 @@ pub(crate) async fn resume(
     State(app): State<App>,
     Who(caller): Who,
     JobPath(id): JobPath,
+    Expected(if_match): Expected,
     Query(query): Query<Strictness>,
     Body(body): Body<ReasonBody>,
-) -> Result<Done<ActedJob>, Problem> {
-    act(&app, &caller, id, Act::Resume { reason: body.reason }, query.strict).await.map(Done)
+) -> Answer {
+    let options = ActOptions { strict: query.strict, if_match };
+    act(&app, &caller, id, Act::Resume { reason: body.reason }, options).await
 }
 
 /// `POST /jobs/{id}/cancel`
@@ -120,9 +132,11 @@ pub(crate) async fn cancel(
     State(app): State<App>,
     Who(caller): Who,
     JobPath(id): JobPath,
+    Expected(if_match): Expected,
     Body(body): Body<ReasonBody>,
-) -> Result<Done<ActedJob>, Problem> {
-    act(&app, &caller, id, Act::Cancel { reason: body.reason }, false).await.map(Done)
+) -> Answer {
+    let options = ActOptions { strict: false, if_match };
+    act(&app, &caller, id, Act::Cancel { reason: body.reason }, options).await
 }
 
 /// How urgent a job is to be.
@@ -137,9 +151,10 @@ pub(crate) async fn priority(
     State(app): State<App>,
     Who(caller): Who,
     JobPath(id): JobPath,
+    Expected(if_match): Expected,
     Body(body): Body<PriorityBody>,
-) -> Result<Done<ActedJob>, Problem> {
-    act(&app, &caller, id, Act::Priority(body.value.0), false).await.map(Done)
+) -> Answer {
+    act(&app, &caller, id, Act::Priority(body.value.0), ActOptions { strict: false, if_match }).await
 }
 
 /// What is to be changed; what is not named stays, and null clears.
@@ -149,7 +164,7 @@ pub(crate) struct PatchBody {
     priority: Option<Urgency>,
     /// All tags.
     #[schemars(with = "Option<BTreeMap<String, String>>")]
-    tags: Field<BTreeMap<String, String>>,
+    tags: Field<Tags>,
     #[schemars(with = "Option<String>")]
     correlation_id: Field<String>,
     #[schemars(with = "Option<String>")]
@@ -171,15 +186,16 @@ pub(crate) async fn patch(
     State(app): State<App>,
     Who(caller): Who,
     JobPath(id): JobPath,
+    Expected(if_match): Expected,
     Body(body): Body<PatchBody>,
-) -> Result<Done<ActedJob>, Problem> {
+) -> Answer {
     let patch = Patch {
         priority: body.priority.map(|priority| priority.0),
-        tags: given(body.tags).map(Option::unwrap_or_default),
+        tags: given(body.tags).map(|tags| tags.unwrap_or_default().0),
         correlation_id: given(body.correlation_id),
         callback_url: given(body.callback_url),
     };
-    act(&app, &caller, id, Act::Patch(patch), false).await.map(Done)
+    act(&app, &caller, id, Act::Patch(patch), ActOptions { strict: false, if_match }).await
 }
 
 /// How to submit a final job again.
@@ -197,11 +213,14 @@ pub(crate) async fn redrive(
     State(app): State<App>,
     Who(caller): Who,
     JobPath(id): JobPath,
+    Expected(if_match): Expected,
     Body(body): Body<RedriveBody>,
-) -> Result<Made<JobView>, Problem> {
+) -> Result<Tagged<Made<JobView>>, Problem> {
     let how = Redrive { reset_checkpoints: body.reset_checkpoints, only_once: body.only_once };
-    let snapshot = app.store().redrive_shown(&caller, id, how).await?;
-    Ok(Made(JobView::of(snapshot, None)))
+    let snapshot = app.store().redrive_shown(&caller, id, how, if_match).await?;
+    let job = JobView::of(snapshot, None);
+    let tag = job.tag();
+    Ok(Tagged(Made(job), tag))
 }
 
 /// A signal's value.

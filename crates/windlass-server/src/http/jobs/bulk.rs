@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use windlass::job::SuspendMode;
 use windlass::limits::REASON_CHARS_MAX;
 use windlass::store::command::act::{Act, Suspend};
-use windlass::store::command::bulk::{BulkAct, BulkCursor};
+use windlass::store::command::bulk::{Bulk, BulkAct, BulkCursor};
 use windlass::store::command::redrive::Redrive;
 
 use super::act::SuspendWord;
@@ -60,9 +60,19 @@ pub(crate) struct BulkAnswer {
     matched: u64,
     /// Jobs that were changed; the others could not be, or were so already.
     changed: u64,
+    /// Jobs that fit but were refused, for example because of their state or because another job needs them. Left out if
+    /// there are none.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(default)]
+    skipped: u64,
     /// Where to go on, if there is more and a limit was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl BulkBody {
@@ -118,12 +128,13 @@ pub(crate) async fn bulk(
     let filter = body.filter.into_filter().map_err(|problem| problem.within("filter"))?;
     if body.dry_run {
         let matched = app.store().bulk_dry_run(&caller, &filter).await?;
-        return Ok(Done(BulkAnswer { matched, changed: 0, next_cursor: None }));
+        return Ok(Done(BulkAnswer { matched, changed: 0, skipped: 0, next_cursor: None }));
     }
     // In a task of its own: a caller that hangs up half-way must not leave half of it undone.
     let store = app.store().clone();
     let done = tokio::spawn(async move { store.bulk_some(&caller, &filter, act, from, most).await }).await;
     let (done, next) = done.expect("a bulk action does not panic")?;
     let next_cursor = next.map(|cursor| cursor.to_string());
-    Ok(Done(BulkAnswer { matched: done.matched, changed: done.changed, next_cursor }))
+    let Bulk { matched, changed, skipped } = done;
+    Ok(Done(BulkAnswer { matched, changed, skipped, next_cursor }))
 }

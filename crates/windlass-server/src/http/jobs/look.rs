@@ -77,9 +77,9 @@ pub(crate) async fn events(
     let limit = page_limit(query.limit.or(Some(PAGE_RECORDS_MAX)), PAGE_RECORDS_MAX)?;
     let after = cursor_of(query.cursor.as_deref())?;
     let query = RecordQuery { job: Some(id), after, limit, ..RecordQuery::default() };
-    let records = app.store().audit(&caller, query).await?;
-    let next_cursor = records.last().filter(|_| records.len() == limit).map(|last| last.seq.to_string());
-    Ok(Done(JobEvents { events: records.into_iter().map(RecordView::from).collect(), next_cursor }))
+    let page = app.store().audit_page(&caller, query).await?;
+    let next_cursor = page.next.map(|next| next.to_string());
+    Ok(Done(JobEvents { events: page.records.into_iter().map(RecordView::from).collect(), next_cursor }))
 }
 
 /// `GET /jobs/{id}/children`

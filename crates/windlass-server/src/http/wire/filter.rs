@@ -42,6 +42,8 @@ pub(crate) struct JobFilter {
     created_before: Option<Moment>,
     /// Whether redriven: another job was submitted in its place.
     redriven: Option<bool>,
+    /// Whether suspended by an aggressive pause of its queue.
+    suspended_by_pause: Option<bool>,
     /// Of this tenant, for callers that see several.
     tenant: Option<Text<Tenant>>,
 }
@@ -68,6 +70,7 @@ impl JobFilter {
             created_after: self.created_after.map(|moment| moment.0),
             created_before: self.created_before.map(|moment| moment.0),
             is_redriven: self.redriven,
+            is_suspended_by_pause: self.suspended_by_pause,
             ..Filter::default()
         })
     }
@@ -100,6 +103,8 @@ pub(crate) struct ListQuery {
     created_before: Option<Moment>,
     /// Whether redriven: another job was submitted in its place.
     redriven: Option<bool>,
+    /// Whether suspended by an aggressive pause of its queue.
+    suspended_by_pause: Option<bool>,
     /// Of this tenant, for callers that see several.
     tenant: Option<Text<Tenant>>,
     /// `newest` first, `oldest` first, or as they would be claimed: for `state=scheduled`, or a few thousand jobs.
@@ -137,6 +142,7 @@ impl ListQuery {
             created_after: self.created_after,
             created_before: self.created_before,
             redriven: self.redriven,
+            suspended_by_pause: self.suspended_by_pause,
             tenant: self.tenant,
         };
         let cursor = self.cursor.map(|text| text.parse::<Cursor>()).transpose();

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use windlass::job::{ErrorRecord, Job, JobId, JobType, Progress, QueueName, State, Tenant, WorkerId};
+use windlass::job::{
+    ErrorCause, ErrorRecord, Job, JobId, JobType, Progress, QueueName, State, Suspension, Tenant, Version,
+    WorkerId,
+};
 use windlass::store::query::explain::Reason;
 use windlass::store::query::snapshot::Snapshot;
 
@@ -15,6 +18,7 @@ use super::name::Text;
 use super::payload;
 use super::retry::{Kind, RetryInForce, TimeoutsInForce};
 use super::time::{Moment, Span};
+use crate::http::etag::EntityTag;
 
 /// A job as it was at one moment.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -25,7 +29,10 @@ pub(crate) struct JobView {
     r#type: Text<JobType>,
     queue: Text<QueueName>,
     state: Text<State>,
-    /// What it is waiting for, while it is not final and not running.
+    /// Changes with every change of the job; the first part of the `ETag`.
+    #[schemars(with = "String")]
+    version: Text<Version>,
+    /// What it is waiting for, while it is not final; of a running job only that it is to be suspended.
     why: Option<Why>,
     priority: u8,
     /// Its own priority or one it inherited, whichever is higher.
@@ -54,6 +61,10 @@ pub(crate) struct JobView {
     expires_at: Moment,
     suspended_at: Option<Moment>,
     suspended_by: Option<String>,
+    /// The suspension in force, while it is suspended.
+    suspension: Option<SuspensionView>,
+    /// A graceful suspension that takes effect when the running attempt ends; a resume withdraws it.
+    suspend_requested: Option<SuspensionView>,
     resumed_at: Option<Moment>,
     priority_updated_at: Option<Moment>,
     /// Who runs it, while somebody does.
@@ -96,6 +107,32 @@ pub(crate) struct Why {
     details: Map<String, Value>,
 }
 
+/// Who suspended a job, or asked for it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Suspension")]
+pub(crate) struct SuspensionView {
+    by: String,
+    reason: Option<String>,
+    /// `idle_only`, `graceful` or `aggressive`.
+    mode: &'static str,
+    /// When it was asked for.
+    at: Moment,
+    /// When it lifts itself.
+    expires_at: Option<Moment>,
+}
+
+impl From<&Suspension> for SuspensionView {
+    fn from(suspension: &Suspension) -> SuspensionView {
+        SuspensionView {
+            by: suspension.by.clone(),
+            reason: suspension.reason.clone(),
+            mode: suspension.mode.as_str(),
+            at: suspension.at.into(),
+            expires_at: suspension.expires_at.map(Moment),
+        }
+    }
+}
+
 /// Who runs a job, and until when.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Lease")]
@@ -118,6 +155,22 @@ pub(crate) struct ErrorView {
     retry_after: Option<Span>,
     /// `RETRYABLE` or `TERMINAL`.
     error_type: &'static str,
+    /// The errors behind it, the nearest first.
+    cause: Vec<CauseView>,
+}
+
+/// An error behind another.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "JobErrorCause")]
+pub(crate) struct CauseView {
+    message: String,
+    code: Option<String>,
+}
+
+impl From<&ErrorCause> for CauseView {
+    fn from(cause: &ErrorCause) -> CauseView {
+        CauseView { message: cause.message.clone(), code: cause.code.clone() }
+    }
 }
 
 /// How far a job is, in its worker's words.
@@ -139,6 +192,7 @@ impl From<&ErrorRecord> for ErrorView {
             attempt: error.attempt,
             retry_after: error.retry_after.map(Span),
             error_type: error.error_type(),
+            cause: error.cause.iter().map(CauseView::from).collect(),
         }
     }
 }
@@ -170,7 +224,8 @@ fn lease_of(job: &Job) -> Option<LeaseView> {
 impl JobView {
     /// The job with its result.
     pub(crate) fn of(snapshot: Snapshot, result: Option<Json>) -> JobView {
-        let Snapshot { job, spec, why } = snapshot;
+        let version = snapshot.version();
+        let Snapshot { job, spec, why, .. } = snapshot;
         let (policy, details, labels) = (&job.policy, &job.details, spec.labels);
         JobView {
             id: Text(job.id),
@@ -178,6 +233,7 @@ impl JobView {
             r#type: Text(job.lane.job_type.clone()),
             queue: Text(job.lane.queue.clone()),
             state: Text(job.state),
+            version: Text(version),
             why: why.map(Why::from),
             priority: job.priority.value(),
             effective_priority: job.effective_priority().value(),
@@ -197,6 +253,8 @@ impl JobView {
             expires_at: job.expires_at.into(),
             suspended_at: details.suspended_at.map(Moment),
             suspended_by: details.suspended_by.clone(),
+            suspension: details.suspension.as_ref().map(SuspensionView::from),
+            suspend_requested: details.suspend_requested.as_ref().map(SuspensionView::from),
             resumed_at: details.resumed_at.map(Moment),
             priority_updated_at: details.priority_updated_at.map(Moment),
             lease: lease_of(&job),
@@ -223,6 +281,12 @@ impl JobView {
         }
     }
 
+    /// The tag of an answer that shows this.
+    pub(crate) fn tag(&self) -> EntityTag {
+        // What is shown and not covered by the version.
+        EntityTag::new(self.version.0, &(&self.why, &self.lease, &self.progress, &self.payload))
+    }
+
     /// The same with its payload.
     #[must_use]
     pub(crate) fn with_payload(self, payload: payload::Shown) -> JobView {
@@ -232,6 +296,7 @@ impl JobView {
 
 /// A submitted job.
 #[derive(Debug, Serialize, JsonSchema)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a name of its own")]
 pub(crate) struct SubmittedJob {
     #[serde(flatten)]
     pub(crate) job: JobView,
@@ -239,6 +304,11 @@ pub(crate) struct SubmittedJob {
     pub(crate) duplicate: bool,
     /// Whether that earlier job had another payload.
     pub(crate) payload_differs: bool,
+    /// True if that earlier job was deleted since. Only `id`, `tenant`, `type`, `state` and `created_at` are then known of it;
+    /// all other fields are at their defaults. Left out otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(default)]
+    pub(crate) deleted: bool,
     /// True for a waiting job with the same debounce key, whose payload and delay were replaced.
     pub(crate) debounced: bool,
 }

@@ -124,6 +124,8 @@ pub(crate) struct StatsView {
     /// Minute by minute for the last hour.
     minutes: Vec<MinuteView>,
     costs: Vec<CostView>,
+    /// Changes whose consequences are not applied to all jobs yet, 1000 at most; 0 for callers of one tenant.
+    cascades: u64,
 }
 
 impl From<&Stats> for StatsView {
@@ -147,6 +149,7 @@ impl From<&Stats> for StatsView {
             tenants: named(&stats.tenants),
             minutes: stats.minutes.iter().map(minute).collect(),
             costs: stats.costs.iter().map(cost).collect(),
+            cascades: stats.cascades,
         }
     }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use windlass::job::{Category, Failure, Fence, GroupStrategy, JobId, State};
+use windlass::job::{Category, ErrorCause, Failure, Fence, GroupStrategy, JobId, State};
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
 
 use super::Json;
@@ -62,12 +62,41 @@ struct FailureBody {
     code: Option<String>,
     /// When to try again instead of after the policy's backoff.
     retry_after: Option<Span>,
+    /// The errors behind it, the nearest first; of more than 8 the first 8 are kept.
+    #[serde(default)]
+    cause: Vec<CauseBody>,
 }
 
-/// What a parked attempt waits for: a moment, some time, or a signal.
+/// An error behind another: a text, or one with a code.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum CauseBody {
+    Text(String),
+    Whole(CauseFields),
+}
+
+/// What is behind an error.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "ErrorCause")]
+#[serde(deny_unknown_fields)]
+struct CauseFields {
+    message: String,
+    code: Option<String>,
+}
+
+impl From<CauseBody> for ErrorCause {
+    fn from(body: CauseBody) -> ErrorCause {
+        match body {
+            CauseBody::Text(message) => ErrorCause::new(message),
+            CauseBody::Whole(CauseFields { message, code }) => ErrorCause { message, code },
+        }
+    }
+}
+
+/// What a parked attempt waits for: a moment, some time, a signal, or the first of several.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ParkBody {
+pub(crate) struct ParkBody {
     until: Option<Expiry>,
     r#for: Option<Span>,
     signal: Option<String>,
@@ -75,6 +104,8 @@ struct ParkBody {
     timeout: Option<Span>,
     /// The checkpoint the signal's value is saved under; `signal:NAME` if not given.
     step: Option<String>,
+    /// Wakes with the first of these; they cannot be nested.
+    any: Option<Vec<ParkBody>>,
 }
 
 impl OutcomeBody {
@@ -112,6 +143,7 @@ impl FailureBody {
         if let Some(code) = self.code {
             failure = failure.with_code(code);
         }
+        failure = self.cause.into_iter().fold(failure, Failure::with_cause);
         match self.retry_after {
             Some(delay) => failure.with_retry_after(delay.0),
             None => failure,
@@ -120,14 +152,21 @@ impl FailureBody {
 }
 
 impl ParkBody {
-    fn into_park(self) -> Result<Park, Problem> {
+    pub(crate) fn into_park(self) -> Result<Park, Problem> {
+        if let Some(any) = self.any {
+            let is_alone = self.until.is_none() && self.r#for.is_none() && self.signal.is_none();
+            if !is_alone || any.iter().any(|park| park.any.is_some()) {
+                return Err(Problem::invalid("park.any", "goes with no other field and cannot be nested"));
+            }
+            return Ok(Park::Any(any.into_iter().map(ParkBody::into_park).collect::<Result<_, _>>()?));
+        }
         match (self.until, self.r#for, self.signal) {
             (Some(Expiry::At(until)), None, None) => Ok(Park::Until(until.0)),
             (Some(Expiry::After(span)), None, None) | (None, Some(span), None) => Ok(Park::For(span.0)),
             (None, None, Some(name)) => {
                 Ok(Park::Signal { name, step: self.step, timeout: self.timeout.map(|span| span.0) })
             }
-            _ => Err(Problem::invalid("park", "give one of `until`, `for` and `signal`")),
+            _ => Err(Problem::invalid("park", "give one of `until`, `for`, `signal` and `any`")),
         }
     }
 }
@@ -178,11 +217,16 @@ impl OutcomeView {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChildrenBody {
     pub(crate) fence: u64,
+    /// The worker that claimed the parent. Checked if given; without it the fence alone identifies the claim.
+    pub(crate) worker_id: Option<String>,
     pub(crate) jobs: Vec<Submission>,
     /// When the group is decided; `fail_fast` if not given.
     pub(crate) strategy: Option<StrategyBody>,
     /// Its name within the parent, so that a replay finds the group again; `children` if not given.
     pub(crate) name: Option<String>,
+    /// What also wakes the parent, before the group is decided.
+    #[serde(default)]
+    pub(crate) beside: Vec<ParkBody>,
 }
 
 /// When a group is decided (M64).

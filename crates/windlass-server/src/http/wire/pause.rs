@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::clock::Timestamp;
 use windlass::store::command::hold::Pause;
-use windlass::store::config::{Hold, PauseMode};
+use windlass::store::config::{Hold, PauseMode, Resumption};
 
 use super::claim::mode_word;
 use super::expiry::Expiry;
@@ -67,6 +67,21 @@ pub(crate) struct PauseView {
     mode: &'static str,
     /// When it lifts itself.
     expires_at: Option<Moment>,
+}
+
+/// The end of a pause.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Resumption")]
+pub(crate) struct ResumptionView {
+    by: String,
+    at: Moment,
+    reason: Option<String>,
+}
+
+impl From<&Resumption> for ResumptionView {
+    fn from(end: &Resumption) -> ResumptionView {
+        ResumptionView { by: end.by.clone(), at: end.at.into(), reason: end.reason.clone() }
+    }
 }
 
 impl From<&Hold> for PauseView {

@@ -38,7 +38,7 @@ impl Visitor<'_> for UrgencyVisitor {
     }
 
     fn visit_str<E: de::Error>(self, name: &str) -> Result<Urgency, E> {
-        if !NAMES.contains(&name) {
+        if !NAMES.iter().any(|known| known.eq_ignore_ascii_case(name)) {
             return Err(E::invalid_value(de::Unexpected::Str(name), &self));
         }
         name.parse().map(Urgency).map_err(E::custom)
@@ -52,7 +52,7 @@ impl JsonSchema for Urgency {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "higher first; critical is 100, high 80, normal 50, low 10, bulk 0",
+            "description": "higher first; critical is 100, high 80, normal 50, low 10, bulk 0; names in any letter case",
             "anyOf": [{"type": "integer", "minimum": 0, "maximum": 100}, {"type": "string", "enum": NAMES}],
             "examples": [50],
         })

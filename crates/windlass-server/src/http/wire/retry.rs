@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use windlass::job::{Category, RetryPolicy, Strategy, Timeouts};
+use windlass::job::{Category, JitterMode, RetryPolicy, Strategy, Timeouts};
 use windlass::limits;
 
 use super::time::Span;
@@ -33,6 +33,8 @@ struct RetryFields {
     multiplier: Option<f64>,
     /// Share of the delay, 0 to 1, by which it is shortened or lengthened at random.
     jitter: Option<f64>,
+    /// Where the jitter comes from: `random`, or `hashed` from the job's id and attempt, so that it can be computed again.
+    jitter_mode: Option<Jitter>,
     /// Starts in all, the first included.
     max_attempts: Option<u32>,
     /// One less than `max_attempts`.
@@ -51,6 +53,32 @@ pub(crate) enum Growth {
     Custom,
 }
 
+/// Where jitter comes from.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Jitter {
+    Random,
+    Hashed,
+}
+
+impl From<Jitter> for JitterMode {
+    fn from(word: Jitter) -> JitterMode {
+        match word {
+            Jitter::Random => JitterMode::Random,
+            Jitter::Hashed => JitterMode::Hashed,
+        }
+    }
+}
+
+impl From<JitterMode> for Jitter {
+    fn from(mode: JitterMode) -> Jitter {
+        match mode {
+            JitterMode::Random => Jitter::Random,
+            JitterMode::Hashed => Jitter::Hashed,
+        }
+    }
+}
+
 /// The category of an error (M43).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -60,6 +88,7 @@ pub(crate) enum Kind {
     Timeout,
     Cancelled,
     System,
+    Resource,
 }
 
 impl From<Growth> for Strategy {
@@ -92,6 +121,7 @@ impl From<Kind> for Category {
             Kind::Timeout => Category::Timeout,
             Kind::Cancelled => Category::Cancelled,
             Kind::System => Category::System,
+            Kind::Resource => Category::Resource,
         }
     }
 }
@@ -104,6 +134,7 @@ impl From<Category> for Kind {
             Category::Timeout => Kind::Timeout,
             Category::Cancelled => Kind::Cancelled,
             Category::System => Kind::System,
+            Category::Resource => Kind::Resource,
         }
     }
 }
@@ -121,6 +152,7 @@ impl Retry {
             max_delay: fields.max_delay.map_or(base.max_delay, |span| span.0),
             multiplier: fields.multiplier.unwrap_or(base.multiplier),
             jitter: fields.jitter.unwrap_or(base.jitter),
+            jitter_mode: fields.jitter_mode.map_or(base.jitter_mode, JitterMode::from),
             max_attempts: max_attempts.unwrap_or(base.max_attempts),
             retry_on: fields
                 .retry_on
@@ -191,6 +223,7 @@ pub(crate) struct RetryInForce {
     max_delay: Span,
     multiplier: f64,
     jitter: f64,
+    jitter_mode: Jitter,
     max_attempts: u32,
     max_retries: u32,
     retry_on: Vec<Kind>,
@@ -204,6 +237,7 @@ impl From<&RetryPolicy> for RetryInForce {
             max_delay: policy.max_delay.into(),
             multiplier: policy.multiplier,
             jitter: policy.jitter,
+            jitter_mode: policy.jitter_mode.into(),
             max_attempts: policy.max_attempts,
             max_retries: policy.max_retries(),
             retry_on: policy.retry_on.iter().copied().map(Kind::from).collect(),
@@ -219,8 +253,30 @@ pub(crate) struct SomeTimeouts {
     pub(crate) execution: Option<Span>,
     /// How long a lease holds without a heartbeat.
     pub(crate) lease: Option<Span>,
+    /// Another name for `lease`.
+    visibility: Option<Span>,
     /// From submission to a final state.
     pub(crate) lifetime: Option<Span>,
+    /// From the moment it can be claimed to its first start; a job that is not started in time fails.
+    pub(crate) start: Option<Span>,
+}
+
+impl SomeTimeouts {
+    /// The lease, under whichever name it was given.
+    pub(crate) fn lease(&self) -> Result<Option<Span>, Problem> {
+        match (self.lease, self.visibility) {
+            (Some(lease), Some(visibility)) if lease.0 != visibility.0 => Err(two_leases(lease, visibility)),
+            (lease, visibility) => Ok(lease.or(visibility)),
+        }
+    }
+}
+
+/// The refusal of two different leases under its two names.
+pub(crate) fn two_leases(lease: Span, visibility: Span) -> Problem {
+    let message = format!(
+        "is {visibility}, which contradicts timeouts.lease {lease}: they are two names for one limit"
+    );
+    Problem::invalid("timeouts.visibility", message)
 }
 
 /// Time limits in force.
@@ -229,6 +285,9 @@ pub(crate) struct TimeoutsInForce {
     execution: Span,
     lease: Span,
     lifetime: Span,
+    /// Not there if there is no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<Span>,
 }
 
 impl From<Timeouts> for TimeoutsInForce {
@@ -237,6 +296,7 @@ impl From<Timeouts> for TimeoutsInForce {
             execution: timeouts.execution.into(),
             lease: timeouts.lease.into(),
             lifetime: timeouts.lifetime.into(),
+            start: timeouts.start.map(Span),
         }
     }
 }

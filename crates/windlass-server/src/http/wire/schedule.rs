@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use windlass::clock::Timestamp;
 use windlass::job::{JobId, JobType, NewJob, QueueName, ScheduleName, Tenant};
 use windlass::schedule::{Cron, Missed, Overlap, Timing, Zone};
-use windlass::store::schedules::{NewSchedule, RefusedRun, Schedule, SchedulePause};
+use windlass::store::schedules::{NewSchedule, RefusedRun, RetriedRun, Schedule, SchedulePause};
 
 use super::name::Text;
 use super::payload;
@@ -129,7 +129,9 @@ pub(crate) struct ScheduleView {
     /// Runs left out because the one before was not over.
     overlapped: u64,
     /// The latest run whose job was refused.
-    refused: Option<RefusedView>,
+    last_refused: Option<RefusedView>,
+    /// Runs whose job was refused for good.
+    refusals: u64,
     created_at: Moment,
     updated_at: Moment,
     updated_by: String,
@@ -159,14 +161,24 @@ impl From<&SchedulePause> for SchedulePauseView {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RefusedRun")]
 struct RefusedView {
+    /// Which run.
     run: Moment,
+    /// When it was refused.
     at: Moment,
-    message: String,
+    /// Why.
+    reason: String,
+    /// Until when it is tried again; null if it is not, or was submitted since.
+    retried_until: Option<Moment>,
 }
 
-impl From<&RefusedRun> for RefusedView {
-    fn from(refused: &RefusedRun) -> RefusedView {
-        RefusedView { run: refused.run.into(), at: refused.at.into(), message: refused.message.clone() }
+impl RefusedView {
+    fn of(refused: &RefusedRun, retry: Option<RetriedRun>) -> RefusedView {
+        RefusedView {
+            run: refused.run.into(),
+            at: refused.at.into(),
+            reason: refused.message.clone(),
+            retried_until: retry.filter(|retry| retry.run == refused.run).map(|retry| Moment(retry.until)),
+        }
     }
 }
 
@@ -203,7 +215,8 @@ impl ScheduleView {
             last_job: schedule.last_job.map(Text),
             submitted: schedule.submitted,
             overlapped: schedule.overlapped,
-            refused: schedule.refused.as_ref().map(RefusedView::from),
+            last_refused: schedule.refused.as_ref().map(|refused| RefusedView::of(refused, schedule.retry)),
+            refusals: schedule.refusals,
             created_at: schedule.created_at.into(),
             updated_at: schedule.updated_at.into(),
             updated_by: schedule.updated_by.clone(),
@@ -247,6 +260,8 @@ struct TemplateTimeouts {
     lease: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lifetime: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<Span>,
 }
 
 impl From<&NewJob> for JobTemplate {
@@ -264,6 +279,7 @@ impl From<&NewJob> for JobTemplate {
                 execution: job.execution_timeout.map(Span),
                 lease: job.lease_timeout.map(Span),
                 lifetime: job.lifetime.map(Span),
+                start: job.start_timeout.map(Span),
             },
             tags: job.labels.tags.clone(),
             correlation_id: job.labels.correlation_id.clone(),

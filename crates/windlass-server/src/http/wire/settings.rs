@@ -3,14 +3,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::audit::AuditLevel;
-use windlass::store::settings::patch::{Field, QueuePatch, TenantPatch, TimeoutsPatch, TypePatch};
+use windlass::store::settings::patch::{
+    Field, QueuePatch, RetentionPatch, TenantPatch, TimeoutsPatch, TypePatch,
+};
 use windlass::store::settings::{
     BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
 };
 
 use super::priority::Urgency;
 use super::push::PushWire;
-use super::retry::{Retry, RetryInForce};
+use super::retention::{RetentionBody, RetentionView};
+use super::retry::{Retry, RetryInForce, two_leases};
 use super::time::Span;
 use crate::http::problem::Problem;
 
@@ -51,6 +54,9 @@ pub(crate) struct QueueBody {
     /// Where a server sends its jobs, if that is how they are worked on.
     #[schemars(with = "Option<PushWire>")]
     push: Field<PushWire>,
+    /// For how long its jobs are kept after they ended.
+    #[schemars(with = "Option<RetentionBody>")]
+    retention: Field<RetentionBody>,
 }
 
 /// Time limits to be changed.
@@ -61,17 +67,35 @@ struct TimeoutsBody {
     execution: Field<Span>,
     #[schemars(with = "Option<Span>")]
     lease: Field<Span>,
+    /// Another name for `lease`.
+    #[schemars(with = "Option<Span>")]
+    visibility: Field<Span>,
     #[schemars(with = "Option<Span>")]
     lifetime: Field<Span>,
+    /// From the moment a job can be claimed to its first start.
+    #[schemars(with = "Option<Span>")]
+    start: Field<Span>,
+    /// No attempt may take longer: a job that asks for more gets this.
+    #[schemars(with = "Option<Span>")]
+    max_execution: Field<Span>,
 }
 
-impl From<TimeoutsBody> for TimeoutsPatch {
-    fn from(body: TimeoutsBody) -> TimeoutsPatch {
-        TimeoutsPatch {
-            execution: body.execution.map(|span| span.0),
-            lease: body.lease.map(|span| span.0),
-            lifetime: body.lifetime.map(|span| span.0),
-        }
+impl TimeoutsBody {
+    fn into_patch(self) -> Result<TimeoutsPatch, Problem> {
+        let lease = match (self.lease, self.visibility) {
+            (Field::Set(lease), Field::Set(visibility)) if lease.0 != visibility.0 => {
+                return Err(two_leases(lease, visibility));
+            }
+            (Field::Keep, visibility) => visibility,
+            (lease, _) => lease,
+        };
+        Ok(TimeoutsPatch {
+            execution: self.execution.map(|span| span.0),
+            lease: lease.map(|span| span.0),
+            lifetime: self.lifetime.map(|span| span.0),
+            start: self.start.map(|span| span.0),
+            max_execution: self.max_execution.map(|span| span.0),
+        })
     }
 }
 
@@ -145,9 +169,10 @@ impl QueueBody {
             aging: self.aging.map(|span| span.0),
             audit: self.audit.map(AuditLevel::from),
             retry: self.retry.try_map(Retry::into_policy)?,
-            timeouts: self.timeouts.map(TimeoutsPatch::from),
+            timeouts: self.timeouts.try_map(TimeoutsBody::into_patch)?,
             priority: self.priority.map(|priority| priority.0),
             push: self.push.map(Push::from),
+            retention: self.retention.map(RetentionPatch::from),
         })
     }
 }
@@ -167,6 +192,7 @@ pub(crate) struct QueueSettingsView {
     timeouts: TimeoutsView,
     priority: Option<u8>,
     push: Option<PushWire>,
+    retention: RetentionView,
 }
 
 /// Time limits that are set; null is not set.
@@ -176,6 +202,8 @@ struct TimeoutsView {
     execution: Option<Span>,
     lease: Option<Span>,
     lifetime: Option<Span>,
+    start: Option<Span>,
+    max_execution: Option<Span>,
 }
 
 impl From<PartialTimeouts> for TimeoutsView {
@@ -184,6 +212,8 @@ impl From<PartialTimeouts> for TimeoutsView {
             execution: timeouts.execution.map(Span),
             lease: timeouts.lease.map(Span),
             lifetime: timeouts.lifetime.map(Span),
+            start: timeouts.start.map(Span),
+            max_execution: timeouts.max_execution.map(Span),
         }
     }
 }
@@ -203,6 +233,7 @@ impl From<&QueueSettings> for QueueSettingsView {
             timeouts: settings.timeouts.into(),
             priority: settings.priority.map(windlass::job::Priority::value),
             push: settings.push.as_ref().map(PushWire::from),
+            retention: settings.retention.into(),
         }
     }
 }
@@ -226,6 +257,12 @@ pub(crate) struct TypeBody {
     /// Its own name for a success in the audit trail.
     #[schemars(with = "Option<String>")]
     success_event: Field<String>,
+    /// Its own name for spent retries in the audit trail.
+    #[schemars(with = "Option<String>")]
+    exhausted_event: Field<String>,
+    /// For how long its jobs are kept after they ended; goes before their queue's.
+    #[schemars(with = "Option<RetentionBody>")]
+    retention: Field<RetentionBody>,
 }
 
 impl TypeBody {
@@ -235,9 +272,11 @@ impl TypeBody {
             max_running: self.max_running,
             rate: self.rate.map(Rate::from),
             retry: self.retry.try_map(Retry::into_policy)?,
-            timeouts: self.timeouts.map(TimeoutsPatch::from),
+            timeouts: self.timeouts.try_map(TimeoutsBody::into_patch)?,
             priority: self.priority.map(|priority| priority.0),
             success_event: self.success_event,
+            exhausted_event: self.exhausted_event,
+            retention: self.retention.map(RetentionPatch::from),
         })
     }
 }
@@ -251,6 +290,8 @@ pub(crate) struct TypeSettingsView {
     timeouts: TimeoutsView,
     priority: Option<u8>,
     success_event: Option<String>,
+    exhausted_event: Option<String>,
+    retention: RetentionView,
 }
 
 impl From<&TypeSettings> for TypeSettingsView {
@@ -262,6 +303,8 @@ impl From<&TypeSettings> for TypeSettingsView {
             timeouts: settings.timeouts.into(),
             priority: settings.priority.map(windlass::job::Priority::value),
             success_event: settings.success_event.clone(),
+            exhausted_event: settings.exhausted_event.clone(),
+            retention: settings.retention.into(),
         }
     }
 }

@@ -1,20 +1,18 @@
 //! A job as it is submitted.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass::job::{Debounce, Dependency, JobType, Labels, NewJob, QueueName, Tenant};
+use windlass::job::{Debounce, Dependency, JobType, Labels, NewJob, QueueName, Tenant, Traceparent};
 
 use super::Json;
 use super::name::Text;
 use super::payload;
 use super::priority::Urgency;
 use super::retry::{Retry, SomeTimeouts};
+use super::tags::Tags;
 use super::time::{Moment, Span};
 use crate::http::path::shown;
 use crate::http::problem::Problem;
-use crate::http::trace::Trace;
 
 /// A job to be submitted; whatever is not given follows its type, its queue and the server, in this order.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -59,14 +57,14 @@ pub(crate) struct Submission {
     /// Its name for others in the same batch.
     name: Option<String>,
     /// Words to find jobs by.
-    tags: Option<BTreeMap<String, String>>,
+    tags: Option<Tags>,
     /// The caller's own name for what this belongs to.
     correlation_id: Option<String>,
     /// Where to report the end.
     callback_url: Option<String>,
     /// Whose job it is, for callers that may say so.
     tenant: Option<Text<Tenant>>,
-    /// The trace it belongs to, if not that of the request.
+    /// The trace it belongs to, if not that of the request; a child's is its parent's.
     traceparent: Option<String>,
 }
 
@@ -82,7 +80,7 @@ struct Debouncing {
 
 impl Submission {
     /// The job, as the library takes it.
-    pub(crate) fn into_job(self, trace: Option<&Trace>) -> Result<NewJob, Problem> {
+    pub(crate) fn into_job(self, trace: Option<&Traceparent>) -> Result<NewJob, Problem> {
         let timeouts = self.timeouts.unwrap_or_default();
         let payload = payload::submitted(self.payload, self.payload_base64, self.content_type)?;
         Ok(NewJob {
@@ -98,18 +96,19 @@ impl Submission {
             debounce: self.debounce.map(|last| Debounce { key: last.key, delay: last.delay.0 }),
             retry: self.retry.map(Retry::into_policy).transpose()?,
             execution_timeout: timeouts.execution.map(|span| span.0),
-            lease_timeout: timeouts.lease.map(|span| span.0),
+            lease_timeout: timeouts.lease()?.map(|span| span.0),
             lifetime: timeouts.lifetime.map(|span| span.0),
+            start_timeout: timeouts.start.map(|span| span.0),
             after: dependencies("after", self.after)?,
             after_any: dependencies("after_any", self.after_any)?,
             name: self.name,
             labels: Labels {
-                tags: self.tags.unwrap_or_default(),
+                tags: self.tags.unwrap_or_default().0,
                 correlation_id: self.correlation_id,
                 callback_url: self.callback_url,
             },
             tenant: self.tenant.map(|tenant| tenant.0),
-            traceparent: self.traceparent.or_else(|| trace.map(|trace| trace.parent().to_owned())),
+            traceparent: self.traceparent.or_else(|| trace.map(|trace| trace.as_str().to_owned())),
             ..NewJob::new(self.r#type.0, payload)
         })
     }
@@ -134,7 +133,7 @@ pub(crate) struct Batch {
 }
 
 /// The jobs of a list, as the library takes them; a refusal names the one it is about.
-pub(crate) fn into_jobs(jobs: Vec<Submission>, trace: Option<&Trace>) -> Result<Vec<NewJob>, Problem> {
+pub(crate) fn into_jobs(jobs: Vec<Submission>, trace: Option<&Traceparent>) -> Result<Vec<NewJob>, Problem> {
     let placed = |(index, job): (usize, Submission)| {
         job.into_job(trace).map_err(|problem| problem.within(&format!("jobs.{index}")).with("index", index))
     };

@@ -1,7 +1,8 @@
 //! A job's page: it stays small whatever a job carries, and speaks of workers and times as people do.
 
-use windlass::job::{Dependency, Failure};
+use windlass::job::{Dependency, ErrorCause, Failure};
 use windlass::store::caller::Caller;
+use windlass::store::command::act::{Act, Suspend};
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::step::{Hand, Note};
 
@@ -56,4 +57,29 @@ async fn a_wide_graph_takes_the_width_of_the_page() {
     let (before, _) = page.split_once("id=\"graph\"").unwrap();
     assert!(before.contains("id=\"facts\""), "facts stand beside the timeline, the graph below both");
     assert_eq!(page.matches("id=\"facts\"").count(), 1);
+}
+
+/// M53: until the attempt ends, the page says who asked for a suspension and lets them withdraw it.
+#[tokio::test]
+async fn a_suspension_that_waits_for_the_attempt_and_the_causes_of_an_error_are_shown() {
+    let site = Site::start().await;
+    let id = site.job("mail").await;
+    let claimed = site.claim().await;
+    let suspend = Act::Suspend(Suspend::graceful().because("the printer is moved"));
+    site.store.act(&Caller::local(), id, suspend).await.unwrap();
+    let page = site.ask("GET", &format!("/jobs/{id}"), &[], "").await.body;
+    for text in ["What happens next", "suspend_requested", "the printer is moved", "Withdraw suspension"] {
+        assert!(page.contains(text), "{text}");
+    }
+    let cause = ErrorCause::new("no <paper>").with_code("E7");
+    claimed.fail(Failure::temporary("cannot print").with_cause("cannot feed").with_cause(cause)).await;
+    let page = site.ask("GET", &format!("/jobs/{id}"), &[], "").await.body;
+    assert!(!page.contains("Withdraw suspension") && page.contains(">Resume</button>"));
+    let (_, causes) = page.split_once("id=\"error-causes\"").unwrap();
+    let causes = causes.split("</ol>").next().unwrap();
+    assert!(
+        causes.contains("cannot feed") && causes.contains("no &#60;paper&#62; <code>E7</code>"),
+        "{causes}"
+    );
+    assert!(page.contains("caused by: cannot feed"), "beside its attempt");
 }

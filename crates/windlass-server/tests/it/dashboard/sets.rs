@@ -116,6 +116,13 @@ async fn saving_a_queue_s_settings_changes_what_was_touched_and_nothing_else() {
     let cleared = settings(&site, None).await;
     assert_eq!((cleared.rate, cleared.max_depth), (None, None));
     assert_eq!(cleared.aging, Some(Duration::from_secs(120)));
+    let kept = [("retention_completed", "1h"), ("retention_dead_letter", "90d"), ("max_execution", "10m")];
+    ada.fill(&page, action, &kept).await;
+    let set = settings(&site, None).await;
+    let (hour, days) = (Duration::from_secs(3_600), Duration::from_secs(90 * 86_400));
+    assert_eq!((set.retention.completed, set.retention.dead_letter), (Some(hour), Some(days)));
+    assert_eq!((set.retention.failed, set.timeouts.max_execution), (None, Some(Duration::from_secs(600))));
+    assert!(ada.look("/queues/mail").await.body.contains("value=\"90d\""));
 }
 
 #[tokio::test]

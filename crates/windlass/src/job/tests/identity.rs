@@ -57,3 +57,33 @@ fn details_read_back_from_json() {
     let json = serde_json::to_vec(&*held.details).unwrap();
     assert_eq!(serde_json::from_slice::<Details>(&json).unwrap(), *held.details);
 }
+
+/// M5 M8: every claim grows the fence by a random amount, a new generation by more than any before.
+#[test]
+fn a_fence_grows_with_every_claim_and_carries_the_generation() {
+    for random in [0, 1, 12_345, u64::MAX] {
+        let first = Fence(0).claimed(1, random);
+        let second = first.claimed(1, random);
+        assert!(fence(0) < first && first < second, "{first:?} {second:?}");
+        assert_eq!((first.generation(), second.generation()), (1, 1));
+        let restored = second.claimed(2, random);
+        assert!(restored > second && restored.generation() == 2);
+        // The store's generation never counts for less than the fence's own.
+        assert_eq!(restored.claimed(1, random).generation(), 2);
+    }
+    assert_ne!(Fence(0).claimed(1, 1), Fence(0).claimed(1, 2));
+    assert_eq!(Fence(7).generation(), 1, "a fence from before there were generations");
+    assert!(Fence(0).claimed(u64::MAX, u64::MAX).0 <= crate::limits::FENCE_MAX);
+}
+
+/// M5: hundreds of thousands of claims of one job stay within a generation.
+#[test]
+fn a_generation_has_room_for_many_claims() {
+    let mut last = Fence(0);
+    for _ in 0..300_000 {
+        let next = last.claimed(1, u64::MAX);
+        assert!(next > last);
+        last = next;
+    }
+    assert_eq!(last.generation(), 1);
+}

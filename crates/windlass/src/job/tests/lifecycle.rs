@@ -65,7 +65,12 @@ fn lifecycle() -> BTreeSet<Step> {
 /// Every event, in every form that a rule tells apart.
 fn events() -> Vec<Event> {
     let mut events = vec![Event::Submit, Event::Due, claim(), Event::Succeed, Event::Release, Event::Wake];
-    events.extend([Event::Resume, cancel(), Event::Expire, Event::LeaseExpired { random: 0.5 }]);
+    events.extend([
+        Event::Resume,
+        cancel(),
+        Event::Expire,
+        Event::LeaseExpired { random: 0.5, is_crash: true },
+    ]);
     events.push(Event::Refuse { failure: Failure::permanent("ticket_invalid", "forged") });
     for need in [Need::After, Need::AfterAny] {
         events.extend(State::FINAL.map(|state| Event::DependencyEnded { need, state }));
@@ -169,19 +174,12 @@ fn expected(job: &Job, event: &Event) -> Answer {
         Event::Resume if state == State::Running && is_requested => Answer::Stays,
         Event::Resume if state != State::Suspended => Answer::NoOp,
         Event::Suspend { .. } if state == State::Suspended => Answer::NoOp,
-        Event::Suspend { mode, .. }
-            if state.is_final() && job.attempt > 0 && *mode != SuspendMode::IdleOnly =>
-        {
-            Answer::NoOp
-        }
-        Event::Suspend { mode: SuspendMode::IdleOnly, .. } if state == State::Running => Answer::Refused,
-        Event::Suspend { mode: SuspendMode::Graceful, .. } if state == State::Running => {
-            if is_requested {
-                Answer::NoOp
-            } else {
-                Answer::Stays
-            }
-        }
+        Event::Suspend { suspension } if state == State::Running => match suspension.mode {
+            SuspendMode::IdleOnly => Answer::Refused,
+            SuspendMode::Graceful if is_requested => Answer::NoOp,
+            SuspendMode::Graceful => Answer::Stays,
+            SuspendMode::Aggressive => Answer::Moves,
+        },
         // Remembered while suspended (M52).
         Event::Wake if state == State::Suspended && job.details.wait.is_some() => Answer::Stays,
         // One of several was enough; the others tell it nothing new (M60).

@@ -150,7 +150,7 @@ fn a_retry_policy_has_its_limits() {
 #[test]
 fn what_is_never_retried_cannot_be_asked_for() {
     let of = |category| RetryPolicy { retry_on: vec![category], ..RetryPolicy::standard() }.check();
-    for category in [Category::Temporary, Category::Timeout, Category::System] {
+    for category in [Category::Temporary, Category::Timeout, Category::System, Category::Resource] {
         assert_eq!(of(category), Ok(()));
     }
     for category in [Category::Permanent, Category::Cancelled] {

@@ -20,14 +20,16 @@ fn a_priority_is_a_number_from_0_to_100() {
     }
 }
 
-/// M20: five names, 50 by default.
+/// M20: five names, in any letter case, 50 by default.
 #[test]
 fn a_priority_has_five_names() {
     for (name, value) in [("critical", 100), ("high", 80), ("normal", 50), ("low", 10), ("bulk", 0)] {
         assert_eq!(name.parse::<Priority>().unwrap().value(), value, "{name}");
+        let shouted = name.to_uppercase();
+        assert_eq!(shouted.parse::<Priority>().unwrap().value(), value, "{shouted}");
     }
     assert_eq!(Priority::default().value(), 50);
-    for text in ["", "urgent", "High", "1.5", " 1", "99999999999999999999"] {
+    for text in ["", "urgent", "highest", "1.5", " 1", "99999999999999999999"] {
         assert!(matches!(text.parse::<Priority>(), Err(Problem::Unknown { value, .. }) if value == text));
     }
 }

@@ -25,6 +25,7 @@ fn the_presets_are_those_of_the_model() {
         max_delay: HOUR,
         multiplier: 2.0,
         jitter: 0.1,
+        jitter_mode: JitterMode::Random,
         max_attempts: 3,
         retry_on: vec![Category::Timeout, Category::System],
     };
@@ -154,4 +155,34 @@ proptest! {
             prop_assert_eq!(next.state, State::DeadLetter);
         }
     }
+}
+
+/// The vectors of the documentation: SHA-256 over `JOB-ID:ATTEMPT`, its first 13 hexadecimal digits over 16^13.
+#[test]
+fn hashed_jitter_follows_from_the_job_and_the_attempt() {
+    let hashed = RetryPolicy { jitter_mode: JitterMode::Hashed, ..RetryPolicy::standard() };
+    let id: JobId = "018bcfe5-6800-4000-8000-00000000002a".parse().unwrap();
+    for (attempt, digits) in [(1, 0x3_09cf_b97e_3252_u64), (2, 0xa_afc3_2614_fe64)] {
+        #[allow(clippy::cast_precision_loss, reason = "52 bits fit a float")]
+        let expected = digits as f64 / (1_u64 << 52) as f64;
+        for random in [0.0, 0.3, 0.999] {
+            assert_eq!(hashed.fraction(id, attempt, random).to_bits(), expected.to_bits(), "{attempt}");
+        }
+    }
+    assert_eq!(RetryPolicy::standard().fraction(id, 1, 0.3).to_bits(), 0.3_f64.to_bits());
+}
+
+/// A retry time can be computed again from what a job shows: policy, id, attempt, failures and the error's time.
+#[test]
+fn a_hashed_retry_time_is_the_same_whatever_was_drawn() {
+    let hashed = RetryPolicy { jitter: 1.0, jitter_mode: JitterMode::Hashed, ..patient() };
+    let job = under(running(), hashed.clone());
+    let retried = |random: f64| {
+        let failure = Failure::temporary("no");
+        applied(&job, &Event::Fail { failure, random }, at(1)).retry_at.unwrap()
+    };
+    let expected = at(1).plus(hashed.delay(1, hashed.fraction(job.id, 1, 0.0)));
+    assert_eq!((retried(0.0), retried(0.9)), (expected, expected));
+    let lost = applied(&job, &Event::LeaseExpired { random: 0.7, is_crash: true }, at(1));
+    assert_eq!(lost.retry_at, Some(expected));
 }

@@ -1,6 +1,7 @@
 //! Suspending and resuming: the three modes, what resumes to what, and that the lifetime stands still.
 
 use super::*;
+use crate::error::Refused;
 
 /// M50: idle only refuses a running job.
 #[test]
@@ -14,7 +15,7 @@ fn an_idle_only_suspension_leaves_a_running_job_alone() {
 #[test]
 fn a_graceful_suspension_waits_for_the_attempt() {
     let asked = applied(&running(), &suspend(SuspendMode::Graceful), at(1));
-    assert_eq!((asked.state, asked.fence), (State::Running, Fence(1)));
+    assert_eq!((asked.state, asked.fence), (State::Running, fence(1)));
     assert!(asked.lease.is_some() && asked.details.suspend_requested.is_some());
     let after = |event: &Event| applied(&asked, event, at(2));
     assert_eq!(after(&Event::Succeed).state, State::Completed);
@@ -23,7 +24,8 @@ fn a_graceful_suspension_waits_for_the_attempt() {
     for event in [fail(Category::Temporary), Event::Release, Event::Park { wait }] {
         let held = after(&event);
         assert_eq!((held.state, held.details.suspended_at), (State::Suspended, Some(at(2))), "{event:?}");
-        assert_eq!(held.details.suspension, Some(suspension()), "{event:?}");
+        let graceful = Suspension { mode: SuspendMode::Graceful, ..suspension() };
+        assert_eq!(held.details.suspension, Some(graceful), "{event:?}");
     }
     let spent = with(asked.clone(), |job| job.failures = 2);
     assert_eq!(applied(&spent, &fail(Category::Temporary), at(2)).state, State::DeadLetter);
@@ -35,7 +37,7 @@ fn an_aggressive_suspension_cuts_the_lease() {
     let asked = applied(&running(), &suspend(SuspendMode::Graceful), at(1));
     for job in [running(), asked] {
         let held = applied(&job, &suspend(SuspendMode::Aggressive), at(2));
-        assert_eq!((held.state, held.lease, held.fence), (State::Suspended, None, Fence(2)));
+        assert_eq!((held.state, held.lease, held.fence), (State::Suspended, None, fence(2)));
         assert_eq!((held.failures, held.details.suspended_by.as_deref()), (0, Some("ann")));
         assert_eq!(held.details.suspend_requested, None);
     }
@@ -62,16 +64,27 @@ fn suspending_twice_and_resuming_twice_change_nothing() {
     assert_eq!(transition(&resumed, &Event::Resume, at(4)), Ok(Transition::Unchanged));
 }
 
-/// M53: a job that finished first was paused successfully; one that never ran is refused.
+/// M1: a final job is refused in every mode, whether or not it ever ran.
 #[test]
-fn suspending_a_job_that_has_just_finished_changes_nothing() {
+fn suspending_a_final_job_is_refused_in_every_mode() {
     let done = applied(&running(), &Event::Succeed, at(1));
-    for mode in [SuspendMode::Graceful, SuspendMode::Aggressive] {
-        assert_eq!(transition(&done, &suspend(mode), at(2)), Ok(Transition::Unchanged), "{mode:?}");
-    }
-    assert!(transition(&done, &suspend(SuspendMode::IdleOnly), at(2)).is_err());
     let never_ran = applied(&job(), &cancel(), at(1));
-    assert!(transition(&never_ran, &suspend(SuspendMode::Graceful), at(2)).is_err());
+    for mode in [SuspendMode::IdleOnly, SuspendMode::Graceful, SuspendMode::Aggressive] {
+        for job in [&done, &never_ran] {
+            let refused = Refused { state: job.state, action: Action::Suspend };
+            assert_eq!(transition(job, &suspend(mode), at(2)), Err(refused), "{mode:?}");
+        }
+    }
+}
+
+/// M53: a request that was accepted is dropped without a trace when the attempt completes the job.
+#[test]
+fn an_attempt_that_completes_its_job_overtakes_the_suspension() {
+    let asked = applied(&running(), &suspend(SuspendMode::Graceful), at(1));
+    let requested = asked.details.suspend_requested.as_ref().unwrap();
+    assert_eq!((requested.mode, requested.at, &*requested.by), (SuspendMode::Graceful, start(), "ann"));
+    let done = applied(&asked, &Event::Succeed, at(2));
+    assert_eq!((done.state, &done.details.suspend_requested), (State::Completed, &None));
 }
 
 /// M52: a resume drops a retry's backoff.
@@ -122,7 +135,10 @@ fn a_wake_during_a_suspension_is_remembered() {
 fn the_lifetime_stands_still_while_suspended() {
     let held = applied(&job(), &suspend(SuspendMode::IdleOnly), at(10));
     let much_later = at(10).plus(LIFETIME * 3);
-    assert_eq!((acts_at(&held), super::super::timer(&held, much_later, 0.5)), (None, None));
+    assert_eq!(
+        (acts_at(&held), super::super::timer(&held, much_later, &Grace::default(), 0.5)),
+        (None, None)
+    );
     assert!(transition(&held, &Event::Expire, much_later).is_err());
     let resumed = applied(&held, &Event::Resume, much_later);
     assert_eq!(resumed.expires_at, start().plus(LIFETIME * 4));
@@ -135,8 +151,8 @@ fn the_lifetime_stands_still_while_suspended() {
 #[test]
 fn a_suspension_with_an_end_lifts_itself() {
     let how = Suspension { expires_at: Some(at(60)), ..suspension() };
-    let held = applied(&job(), &Event::Suspend { mode: SuspendMode::IdleOnly, suspension: how }, at(1));
+    let held = applied(&job(), &Event::Suspend { suspension: how }, at(1));
     assert_eq!(acts_at(&held), Some(at(60)));
-    assert_eq!(super::super::timer(&held, at(59), 0.5), None);
-    assert_eq!(super::super::timer(&held, at(60), 0.5), Some(Event::Resume));
+    assert_eq!(super::super::timer(&held, at(59), &Grace::default(), 0.5), None);
+    assert_eq!(super::super::timer(&held, at(60), &Grace::default(), 0.5), Some(Event::Resume));
 }

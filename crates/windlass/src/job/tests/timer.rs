@@ -1,7 +1,7 @@
 //! What time alone does, and which of two things that are due comes first.
 
 use super::*;
-use crate::job::timer;
+use crate::job::{spared, timer};
 
 fn expired() -> Timestamp {
     start().plus(LIFETIME)
@@ -9,7 +9,7 @@ fn expired() -> Timestamp {
 
 /// The name of what time brings now.
 fn action(job: &Job, now: Timestamp) -> Option<Action> {
-    timer(job, now, 0.5).map(|event| event.action())
+    timer(job, now, &Grace::default(), 0.5).map(|event| event.action())
 }
 
 /// A running job with these ends of lease, deadline and lifetime, in seconds.
@@ -35,7 +35,11 @@ fn a_timer_fires_at_its_moment_and_not_before() {
         (leased(30, 20, 10), Action::Expire),
     ] {
         assert_eq!(acts_at(&job), Some(at(10)), "{expected}");
-        assert_eq!(timer(&job, at(10).minus(Duration::from_millis(1)), 0.5), None, "{expected}");
+        assert_eq!(
+            timer(&job, at(10).minus(Duration::from_millis(1)), &Grace::default(), 0.5),
+            None,
+            "{expected}"
+        );
         assert_eq!(action(&job, at(10)), Some(expected));
         assert_eq!(action(&job, at(15)), Some(expected));
     }
@@ -44,7 +48,8 @@ fn a_timer_fires_at_its_moment_and_not_before() {
 /// M30: at the deadline the attempt fails with category timeout.
 #[test]
 fn a_deadline_is_a_timeout() {
-    let Some(Event::Fail { failure, random }) = timer(&leased(20, 10, 30), at(10), 0.25) else {
+    let Some(Event::Fail { failure, random }) = timer(&leased(20, 10, 30), at(10), &Grace::default(), 0.25)
+    else {
         panic!("no failure at the deadline")
     };
     assert_eq!((failure.category, random.to_bits()), (Category::Timeout, 0.25_f64.to_bits()));
@@ -108,9 +113,110 @@ fn what_a_timer_brings_is_always_allowed() {
         let job = idle(state);
         let job = if state == State::Running { running() } else { job };
         for now in [start(), at(60), at(3600), expired(), Timestamp::MAX] {
-            if let Some(event) = timer(&job, now, 0.5) {
+            if let Some(event) = timer(&job, now, &Grace::default(), 0.5) {
                 assert!(matches!(transition(&job, &event, now), Ok(Transition::Changed(_))), "{state}");
             }
         }
     }
+}
+
+/// A claimable job that may wait so many seconds for its first start.
+fn to_start_within(seconds: u64) -> Job {
+    let start = Some(Duration::from_secs(seconds));
+    let timeouts = Timeouts { start, ..Timeouts::default() };
+    with(job(), |job| job.policy = Arc::new(Policy { timeouts, ..Policy::default() }))
+}
+
+/// A job that nobody starts in time fails for want of resources, before its lifetime ends.
+#[test]
+fn a_job_that_is_not_started_in_time_fails() {
+    let job = to_start_within(60);
+    assert_eq!((acts_at(&job), job.start_by()), (Some(at(60)), Some(at(60))));
+    let grace = Grace::default();
+    assert_eq!(timer(&job, at(59), &grace, 0.5), None);
+    let event = timer(&job, at(60), &grace, 0.5).unwrap();
+    let failed = applied(&job, &event, at(61));
+    let error = failed.details.error.as_ref().unwrap();
+    assert_eq!((failed.state, failed.attempt, failed.failures), (State::Failed, 0, 0));
+    assert_eq!(
+        (error.category, error.code.as_deref()),
+        (Category::Resource, Some("start_deadline_exceeded"))
+    );
+    let short_lived = with(job, |job| job.expires_at = at(30));
+    assert_eq!(action(&short_lived, at(100)), Some(Action::Expire));
+}
+
+/// The limit is for the first start alone, and counts from when the job can be claimed.
+#[test]
+fn a_start_limit_counts_from_when_a_job_can_be_claimed_until_its_first_start() {
+    let job = to_start_within(60);
+    let delayed = with(job.clone(), |job| {
+        (job.state, job.run_at) = (State::Delayed, at(1_000));
+        (job.eligible_at, job.scheduled_at) = (None, None);
+    });
+    assert_eq!(delayed.start_by(), None);
+    assert_eq!(applied(&delayed, &Event::Due, at(1_001)).start_by(), Some(at(1_061)));
+    let held = applied(&job, &suspend(SuspendMode::IdleOnly), at(10));
+    assert_eq!((held.start_by(), acts_at(&held)), (None, None));
+    assert_eq!(applied(&held, &Event::Resume, at(500)).start_by(), Some(at(560)));
+    let running = applied(&job, &claim(), at(10));
+    let retrying = applied(&running, &fail(Category::Temporary), at(20));
+    let again = applied(&retrying, &Event::Due, at(30));
+    assert_eq!((running.start_by(), again.start_by()), (None, None));
+    assert_eq!(acts_at(&again), Some(expired()));
+}
+
+/// M7, M31: a lease from before a gap ends only after its worker had the time to report; that it is lost then is not a crash.
+#[test]
+fn a_gap_of_the_store_keeps_leases_from_before_it() {
+    let grace = Grace { served_since: at(100), ..Grace::default() };
+    let job = with(leased(10, 900, 900), |job| job.started_at = Some(at(1)));
+    let kept = spared(&job, at(101), &grace).expect("it is kept");
+    assert_eq!(kept.lease.map(|lease| lease.expires_at), Some(grace.leases_until()));
+    assert_eq!(spared(&kept, at(102), &grace), None);
+    let end = grace.leases_until();
+    assert_eq!(timer(&kept, end, &grace, 0.5), Some(Event::LeaseExpired { random: 0.5, is_crash: false }));
+    assert_eq!(spared(&kept, end, &grace), None, "once only");
+    let younger = with(leased(110, 900, 900), |job| job.started_at = Some(at(105)));
+    assert_eq!(spared(&younger, at(111), &grace), None, "it was given after the gap");
+    assert_eq!(
+        timer(&younger, at(111), &grace, 0.5),
+        Some(Event::LeaseExpired { random: 0.5, is_crash: true })
+    );
+}
+
+/// M6, M7: a job that is lost because its store was away is not nearer to being poison.
+#[test]
+fn a_loss_through_a_gap_is_not_a_crash() {
+    let job = with(running(), |job| job.crashes = 2);
+    let event = Event::LeaseExpired { random: 0.5, is_crash: false };
+    let next = applied(&job, &event, at(1));
+    assert_eq!((next.state, next.crashes, next.failures), (State::Retrying, 2, 1));
+}
+
+/// M7, M33: while lifetimes wait nothing expires, and everything does afterwards.
+#[test]
+fn lifetimes_wait_after_a_jump() {
+    let grace = Grace { lifetimes_from: at(500), ..Grace::default() };
+    for state in [State::Created, State::Pending, State::Scheduled, State::Waiting] {
+        let job = with(idle(state), |job| job.expires_at = at(10));
+        let kept = spared(&job, at(20), &grace).expect("it is kept");
+        assert_eq!((kept.expires_at, kept.state), (at(500), state));
+        assert_eq!((spared(&kept, at(20), &grace), timer(&kept, at(20), &grace, 0.5)), (None, None));
+        assert_eq!(timer(&kept, at(500), &grace, 0.5), Some(Event::Expire));
+    }
+    let held = with(idle(State::Suspended), |job| job.expires_at = at(10));
+    assert_eq!(spared(&held, at(20), &grace), None, "its lifetime stands still anyway");
+}
+
+/// M7: after a jump, a job's time to start waits as its lifetime does.
+#[test]
+fn a_start_limit_waits_after_a_jump() {
+    let grace = Grace { lifetimes_from: at(500), ..Grace::default() };
+    let job = to_start_within(60);
+    assert_eq!(spared(&job, at(59), &grace), None);
+    let kept = spared(&job, at(100), &grace).expect("it is kept");
+    assert_eq!(kept.start_by(), Some(at(500)));
+    assert_eq!((spared(&kept, at(100), &grace), timer(&kept, at(100), &grace, 0.5)), (None, None));
+    assert!(timer(&kept, at(500), &grace, 0.5).is_some());
 }

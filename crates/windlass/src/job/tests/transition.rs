@@ -6,13 +6,13 @@ use super::*;
 #[test]
 fn each_claim_is_a_new_attempt_with_a_new_fence() {
     let first = running();
-    assert_eq!((first.attempt, first.failures, first.fence), (1, 0, Fence(1)));
+    assert_eq!((first.attempt, first.failures, first.fence), (1, 0, fence(1)));
     let failed = applied(&first, &fail(Category::Temporary), at(1));
     assert_eq!((failed.attempt, failed.failures, failed.retry_count()), (1, 1, 1));
     let second = applied(&applied(&failed, &Event::Due, at(2)), &claim(), at(3));
-    assert_eq!((second.attempt, second.failures, second.fence), (2, 1, Fence(2)));
+    assert_eq!((second.attempt, second.failures, second.fence), (2, 1, fence(2)));
     assert_eq!((second.first_started_at, second.started_at), (Some(start()), Some(at(3))));
-    assert!(second.is_held_with(Fence(2)) && !second.is_held_with(Fence(1)));
+    assert!(second.is_held_with(fence(2)) && !second.is_held_with(fence(1)));
 }
 
 /// M5: 0 after a permanent first failure, 3 when three retries are spent.
@@ -35,14 +35,14 @@ fn the_retry_count_is_the_retries_granted() {
 #[test]
 fn the_fence_grows_when_a_running_job_is_taken_from_its_worker() {
     for event in [suspend(SuspendMode::Aggressive), cancel()] {
-        assert_eq!(applied(&running(), &event, at(1)).fence, Fence(2), "{event:?}");
+        assert_eq!(applied(&running(), &event, at(1)).fence, fence(2), "{event:?}");
         assert_eq!(applied(&job(), &event, at(1)).fence, Fence(0), "{event:?}");
     }
     for event in [suspend(SuspendMode::Graceful), Event::Succeed, Event::Release, Event::Expire] {
-        assert_eq!(applied(&running(), &event, at(1)).fence, Fence(1), "{event:?}");
+        assert_eq!(applied(&running(), &event, at(1)).fence, fence(1), "{event:?}");
     }
     let cancelled = applied(&running(), &cancel(), at(1));
-    assert!(!cancelled.is_held_with(Fence(1)) && !cancelled.is_held_with(Fence(2)));
+    assert!(!cancelled.is_held_with(fence(1)) && !cancelled.is_held_with(fence(2)));
 }
 
 /// M6: three crashes are poison, whatever the retry budget.
@@ -51,7 +51,11 @@ fn a_job_that_crashes_three_times_is_poison() {
     let mut job = under(job(), patient());
     for crash in 1..=3 {
         let running = applied(&job, &claim(), at(1));
-        let event = if crash == 2 { fail(Category::System) } else { Event::LeaseExpired { random: 0.0 } };
+        let event = if crash == 2 {
+            fail(Category::System)
+        } else {
+            Event::LeaseExpired { random: 0.0, is_crash: true }
+        };
         let next = applied(&running, &event, at(2));
         assert_eq!((next.crashes, next.failures), (crash, crash));
         job = if crash < 3 { applied(&next, &Event::Due, at(3)) } else { next };
@@ -65,7 +69,11 @@ fn a_job_that_crashes_three_times_is_poison() {
 #[test]
 fn crashes_count_when_they_are_not_retried() {
     let policy = RetryPolicy { retry_on: vec![], ..patient() };
-    let failed = applied(&under(running(), policy.clone()), &Event::LeaseExpired { random: 0.0 }, at(1));
+    let failed = applied(
+        &under(running(), policy.clone()),
+        &Event::LeaseExpired { random: 0.0, is_crash: true },
+        at(1),
+    );
     assert_eq!((failed.state, failed.crashes, failed.failures), (State::Failed, 1, 0));
     let third = with(under(running(), policy), |job| job.crashes = 2);
     assert_eq!(applied(&third, &fail(Category::System), at(1)).state, State::DeadLetter);
@@ -143,7 +151,7 @@ fn the_end_of_an_attempt_is_named() {
         (Event::Succeed, AttemptOutcome::Completed),
         (fail(Category::Temporary), AttemptOutcome::Failed),
         (fail(Category::Timeout), AttemptOutcome::TimedOut),
-        (Event::LeaseExpired { random: 0.0 }, AttemptOutcome::Lost),
+        (Event::LeaseExpired { random: 0.0, is_crash: true }, AttemptOutcome::Lost),
         (Event::Release, AttemptOutcome::Released),
         (Event::Park { wait }, AttemptOutcome::Parked),
         (suspend(SuspendMode::Aggressive), AttemptOutcome::Suspended),

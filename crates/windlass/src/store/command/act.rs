@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::needed::needed_by;
+use super::precondition::{ActOptions, IfMatch};
 use super::record::Cause;
 use crate::audit::AuditEvent;
-use crate::error::{ActError, Refused, StoreError};
+use crate::error::{ActError, Refused};
 use crate::job::{
     Action, Event, Job, JobId, Labels, Priority, Seq, State, SuspendMode, Suspension, check_text,
 };
 use crate::limits;
 use crate::store::caller::Caller;
-use crate::store::engine::Side;
+use crate::store::cascade::Task;
 use crate::store::unit::Unit;
 
 /// A job after an action, and whether the action changed it.
@@ -99,8 +101,34 @@ pub struct Patch {
 
 /// Does something to a job.
 pub(crate) fn act(unit: &mut Unit<'_>, caller: &Caller, id: JobId, act: &Act) -> Result<Acted, ActError> {
+    act_with(unit, caller, id, act, &ActOptions::default())
+}
+
+/// The same, as the options say.
+pub(crate) fn act_with(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    id: JobId,
+    act: &Act,
+    options: &ActOptions,
+) -> Result<Acted, ActError> {
+    let acted = do_if_matched(unit, caller, id, act, &options.if_match)?;
+    if options.strict {
+        strictly(&acted, act)?;
+    }
+    Ok(acted)
+}
+
+fn do_if_matched(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    id: JobId,
+    act: &Act,
+    if_match: &IfMatch,
+) -> Result<Acted, ActError> {
     check(act)?;
     let before = unit.managed(caller, id)?;
+    if_match.check(unit, &before)?;
     let is_changed = do_to(unit, caller, &before, act)?;
     let job = unit.job(before.seq)?.cloned().unwrap_or(before);
     Ok(Acted { job, is_changed })
@@ -124,10 +152,13 @@ pub(crate) fn do_to(unit: &mut Unit<'_>, caller: &Caller, job: &Job, act: &Act) 
             let suspension = Suspension {
                 by: caller.id.clone(),
                 reason: suspend.reason.clone(),
+                mode: suspend.mode,
+                at: now,
                 expires_at: suspend.expires.map(|after| now.plus(after)),
+                by_pause: false,
             };
             let cause = Cause::caller(caller, suspend.reason.as_deref());
-            Ok(unit.apply(seq, &Event::Suspend { mode: suspend.mode, suspension }, &cause)??)
+            Ok(unit.apply(seq, &Event::Suspend { suspension }, &cause)??)
         }
         Act::Resume { reason } => {
             let is_changed = unit.apply(seq, &Event::Resume, &Cause::caller(caller, reason.as_deref()))??;
@@ -175,47 +206,12 @@ fn set_priority(
     });
     let cause = Cause::caller(caller, None);
     unit.record_job(AuditEvent::PriorityUpdated, &before, &after, &cause, Some(context))?;
-    let has_dependents = after.has.dependents;
+    let (has_dependents, depth) = (after.has.dependents, after.depth);
     unit.put(after);
     if has_dependents {
-        pass_on_priority(unit, seq)?;
+        unit.cascade(depth, Task::Priority { job: seq, after: None })?;
     }
     Ok(true)
-}
-
-/// Jobs that wait inherit the highest priority of those they wait for, all the way down (M24).
-fn pass_on_priority(unit: &mut Unit<'_>, from: Seq) -> Result<(), StoreError> {
-    let mut changed = vec![from];
-    while let Some(seq) = changed.pop() {
-        for edge in unit.db()?.edges(&[seq], Side::Dependency)? {
-            let Some(dependent) = unit.job(edge.dependent)?.cloned() else { continue };
-            if dependent.state.is_final() || !dependent.has_unmet_dependencies() {
-                continue;
-            }
-            let needed: Vec<Seq> = unit
-                .db()?
-                .edges(&[dependent.seq], Side::Dependent)?
-                .into_iter()
-                .map(|edge| edge.dependency)
-                .collect();
-            unit.load(&needed)?;
-            let mut inherited = Priority::BULK;
-            for dependency in needed {
-                if let Some(job) = unit.job(dependency)? {
-                    inherited = inherited.max(job.effective_priority());
-                }
-            }
-            if inherited != dependent.inherited {
-                let was = dependent.effective_priority();
-                let next = Job { inherited, ..dependent };
-                if next.effective_priority() != was && next.has.dependents {
-                    changed.push(next.seq);
-                }
-                unit.put(next);
-            }
-        }
-    }
-    Ok(())
 }
 
 fn patch(unit: &mut Unit<'_>, caller: &Caller, job: &Job, patch: &Patch) -> Result<bool, ActError> {
@@ -249,11 +245,22 @@ fn patch(unit: &mut Unit<'_>, caller: &Caller, job: &Job, patch: &Patch) -> Resu
     Ok(is_changed)
 }
 
-/// Removes a final job with everything that hangs on it; its audit records stay.
-pub(crate) fn delete(unit: &mut Unit<'_>, caller: &Caller, id: JobId) -> Result<(), ActError> {
+/// Removes a final job with everything that hangs on it; its audit records stay. Refused while another job needs it.
+pub(crate) fn delete(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    id: JobId,
+    if_match: &IfMatch,
+) -> Result<(), ActError> {
     let job = unit.managed(caller, id)?;
+    if_match.check(unit, &job)?;
     if !job.state.is_final() {
         return Err(Refused { state: job.state, action: Action::Delete }.into());
+    }
+    // What time did to the job stands, whether or not it may be deleted.
+    unit.begin();
+    if let Some(by) = needed_by(unit, &job)? {
+        return Err(ActError::Needed { id, state: job.state, by });
     }
     let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "state": job.state.as_str()});
     unit.record_job(AuditEvent::Deleted, &job, &job, &Cause::caller(caller, None), Some(context))?;

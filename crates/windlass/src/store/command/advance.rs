@@ -1,28 +1,18 @@
-//! Moving a job and everything that follows from it, in one commit: attempts, dependents, child groups, freed keys. The
-//! consequences are worked off a list, never by recursion.
+//! Moving a job and what follows from it: attempts, dependents, child groups, freed keys. The consequences are worked off a
+//! list, never by recursion, and as far as one commit may go (see `cascade.rs`).
 
-use std::collections::VecDeque;
-
+use super::cascade::Consequences;
 use super::record::Cause;
 use crate::error::Refused;
 use crate::job::{
     AttemptOutcome, ChildGroup, ConcurrencyKey, Decided, Event, GroupStrategy, Job, Parent, Seq, State,
-    Transition, Wait, acts_at, timer, transition,
+    Transition, acts_at, spared, timer, transition,
 };
-use crate::limits;
 use crate::store::attempt::AttemptRecord;
+use crate::store::cascade::Task;
 use crate::store::config::{encode, parse};
-use crate::store::engine::{EngineResult, Facet, FacetKind, FacetWrite, Key, KeyKind, Place, Side};
-use crate::store::filter::{Filter, Order, Scan};
+use crate::store::engine::{EngineResult, Facet, FacetKind, FacetWrite, Key, KeyKind};
 use crate::store::unit::Unit;
-
-/// What follows from a change.
-enum Consequence {
-    /// The job became final.
-    Ended(Seq),
-    /// A holder of this key, or a candidate for it, went.
-    KeyFreed(ConcurrencyKey),
-}
 
 impl Unit<'_> {
     /// Lets an event happen to a job, with all that follows. Says whether the job changed.
@@ -32,28 +22,19 @@ impl Unit<'_> {
         event: &Event,
         cause: &Cause,
     ) -> EngineResult<Result<bool, Refused>> {
-        let mut todo = VecDeque::new();
+        let mut todo = Consequences::default();
         let result = self.step(seq, event, cause, &mut todo)?;
         self.work_off(todo)?;
         Ok(result)
     }
 
-    fn work_off(&mut self, mut todo: VecDeque<Consequence>) -> EngineResult<()> {
-        while let Some(next) = todo.pop_front() {
-            match next {
-                Consequence::Ended(seq) => self.ended(seq, &mut todo)?,
-                Consequence::KeyFreed(key) => self.unblock(key)?,
-            }
-        }
-        Ok(())
-    }
-
-    fn step(
+    /// Lets an event happen to a job; what follows is added to `todo`.
+    pub(super) fn step(
         &mut self,
         seq: Seq,
         event: &Event,
         cause: &Cause,
-        todo: &mut VecDeque<Consequence>,
+        todo: &mut Consequences,
     ) -> EngineResult<Result<bool, Refused>> {
         let now = self.now;
         let Some(before) = self.job(seq)?.cloned() else { return Ok(Ok(false)) };
@@ -83,10 +64,10 @@ impl Unit<'_> {
             && competes(&before)
             && !competes(&after)
         {
-            todo.push_back(Consequence::KeyFreed(key));
+            todo.freed.push_back(key);
         }
         if after.state.is_final() && !before.state.is_final() {
-            todo.push_back(Consequence::Ended(seq));
+            todo.ended.push_back(seq);
         }
         if before.state == State::Running && after.state != State::Running {
             // Whoever did not end the attempt itself must hear of it, or two would run for a while.
@@ -120,19 +101,21 @@ impl Unit<'_> {
         }));
     }
 
-    fn ended(&mut self, seq: Seq, todo: &mut VecDeque<Consequence>) -> EngineResult<()> {
+    /// Does what follows from the end of a job for itself and its parent; what follows for others is added to `todo`.
+    pub(super) fn ended(&mut self, seq: Seq, todo: &mut Consequences) -> EngineResult<()> {
         let Some(job) = self.job(seq)?.cloned() else { return Ok(()) };
         if job.has.unique_key {
             self.free_unique_key(&job)?;
         }
         if job.has.dependents {
-            self.tell_dependents(&job, todo)?;
+            let Seq(next) = self.allocate(0)?;
+            todo.add(self.now, job.depth, Task::Dependents { job: seq, after: None, last: Seq(next - 1) });
         }
         if let Some(parent) = job.parent {
             self.tell_parent(parent, job.state == State::Completed, todo)?;
         }
         if job.has.children && job.state == State::Cancelled {
-            self.cancel_children(&job, None, "its parent was cancelled", todo)?;
+            self.children_go(&job, None, "its parent was cancelled", todo);
         }
         if job.has.callback && !job.lane.is_internal() {
             self.call_back(&job)?;
@@ -148,22 +131,11 @@ impl Unit<'_> {
         Ok(())
     }
 
-    fn tell_dependents(&mut self, job: &Job, todo: &mut VecDeque<Consequence>) -> EngineResult<()> {
-        let edges = self.db()?.edges(&[job.seq], Side::Dependency)?;
-        self.load(&edges.iter().map(|edge| edge.dependent).collect::<Vec<_>>())?;
-        for edge in edges {
-            let event = Event::DependencyEnded { need: edge.need, state: job.state };
-            // A dependent that has moved on by itself (cancelled, or content with another) does not listen any more.
-            let _refused = self.step(edge.dependent, &event, &Cause::system(), todo)?;
-        }
-        Ok(())
-    }
-
     fn tell_parent(
         &mut self,
         parent: Parent,
         is_completed: bool,
-        todo: &mut VecDeque<Consequence>,
+        todo: &mut Consequences,
     ) -> EngineResult<()> {
         let Some(mut group) = self.child_group(parent.seq, parent.group)? else { return Ok(()) };
         let decided = group.child_ended(is_completed);
@@ -178,9 +150,10 @@ impl Unit<'_> {
     pub(crate) fn wake_if_decided(&mut self, parent: Seq, number: u64) -> EngineResult<()> {
         let group = self.child_group(parent, number)?.filter(|group| group.decided.is_some());
         let Some(group) = group else { return Ok(()) };
-        let mut todo = VecDeque::new();
+        let mut todo = Consequences::default();
         self.group_decided(parent, number, &group, &mut todo)?;
-        self.work_off(todo)
+        self.work_off(todo)?;
+        Ok(())
     }
 
     /// Wakes the parent that waits for a group, and cancels the children nobody waits for any more.
@@ -189,10 +162,10 @@ impl Unit<'_> {
         parent: Seq,
         number: u64,
         group: &ChildGroup,
-        todo: &mut VecDeque<Consequence>,
+        todo: &mut Consequences,
     ) -> EngineResult<()> {
         let Some(job) = self.job(parent)?.cloned() else { return Ok(()) };
-        if job.details.wait == Some(Wait::Children { group: number }) {
+        if job.details.wait.as_ref().is_some_and(|wait| wait.is_for_group(number)) {
             let _refused = self.step(parent, &Event::Wake, &Cause::system(), todo)?;
         }
         if group.open > 0 && group.strategy != GroupStrategy::CollectAll {
@@ -200,41 +173,20 @@ impl Unit<'_> {
                 Some(Decided::Badly) => "its group cannot succeed any more",
                 _ => "its group has succeeded without it",
             };
-            self.cancel_children(&job, Some(number), reason, todo)?;
+            self.children_go(&job, Some(number), reason, todo);
         }
         Ok(())
     }
 
-    fn cancel_children(
-        &mut self,
-        parent: &Job,
-        group: Option<u64>,
-        reason: &str,
-        todo: &mut VecDeque<Consequence>,
-    ) -> EngineResult<()> {
-        let mut after = None;
-        loop {
-            let filter = Filter { parent: Some(parent.id), ..Filter::default() };
-            let scan = Scan { filter, order: Order::Oldest, after, limit: limits::BULK_JOBS_PER_COMMIT };
-            let page = self.db()?.scan(&scan)?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = Some(Place::of(last));
-            for child in page {
-                let is_meant =
-                    child.parent.is_some_and(|found| group.is_none_or(|group| found.group == group));
-                let seq = self.remember(child);
-                let is_open = self.job(seq)?.is_some_and(|job| !job.state.is_final());
-                if is_meant && is_open {
-                    let event = Event::Cancel { message: reason.to_owned() };
-                    let _refused = self.step(seq, &event, &Cause::system(), todo)?;
-                }
-            }
-        }
+    fn children_go(&self, parent: &Job, group: Option<u64>, reason: &str, todo: &mut Consequences) {
+        let (reason, after) = (reason.to_owned(), None);
+        let task = Task::Children { parent: parent.seq, id: parent.id, group, reason, after };
+        todo.add(self.now, parent.depth, task);
     }
 
     /// Gives the next job of each lane that was set aside for this key its chance at the coming claims; of each, since a
     /// lane that is paused must not keep the others from their turn.
-    fn unblock(&mut self, key: ConcurrencyKey) -> EngineResult<()> {
+    pub(super) fn unblock(&mut self, key: ConcurrencyKey) -> EngineResult<()> {
         for job in self.db()?.set_aside(key)? {
             let seq = self.remember(job);
             self.set_blocked(seq, false)?;
@@ -271,14 +223,23 @@ impl Unit<'_> {
 
     /// Lets time act on a job before anybody else does, so that no answer depends on when maintenance last ran.
     pub(crate) fn catch_up(&mut self, seq: Seq) -> EngineResult<()> {
+        if self.release_if_older(seq)? {
+            // The lease is over, whatever becomes of the command that met it.
+            self.begin();
+        }
         // Each step moves the job on; a resume may be followed by a wake or a promotion.
         for _ in 0..4 {
-            let (now, env) = (self.now, self.env);
+            let (now, env, grace) = (self.now, self.env, self.grace);
             let Some(job) = self.job(seq)? else { return Ok(()) };
             if acts_at(job).is_none_or(|at| at > now) {
                 return Ok(());
             }
-            let Some(event) = timer(job, now, env.entropy.fraction()) else { return Ok(()) };
+            if let Some(spared) = spared(job, now, &grace) {
+                self.put(spared);
+                self.begin();
+                continue;
+            }
+            let Some(event) = timer(job, now, &grace, env.entropy.fraction()) else { return Ok(()) };
             if event == Event::Wake {
                 self.keep_timeout_of_wait(seq)?;
             }

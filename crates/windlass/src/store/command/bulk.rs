@@ -4,13 +4,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::act::{self, Act};
+use super::precondition::IfMatch;
 use super::redrive::{self, Redrive};
 use crate::error::{ActError, Problem, StoreError};
 use crate::job::{JobId, Seq};
 use crate::limits;
 use crate::store::caller::{Caller, Permission, Role};
 use crate::store::engine::Place;
-use crate::store::filter::{Filter, Order, Scan};
+use crate::store::filter::{Filter, Found, Order, Scan};
 use crate::store::query::list::Cursor;
 use crate::store::unit::Unit;
 
@@ -32,6 +33,8 @@ pub struct Bulk {
     pub matched: u64,
     /// Jobs that were changed; the others could not be, or were so already.
     pub changed: u64,
+    /// Jobs that fit but were refused, for example because of their state or because another job needs them.
+    pub skipped: u64,
 }
 
 /// A place in a bulk action, to go on from. Its text is for passing back, not for reading.
@@ -113,8 +116,9 @@ pub(crate) fn round(
     caller.must(Permission::ManageJob)?;
     let limit = usize::try_from(max).unwrap_or(usize::MAX).clamp(1, limits::BULK_JOBS_PER_COMMIT);
     let scan = Scan { filter: filter.clone(), order: Order::Oldest, after, limit };
-    let page = unit.db()?.scan(&scan)?;
-    let mut next = (page.len() == limit).then(|| page.last().map(Place::of)).flatten();
+    // Where no index leads to the jobs that fit, a round looks at a bounded number of others.
+    let Found { jobs: page, stopped } = unit.db()?.search(&scan, limits::LIST_REACH)?;
+    let mut next = (page.len() == limit).then(|| page.last().map(Place::of)).flatten().or(stopped);
     let mut bulk = Bulk::default();
     for job in page {
         // Jobs that this very action submitted are not its business.
@@ -125,21 +129,30 @@ pub(crate) fn round(
         bulk.matched += 1;
         let id = job.id;
         unit.remember(job);
-        bulk.changed += u64::from(one(unit, caller, id, action)?);
+        match one(unit, caller, id, action)? {
+            Some(is_changed) => bulk.changed += u64::from(is_changed),
+            None => bulk.skipped += 1,
+        }
     }
     Ok(Round { bulk, next })
 }
 
-fn one(unit: &mut Unit<'_>, caller: &Caller, id: JobId, action: &BulkAct) -> Result<bool, StoreError> {
+/// Whether the job changed; none if the action was refused.
+fn one(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    id: JobId,
+    action: &BulkAct,
+) -> Result<Option<bool>, StoreError> {
     let result = match action {
         BulkAct::Act(act) => act::act(unit, caller, id, act).map(|acted| acted.is_changed),
-        BulkAct::Redrive(how) => redrive::redrive(unit, caller, id, *how).map(|_| true),
-        BulkAct::Delete => act::delete(unit, caller, id).map(|()| true),
+        BulkAct::Redrive(how) => redrive::redrive(unit, caller, id, *how, &IfMatch::any()).map(|_| true),
+        BulkAct::Delete => act::delete(unit, caller, id, &IfMatch::any()).map(|()| true),
     };
     match result {
-        Ok(is_changed) => Ok(is_changed),
+        Ok(is_changed) => Ok(Some(is_changed)),
         Err(ActError::Store(error)) => Err(error),
         // A job that cannot be acted on is left alone: every refusal comes before the first write.
-        Err(_) => Ok(false),
+        Err(_) => Ok(None),
     }
 }

@@ -1,10 +1,13 @@
 //! Child groups: a running job spawns others and parks until the group is decided (M64). The children, the group and the
 //! parking are one commit.
 
+use std::borrow::Cow;
+
+use super::finish::{Park, check_parks, wait_of};
 use super::record::Cause;
 use super::step::Hand;
 use super::submit::{self, Receipt, Spawning, SubmitOptions};
-use crate::error::{Invalid, Problem, SubmitError, WorkError};
+use crate::error::{Invalid, Problem, StoreError, SubmitError, WorkError};
 use crate::job::{ChildGroup, Decided, Dependency, Event, GroupStrategy, Job, NewJob, Wait};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
@@ -37,15 +40,17 @@ pub struct Spawned {
     pub parent: Job,
 }
 
-/// Spawns children and parks their parent.
+/// Spawns children and parks their parent; what it waits for `beside` them wakes it before their group is decided, too.
 pub(crate) fn spawn(
     unit: &mut Unit<'_>,
     caller: &Caller,
     hand: Hand,
     group: &NewGroup,
+    beside: &[Park],
 ) -> Result<Spawned, WorkError> {
     caller.must(Permission::Work)?;
     check(group)?;
+    check_parks("beside", beside)?;
     let refused = |error: SubmitError| match error {
         SubmitError::Store(error) => WorkError::Store(error),
         other => WorkError::Children(Box::new(other)),
@@ -53,10 +58,11 @@ pub(crate) fn spawn(
     submit::check(&group.jobs, unit.env.options.payload_bytes_max, &unit.env.options.targets)
         .map_err(refused)?;
     let parent = unit.in_hand(caller, hand)?;
+    let parent = unit.started(parent);
     check_tenant(&parent, &group.jobs)?;
     check_parent(&parent, &group.jobs)?;
     if let Some((number, known)) = find_group(unit, &parent, &group.name)? {
-        return again(unit, &parent, number, &known);
+        return again(unit, caller, &parent, (number, &known), beside);
     }
     let number = parent.details.groups + 1;
     if number > limits::CHILD_GROUPS_MAX {
@@ -65,16 +71,34 @@ pub(crate) fn spawn(
     }
     let spawning = Spawning { seq: parent.seq, id: parent.id, group: number };
     let as_parent = Caller { tenant: Some(parent.lane.tenant.clone()), ..caller.clone() };
-    let receipts = submit::submit(unit, &as_parent, &group.jobs, SubmitOptions::default(), Some(spawning))
-        .map_err(refused)?;
+    let jobs = in_trace_of(unit, &parent, &group.jobs)?;
+    let receipts =
+        submit::submit(unit, &as_parent, &jobs, SubmitOptions::default(), Some(spawning)).map_err(refused)?;
     keep_group(unit, &parent, number, group, &receipts)?;
-    park(unit, &parent, number)?;
+    park(unit, caller, &parent, number, beside)?;
     let mut children = Vec::with_capacity(receipts.len());
     for receipt in receipts {
         children.push(unit.job(receipt.job.seq)?.cloned().unwrap_or(receipt.job));
     }
     let parent = unit.job(parent.seq)?.cloned().unwrap_or(parent);
     Ok(Spawned { group: number, is_known: false, children, parent })
+}
+
+/// The children, in the trace of their parent unless they name their own.
+fn in_trace_of<'a>(
+    unit: &mut Unit<'_>,
+    parent: &Job,
+    jobs: &'a [NewJob],
+) -> Result<Cow<'a, [NewJob]>, StoreError> {
+    if parent.trace.is_none() || jobs.iter().all(|job| job.traceparent.is_some()) {
+        return Ok(Cow::Borrowed(jobs));
+    }
+    let traceparent = unit.spec(parent.seq)?.and_then(|spec| spec.traceparent);
+    let mut jobs = jobs.to_vec();
+    for job in jobs.iter_mut().filter(|job| job.traceparent.is_none()) {
+        job.traceparent.clone_from(&traceparent);
+    }
+    Ok(Cow::Owned(jobs))
 }
 
 fn check(group: &NewGroup) -> Result<(), Invalid> {
@@ -134,9 +158,15 @@ fn find_group(unit: &mut Unit<'_>, parent: &Job, name: &str) -> Result<Option<(u
 }
 
 /// A replay asks again for a group it has: it parks once more, unless the group is decided.
-fn again(unit: &mut Unit<'_>, parent: &Job, number: u64, group: &ChildGroup) -> Result<Spawned, WorkError> {
+fn again(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    parent: &Job,
+    (number, group): (u64, &ChildGroup),
+    beside: &[Park],
+) -> Result<Spawned, WorkError> {
     if group.decided.is_none() {
-        park(unit, parent, number)?;
+        park(unit, caller, parent, number, beside)?;
     }
     let filter = Filter { parent: Some(parent.id), ..Filter::default() };
     let limit = limits::BATCH_JOBS_MAX * 10;
@@ -181,9 +211,27 @@ fn keep_group(
     Ok(())
 }
 
-fn park(unit: &mut Unit<'_>, parent: &Job, number: u64) -> Result<(), WorkError> {
-    let worker = parent.lease.map(|lease| lease.worker.to_string()).unwrap_or_default();
-    let cause = Cause { kind: "worker", id: worker, reason: None, trace_id: None };
-    let _refused = unit.apply(parent.seq, &Event::Park { wait: Wait::Children { group: number } }, &cause)?;
-    Ok(unit.wake_if_decided(parent.seq, number)?)
+fn park(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    parent: &Job,
+    number: u64,
+    beside: &[Park],
+) -> Result<(), WorkError> {
+    let Some(lease) = parent.lease else { return Err(WorkError::Stale(parent.id)) };
+    let cause = Cause::worker(caller, lease.worker);
+    let group = Wait::Children { group: number };
+    let wait = if beside.is_empty() {
+        group
+    } else {
+        let others = beside.iter().map(|park| wait_of(park, unit.now));
+        Wait::Any { of: std::iter::once(group).chain(others).collect() }
+    };
+    let _refused = unit.apply(parent.seq, &Event::Park { wait }, &cause)?;
+    unit.wake_if_decided(parent.seq, number)?;
+    if !beside.is_empty() {
+        unit.deliver_signal(parent.seq)?;
+        unit.catch_up(parent.seq)?;
+    }
+    Ok(())
 }

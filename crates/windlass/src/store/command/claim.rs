@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::record::Cause;
+use crate::clock::Timestamp;
 use crate::error::{StoreError, WorkError};
 use crate::job::{Event, Job, JobType, Lane, QueueName, Seq, Spec, WorkerId};
 use crate::limits;
@@ -104,25 +105,36 @@ pub struct ClaimAnswer {
 }
 
 impl ClaimAnswer {
-    /// How long to wait for news of work before it is worth looking again anyway, beside so many others who wait.
-    pub(crate) fn look_again_after(&self, others: usize) -> Duration {
+    /// How long to wait for news of work before it is worth looking again anyway, beside so many others who wait and look
+    /// every `backstop`.
+    pub(crate) fn look_again_after(&self, backstop: Duration, others: usize) -> Duration {
         // Whatever a wake-up missed, one of many finds soon; all of them every second would be the polling they avoid.
         let crowd = u32::try_from(others / limits::BACKSTOP_CROWD).unwrap_or(u32::MAX);
-        let every =
-            limits::BACKSTOP_EVERY.saturating_mul(crowd.saturating_add(1)).min(limits::HEARTBEAT_EVERY);
+        let most = limits::HEARTBEAT_EVERY.max(backstop);
+        let every = backstop.saturating_mul(crowd.saturating_add(1)).min(most);
         self.throttled_for.map_or(every, |wait| wait.min(every))
+    }
+
+    /// Whether one of its jobs had been claimable for so long that somebody should have been told.
+    pub(crate) fn has_waited(&self, now: Timestamp) -> bool {
+        let waited = |claimed: &Claimed| {
+            claimed.job.scheduled_at.is_some_and(|since| now.since(since) >= limits::NOTICE_MAX)
+        };
+        self.jobs.iter().any(waited)
     }
 }
 
-/// Claims jobs.
+/// Claims jobs. Those beyond the first `starts` are claimed ahead: their worker starts them later, or gives them back.
 pub(crate) fn claim(
     unit: &mut Unit<'_>,
     caller: &Caller,
     request: &ClaimRequest,
+    starts: usize,
 ) -> Result<ClaimAnswer, WorkError> {
     caller.must(Permission::Work)?;
     let worker = unit.worker_looks(caller, request.worker)?;
-    if unit.promote(limits::TICK_JOBS_PER_COMMIT)? >= limits::TICK_JOBS_PER_COMMIT {
+    let has_more_due = unit.promote(limits::TICK_JOBS_PER_COMMIT)? >= limits::TICK_JOBS_PER_COMMIT;
+    if has_more_due {
         // More are due than one commit moves: whoever finds nothing now looks again at once.
         unit.wake();
     }
@@ -137,13 +149,22 @@ pub(crate) fn claim(
     }
     let interest = request.interest(&worker);
     let limit = request.limit.min(limits::CLAIM_JOBS_MAX);
-    let mut search = Search::new(unit, &config, &worker, request)?;
-    let cause = Cause { kind: "worker", id: worker.id.to_string(), reason: None, trace_id: None };
+    let mut search = Search::new(unit, &config, &worker, request, has_more_due)?;
+    let cause = Cause::worker(caller, worker.id);
+    let generation = unit.generation()?;
     let mut taken = Vec::with_capacity(limit.min(64));
     while taken.len() < limit {
         let Some(seq) = search.next(unit, limit - taken.len())? else { break };
-        let event = Event::Claim { worker: worker.id };
-        if unit.admits(seq)? && unit.apply(seq, &event, &cause)?.is_ok() {
+        if !unit.admits(seq)? {
+            continue;
+        }
+        let (worker, random) = (worker.id, unit.env.entropy.word());
+        let event = if taken.len() >= starts {
+            Event::ClaimAhead { worker, generation, random }
+        } else {
+            Event::Claim { worker, generation, random }
+        };
+        if unit.apply(seq, &event, &cause)?.is_ok() {
             taken.push(seq);
         }
     }

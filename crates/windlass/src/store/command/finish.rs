@@ -47,6 +47,8 @@ pub enum Park {
         /// How long at most.
         timeout: Option<Duration>,
     },
+    /// The first of several moments and signals.
+    Any(Vec<Park>),
 }
 
 /// One report.
@@ -95,8 +97,7 @@ pub(crate) fn finish(
     unit.worker_calls(caller, worker)?;
     let ids: Vec<JobId> = reports.iter().map(|report| report.job).collect();
     let found = unit.find(&ids)?;
-    let cause =
-        Cause { kind: "worker", id: worker.to_string(), reason: None, trace_id: caller.trace_id.clone() };
+    let cause = Cause::worker(caller, worker);
     let mut answers = Vec::with_capacity(reports.len());
     for (report, seq) in reports.iter().zip(found) {
         answers.push(match seq {
@@ -114,7 +115,10 @@ fn finish_one(
     report: &Report,
     cause: &Cause,
 ) -> Result<Finish, StoreError> {
-    let Some(job) = unit.held(seq, worker, report.fence)? else { return Ok(Finish::Stale) };
+    let Some(mut job) = unit.held(seq, worker, report.fence)? else { return Ok(Finish::Stale) };
+    if report.outcome != Outcome::Released {
+        job = unit.started(job);
+    }
     if let Err(invalid) = check(report, unit.env.options.payload_bytes_max) {
         return Ok(Finish::Rejected(invalid));
     }
@@ -175,15 +179,36 @@ fn check(report: &Report, payload_bytes_max: usize) -> Result<(), Invalid> {
         Outcome::Completed { result: Some(result) } if result.len() > payload_bytes_max => {
             Err(Invalid::new("result", Problem::TooLong { length: result.len(), limit: payload_bytes_max }))
         }
-        Outcome::Parked(Park::Signal { name, step, .. }) => {
-            check_step("park.signal", name)?;
-            step.as_deref().map_or(Ok(()), |step| check_step("park.step", step))
-        }
-        Outcome::Completed { .. } | Outcome::Failed(_) | Outcome::Released | Outcome::Parked(_) => Ok(()),
+        Outcome::Parked(park) => check_park("park", park),
+        Outcome::Completed { .. } | Outcome::Failed(_) | Outcome::Released => Ok(()),
     }
 }
 
-fn wait_of(park: &Park, now: Timestamp) -> Wait {
+/// Whether a job can wait for this.
+pub(crate) fn check_park(field: &str, park: &Park) -> Result<(), Invalid> {
+    match park {
+        Park::Signal { name, step, .. } => {
+            check_step(&format!("{field}.signal"), name)?;
+            step.as_deref().map_or(Ok(()), |step| check_step(&format!("{field}.step"), step))
+        }
+        Park::Until(_) | Park::For(_) => Ok(()),
+        Park::Any(parks) => check_parks(&format!("{field}.any"), parks),
+    }
+}
+
+/// Whether a job can wait for the first of these.
+pub(crate) fn check_parks(field: &str, parks: &[Park]) -> Result<(), Invalid> {
+    if parks.len() > limits::PARK_WAITS_MAX {
+        let problem = Problem::TooLong { length: parks.len(), limit: limits::PARK_WAITS_MAX };
+        return Err(Invalid::new(field, problem));
+    }
+    if parks.iter().any(|park| matches!(park, Park::Any(_))) {
+        return Err(Invalid::new(field, Problem::Contradiction("cannot be nested".into())));
+    }
+    parks.iter().try_for_each(|park| check_park(field, park))
+}
+
+pub(crate) fn wait_of(park: &Park, now: Timestamp) -> Wait {
     match park {
         Park::Until(until) => Wait::Timer { until: *until },
         Park::For(duration) => Wait::Timer { until: now.plus(*duration) },
@@ -192,6 +217,8 @@ fn wait_of(park: &Park, now: Timestamp) -> Wait {
             step: step.clone().unwrap_or_else(|| format!("signal:{name}")),
             until: timeout.map(|timeout| now.plus(timeout)),
         },
+        Park::Any(parks) if parks.is_empty() => Wait::Timer { until: now },
+        Park::Any(parks) => Wait::Any { of: parks.iter().map(|park| wait_of(park, now)).collect() },
     }
 }
 

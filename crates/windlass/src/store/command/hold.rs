@@ -1,10 +1,11 @@
 //! Pauses: the gate, tenants, types, queues and workers, each with who, since when, why and until when (M54–M57).
 
+use std::fmt;
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::record::Cause;
+use super::record::{Cause, Subject};
 use crate::audit::AuditEvent;
 use crate::error::{ActError, StoreError};
 use crate::job::{
@@ -12,7 +13,8 @@ use crate::job::{
 };
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::config::{Hold, PauseMode, Scope, encode};
+use crate::store::cascade::LeaseEnd;
+use crate::store::config::{Hold, PauseMode, Resumption, Scope, encode};
 use crate::store::engine::{DocumentKind, Place};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::unit::Unit;
@@ -30,6 +32,18 @@ pub enum Target {
     Queue(QueueName),
     /// A worker.
     Worker(WorkerId),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Gate => f.write_str("the gate"),
+            Target::Tenant(tenant) => write!(f, "tenant {tenant}"),
+            Target::Type(job_type) => write!(f, "type {job_type}"),
+            Target::Queue(queue) => write!(f, "queue {queue}"),
+            Target::Worker(worker) => write!(f, "worker {worker}"),
+        }
+    }
 }
 
 /// How to pause.
@@ -94,7 +108,7 @@ pub(crate) fn pause(
     unit.put_document(DocumentKind::Hold, &key, Some(&encode(&hold)), |config| {
         config.holds.insert(scope.clone(), hold.clone());
     })?;
-    record(unit, caller, &hold.scope, true, pause.reason.as_deref());
+    record(unit, caller, &hold, true, pause.reason.as_deref());
     unit.interrupt();
     if pause.mode == PauseMode::Aggressive {
         interrupt(unit, caller, &hold)?;
@@ -112,11 +126,10 @@ pub(crate) fn resume(
     check_text("reason", reason, limits::REASON_CHARS_MAX)?;
     let scope = scope_for(unit, caller, target)?;
     unit.lift_expired_holds()?;
-    if !unit.config()?.holds.contains_key(&scope) {
-        return Ok(false);
-    }
+    let Some(hold) = unit.config()?.holds.get(&scope).cloned() else { return Ok(false) };
     unit.drop_hold(&scope)?;
-    record(unit, caller, &scope, false, reason);
+    unit.keep_resumption(caller, &scope, reason)?;
+    record(unit, caller, &hold, false, reason);
     unit.wake();
     unit.interrupt();
     Ok(true)
@@ -161,7 +174,9 @@ fn hold_key(scope: &Scope) -> String {
     serde_json::to_string(scope).expect("a scope is plain data")
 }
 
-fn record(unit: &mut Unit<'_>, caller: &Caller, scope: &Scope, is_paused: bool, reason: Option<&str>) {
+/// Records a pause, or its end; both name its mode.
+fn record(unit: &mut Unit<'_>, caller: &Caller, hold: &Hold, is_paused: bool, reason: Option<&str>) {
+    let scope = &hold.scope;
     let event = match (scope, is_paused) {
         (Scope::Queue { .. }, true) => AuditEvent::QueuePaused,
         (Scope::Queue { .. }, false) => AuditEvent::QueueResumed,
@@ -175,18 +190,26 @@ fn record(unit: &mut Unit<'_>, caller: &Caller, scope: &Scope, is_paused: bool, 
         Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => tenant.clone().unwrap_or_default(),
         Scope::Gate | Scope::Worker(_) => Tenant::default(),
     };
-    let mut context = json!({"actor_id": caller.id, "scope": scope});
+    let (queue, job_type) = match scope {
+        Scope::Queue { queue, .. } => (Some(queue.clone()), None),
+        Scope::Type { job_type, .. } => (None, Some(job_type.clone())),
+        Scope::Gate | Scope::Tenant(_) | Scope::Worker(_) => (None, None),
+    };
+    let subject = Subject { tenant, queue, job_type };
+    let mut context = json!({"actor_id": caller.id, "scope": scope, "mode": hold.mode});
     if let Some(reason) = reason {
         context["reason"] = json!(reason);
     }
-    unit.record_operation(event, tenant, &Cause::caller(caller, reason), &context);
+    unit.record_operation(event, subject, &Cause::caller(caller, reason), &context);
 }
 
 /// An aggressive pause: a queue's running jobs are suspended, a worker's are released (M54, M55).
 fn interrupt(unit: &mut Unit<'_>, caller: &Caller, hold: &Hold) -> Result<(), StoreError> {
     let (queue, tenant) = match &hold.scope {
         Scope::Worker(worker) => {
-            unit.end_leases(*worker, |_| Event::Release)?;
+            // Leases of this very moment too: the pause came after them.
+            let before = unit.now.plus(Duration::from_millis(1));
+            unit.workers_gone([*worker].into(), before, LeaseEnd::Release)?;
             return Ok(());
         }
         Scope::Queue { queue, tenant } => (queue.clone(), tenant.clone()),
@@ -205,15 +228,40 @@ fn interrupt(unit: &mut Unit<'_>, caller: &Caller, hold: &Hold) -> Result<(), St
             let suspension = Suspension {
                 by: caller.id.clone(),
                 reason: hold.reason.clone(),
+                mode: SuspendMode::Aggressive,
+                at: unit.now,
                 expires_at: hold.expires_at,
+                by_pause: true,
             };
-            let event = Event::Suspend { mode: SuspendMode::Aggressive, suspension };
+            let event = Event::Suspend { suspension };
             let _refused = unit.apply(seq, &event, &Cause::caller(caller, hold.reason.as_deref()))?;
         }
     }
 }
 
 impl Unit<'_> {
+    /// Keeps who resumed a queue last, and when; of what else can be paused the audit trail says it.
+    fn keep_resumption(
+        &mut self,
+        caller: &Caller,
+        scope: &Scope,
+        reason: Option<&str>,
+    ) -> Result<(), StoreError> {
+        if !matches!(scope, Scope::Queue { .. }) {
+            return Ok(());
+        }
+        let resumption = Resumption {
+            scope: scope.clone(),
+            by: caller.id.clone(),
+            at: self.now,
+            reason: reason.map(str::to_owned),
+        };
+        let body = encode(&resumption);
+        self.put_document(DocumentKind::Resumption, &hold_key(scope), Some(&body), |config| {
+            config.resumed.insert(scope.clone(), resumption);
+        })
+    }
+
     /// Removes a pause without a word.
     pub(crate) fn drop_hold(&mut self, scope: &Scope) -> Result<(), StoreError> {
         if !self.config()?.holds.contains_key(scope) {
@@ -227,16 +275,12 @@ impl Unit<'_> {
     /// Lifts the pauses whose time is over (M57).
     pub(crate) fn lift_expired_holds(&mut self) -> Result<usize, StoreError> {
         let now = self.now;
-        let expired: Vec<Scope> = self
-            .config()?
-            .holds
-            .values()
-            .filter(|hold| !hold.is_active(now))
-            .map(|hold| hold.scope.clone())
-            .collect();
-        for scope in &expired {
-            self.drop_hold(scope)?;
-            record(self, &Caller::system(), scope, false, Some("its time was over"));
+        let holds = &self.config()?.holds;
+        let expired: Vec<Hold> = holds.values().filter(|hold| !hold.is_active(now)).cloned().collect();
+        for hold in &expired {
+            self.drop_hold(&hold.scope)?;
+            self.keep_resumption(&Caller::system(), &hold.scope, Some("its time was over"))?;
+            record(self, &Caller::system(), hold, false, Some("its time was over"));
             self.wake();
             self.interrupt();
         }

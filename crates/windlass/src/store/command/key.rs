@@ -24,7 +24,7 @@ pub struct NewKey {
     pub name: String,
     /// What it may do.
     pub role: Role,
-    /// Whose jobs it reaches: `default` unless set. An admin's key is for all tenants, whatever is set here (M91).
+    /// Whose jobs it reaches: `default` unless set. An admin's key is for all tenants and must not name one (M91).
     pub tenant: Option<Tenant>,
     /// When it ends by itself, from now.
     pub expires: Option<Duration>,
@@ -43,6 +43,11 @@ impl NewKey {
         check_text("name", Some(&self.name), limits::NAME_CHARS_MAX)?;
         if self.name.chars().any(char::is_control) {
             return Err(Invalid::new("name", Problem::Contradiction("holds a control character".into())));
+        }
+        if self.role == Role::Admin && self.tenant.is_some() {
+            let problem =
+                "an admin's key is for all tenants: leave the tenant out, or make an operator's key";
+            return Err(Invalid::new("tenant", Problem::Contradiction(problem.into())));
         }
         match self.expires {
             Some(expires) if expires.is_zero() || expires > limits::DURATION_MAX => {
@@ -83,6 +88,7 @@ pub(crate) fn create(unit: &mut Unit<'_>, caller: &Caller, new: &NewKey) -> Resu
         last_used_at: None,
     };
     unit.put_key(&key)?;
+    unit.stay_closed()?;
     record(unit, caller, AuditEvent::KeyCreated, &key);
     Ok(CreatedKey { key, secret })
 }
@@ -90,7 +96,13 @@ pub(crate) fn create(unit: &mut Unit<'_>, caller: &Caller, new: &NewKey) -> Resu
 /// Makes a key worthless.
 pub(crate) fn revoke(unit: &mut Unit<'_>, caller: &Caller, id: &KeyId) -> Result<(), ActError> {
     caller.must(Permission::Administer)?;
-    let key = unit.config()?.keys.get(id).cloned().ok_or_else(|| ActError::NoSuchKey(id.clone()))?;
+    let (config, now) = (unit.config()?, unit.now);
+    let key = config.keys.get(id).cloned().ok_or_else(|| ActError::NoSuchKey(id.clone()))?;
+    let is_admin = |key: &&ApiKey| key.role == Role::Admin && key.is_valid(now);
+    if is_admin(&&key) && !config.keys.values().filter(is_admin).any(|other| other.id != *id) {
+        return Err(ActError::LastAdminKey(id.clone()));
+    }
+    unit.stay_closed()?;
     unit.put_document(DocumentKind::ApiKey, id.as_str(), None, |config| {
         config.keys.remove(id);
     })?;
@@ -120,6 +132,14 @@ fn record(unit: &mut Unit<'_>, caller: &Caller, event: AuditEvent, key: &ApiKey)
 }
 
 impl Unit<'_> {
+    /// Notes that keys were made: when none is left, the store lets nobody in instead of everybody.
+    fn stay_closed(&mut self) -> Result<(), StoreError> {
+        if self.config()?.had_keys {
+            return Ok(());
+        }
+        self.put_document(DocumentKind::Closed, "keys", Some(b"{}"), |config| config.had_keys = true)
+    }
+
     fn put_key(&mut self, key: &ApiKey) -> Result<(), StoreError> {
         self.put_document(DocumentKind::ApiKey, key.id.as_str(), Some(&encode(key)), |config| {
             config.keys.insert(key.id.clone(), key.clone());

@@ -5,8 +5,10 @@ use serde_json::json;
 
 use crate::audit::{AuditEvent, Record};
 use crate::error::StoreError;
-use crate::job::{Event, Job, State, Tenant};
+use crate::job::{Event, Job, JobType, QueueName, State, SuspendMode, Suspension, Tenant, TraceId, WorkerId};
+use crate::key::KeyId;
 use crate::store::caller::Caller;
+use crate::store::config::TypeSettings;
 use crate::store::unit::Unit;
 
 /// Who or what is behind a change, and why.
@@ -20,12 +22,30 @@ pub(crate) struct Cause {
     pub(crate) reason: Option<String>,
     /// The trace it belongs to.
     pub(crate) trace_id: Option<String>,
+    /// The API key that a worker came with.
+    pub(crate) key: Option<KeyId>,
 }
 
 impl Cause {
+    /// Whoever asked for a suspension, when it comes into force after the request.
+    fn suspension(how: &Suspension) -> Cause {
+        Cause { kind: "user", id: how.by.clone(), reason: how.reason.clone(), trace_id: None, key: None }
+    }
+
     /// The store itself, as time passes or other jobs end.
     pub(crate) fn system() -> Cause {
-        Cause { kind: "system", id: "windlass".into(), reason: None, trace_id: None }
+        Cause { kind: "system", id: "windlass".into(), reason: None, trace_id: None, key: None }
+    }
+
+    /// A worker that calls with this caller's key.
+    pub(crate) fn worker(caller: &Caller, worker: WorkerId) -> Cause {
+        Cause {
+            kind: "worker",
+            id: worker.to_string(),
+            reason: None,
+            trace_id: caller.trace_id.clone(),
+            key: caller.key.clone(),
+        }
     }
 
     /// A caller, with the reason it gave.
@@ -35,7 +55,21 @@ impl Cause {
             id: caller.id.clone(),
             reason: reason.map(str::to_owned),
             trace_id: caller.trace_id.clone(),
+            key: None,
         }
+    }
+}
+
+/// What an operator's action is about, as far as records can be searched by it.
+pub(crate) struct Subject {
+    pub(crate) tenant: Tenant,
+    pub(crate) queue: Option<QueueName>,
+    pub(crate) job_type: Option<JobType>,
+}
+
+impl From<Tenant> for Subject {
+    fn from(tenant: Tenant) -> Subject {
+        Subject { tenant, queue: None, job_type: None }
     }
 }
 
@@ -43,20 +77,31 @@ impl Cause {
 fn event_of(event: &Event, after: &Job) -> AuditEvent {
     match (event, after.state) {
         (Event::Submit, State::Pending | State::Delayed | State::Scheduled) => AuditEvent::Submitted,
-        (Event::Claim { .. }, _) => AuditEvent::Claimed,
+        (Event::Claim { .. } | Event::ClaimAhead { .. }, _) => AuditEvent::Claimed,
         (Event::Cancel { .. }, _) | (Event::DependencyEnded { .. }, State::Cancelled) => {
             AuditEvent::Cancelled
         }
         (Event::Expire, _) => AuditEvent::Expired,
-        (Event::Suspend { .. }, _) | (Event::Fail { .. } | Event::LeaseExpired { .. }, State::Suspended) => {
-            AuditEvent::Suspended
-        }
+        // It takes effect when the running attempt ends (M53).
+        (Event::Suspend { .. }, State::Running) => AuditEvent::SuspendRequested,
+        (
+            Event::Suspend { .. }
+            | Event::Fail { .. }
+            | Event::LeaseExpired { .. }
+            | Event::Release
+            | Event::Park { .. },
+            State::Suspended,
+        )
+        | (Event::Suspend { .. }, _) => AuditEvent::Suspended,
         (Event::Resume, _) => AuditEvent::Resumed,
         (_, State::Completed) => AuditEvent::Completed,
         (Event::Fail { .. } | Event::LeaseExpired { .. }, State::DeadLetter) => AuditEvent::Exhausted,
         (_, State::Failed | State::DeadLetter) => AuditEvent::Failed,
+        // The second is one that was claimed ahead and never started.
+        (Event::Release, _) | (Event::Fail { .. } | Event::LeaseExpired { .. }, State::Scheduled) => {
+            AuditEvent::Released
+        }
         (Event::Fail { .. } | Event::LeaseExpired { .. }, _) => AuditEvent::Retried,
-        (Event::Release, _) => AuditEvent::Released,
         (Event::Park { .. }, _) => AuditEvent::Parked,
         (Event::Wake, _) => AuditEvent::Woken,
         (
@@ -82,7 +127,30 @@ impl Unit<'_> {
         if matches!(event, Event::LeaseExpired { .. }) {
             self.record_job(AuditEvent::Reaped, before, after, cause, None)?;
         }
-        self.record_job(event_of(event, after), before, after, cause, None)
+        let kind = event_of(event, after);
+        // A suspension that was asked for before is its operator's, not the worker's whose attempt ended.
+        if kind == AuditEvent::Suspended
+            && let Some(how) = &before.details.suspend_requested
+            && !matches!(event, Event::Suspend { .. })
+        {
+            return self.record_job(kind, before, after, &Cause::suspension(how), None);
+        }
+        self.record_job(kind, before, after, cause, None)
+    }
+
+    /// The trace of a record: of an operator's action the request's, of what happens in a job's life the job's own; else
+    /// that of the call, which has one made for it. What time alone does to a job without a trace has none.
+    fn trace_of(&mut self, cause: &Cause, job: Option<&Job>) -> Option<String> {
+        let own = job.and_then(|job| job.trace).map(|trace| trace.to_string());
+        let given = cause.trace_id.clone();
+        if given.is_some() {
+            self.call_trace.clone_from(&given);
+        }
+        let found = if cause.kind == "worker" { own.or(given) } else { given.or(own) };
+        if found.is_none() && self.call_trace.is_none() && cause.kind != "system" {
+            self.call_trace = Some(TraceId::new(self.env.entropy.bits()).to_string());
+        }
+        found.or_else(|| self.call_trace.clone())
     }
 
     /// Records what happened to a job; `extra` replaces the usual context.
@@ -100,13 +168,13 @@ impl Unit<'_> {
         if !is_kept && !self.env.feed.has_listeners() {
             return Ok(());
         }
-        let alias = (event == AuditEvent::Completed)
-            .then(|| config.types.get(&after.lane.job_type).and_then(|kind| kind.success_event.clone()))
-            .flatten();
+        let settings = TypeSettings::NAMED.contains(&event).then(|| config.types.get(&after.lane.job_type));
+        let alias = settings.flatten().and_then(|settings| settings.alias(event)).map(str::to_owned);
         let context = match extra {
             Some(context) => context.to_string(),
-            None => context_of(event, before, after, cause),
+            None => with_key(context_of(event, before, after, cause), cause.key.as_ref()),
         };
+        let trace_id = self.trace_of(cause, Some(after));
         self.record(
             Record {
                 seq: 0,
@@ -117,7 +185,9 @@ impl Unit<'_> {
                 actor_id: cause.id.clone(),
                 tenant: after.lane.tenant.clone(),
                 job: Some(after.id),
-                trace_id: cause.trace_id.clone(),
+                queue: Some(after.lane.queue.clone()),
+                job_type: Some(after.lane.job_type.clone()),
+                trace_id,
                 context,
             },
             is_kept,
@@ -129,10 +199,12 @@ impl Unit<'_> {
     pub(crate) fn record_operation(
         &mut self,
         event: AuditEvent,
-        tenant: Tenant,
+        subject: impl Into<Subject>,
         cause: &Cause,
         context: &serde_json::Value,
     ) {
+        let Subject { tenant, queue, job_type } = subject.into();
+        let trace_id = self.trace_of(cause, None);
         let record = Record {
             seq: 0,
             event,
@@ -142,7 +214,9 @@ impl Unit<'_> {
             actor_id: cause.id.clone(),
             tenant,
             job: None,
-            trace_id: cause.trace_id.clone(),
+            queue,
+            job_type,
+            trace_id,
             context: context.to_string(),
         };
         self.announce(None);
@@ -150,9 +224,20 @@ impl Unit<'_> {
     }
 }
 
+/// The same context with the key that the worker came with. A key's id needs no escaping.
+fn with_key(context: String, key: Option<&KeyId>) -> String {
+    match (context.strip_suffix('}'), key) {
+        (Some(fields), Some(key)) => format!(r#"{fields},"key":"{key}"}}"#),
+        _ => context,
+    }
+}
+
 fn context_of(event: AuditEvent, before: &Job, after: &Job, cause: &Cause) -> String {
     match event {
-        AuditEvent::Suspended | AuditEvent::Resumed | AuditEvent::Cancelled => {
+        AuditEvent::Suspended
+        | AuditEvent::SuspendRequested
+        | AuditEvent::Resumed
+        | AuditEvent::Cancelled => {
             let mut context = json!({
                 "job_id": after.id.to_string(),
                 "actor_id": cause.id,
@@ -161,6 +246,9 @@ fn context_of(event: AuditEvent, before: &Job, after: &Job, cause: &Cause) -> St
             });
             if let Some(reason) = &cause.reason {
                 context["reason"] = json!(reason);
+            }
+            if let Some(mode) = mode_of(event, before, after) {
+                context["mode"] = json!(mode);
             }
             context.to_string()
         }
@@ -182,4 +270,16 @@ fn context_of(event: AuditEvent, before: &Job, after: &Job, cause: &Cause) -> St
             before.state, after.state, after.attempt
         ),
     }
+}
+
+/// The mode of the suspension that a record is about.
+fn mode_of(event: AuditEvent, before: &Job, after: &Job) -> Option<SuspendMode> {
+    let (before, after) = (&before.details, &after.details);
+    let suspension = match event {
+        AuditEvent::Suspended => after.suspension.as_ref(),
+        AuditEvent::SuspendRequested => after.suspend_requested.as_ref(),
+        AuditEvent::Resumed => before.suspension.as_ref().or(before.suspend_requested.as_ref()),
+        _ => None,
+    };
+    suspension.map(|suspension| suspension.mode)
 }

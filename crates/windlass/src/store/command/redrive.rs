@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::precondition::IfMatch;
 use super::record::Cause;
 use super::submit::{TooDeep, too_deep, unique_holder};
 use crate::audit::AuditEvent;
-use crate::clock::Timestamp;
 use crate::error::{ActError, Refused, StoreError};
 use crate::job::{Action, Details, Event, Has, Job, JobId, Seq, Spec, Transition, transition};
 use crate::limits;
 use crate::store::caller::Caller;
-use crate::store::engine::{Facet, FacetKind, FacetQuery, FacetWrite, Key, KeyKind};
+use crate::store::engine::{Facet, FacetKind, FacetQuery, FacetWrite, Key, KeyHolder, KeyKind};
 use crate::store::unit::Unit;
 
 /// How a job is submitted again.
@@ -31,8 +31,10 @@ pub(crate) fn redrive(
     caller: &Caller,
     id: JobId,
     how: Redrive,
+    if_match: &IfMatch,
 ) -> Result<Job, ActError> {
     let old = unit.managed(caller, id)?;
+    if_match.check(unit, &old)?;
     if !old.state.is_final() {
         return Err(Refused { state: old.state, action: Action::Redrive }.into());
     }
@@ -40,12 +42,13 @@ pub(crate) fn redrive(
         return Err(ActError::AlreadyRedriven { id, successor });
     }
     let Some(spec) = unit.spec(old.seq)? else { return Err(ActError::NotFound(id)) };
-    let keys = unique_keys(unit, &old, &spec)?;
+    let unique_key = free_unique_key(unit, &old, &spec)?;
     let one_more = BTreeMap::from([(old.lane.clone(), 1)]);
     if let Some(TooDeep { scope, depth, limit, retry_after }) = too_deep(unit, one_more)? {
         return Err(ActError::TooDeep { scope, depth, limit, retry_after });
     }
     let seq = unit.allocate(1)?;
+    let keys = unique_key.into_iter().map(|key| (key, KeyHolder::unique(seq))).collect();
     let held = renewed(unit, &old, seq);
     let mut held = unit.with_ticket_in_place_of(&old, held, &spec);
     if !how.reset_checkpoints && old.has.checkpoints {
@@ -67,13 +70,14 @@ pub(crate) fn redrive(
     Ok(new)
 }
 
-fn unique_keys(unit: &mut Unit<'_>, old: &Job, spec: &Spec) -> Result<Vec<(Key, Timestamp)>, ActError> {
-    let Some(text) = &spec.unique_key else { return Ok(Vec::new()) };
+/// The job's unique key, if it has one and it is free.
+fn free_unique_key(unit: &mut Unit<'_>, old: &Job, spec: &Spec) -> Result<Option<Key>, ActError> {
+    let Some(text) = &spec.unique_key else { return Ok(None) };
     let (tenant, job_type) = (old.lane.tenant.clone(), old.lane.job_type.clone());
     let key = Key { kind: KeyKind::Unique, tenant, job_type, text: text.clone() };
     match unique_holder(unit, &key)? {
         Some(holder) => Err(ActError::UniqueKeyTaken { key: text.clone(), holder }),
-        None => Ok(vec![(key, Timestamp::MAX)]),
+        None => Ok(Some(key)),
     }
 }
 
@@ -83,6 +87,7 @@ fn renewed(unit: &Unit<'_>, old: &Job, seq: Seq) -> Job {
     Job {
         priority: old.priority,
         concurrency: old.concurrency,
+        trace: old.trace,
         has: Has { unique_key: old.has.unique_key, callback: old.has.callback, ..Has::default() },
         details: Arc::new(Details { retry_of: Some(old.id), ..Details::default() }),
         ..Job::new(seq, id, old.lane.clone(), old.policy.clone(), unit.now)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::record::Cause;
+use super::record::{Cause, Subject};
 use super::submit;
 use crate::audit::AuditEvent;
 use crate::error::{Invalid, Problem, ScheduleError, StoreError, SubmitError};
@@ -110,6 +110,8 @@ fn made(name: &ScheduleName, new: &NewSchedule, job: NewJob, unit: &Unit<'_>, ca
         submitted: 0,
         overlapped: 0,
         refused: None,
+        refusals: 0,
+        retry: None,
     };
     schedule.next_at = schedule.first_run();
     schedule
@@ -215,7 +217,9 @@ pub(super) fn record(unit: &mut Unit<'_>, event: AuditEvent, schedule: &Schedule
     if let Some(reason) = &cause.reason {
         context["reason"] = json!(reason);
     }
-    unit.record_operation(event, schedule.tenant.clone(), cause, &context);
+    let (queue, job_type) = (schedule.job.queue.clone(), schedule.job.job_type.clone());
+    let subject = Subject { tenant: schedule.tenant.clone(), queue: Some(queue), job_type: Some(job_type) };
+    unit.record_operation(event, subject, cause, &context);
 }
 
 impl From<SubmitError> for ScheduleError {

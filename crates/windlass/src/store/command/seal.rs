@@ -1,16 +1,19 @@
 //! Sealing the audit trail (M93). Records are read and hashed on a snapshot, beside whatever is being written; a commit
 //! only adds the new points of the chain, and only if nobody else has gone on from the same point meanwhile.
 
-use crate::audit::Seal;
+use crate::audit::{Seal, SealPoint};
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::config::{encode, parse};
-use crate::store::engine::{DocumentKind, RecordQuery};
+use crate::store::engine::{DocumentKind, Read, RecordQuery};
 use crate::store::unit::Unit;
 use crate::store::view::View;
 
 /// Records between two points of the chain that are kept; between them only the newest is.
 const SEAL_EVERY: u64 = 10_000;
+
+/// The name of the document that says how far the trail is sealed.
+const HEAD: &str = "head";
 
 /// What one round of sealing did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,10 +47,9 @@ impl Unsealed {
 /// Hashes records that are not sealed yet: one bounded round. None are read if the trail is not sealed up to where it was
 /// `left`, when that is given: somebody else goes on with it, and only one of them can.
 pub(crate) fn look(view: &mut View<'_>, left: Option<&Seal>) -> Result<Unsealed, StoreError> {
-    let from = match view.db.documents(DocumentKind::Seal)?.last() {
-        Some(document) => parse(&document.body)?,
-        None => Seal::origin(),
-    };
+    let newest = newest_point(view.db)?;
+    check_head(view.db, newest.as_ref())?;
+    let from = newest.map_or_else(Seal::origin, |point| point.seal);
     if left.is_some_and(|left| *left != from) {
         return Ok(Unsealed { from, points: Vec::new(), has_more: false, is_left_to_others: true });
     }
@@ -73,14 +75,44 @@ pub(crate) fn look(view: &mut View<'_>, left: Option<&Seal>) -> Result<Unsealed,
     Ok(Unsealed { from, points, has_more, is_left_to_others: false })
 }
 
+/// The newest point that is kept, if the trail was ever sealed.
+pub(crate) fn newest_point(db: &mut dyn Read) -> Result<Option<SealPoint>, StoreError> {
+    db.documents(DocumentKind::Seal)?.last().map(|document| parse(&document.body)).transpose()
+}
+
+/// How far the trail was sealed, as it is said apart from the points.
+pub(crate) fn kept_head(db: &mut dyn Read) -> Result<Option<Seal>, StoreError> {
+    db.document(DocumentKind::AuditHead, HEAD)?.map(|document| parse(&document.body)).transpose()
+}
+
+/// Refuses to seal a trail whose newest seal is missing or was replaced: sealing it again from an earlier point would hide
+/// that.
+fn check_head(db: &mut dyn Read, newest: Option<&SealPoint>) -> Result<(), StoreError> {
+    match kept_head(db)? {
+        Some(head) if newest.is_none_or(|point| point.seal != head) => {
+            let through = head.through;
+            Err(StoreError::Damaged(format!(
+                "the audit trail was sealed up to record {through}, and that seal is missing or was changed: \
+                 it is not sealed further, `windlass audit verify` says more"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Writes the new points, unless somebody else has sealed meanwhile.
 pub(crate) fn put(unit: &mut Unit<'_>, found: &Unsealed) -> Result<Sealed, StoreError> {
     let Unsealed { from, points, has_more, .. } = found;
     if !is_last(unit, from)? {
         return Ok(Sealed { seal: from.clone(), has_more: false, is_left_to_others: true });
     }
-    for point in points {
-        unit.put_document(DocumentKind::Seal, &key(point), Some(&encode(point)), |_| {})?;
+    let signing_key = unit.env.options.tickets.as_ref().map(|tickets| &tickets.key);
+    for seal in points {
+        let point = SealPoint::new(seal.clone(), signing_key);
+        unit.put_document(DocumentKind::Seal, &key(seal), Some(&encode(&point)), |_| {})?;
+    }
+    if let Some(seal) = points.last() {
+        unit.put_document(DocumentKind::AuditHead, HEAD, Some(&encode(seal)), |_| {})?;
     }
     let seal = points.last().unwrap_or(from).clone();
     Ok(Sealed { seal, has_more: *has_more, is_left_to_others: false })
@@ -93,7 +125,8 @@ fn is_last(unit: &mut Unit<'_>, point: &Seal) -> Result<bool, StoreError> {
         unit.document(DocumentKind::Seal, &key(point))?,
         unit.document(DocumentKind::Seal, &next)?.filter(|document| document.key != key(point)),
     );
-    let is_here = here.map_or(Ok(Seal::origin()), |document| parse(&document.body))? == *point;
+    let here: Option<SealPoint> = here.map(|document| parse(&document.body)).transpose()?;
+    let is_here = here.map_or_else(Seal::origin, |point| point.seal) == *point;
     Ok(is_here && after.is_none())
 }
 

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde_json::json;
 
-use super::record::Cause;
+use super::record::{Cause, Subject};
 use crate::audit::AuditEvent;
 use crate::callback;
 use crate::error::{ActError, Invalid, Problem};
@@ -170,5 +170,8 @@ fn record<T: Serialize>(
 ) {
     let context = json!({"actor_id": caller.id, "name": name, "settings": settings});
     let tenant = about.or(caller.tenant.as_ref()).cloned().unwrap_or_default();
-    unit.record_operation(event, tenant, &Cause::caller(caller, None), &context);
+    let queue = (event == AuditEvent::QueueConfigured).then(|| QueueName::new(name).ok()).flatten();
+    let job_type = (event == AuditEvent::TypeConfigured).then(|| JobType::new(name).ok()).flatten();
+    let subject = Subject { tenant, queue, job_type };
+    unit.record_operation(event, subject, &Cause::caller(caller, None), &context);
 }

@@ -48,28 +48,39 @@ pub(crate) fn signal(
 }
 
 impl Unit<'_> {
-    /// Gives a job that waits for a signal the oldest one with that name, and wakes it.
+    /// Gives a job that waits for signals the oldest one with a name it waits for, and wakes it.
     pub(crate) fn deliver_signal(&mut self, seq: Seq) -> Result<(), StoreError> {
         let Some(job) = self.job(seq)?.cloned() else { return Ok(()) };
-        let Some(Wait::Signal { name, step, .. }) = job.details.wait.clone() else { return Ok(()) };
+        let Some(wait) = job.details.wait.clone() else { return Ok(()) };
         if !matches!(job.state, State::Waiting | State::Suspended) {
             return Ok(());
         }
-        let query = FacetQuery { seq, kind: FacetKind::Signal, name: Some(&name), above: None, limit: 1 };
-        let Some(kept) = self.db()?.facets(query)?.pop() else { return Ok(()) };
-        self.write_facet(FacetWrite::Drop { seq, kind: FacetKind::Signal, name, number: kept.number });
-        self.keep_wait_result(job, &step, &received(&kept.body))?;
+        let mut oldest: Option<(Facet, &str)> = None;
+        for wait in wait.each() {
+            let Wait::Signal { name, step, .. } = wait else { continue };
+            let query = FacetQuery { seq, kind: FacetKind::Signal, name: Some(name), above: None, limit: 1 };
+            let Some(kept) = self.db()?.facets(query)?.pop() else { continue };
+            if oldest.as_ref().is_none_or(|(other, _)| kept.number < other.number) {
+                oldest = Some((kept, step));
+            }
+        }
+        let Some((kept, step)) = oldest else { return Ok(()) };
+        let Facet { name, number, body, .. } = kept;
+        self.write_facet(FacetWrite::Drop { seq, kind: FacetKind::Signal, name, number });
+        self.keep_wait_result(job, step, &received(&body))?;
         let _refused = self.apply(seq, &Event::Wake, &Cause::system())?;
         Ok(())
     }
 
-    /// A job that waited for a signal until its time was over finds that in its checkpoint.
+    /// A job that waited for signals until its time was over finds that in the checkpoint of each whose time is.
     pub(crate) fn keep_timeout_of_wait(&mut self, seq: Seq) -> Result<(), StoreError> {
-        let Some(job) = self.job(seq)?.cloned() else { return Ok(()) };
-        match job.details.wait.clone() {
-            Some(Wait::Signal { step, .. }) => self.keep_wait_result(job, &step, br#"{"timeout":true}"#),
-            Some(Wait::Timer { .. } | Wait::Children { .. }) | None => Ok(()),
+        let Some(wait) = self.job(seq)?.and_then(|job| job.details.wait.clone()) else { return Ok(()) };
+        for wait in wait.each() {
+            let Wait::Signal { step, until: Some(until), .. } = wait else { continue };
+            let Some(job) = self.job(seq)?.cloned().filter(|_| *until <= self.now) else { continue };
+            self.keep_wait_result(job, step, br#"{"timeout":true}"#)?;
         }
+        Ok(())
     }
 
     fn keep_wait_result(&mut self, mut job: Job, step: &str, value: &[u8]) -> Result<(), StoreError> {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::heartbeat::check_progress;
 use crate::clock::Timestamp;
 use crate::error::{Invalid, Problem, WorkError};
-use crate::job::{Fence, Job, JobId, Progress, WorkerId, check_text, cut};
+use crate::job::{Fence, Job, JobId, Progress, WorkerId, check_text, cut, start as start_job};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::encode;
@@ -22,8 +22,15 @@ pub struct Hand {
     pub job: JobId,
     /// The fence it was claimed with.
     pub fence: Fence,
-    /// Who holds it; whoever holds the job if none, as with workers that name only job and fence.
+    /// The worker that claimed it. None only for HTTP calls that name no worker: the fence alone identifies the claim then.
     pub worker: Option<WorkerId>,
+}
+
+impl Hand {
+    /// The claim of this worker.
+    pub fn new(job: JobId, fence: Fence, worker: WorkerId) -> Hand {
+        Hand { job, fence, worker: Some(worker) }
+    }
 }
 
 /// A line of a job's log.
@@ -64,7 +71,8 @@ pub(crate) fn note(
     for note in notes {
         check(note, unit.env.options.payload_bytes_max)?;
     }
-    let mut job = unit.in_hand(caller, hand)?;
+    let job = unit.in_hand(caller, hand)?;
+    let mut job = unit.started(job);
     check_room(unit, &job, notes)?;
     for note in notes {
         match note {
@@ -74,6 +82,25 @@ pub(crate) fn note(
         }
     }
     unit.put(job);
+    Ok(())
+}
+
+/// Notes that jobs which were claimed ahead have started; one that is not held any more is left alone.
+pub(crate) fn start(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    worker: WorkerId,
+    started: &[(JobId, Fence)],
+) -> Result<(), WorkError> {
+    caller.must(Permission::Work)?;
+    let ids: Vec<JobId> = started.iter().map(|(job, _)| *job).collect();
+    let found = unit.find(&ids)?;
+    for ((_, fence), seq) in started.iter().zip(found) {
+        let Some(seq) = seq else { continue };
+        if let Some(job) = unit.held(seq, worker, *fence)? {
+            unit.started(job);
+        }
+    }
     Ok(())
 }
 
@@ -135,14 +162,28 @@ impl Unit<'_> {
         self.catch_up(seq)?;
         let job = self.job(seq)?.filter(|job| caller.sees(&job.lane.tenant));
         let Some(job) = job.cloned() else { return Err(WorkError::NoSuchJob(hand.job)) };
-        let worker = hand.worker.or(job.lease.map(|lease| lease.worker));
-        match worker {
-            Some(worker) if job.is_held_with(hand.fence) => {
-                self.worker_calls(caller, worker)?;
-                self.held(seq, worker, hand.fence)?.ok_or(WorkError::Stale(hand.job))
-            }
-            _ => Err(WorkError::Stale(hand.job)),
+        if let Some(worker) = hand.worker {
+            // Before the fence is looked at: whoever may not act for this worker learns nothing about its fences.
+            self.known_worker(caller, worker)?;
         }
+        let stale = WorkError::Stale(hand.job);
+        let holder = job.lease.map(|lease| lease.worker).filter(|_| job.is_held_with(hand.fence));
+        let Some(worker) = holder else { return Err(stale) };
+        match self.worker_calls(caller, hand.worker.unwrap_or(worker)) {
+            // The lease is that of a worker whom this caller may not act for.
+            Err(WorkError::NoSuchWorker(_)) if hand.worker.is_none() => return Err(stale),
+            answer => answer?,
+        };
+        self.held(seq, hand.worker.unwrap_or(worker), hand.fence)?.ok_or(stale)
+    }
+
+    /// The job, started if it was only claimed ahead: its worker does something for it.
+    pub(crate) fn started(&mut self, mut job: Job) -> Job {
+        if job.has.claim_ahead {
+            start_job(&mut job, self.now);
+            self.put(job.clone());
+        }
+        job
     }
 
     /// Keeps a checkpoint; the caller puts the job.

@@ -22,13 +22,17 @@ use crate::target::TargetPolicy;
 
 /// What became of one job of a submission.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a name of its own")]
 pub struct Receipt {
-    /// The job: the new one, or the one that has had this idempotency key before.
+    /// The job: the new one, or the one that has had this idempotency key before. Of one that was deleted only its id,
+    /// tenant, type, final state and time of submission are known; everything else is at its default.
     pub job: Job,
     /// Whether it is an earlier job with the same idempotency key (M13).
     pub is_duplicate: bool,
     /// Whether that earlier job had another payload (M13).
     pub payload_differs: bool,
+    /// Whether that earlier job was deleted since; its key answers for it until the end of the window (M13).
+    pub is_deleted: bool,
     /// Whether it is an earlier job with the same debounce key, which has this payload and delay from now on.
     pub is_debounced: bool,
 }

@@ -1,14 +1,19 @@
 //! What the store does by itself as time passes: promote, reap, expire, lift, forget, prune. Each is a conditional
 //! change like any other, so two processes doing it at once do it once.
 
+use std::collections::BTreeSet;
+
+use super::needed::needed_by;
 use super::schedule::fire::next_run;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{Seq, State};
+use crate::job::{Seq, State, WorkerId};
 use crate::limits;
+use crate::store::cascade::LeaseEnd;
 use crate::store::config::Worker;
-use crate::store::engine::{DocumentKind, Place, Side};
+use crate::store::engine::{DocumentKind, Place};
 use crate::store::filter::{Filter, Order, Scan};
+use crate::store::pruning::SeqRange;
 use crate::store::rates::minute_of;
 use crate::store::unit::Unit;
 
@@ -33,13 +38,18 @@ pub struct Ticked {
 
 /// Lets time act: one bounded round.
 pub(crate) fn tick(unit: &mut Unit<'_>) -> Result<Ticked, StoreError> {
-    let leases = unit.reap_silent_workers()?;
+    unit.learn_accepted_clock()?;
+    // Before anything ends those leases as losses.
+    let swept = unit.sweep_leases()?;
+    let (leases, has_silent) = unit.reap_silent_workers()?;
     let jobs = unit.promote(limits::TICK_JOBS_PER_COMMIT)?;
     let holds = unit.lift_expired_holds()?;
     let throttled = unit.wake_throttled(limits::TICK_JOBS_PER_COMMIT)?;
     unit.drop_old_rates()?;
+    let has_cascades = unit.continue_cascades()?;
     let next_at = unit.next_at()?;
-    let has_more = jobs.max(throttled) >= limits::TICK_JOBS_PER_COMMIT;
+    let is_full = jobs.max(throttled) >= limits::TICK_JOBS_PER_COMMIT;
+    let has_more = is_full || has_silent || has_cascades || swept.has_more;
     let now = unit.now;
     let has_due_schedules = unit.config()?.schedules.values().any(|schedule| schedule.is_due(now));
     Ok(Ticked { jobs, leases, holds, scheduled: 0, has_due_schedules, has_more, next_at })
@@ -55,32 +65,57 @@ impl Unit<'_> {
         Ok(due.len())
     }
 
-    /// Ends the leases of workers that fell silent, and forgets those silent for long (M31).
-    fn reap_silent_workers(&mut self) -> Result<usize, StoreError> {
-        let now = self.now;
-        let silent: Vec<Worker> = self
-            .config()?
-            .workers
-            .values()
-            .filter(|worker| worker.is_silent(now) || now.since(worker.seen_at) > limits::WORKER_REMEMBERED)
-            .cloned()
-            .collect();
+    /// Ends the leases of workers that fell silent, and forgets those silent for long (M31). Returns how many leases, and
+    /// whether there are more such workers than one commit deals with.
+    fn reap_silent_workers(&mut self) -> Result<(usize, bool), StoreError> {
+        let (now, grace, max) = (self.now, self.grace, limits::SILENT_WORKERS_PER_COMMIT);
+        let config = self.config()?;
+        let silent =
+            config.workers.values().filter(|worker| worker.is_silent_after(now, &grace) && !worker.is_lost);
+        let silent: Vec<Worker> = silent.take(max).cloned().collect();
+        drop(config);
+        for worker in &silent {
+            self.note_lost(worker)?;
+        }
         let mut ended = 0;
-        for worker in silent {
-            if worker.is_silent(now) && !worker.is_lost {
-                ended += self.worker_lost(&worker)?;
-            }
-            if now.since(worker.seen_at) > limits::WORKER_REMEMBERED && !self.runs_anything(&worker)? {
-                self.forget_worker(worker.id)?;
+        // All of them together: what runs is looked through once.
+        let (crashed, unheard): (Vec<&Worker>, Vec<&Worker>) =
+            silent.iter().partition(|worker| grace.is_crash(worker.seen_at));
+        for (workers, end) in [(crashed, LeaseEnd::Crash), (unheard, LeaseEnd::Gap)] {
+            if !workers.is_empty() {
+                ended += self.workers_gone(workers.iter().map(|worker| worker.id).collect(), now, end)?;
             }
         }
-        Ok(ended)
+        self.forget_old_workers(max)?;
+        Ok((ended, silent.len() == max))
     }
 
-    fn runs_anything(&mut self, worker: &Worker) -> Result<bool, StoreError> {
-        let filter = Filter { worker: Some(worker.id), states: vec![State::Running], ..Filter::default() };
-        let scan = Scan { filter, order: Order::Oldest, after: None, limit: 1 };
-        Ok(!self.db()?.scan(&scan)?.is_empty())
+    /// Forgets workers that were not heard of for long and run nothing.
+    fn forget_old_workers(&mut self, max: usize) -> Result<(), StoreError> {
+        let (now, grace, config) = (self.now, self.grace, self.config()?);
+        let old = config.workers.values().filter(|worker| {
+            now.since(grace.heard_at(worker.seen_at)) > limits::WORKER_REMEMBERED
+                && (worker.is_lost || !worker.is_silent_after(now, &grace))
+        });
+        let old: Vec<(WorkerId, bool)> = old.map(|worker| (worker.id, worker.is_lost)).take(max).collect();
+        drop(config);
+        // Those that were lost have no leases; only those that do not beat may run something all the same.
+        let busy = if old.iter().all(|(_, is_lost)| *is_lost) { Some(BTreeSet::new()) } else { self.busy()? };
+        for (worker, is_lost) in old {
+            if is_lost || busy.as_ref().is_some_and(|busy| !busy.contains(&worker)) {
+                self.forget_worker(worker)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The workers that run something; none if too many jobs run to look at all of them.
+    fn busy(&mut self) -> Result<Option<BTreeSet<WorkerId>>, StoreError> {
+        let filter = Filter { states: vec![State::Running], ..Filter::default() };
+        let limit = limits::BUSY_JOBS_LOOKED_AT;
+        let page = self.db()?.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?;
+        let busy = || page.iter().filter_map(|job| job.lease).map(|lease| lease.worker).collect();
+        Ok((page.len() < limit).then(busy))
     }
 
     fn drop_old_rates(&mut self) -> Result<(), StoreError> {
@@ -96,7 +131,7 @@ impl Unit<'_> {
     fn next_at(&mut self) -> Result<Option<Timestamp>, StoreError> {
         let config = self.config()?;
         let workers = config.workers.values().filter(|worker| worker.heartbeats && !worker.is_lost);
-        let silent = workers.map(Worker::silent_at).min();
+        let silent = workers.map(|worker| worker.silent_after(&self.grace)).min();
         let lifted = config.holds.values().filter_map(|hold| hold.expires_at).min();
         let due = self.db()?.next_due()?;
         let throttled = self.first_timer()?;
@@ -110,50 +145,52 @@ impl Unit<'_> {
 pub struct Pruned {
     /// Jobs removed.
     pub jobs: usize,
-    /// Where to go on; none when this state is done.
+    /// Where to go on; none when this part of the state is done.
     pub next: Option<Place>,
+    /// Jobs looked at and left.
+    pub left: usize,
+    /// The last job looked at.
+    pub last: Option<Seq>,
+    /// When the first of those left is to be removed.
+    pub next_at: Option<Timestamp>,
+    /// Whether nothing was looked at, because the time is not to be acted on yet.
+    pub is_deferred: bool,
 }
 
-/// Removes jobs that ended in `state` longer ago than they are kept: one bounded round (M96).
-pub(crate) fn prune(unit: &mut Unit<'_>, state: State, after: Option<Place>) -> Result<Pruned, StoreError> {
-    let cutoff = unit.now.minus(unit.env.options.retention_of(state));
+/// Removes jobs that ended in `state` longer ago than they are kept, among those in `part` of it: one bounded round (M96).
+pub(crate) fn prune(unit: &mut Unit<'_>, state: State, part: SeqRange) -> Result<Pruned, StoreError> {
+    if unit.now < unit.grace.lifetimes_from {
+        return Ok(Pruned { is_deferred: true, ..Pruned::default() });
+    }
+    let config = unit.config()?;
+    let default = unit.env.options.retention_of(state);
+    let shortest = config.retention_min(state).map_or(default, |time| time.min(default));
+    let young = unit.now.minus(shortest);
     let filter = Filter { states: vec![state], ..Filter::default() };
     let limit = limits::BULK_JOBS_PER_COMMIT;
-    let page = unit.db()?.scan(&Scan { filter, order: Order::Oldest, after, limit })?;
-    let mut pruned =
-        Pruned { jobs: 0, next: (page.len() == limit).then(|| page.last().map(Place::of)).flatten() };
+    let page = unit.db()?.scan(&Scan { filter, order: Order::Oldest, after: part.after(), limit })?;
+    let next = (page.len() == limit).then(|| page.last().map(Place::of)).flatten();
+    let mut pruned = Pruned { next, ..Pruned::default() };
     for job in page {
         // Jobs are in the order of submission, and none ends before it is submitted: the rest is younger still.
-        if job.created_at > cutoff {
+        if !part.holds(job.seq) || (part.is_open() && job.created_at > young) {
             pruned.next = None;
             break;
         }
-        let is_old = job.completed_at.is_some_and(|at| at <= cutoff);
+        let kept_for = config.retention(&job.lane, state).unwrap_or(default);
+        let due_at = job.completed_at.unwrap_or(unit.now).plus(kept_for);
         let seq = unit.remember(job);
-        if is_old && !is_needed(unit, seq)? {
+        pruned.last = Some(seq);
+        let Some(job) = unit.job(seq)?.cloned() else { continue };
+        if due_at <= unit.now && needed_by(unit, &job)?.is_none() {
             unit.remove(seq);
             pruned.jobs += 1;
+        } else {
+            pruned.left += 1;
+            pruned.next_at = Some(pruned.next_at.map_or(due_at, |at| at.min(due_at)));
         }
     }
     // At once, so that nobody else in this commit finds them any more.
     unit.flush()?;
     Ok(pruned)
-}
-
-/// Whether a parent still has to read its result, or jobs still wait with it.
-fn is_needed(unit: &mut Unit<'_>, seq: Seq) -> Result<bool, StoreError> {
-    let Some(job) = unit.job(seq)?.cloned() else { return Ok(false) };
-    if let Some(parent) = job.parent
-        && unit.job(parent.seq)?.is_some_and(|parent| !parent.state.is_final())
-    {
-        return Ok(true);
-    }
-    if job.has.dependents {
-        for edge in unit.db()?.edges(&[seq], Side::Dependency)? {
-            if unit.job(edge.dependent)?.is_some_and(|dependent| !dependent.state.is_final()) {
-                return Ok(true);
-            }
-        }
-    }
-    Ok(false)
 }

@@ -1,15 +1,16 @@
 //! The worker registry: who works, since when, and who has fallen silent. A worker's identity is new at every start (M31).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::record::Cause;
+use crate::clock::Timestamp;
 use crate::error::{Invalid, Problem, StoreError, WorkError};
-use crate::job::{Event, JobType, QueueName, Seq, State, WorkerId, check_text};
+use crate::job::{JobType, QueueName, WorkerId, check_text};
 use crate::limits;
-use crate::store::caller::{Caller, Permission};
+use crate::store::caller::{Caller, Permission, Role};
+use crate::store::cascade::{LeaseEnd, Task};
 use crate::store::config::{Scope, Worker, encode};
 use crate::store::engine::DocumentKind;
-use crate::store::filter::{Filter, Order, Scan};
 use crate::store::unit::Unit;
 
 /// A worker that presents itself.
@@ -56,10 +57,30 @@ impl NewWorker {
     }
 }
 
+/// Names that begin so are the system's own: only the server itself, or whoever may do everything, works on them.
+const RESERVED: &str = "windlass.";
+
+/// Refuses a worker that asks for the system's own jobs, such as the reports to callback addresses.
+fn refuse_reserved(caller: &Caller, new: &NewWorker) -> Result<(), WorkError> {
+    if caller.role == Role::Admin {
+        return Ok(());
+    }
+    let queue = new.queues.iter().map(QueueName::as_str).find(|name| name.starts_with(RESERVED));
+    let job_type = new.types.iter().map(JobType::as_str).find(|name| name.starts_with(RESERVED));
+    for (field, name) in [("queues", queue), ("types", job_type)] {
+        if let Some(name) = name {
+            let problem = Problem::Contradiction(format!("`{name}` is reserved for the server itself"));
+            return Err(Invalid::new(field, problem).into());
+        }
+    }
+    Ok(())
+}
+
 /// Registers a worker.
 pub(crate) fn register(unit: &mut Unit<'_>, caller: &Caller, new: &NewWorker) -> Result<Worker, WorkError> {
     caller.must(Permission::Work)?;
     new.check()?;
+    refuse_reserved(caller, new)?;
     let worker = Worker {
         id: WorkerId::new(unit.env.entropy.bits()),
         name: new.name.clone(),
@@ -72,18 +93,39 @@ pub(crate) fn register(unit: &mut Unit<'_>, caller: &Caller, new: &NewWorker) ->
         registered_at: unit.now,
         seen_at: unit.now,
         is_lost: false,
+        is_paused: false,
+        key: caller.key.clone(),
     };
     unit.put_worker(&worker)?;
     Ok(worker)
 }
 
-/// A worker leaves: its jobs go back without being counted as failed.
+/// A worker leaves, or is removed by somebody who may pause it: its jobs go back without being counted as failed.
 pub(crate) fn deregister(unit: &mut Unit<'_>, caller: &Caller, id: WorkerId) -> Result<usize, WorkError> {
     caller.must(Permission::Work)?;
-    unit.worker_calls(caller, id)?;
-    let released = unit.end_leases(id, |_| Event::Release)?;
+    let worker = unit.visible_worker(caller, id)?;
+    if caller.must(Permission::Pause).is_err() && worker.key != caller.key {
+        return Err(WorkError::NoSuchWorker(id));
+    }
+    unit.heard_of(worker, limits::BACKSTOP_EVERY)?;
+    let released = unit.workers_gone([id].into(), Timestamp::MAX, LeaseEnd::Release)?;
     unit.forget_worker(id)?;
     Ok(released)
+}
+
+/// A worker's own program has paused it, or lets it go on: jobs that wait for it say so.
+pub(crate) fn tell_paused(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    id: WorkerId,
+    is_paused: bool,
+) -> Result<(), WorkError> {
+    caller.must(Permission::Work)?;
+    let worker = unit.worker_calls(caller, id)?;
+    if worker.is_paused != is_paused {
+        unit.put_worker(&Worker { is_paused, ..worker })?;
+    }
+    Ok(())
 }
 
 impl Unit<'_> {
@@ -99,7 +141,15 @@ impl Unit<'_> {
         Ok(self.heard_of(worker, limits::HEARTBEAT_EVERY)?)
     }
 
-    fn known_worker(&mut self, caller: &Caller, id: WorkerId) -> Result<Worker, WorkError> {
+    /// A worker that this caller may claim and report for: one that was registered with the same key. To anybody else, an
+    /// admin among them, it does not exist.
+    pub(crate) fn known_worker(&mut self, caller: &Caller, id: WorkerId) -> Result<Worker, WorkError> {
+        let worker = self.visible_worker(caller, id)?;
+        if worker.key == caller.key { Ok(worker) } else { Err(WorkError::NoSuchWorker(id)) }
+    }
+
+    /// A worker of the caller's tenant.
+    fn visible_worker(&mut self, caller: &Caller, id: WorkerId) -> Result<Worker, WorkError> {
         let config = self.config()?;
         let known = config.workers.get(&id).filter(|worker| match (&caller.tenant, &worker.tenant) {
             (Some(own), Some(theirs)) => own == theirs,
@@ -111,7 +161,7 @@ impl Unit<'_> {
 
     /// Notes that a worker lives, if that was not noted within `every`: it is not worth a disk write each time.
     pub(crate) fn heard_of(&mut self, worker: Worker, every: Duration) -> Result<Worker, StoreError> {
-        if worker.is_silent(self.now) && !worker.is_lost {
+        if worker.is_silent_after(self.now, &self.grace) && !worker.is_lost {
             self.worker_lost(&worker)?;
             // Its silence stands, whatever becomes of the command that met it.
             self.begin();
@@ -140,33 +190,25 @@ impl Unit<'_> {
 
     /// A worker that beats fell silent: its leases end now (M31).
     pub(crate) fn worker_lost(&mut self, worker: &Worker) -> Result<usize, StoreError> {
-        let ended = self.end_leases(worker.id, |random| Event::LeaseExpired { random })?;
-        self.put_worker(&Worker { is_lost: true, ..worker.clone() })?;
-        tracing::warn!(worker = %worker.id, name = worker.name, leases = ended, "worker fell silent, its leases end");
-        Ok(ended)
+        self.note_lost(worker)?;
+        let end = if self.grace.is_crash(worker.seen_at) { LeaseEnd::Crash } else { LeaseEnd::Gap };
+        self.workers_gone([worker.id].into(), self.now, end)
     }
 
-    /// Lets something happen to all jobs that a worker runs.
-    pub(crate) fn end_leases(
+    /// Notes that a worker is lost; its leases are ended with those of others.
+    pub(crate) fn note_lost(&mut self, worker: &Worker) -> Result<(), StoreError> {
+        self.put_worker(&Worker { is_lost: true, ..worker.clone() })?;
+        tracing::warn!(worker = %worker.id, name = worker.name, "worker fell silent, its leases end");
+        Ok(())
+    }
+
+    /// Ends the leases that workers who are gone were given `before` this, as many as one commit may; says how many. Maintenance ends the rest.
+    pub(crate) fn workers_gone(
         &mut self,
-        worker: WorkerId,
-        event: impl Fn(f64) -> Event,
+        workers: BTreeSet<WorkerId>,
+        before: Timestamp,
+        end: LeaseEnd,
     ) -> Result<usize, StoreError> {
-        let mut ended = 0;
-        let cause = Cause { reason: Some(format!("worker {worker} is gone")), ..Cause::system() };
-        loop {
-            let filter = Filter { worker: Some(worker), states: vec![State::Running], ..Filter::default() };
-            let scan =
-                Scan { filter, order: Order::Oldest, after: None, limit: limits::BULK_JOBS_PER_COMMIT };
-            let held: Vec<Seq> = self.db()?.scan(&scan)?.into_iter().map(|job| self.remember(job)).collect();
-            if held.is_empty() {
-                return Ok(ended);
-            }
-            for seq in held {
-                let random = self.env.entropy.fraction();
-                let _refused = self.apply(seq, &event(random), &cause)?;
-                ended += 1;
-            }
-        }
+        self.cascade(0, Task::Leases { workers, before, end, after: None })
     }
 }

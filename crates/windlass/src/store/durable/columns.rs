@@ -6,13 +6,17 @@ use std::sync::Arc;
 
 use super::checksum::{Column, checksum};
 use crate::audit::AuditEvent;
+use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{JobId, Labels, Need, Payload, Seq, Spec, State};
+use crate::job::{JobId, Labels, Need, Payload, PayloadDigest, Seq, Spec, State};
 use crate::store::config::{encode, parse};
-use crate::store::engine::{DocumentKind, EngineResult, FacetKind, Key, KeyKind};
+use crate::store::engine::{DocumentKind, EngineResult, FacetKind, Key, KeyHolder, KeyKind, KeyMemory};
 
 /// The code of a scheduled job that is set aside for its concurrency key; one more than the last state's.
 pub(crate) const SET_ASIDE: i64 = 12;
+/// The code under which PostgreSQL's `slots` list jobs that wait for their time; beside it the key is 0.
+#[cfg(feature = "postgres")]
+pub(crate) const TIMED: i64 = 13;
 /// A moment that never comes.
 pub(crate) const NEVER: i64 = i64::MAX;
 
@@ -85,6 +89,11 @@ pub(crate) fn document_kind_code(kind: DocumentKind) -> i64 {
         DocumentKind::Secret => 10,
         DocumentKind::Bucket => 11,
         DocumentKind::Transfer => 12,
+        DocumentKind::Cascade => 13,
+        DocumentKind::Clock => 14,
+        DocumentKind::Resumption => 15,
+        DocumentKind::Closed => 16,
+        DocumentKind::AuditHead => 17,
     }
 }
 
@@ -94,11 +103,58 @@ pub(crate) fn key_columns(key: &Key) -> (i64, &str, &str, &str) {
 }
 
 /// The checksum of a key and what it leads to.
-pub(crate) fn key_check(key: (i64, &str, &str, &str), seq: i64, expires_at: i64) -> u32 {
+pub(crate) fn key_check(key: (i64, &str, &str, &str), holder: &KeyHolder) -> u32 {
     let (kind, tenant, job_type, text) = key;
     let [tenant, job_type, text] = [tenant, job_type, text].map(|text| Column::Bytes(text.as_bytes()));
-    let numbers = [kind, seq, expires_at].map(Column::Number);
-    checksum(&[numbers[0], tenant, job_type, text, numbers[1], numbers[2]])
+    let (seq, expires_at) = (Column::Number(holder.seq.0), Column::Number(holder.expires_at.as_millis()));
+    let mut columns = vec![Column::Number(kind), tenant, job_type, text, seq, expires_at];
+    if let Some(memory) = &holder.memory {
+        columns.extend([Column::Bytes(memory.id.as_bytes()), Column::Bytes(&memory.payload.0)]);
+        columns.push(Column::Number(state_code_of(holder).unwrap_or(-1)));
+    }
+    checksum(&columns)
+}
+
+/// The state in which the removed job of a key ended, as stored.
+pub(crate) fn state_code_of(holder: &KeyHolder) -> Option<i64> {
+    holder.memory.and_then(|memory| memory.ended).map(code)
+}
+
+/// What a key leads to, as stored.
+pub(crate) struct KeyRow<'r> {
+    pub(crate) seq: i64,
+    pub(crate) expires_at: i64,
+    pub(crate) job: Option<&'r [u8]>,
+    pub(crate) payload: Option<&'r [u8]>,
+    pub(crate) ended: Option<i64>,
+}
+
+impl KeyRow<'_> {
+    /// Who has the key, if the row is as it was written.
+    pub(crate) fn into_holder(self, key: (i64, &str, &str, &str), check: u32) -> EngineResult<KeyHolder> {
+        let wrong = |what: &str| damaged("keys", self.seq, what);
+        let ended = match self.ended {
+            Some(code) => {
+                let state = usize::try_from(code).ok().and_then(|code| State::ALL.get(code)).copied();
+                Some(state.ok_or_else(|| wrong("names no state"))?)
+            }
+            None => None,
+        };
+        let memory = match (self.job, self.payload) {
+            (Some(job), Some(payload)) => {
+                let id = job.try_into().map(JobId::from_bytes).map_err(|_| wrong("holds no id"))?;
+                let payload = payload.try_into().map(PayloadDigest).map_err(|_| wrong("holds no digest"))?;
+                Some(KeyMemory { id, payload, ended })
+            }
+            _ => None,
+        };
+        let expires_at = Timestamp::from_millis(self.expires_at);
+        let holder = KeyHolder { seq: Seq(self.seq), expires_at, memory };
+        if key_check(key, &holder) != check {
+            return Err(wrong("does not match its checksum"));
+        }
+        Ok(holder)
+    }
 }
 
 /// A document's checksum.

@@ -6,6 +6,25 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::StoreError;
 use crate::limits;
+use crate::store::engine::{ReadTask, WriteTask};
+
+/// Work that is more or less heavy.
+pub(crate) trait Weighed {
+    /// About how many jobs it changes.
+    fn weight(&self) -> usize;
+}
+
+impl Weighed for Box<dyn WriteTask> {
+    fn weight(&self) -> usize {
+        WriteTask::weight(self.as_ref())
+    }
+}
+
+impl Weighed for Box<dyn ReadTask> {
+    fn weight(&self) -> usize {
+        0
+    }
+}
 
 /// Work that waits.
 pub(crate) struct Inbox<T> {
@@ -31,7 +50,7 @@ impl<T> Lines<T> {
     }
 }
 
-impl<T> Inbox<T> {
+impl<T: Weighed> Inbox<T> {
     /// Room for `waiting_max` in each line, so that bulk work cannot crowd out heartbeats.
     pub(crate) fn new(waiting_max: usize) -> Inbox<T> {
         let lines = Lines { urgent: VecDeque::new(), normal: VecDeque::new(), refusal: None };
@@ -60,10 +79,22 @@ impl<T> Inbox<T> {
         Ok(())
     }
 
-    /// Up to `max` of what waits right now; none if nothing does.
+    /// Up to `max` of what waits right now; none if nothing does. What is taken together is not too heavy for one commit,
+    /// unless it is a single one; beside urgent work it is light, so that a heartbeat does not wait for a bulk commit.
     pub(crate) fn take(&self, max: usize) -> Vec<T> {
         let mut lines = self.lines();
-        std::iter::from_fn(|| lines.next()).take(max).collect()
+        let urgent = lines.urgent.len().min(max);
+        let mut taken: Vec<T> = lines.urgent.drain(..urgent).collect();
+        let mut room =
+            if taken.is_empty() { limits::GROUP_JOBS_MAX } else { limits::GROUP_JOBS_BESIDE_URGENT };
+        while taken.len() < max
+            && let Some(next) = lines.normal.front()
+            && (taken.is_empty() || next.weight() <= room)
+        {
+            room = room.saturating_sub(next.weight());
+            taken.extend(lines.normal.pop_front());
+        }
+        taken
     }
 
     /// Returns when something waits; false once nothing does and nothing will.
@@ -91,5 +122,52 @@ impl<T> Inbox<T> {
         lines.refusal = Some(refusal.clone());
         self.arrived.notify_all();
         std::iter::from_fn(|| lines.next()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Weighed for usize {
+        fn weight(&self) -> usize {
+            *self
+        }
+    }
+
+    fn inbox(urgent: &[usize], normal: &[usize]) -> Inbox<usize> {
+        let inbox = Inbox::new(16);
+        for item in normal {
+            inbox.put(*item, false).unwrap();
+        }
+        for item in urgent {
+            inbox.put(*item, true).unwrap();
+        }
+        inbox
+    }
+
+    /// M31
+    #[test]
+    fn a_heartbeat_does_not_share_its_commit_with_bulk_work() {
+        let inbox = inbox(&[1], &[1, limits::BATCH_JOBS_MAX]);
+        assert_eq!(inbox.take(10), [1, 1]);
+        assert_eq!(inbox.take(10), [limits::BATCH_JOBS_MAX]);
+    }
+
+    #[test]
+    fn a_group_is_not_heavier_than_one_batch() {
+        let half = limits::GROUP_JOBS_MAX / 2;
+        let inbox = inbox(&[], &[half, half, 1, 1]);
+        assert_eq!(inbox.take(10), [half, half]);
+        assert_eq!(inbox.take(10), [1, 1]);
+        assert!(inbox.take(10).is_empty());
+    }
+
+    #[test]
+    fn one_that_is_too_heavy_goes_alone() {
+        let heavy = limits::GROUP_JOBS_MAX + 1;
+        let inbox = inbox(&[], &[heavy, 1]);
+        assert_eq!(inbox.take(10), [heavy]);
+        assert_eq!(inbox.take(10), [1]);
     }
 }

@@ -11,14 +11,25 @@ use crate::job::{Details, JobType, Lane, Policy, QueueName, Tenant};
 use crate::store::config::{encode, parse};
 use crate::store::engine::EngineResult;
 
-/// Lanes or policies remembered; all are forgotten when there are more, since most of them are then no longer in use.
-const REMEMBERED_MAX: usize = 10_000;
+/// Policies remembered; all are forgotten when there are more, since most of them are then no longer in use.
+const POLICIES_REMEMBERED_MAX: usize = 10_000;
+/// Lanes in one generation; twice as many are remembered at most, some 10 MB.
+const LANES_PER_GENERATION: usize = 32_768;
+
+/// Some lanes and their numbers.
+#[derive(Default)]
+struct Lanes {
+    by_id: HashMap<i64, Arc<Lane>>,
+    ids: HashMap<Arc<Lane>, i64>,
+}
 
 /// What is remembered.
 #[derive(Default)]
 pub(crate) struct Interned {
-    lanes: HashMap<i64, Arc<Lane>>,
-    lane_ids: HashMap<Arc<Lane>, i64>,
+    /// Lanes that were used since the generation before was full.
+    young: Lanes,
+    /// The generation before: what is used again becomes young, the rest is forgotten when the young are too many.
+    old: Lanes,
     recent_lane: Option<(Arc<Lane>, i64)>,
     policies: HashMap<i64, Arc<Policy>>,
     policy_ids: HashMap<Vec<u8>, i64>,
@@ -37,7 +48,7 @@ impl Interned {
 
     /// The lane with this number, if it is remembered.
     pub(crate) fn known_lane(&self, id: i64) -> Option<&Arc<Lane>> {
-        self.lanes.get(&id)
+        self.young.by_id.get(&id).or_else(|| self.old.by_id.get(&id))
     }
 
     /// The number of a lane, if it is remembered.
@@ -47,19 +58,22 @@ impl Interned {
         {
             return Some(*id);
         }
-        let id = self.lane_ids.get(lane).copied()?;
-        self.recent_lane = Some((lane.clone(), id));
+        if let Some(id) = self.young.ids.get(lane).copied() {
+            self.recent_lane = Some((lane.clone(), id));
+            return Some(id);
+        }
+        let (lane, id) = self.old.ids.remove_entry(lane)?;
+        self.remember_lane(&lane, id);
         Some(id)
     }
 
     /// Remembers a lane.
     pub(crate) fn remember_lane(&mut self, lane: &Arc<Lane>, id: i64) {
-        if self.lanes.len() >= REMEMBERED_MAX {
-            self.lanes.clear();
-            self.lane_ids.clear();
+        if self.young.by_id.len() >= LANES_PER_GENERATION {
+            self.old = std::mem::take(&mut self.young);
         }
-        self.lanes.insert(id, lane.clone());
-        self.lane_ids.insert(lane.clone(), id);
+        self.young.by_id.insert(id, lane.clone());
+        self.young.ids.insert(lane.clone(), id);
         self.recent_lane = Some((lane.clone(), id));
     }
 
@@ -86,7 +100,7 @@ impl Interned {
 
     /// Remembers a policy, written out as `body`.
     pub(crate) fn remember_policy(&mut self, policy: &Arc<Policy>, body: Vec<u8>, id: i64) {
-        if self.policies.len() >= REMEMBERED_MAX {
+        if self.policies.len() >= POLICIES_REMEMBERED_MAX {
             self.policies.clear();
             self.policy_ids.clear();
             self.policy_places.clear();
@@ -125,4 +139,31 @@ pub(crate) fn read_policy(id: i64, body: &str, check: u32) -> EngineResult<Arc<P
         return Err(damaged("policies", id, "does not match its checksum"));
     }
     Ok(Arc::new(parse(body.as_bytes())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane(number: usize) -> Arc<Lane> {
+        Arc::new(Lane {
+            tenant: Tenant::new(&format!("t{number}")).unwrap(),
+            queue: QueueName::new("q").unwrap(),
+            job_type: JobType::new("t").unwrap(),
+        })
+    }
+
+    #[test]
+    fn lanes_in_use_are_kept_when_others_are_forgotten() {
+        let mut interned = Interned::default();
+        let used = lane(0);
+        interned.remember_lane(&used, 0);
+        for number in 1..4 * LANES_PER_GENERATION {
+            interned.remember_lane(&lane(number), number.try_into().unwrap());
+            assert_eq!(interned.known_lane_id(&used), Some(0), "after {number} others");
+        }
+        assert_eq!(interned.known_lane_id(&lane(1)), None);
+        let kept = interned.young.by_id.len() + interned.old.by_id.len();
+        assert!(kept <= 2 * LANES_PER_GENERATION, "{kept}");
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::clock::Timestamp;
 use crate::job::{
     ConcurrencyKey, Details, Fence, Has, Job, JobId, Lane, Lease, Parent, Policy, Priority, Seq, State,
-    WorkerId,
+    TraceId, WorkerId,
 };
 
 /// The layout of what follows; a later one is told apart by its first byte.
@@ -39,7 +39,7 @@ impl Head {
 
 /// Which optional parts follow, and what is a plain yes or no. The order of bits is part of the layout.
 fn flags(job: &Job, has_details: bool) -> u32 {
-    let Has { dependents, unique_key, checkpoints, children, result, callback } = job.has;
+    let Has { dependents, unique_key, checkpoints, children, result, callback, claim_ahead } = job.has;
     let bits = [
         job.retry_at.is_some(),
         job.eligible_at.is_some(),
@@ -60,6 +60,8 @@ fn flags(job: &Job, has_details: bool) -> u32 {
         result,
         callback,
         job.completed_by.is_some(),
+        job.trace.is_some(),
+        claim_ahead,
     ];
     bits.iter().enumerate().fold(0, |all, (place, bit)| all | (u32::from(*bit) << place))
 }
@@ -108,6 +110,9 @@ pub(crate) fn pack(job: &Job, head: &Head, into: &mut Vec<u8>) {
         into.extend(parent.id.as_bytes());
         put_number(into, parent.group);
         put_number(into, u64::from(parent.index));
+    }
+    if let Some(trace) = job.trace {
+        into.extend(trace.to_bytes());
     }
     if has_details {
         into.extend(crate::store::config::encode(&*job.details));
@@ -175,6 +180,7 @@ pub(crate) fn unpack(record: &[u8], head: &Head, shared: Shared) -> Option<Job> 
         concurrency: if has(8) { Some(ConcurrencyKey(i64::from_le_bytes(from.bytes()?))) } else { None },
         is_blocked: has(9),
         parent: if has(10) { Some(from.parent()?) } else { None },
+        trace: if has(19) { Some(TraceId::from_bytes(from.bytes()?)) } else { None },
         cost_cents,
         has: Has {
             dependents: has(12),
@@ -183,6 +189,7 @@ pub(crate) fn unpack(record: &[u8], head: &Head, shared: Shared) -> Option<Job> 
             children: has(15),
             result: has(16),
             callback: has(17),
+            claim_ahead: has(20),
         },
         details: if has(11) { Arc::new(serde_json::from_slice(from.0).ok()?) } else { shared.no_details },
     })

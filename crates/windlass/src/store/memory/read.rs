@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::Arc;
 
 use super::tables::{Row, Tables};
 use crate::audit::Record;
@@ -50,6 +51,19 @@ impl Read for Tables {
     fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>> {
         let by_now = self.due.iter().take_while(|(at, _)| *at <= now);
         Ok(by_now.take(max).map(|(_, seq)| self.indexed(*seq)).collect())
+    }
+
+    fn due_in(
+        &mut self,
+        lanes: &[Arc<Lane>],
+        now: Timestamp,
+        each_max: usize,
+    ) -> EngineResult<Vec<Vec<Place>>> {
+        let due = |lane: &Arc<Lane>| {
+            let places = self.timed.get(lane).into_iter().flatten();
+            places.filter(|place| place.eligible_at <= now).take(each_max).copied().collect()
+        };
+        Ok(lanes.iter().map(due).collect())
     }
 
     fn next_due(&mut self) -> EngineResult<Option<Timestamp>> {
@@ -105,6 +119,20 @@ impl Read for Tables {
             }
         }
         Ok(found.into_iter().collect())
+    }
+
+    fn dependents(
+        &mut self,
+        dependency: Seq,
+        after: Option<(Seq, Need)>,
+        max: usize,
+    ) -> EngineResult<Vec<Edge>> {
+        let edge = |(dependent, need)| Edge { dependency, dependent, need };
+        let start = after.map_or(Bound::Included(edge((Seq(i64::MIN), Need::After))), |after| {
+            Bound::Excluded(edge(after))
+        });
+        let end = Bound::Included(edge((Seq(i64::MAX), Need::AfterAny)));
+        Ok(self.edges.range((start, end)).take(max).copied().collect())
     }
 
     fn facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>> {
@@ -177,6 +205,8 @@ fn is_wanted(record: &Record, query: &RecordQuery) -> bool {
         && query.actor.as_ref().is_none_or(|actor| record.actor_id == *actor)
         && query.actor_type.as_ref().is_none_or(|kind| record.actor_type == *kind)
         && query.tenant.as_ref().is_none_or(|tenant| record.tenant == *tenant)
+        && (query.queue.is_none() || record.queue == query.queue)
+        && (query.job_type.is_none() || record.job_type == query.job_type)
         && query.since.is_none_or(|since| record.at >= since)
         && query.until.is_none_or(|until| record.at < until)
 }

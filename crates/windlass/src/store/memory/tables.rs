@@ -28,6 +28,8 @@ pub(super) struct Tables {
     pub(super) ready: BTreeMap<Arc<Lane>, BTreeSet<Place>>,
     /// Jobs that time changes, by when.
     pub(super) due: BTreeSet<(Timestamp, Seq)>,
+    /// Jobs that wait for their time, by lane.
+    pub(super) timed: BTreeMap<Arc<Lane>, BTreeSet<Place>>,
     pub(super) keys: BTreeMap<Key, KeyHolder>,
     pub(super) edges: BTreeSet<Edge>,
     /// The same edges by dependent, then dependency.
@@ -39,6 +41,8 @@ pub(super) struct Tables {
     /// Never taken back: a place or a version that was seen once is not used again.
     pub(super) last_seq: i64,
     pub(super) configuration_version: u64,
+    /// The generations before the current one.
+    pub(super) generations_over: u64,
     undo: Vec<Undo>,
 }
 
@@ -53,6 +57,7 @@ enum Undo {
     Facet(FacetKey, Option<Arc<[u8]>>),
     Document(DocumentKind, String, Option<Vec<u8>>),
     Records(usize),
+    GenerationsOver(u64),
     Count(CountChange),
 }
 
@@ -76,6 +81,7 @@ impl Tables {
                 Undo::Facet(key, body) => self.set_facet(key, body),
                 Undo::Document(kind, key, body) => self.set_document(kind, key, body),
                 Undo::Records(length) => self.records.truncate(length),
+                Undo::GenerationsOver(before) => self.set_generations_over(before),
                 Undo::Count(CountChange { lane, state, by }) => self.counts.add(&lane, state, -by),
             }
         }
@@ -165,6 +171,12 @@ impl Tables {
         self.undo.push(Undo::Document(kind, key, previous));
     }
 
+    /// Says how many generations are over.
+    pub(super) fn set_generations_over(&mut self, over: u64) {
+        self.undo.push(Undo::GenerationsOver(self.generations_over));
+        self.generations_over = over;
+    }
+
     /// Adds a record with the next number, which it answers.
     pub(super) fn add_record(&mut self, record: &Record) -> u64 {
         let length = self.records.len();
@@ -188,6 +200,9 @@ impl Tables {
         if let Some(at) = acts_at(job) {
             self.due.insert((at, job.seq));
         }
+        if let Some(place) = Place::when_due(job) {
+            self.timed.entry(job.lane.clone()).or_default().insert(place);
+        }
     }
 
     fn unindex(&mut self, job: &Job) {
@@ -200,6 +215,12 @@ impl Tables {
         }
         if let Some(at) = acts_at(job) {
             self.due.remove(&(at, job.seq));
+        }
+        if let (Some(place), Some(places)) = (Place::when_due(job), self.timed.get_mut(&job.lane)) {
+            places.remove(&place);
+            if places.is_empty() {
+                self.timed.remove(&job.lane);
+            }
         }
     }
 }

@@ -10,7 +10,8 @@ use crate::job::{
     Job, JobId, JobType, Labels, Lane, Need, Payload, QueueName, Seq, Spec, State, Tenant, acts_at,
 };
 use crate::store::engine::{
-    DocumentKind, Edge, Facet, FacetKind, FacetQuery, FacetWrite, Key, KeyKind, LaneCursor, Side, Write,
+    DocumentKind, Edge, Facet, FacetKind, FacetQuery, FacetWrite, Key, KeyHolder, KeyKind, LaneCursor, Side,
+    Write,
 };
 use crate::store::environment::StoreOptions;
 use crate::store::unit::Unit;
@@ -30,6 +31,10 @@ impl<F: FnMut(&mut Unit<'_>) + Send> WriteTask for Work<F> {
 
     fn adds_jobs(&self) -> bool {
         true
+    }
+
+    fn weight(&self) -> usize {
+        1
     }
 
     fn is_urgent(&self) -> bool {
@@ -139,7 +144,7 @@ fn facet(seq: Seq) -> Facet {
 /// Adds a job with a key, a facet, and an edge to the job before it.
 fn add(unit: &mut Unit<'_>) {
     let (seq, now) = (unit.allocate(1).unwrap(), unit.now);
-    unit.insert(job(seq, now), spec(), vec![(key(), Timestamp::MAX)]);
+    unit.insert(job(seq, now), spec(), vec![(key(), KeyHolder::unique(seq))]);
     unit.write_facet(FacetWrite::Put(facet(seq)));
     unit.link(Edge { dependency: Seq(seq.0 - 1), dependent: seq, need: Need::After });
 }
@@ -288,6 +293,8 @@ fn audit_numbers_have_no_gap() {
         actor_id: "ann".into(),
         tenant: Tenant::default(),
         job: None,
+        queue: None,
+        job_type: None,
         trace_id: None,
         context: "{}".into(),
     };

@@ -12,7 +12,11 @@ use crate::store::transfer::rows::{Export, FacetPlace, Import, Numbers, Page};
 
 impl Export for Tables {
     fn numbers(&mut self) -> EngineResult<Numbers> {
-        Ok(Numbers { seq: Seq(self.last_seq + 1), record: self.records.len() as u64 + 1 })
+        Ok(Numbers {
+            generation: self.generations_over + 1,
+            seq: Seq(self.last_seq + 1),
+            record: self.records.len() as u64 + 1,
+        })
     }
 
     fn jobs_after(&mut self, after: Seq, page: Page) -> EngineResult<Vec<NewRow>> {
@@ -92,6 +96,7 @@ impl Import for Tables {
 
     fn adopt(&mut self, numbers: Numbers) -> EngineResult<()> {
         self.last_seq = numbers.seq.0 - 1;
+        self.set_generations_over(numbers.generation - 1);
         Ok(())
     }
 }

@@ -3,21 +3,24 @@
 
 use super::tables::{Row, Tables};
 use crate::audit::Record;
+use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{Job, Labels, Payload, Seq};
 use crate::store::engine::{
-    CountChange, DocumentKind, Edge, EngineResult, FacetKind, FacetWrite, Key, KeyHolder, NewRow, Read, Side,
-    Write,
+    CountChange, DocumentKind, Edge, EngineResult, FacetKind, FacetWrite, Key, NewRow, Read, Side, Write,
 };
 
 impl Tables {
-    fn remove_one(&mut self, seq: Seq) -> EngineResult<()> {
+    fn remove_one(&mut self, seq: Seq, now: Timestamp) -> EngineResult<()> {
         let Some(row) = self.rows.get(&seq) else { return Ok(()) };
         // A key may have expired and been taken by another job since.
-        let held = |key: &&Key| self.keys.get(*key).is_some_and(|holder| holder.seq == seq);
-        let keys: Vec<Key> = row.keys.iter().filter(held).cloned().collect();
-        for key in keys {
-            self.set_key(key, None);
+        let state = row.job.state;
+        let held = row.keys.iter().filter_map(|key| {
+            let holder = self.keys.get(key).filter(|holder| holder.seq == seq)?;
+            Some((key.clone(), holder.outlive(state, now)))
+        });
+        for (key, left) in held.collect::<Vec<_>>() {
+            self.set_key(key, left);
         }
         for side in [Side::Dependency, Side::Dependent] {
             for edge in self.edges(&[seq], side)? {
@@ -45,8 +48,8 @@ impl Write for Tables {
     fn insert(&mut self, rows: &[NewRow]) -> EngineResult<()> {
         for new in rows {
             let seq = new.job.seq;
-            for (key, expires_at) in &new.keys {
-                self.set_key(key.clone(), Some(KeyHolder { seq, expires_at: *expires_at }));
+            for (key, holder) in &new.keys {
+                self.set_key(key.clone(), Some(*holder));
             }
             let keys = new.keys.iter().map(|(key, _)| key.clone()).collect();
             self.set_row(seq, Some(Row { job: new.job.clone(), spec: new.spec.clone(), keys }));
@@ -66,8 +69,22 @@ impl Write for Tables {
         there_is(self.set_payload(seq, payload.clone()), seq)
     }
 
-    fn remove(&mut self, seqs: &[Seq]) -> EngineResult<()> {
-        seqs.iter().try_for_each(|seq| self.remove_one(*seq))
+    fn remove(&mut self, seqs: &[Seq], now: Timestamp) -> EngineResult<()> {
+        seqs.iter().try_for_each(|seq| self.remove_one(*seq, now))
+    }
+
+    fn remove_expired_keys(&mut self, now: Timestamp, max: usize) -> EngineResult<usize> {
+        let gone = self.keys.iter().filter(|(_, holder)| holder.removed().is_some());
+        let over = gone.filter(|(_, holder)| holder.expires_at <= now);
+        let mut expired: Vec<(Timestamp, Key)> =
+            over.map(|(key, holder)| (holder.expires_at, key.clone())).collect();
+        expired.sort_unstable();
+        expired.truncate(max);
+        let count = expired.len();
+        for (_, key) in expired {
+            self.set_key(key, None);
+        }
+        Ok(count)
     }
 
     fn link(&mut self, edges: &[Edge]) -> EngineResult<()> {

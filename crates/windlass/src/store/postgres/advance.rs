@@ -104,6 +104,7 @@ impl Tables {
         let mut rows = Column::rows_themselves();
         let mut record = Vec::with_capacity(256);
         let mut moves = Vec::with_capacity(jobs.len());
+        self.know_lanes(jobs.iter().map(|job| &job.lane))?;
         for job in jobs {
             let (lane, policy) = (self.lane_id(&job.lane)?, self.policy_id(&job.policy)?);
             pack(job, &Head { seq: job.seq, id: job.id, lane, policy }, &mut record);

@@ -10,21 +10,23 @@ use super::query::text_of;
 use super::tables::Tables;
 use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
-use crate::job::{JobId, Tenant};
+use crate::error::Problem;
+use crate::job::{JobId, JobType, QueueName, Tenant};
 use crate::store::durable::columns::{damaged, event_code, limit, number};
 use crate::store::engine::{EngineResult, RecordQuery};
 
-pub(super) const APPEND: &str = "INSERT INTO @.audit (seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context) \
+pub(super) const APPEND: &str = "INSERT INTO @.audit (seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context, queue, type) \
      SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bytea[]), unnest($4::bigint[]), unnest($5::bytea[]), \
-     unnest($6::bytea[]), unnest($7::text[]), unnest($8::uuid[]), unnest($9::bytea[]), unnest($10::bytea[])";
-const BY_NUMBER: &str = "SELECT seq, event::bigint, alias, at, actor_type, actor_id, tenant, job, trace_id, context \
+     unnest($6::bytea[]), unnest($7::text[]), unnest($8::uuid[]), unnest($9::bytea[]), unnest($10::bytea[]), \
+     unnest($11::text[]), unnest($12::text[])";
+const BY_NUMBER: &str = "SELECT seq, event::bigint, alias, at, actor_type, actor_id, tenant, job, trace_id, context, queue, type \
      FROM @.audit WHERE seq > $1 AND ($2::bigint IS NULL OR event = $2) AND ($3::bytea IS NULL OR actor_id = $3) \
      AND ($4::text IS NULL OR tenant = $4) AND at >= $5 AND at < $6 AND seq < $8 AND ($9::bytea IS NULL OR actor_type = $9) \
-     ORDER BY seq LIMIT $7";
-const BY_JOB: &str = "SELECT seq, event::bigint, alias, at, actor_type, actor_id, tenant, job, trace_id, context \
+     AND ($10::text IS NULL OR queue = $10) AND ($11::text IS NULL OR type = $11) ORDER BY seq LIMIT $7";
+const BY_JOB: &str = "SELECT seq, event::bigint, alias, at, actor_type, actor_id, tenant, job, trace_id, context, queue, type \
      FROM @.audit WHERE seq > $1 AND ($2::bigint IS NULL OR event = $2) AND ($3::bytea IS NULL OR actor_id = $3) \
      AND ($4::text IS NULL OR tenant = $4) AND at >= $5 AND at < $6 AND seq < $8 AND ($9::bytea IS NULL OR actor_type = $9) \
-     AND job = $10 ORDER BY seq LIMIT $7";
+     AND ($10::text IS NULL OR queue = $10) AND ($11::text IS NULL OR type = $11) AND job = $12 ORDER BY seq LIMIT $7";
 
 impl Tables {
     pub(super) fn append_records(&mut self, records: &[Record]) -> EngineResult<()> {
@@ -35,6 +37,7 @@ impl Tables {
         let events = Column::of(records.iter().map(|record| event_code(record.event)));
         let moments = Column::of(records.iter().map(|record| record.at.as_millis()));
         let (mut tenants, mut jobs) = (Column::texts(), Column::ids());
+        let (mut queues, mut types) = (Column::texts(), Column::texts());
         let mut texts = [(); 5].map(|()| Column::bytes());
         for record in records {
             let fields = [
@@ -49,6 +52,8 @@ impl Tables {
             }
             tenants.push(record.tenant.as_str().as_bytes());
             jobs.push_maybe(record.job.as_ref().map(|job| &job.as_bytes()[..]));
+            queues.push_maybe(record.queue.as_ref().map(|queue| queue.as_str().as_bytes()));
+            types.push_maybe(record.job_type.as_ref().map(|job_type| job_type.as_str().as_bytes()));
         }
         let [aliases, actor_types, actor_ids, traces, contexts] = texts.map(Parameter::from);
         let values = vec![
@@ -62,6 +67,8 @@ impl Tables {
             jobs.into(),
             traces,
             contexts,
+            queues.into(),
+            types.into(),
         ];
         self.write(APPEND, values, None)
     }
@@ -77,6 +84,8 @@ impl Tables {
             limit(query.limit).into(),
             query.before.map_or(i64::MAX, number).into(),
             Parameter::Bytes(query.actor_type.as_ref().map(|kind| kind.as_bytes().to_vec())),
+            Parameter::Text(query.queue.as_ref().map(|queue| queue.as_str().to_owned())),
+            Parameter::Text(query.job_type.as_ref().map(|job_type| job_type.as_str().to_owned())),
         ];
         values.extend(query.job.map(|job| Parameter::Id(*job.as_bytes())));
         let sql = if query.job.is_some() { BY_JOB } else { BY_NUMBER };
@@ -93,7 +102,9 @@ fn read_record(row: &Row) -> EngineResult<Record> {
         bytes.map(|bytes| text_of(bytes, "audit", seq).map(str::to_owned)).transpose()
     };
     let job: Option<Uuid> = get(row, 7)?;
-    let tenant = Tenant::new(get(row, 6)?).map_err(|problem| damaged("audit", seq, &problem.to_string()))?;
+    let bad = |problem: Problem| damaged("audit", seq, &problem.to_string());
+    let tenant = Tenant::new(get(row, 6)?).map_err(bad)?;
+    let (queue, job_type): (Option<&str>, Option<&str>) = (get(row, 10)?, get(row, 11)?);
     Ok(Record {
         seq: seq.unsigned_abs(),
         event: *event.ok_or_else(|| damaged("audit", seq, "names no event"))?,
@@ -105,5 +116,7 @@ fn read_record(row: &Row) -> EngineResult<Record> {
         job: job.map(|job| JobId::from_bytes(job.into_bytes())),
         trace_id: maybe(8)?,
         context: text(9)?,
+        queue: queue.map(QueueName::new).transpose().map_err(bad)?,
+        job_type: job_type.map(JobType::new).transpose().map_err(bad)?,
     })
 }

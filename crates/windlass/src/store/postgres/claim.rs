@@ -1,14 +1,18 @@
 //! What to do next: claimable jobs lane by lane, jobs set aside, and how many are where. All of it is read from the front
 //! of an index, so that the number of other jobs does not matter.
 
+use std::sync::Arc;
+
 use tokio_postgres::Row;
 
 use super::ahead::{Look, place};
 use super::link::{Question, get};
 use super::memory::{FRONT, Meta};
+use super::parameter::Column;
 use super::tables::Tables;
-use crate::job::{ConcurrencyKey, Job, State};
-use crate::store::durable::columns::damaged;
+use crate::clock::Timestamp;
+use crate::job::{ConcurrencyKey, Job, Lane, Seq, State};
+use crate::store::durable::columns::{damaged, limit};
 use crate::store::engine::{CountChange, Counts, EngineResult, LaneCursor, Place};
 
 const NEXT_ASIDE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record FROM \
@@ -17,15 +21,28 @@ const NEXT_ASIDE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record FROM \
 const COUNTS: &str = "SELECT lane, state::bigint, sum(by)::bigint FROM @.counts WHERE n >= $1 GROUP BY lane, state \
      HAVING sum(by) <> 0";
 
+/// From rank to rank of each lane: how many jobs wait for a time that has not come does not matter.
+const DUE_IN: &str = "SELECT l.place, d.rank::bigint, d.at, d.seq \
+     FROM unnest($1::bigint[]) WITH ORDINALITY l(lane, place) CROSS JOIN LATERAL ( \
+       WITH RECURSIVE ranks(rank) AS ( \
+         (SELECT s.rank FROM @.slots s WHERE s.key = 0 AND s.state = 13 AND s.lane = l.lane ORDER BY s.rank LIMIT 1) \
+         UNION ALL \
+         SELECT (SELECT s.rank FROM @.slots s WHERE s.key = 0 AND s.state = 13 AND s.lane = l.lane \
+           AND s.rank > r.rank ORDER BY s.rank LIMIT 1) FROM ranks r WHERE r.rank IS NOT NULL) \
+       SELECT r.rank, x.at, x.seq FROM ranks r CROSS JOIN LATERAL ( \
+         SELECT s.at, s.seq FROM @.slots s WHERE s.key = 0 AND s.state = 13 AND s.lane = l.lane AND s.rank = r.rank \
+         AND s.at <= $2 ORDER BY s.at, s.seq LIMIT $3) x \
+       WHERE r.rank IS NOT NULL ORDER BY r.rank, x.at, x.seq LIMIT $3) d \
+     ORDER BY l.place, d.rank, d.at, d.seq";
+
 /// Lanes looked up at a time: fewer than are remembered at once.
 const LANES_AT_ONCE: usize = 1_000;
 
 impl Tables {
     pub(super) fn ready_in(&mut self, cursors: &[LaneCursor], max: usize) -> EngineResult<Vec<Vec<Job>>> {
         let mut spots = Vec::with_capacity(cursors.len());
-        for cursor in cursors {
-            // A lane that nobody has used has no number; zero is none.
-            let lane = self.find_lane(&cursor.lane)?.unwrap_or(0);
+        let lanes = self.find_lanes(cursors.iter().map(|cursor| &cursor.lane))?;
+        for (cursor, lane) in cursors.iter().zip(lanes) {
             let after = cursor
                 .after
                 .map_or(FRONT, |place| (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0));
@@ -61,6 +78,27 @@ impl Tables {
                 let spot =
                     first.map(|place| (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0));
                 self.floors.found(*lane, spot);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The places of jobs of these lanes whose time has come.
+    pub(super) fn due_in_lanes(
+        &mut self,
+        lanes: &[Arc<Lane>],
+        now: i64,
+        max: usize,
+    ) -> EngineResult<Vec<Vec<Place>>> {
+        let ids = self.find_lanes(lanes.iter())?;
+        let values = vec![Column::of(ids).into(), now.into(), limit(max).into()];
+        let mut found: Vec<Vec<Place>> = lanes.iter().map(|_| Vec::new()).collect();
+        for row in &self.link.fetch(DUE_IN, values)? {
+            let [lane, rank, at, seq]: [i64; 4] = [get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?];
+            let rank = u8::try_from(rank).map_err(|_| damaged("slots", seq, "names no rank"))?;
+            let place = Place { rank, eligible_at: Timestamp::from_millis(at), seq: Seq(seq) };
+            if let Some(places) = usize::try_from(lane - 1).ok().and_then(|at| found.get_mut(at)) {
+                places.push(place);
             }
         }
         Ok(found)

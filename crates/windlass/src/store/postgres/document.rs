@@ -4,7 +4,7 @@
 use tokio_postgres::Row;
 
 use super::link::{Question, get};
-use super::parameter::Parameter;
+use super::parameter::{Column, Parameter};
 use super::query::text_of;
 use super::tables::Tables;
 use super::tables::intern::check;
@@ -19,6 +19,9 @@ const BEFORE: &str =
 const FIRST: &str =
     "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint ORDER BY key LIMIT 1";
 const PUT: &str = "INSERT INTO @.documents (kind, key, \"check\", body) VALUES ($1::bigint, $2, $3, $4) \
+     ON CONFLICT (kind, key) DO UPDATE SET \"check\" = excluded.\"check\", body = excluded.body";
+const PUT_ALL: &str = "INSERT INTO @.documents (kind, key, \"check\", body) \
+     SELECT $1::bigint, u.key, u.c, u.body FROM unnest($2::bytea[], $3::bigint[], $4::bytea[]) u(key, c, body) \
      ON CONFLICT (kind, key) DO UPDATE SET \"check\" = excluded.\"check\", body = excluded.body";
 const REMOVE: &str = "DELETE FROM @.documents WHERE kind = $1::bigint AND key = $2";
 
@@ -78,6 +81,18 @@ impl Tables {
             self.meta.config_version += 1;
         }
         Ok(())
+    }
+
+    pub(super) fn write_documents(&mut self, kind: DocumentKind, documents: &[Document]) -> EngineResult<()> {
+        self.ahead.document_moved(kind);
+        let code = document_kind_code(kind);
+        let (mut keys, mut checks, mut bodies) = (Column::bytes(), Column::numbers(), Column::bytes());
+        for document in documents {
+            keys.push(document.key.as_bytes());
+            checks.number(i64::from(document_check(code, &document.key, &document.body)));
+            bodies.push(&document.body);
+        }
+        self.write(PUT_ALL, vec![code.into(), keys.into(), checks.into(), bodies.into()], None)
     }
 }
 

@@ -10,15 +10,15 @@ use std::time::Duration;
 use serde::Deserialize;
 use uuid::Uuid;
 
+use super::keys::key_parameters;
 use super::link::get;
 use super::parameter::Column;
-use super::query::key_parameters;
 use super::tables::Tables;
 use crate::clock::Timestamp;
 use crate::error::{Problem, StoreError};
 use crate::job::{
-    Category, Dependency, JobId, JobType, Labels, NewJob, Payload, Priority, QueueName, RetryPolicy,
-    Strategy, Tenant,
+    Category, Dependency, JitterMode, JobId, JobType, Labels, NewJob, Payload, Priority, QueueName,
+    RetryPolicy, Strategy, Tenant,
 };
 use crate::limits;
 use crate::store::command::letter::deliver;
@@ -141,8 +141,9 @@ impl Tables {
 
     /// Tells the door how large payloads may be.
     pub(super) fn tell_door(&mut self, payload_bytes_max: usize) -> EngineResult<()> {
+        self.link.send_plain("BEGIN READ WRITE");
         self.link.send(SIZE, vec![limit(payload_bytes_max).into()], None)?;
-        self.link.settle()
+        self.link.run("COMMIT")
     }
 }
 
@@ -183,6 +184,7 @@ struct Body {
     execution: Option<u64>,
     lease: Option<u64>,
     lifetime: Option<u64>,
+    start: Option<u64>,
     #[serde(default)]
     after: Vec<JobId>,
     #[serde(default)]
@@ -202,6 +204,8 @@ struct RetryBody {
     max_delay: u64,
     multiplier: f64,
     jitter: f64,
+    #[serde(default)]
+    jitter_mode: JitterMode,
     max_attempts: u32,
     retry_on: Vec<Category>,
 }
@@ -214,6 +218,7 @@ impl From<RetryBody> for RetryPolicy {
             max_delay: Duration::from_nanos(body.max_delay),
             multiplier: body.multiplier,
             jitter: body.jitter,
+            jitter_mode: body.jitter_mode,
             max_attempts: body.max_attempts,
             retry_on: body.retry_on,
         }
@@ -238,6 +243,7 @@ fn new_job(job_type: &str, tenant: &str, payload: Payload, body: &str) -> Result
         execution_timeout: body.execution.map(Duration::from_nanos),
         lease_timeout: body.lease.map(Duration::from_nanos),
         lifetime: body.lifetime.map(Duration::from_nanos),
+        start_timeout: body.start.map(Duration::from_nanos),
         after: jobs(body.after),
         after_any: jobs(body.after_any),
         labels: Labels {
@@ -351,6 +357,10 @@ impl WriteTask for Opening {
 
     fn adds_jobs(&self) -> bool {
         true
+    }
+
+    fn weight(&self) -> usize {
+        limits::LETTERS_PER_COMMIT
     }
 
     fn is_urgent(&self) -> bool {

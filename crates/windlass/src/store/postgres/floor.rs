@@ -4,6 +4,7 @@
 use super::address::Address;
 use super::parameter::{Column, Parameter};
 use super::row::TupleId;
+use super::waits::Waits;
 use super::{advance, ahead, audit, insert, link, migrate, writer};
 use crate::clock::Stopwatch;
 use crate::error::OpenError;
@@ -27,7 +28,7 @@ const SETTINGS: &str = "SET jit = off; SET plan_cache_mode = force_generic_plan;
 pub fn measure(address: &str, payload: usize) -> Result<Floor, OpenError> {
     let mut address = Address::parse(address)?;
     address.schema.push_str("_floor");
-    let mut link = writer::connect(&address)?;
+    let mut link = writer::connect(&address, Waits::default())?;
     link.run(&format!("CREATE SCHEMA \"{}\"", address.schema))?;
     let floor = measure_in(&mut link, &address, payload);
     link.run(&format!("DROP SCHEMA \"{}\" CASCADE", address.schema))?;
@@ -153,6 +154,8 @@ fn finish(link: &mut link::Link, first: i64) -> EngineResult<()> {
         ids(first..first + CLAIM),
         Column::bytes().into(),
         bytes(CLAIM, br#"{"previous_state":"running","state":"completed","attempt":1}"#),
+        Column::texts().into(),
+        Column::texts().into(),
     ];
     link.send(audit::APPEND, records, None)?;
     link.run("COMMIT")

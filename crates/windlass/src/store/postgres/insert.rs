@@ -5,7 +5,7 @@ use super::parameter::{Column, Parameter};
 use super::row::{Places, state_code};
 use super::tables::Tables;
 use crate::job::{Seq, Spec};
-use crate::store::durable::columns::{SpecColumns, SpecParts, key_check, key_columns, need_code};
+use crate::store::durable::columns::{SpecColumns, SpecParts, need_code};
 use crate::store::durable::packed::{Head, pack};
 use crate::store::engine::{Edge, EngineResult, NewRow};
 
@@ -21,10 +21,6 @@ pub(super) const HOT: &str = "INSERT INTO @.hot (seq, id, lane, policy, created_
      unnest($6::uuid[]), unnest($7::bigint[]), unnest($8::bytea[])";
 const TAGS: &str =
     "INSERT INTO @.tags (name, value, seq) SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[])";
-const KEYS: &str = "INSERT INTO @.keys (kind, tenant, type, key, seq, expires_at, \"check\") \
-     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[]) \
-     ON CONFLICT (kind, tenant, type, key) DO UPDATE \
-     SET seq = excluded.seq, expires_at = excluded.expires_at, \"check\" = excluded.\"check\"";
 const EDGES: &str = "INSERT INTO @.edges (dependency, dependent, need) \
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) ON CONFLICT DO NOTHING";
 
@@ -34,7 +30,8 @@ impl Tables {
         self.link.hand_over();
         self.insert_specs(rows)?;
         self.insert_tags(rows.iter().map(|row| (row.job.seq, &row.spec)))?;
-        self.insert_keys(rows)?;
+        let keys: Vec<_> = rows.iter().flat_map(|row| row.keys.iter().cloned()).collect();
+        self.put_keys(&keys)?;
         let mut moves = Vec::with_capacity(rows.len());
         for NewRow { job, .. } in rows {
             let places = Places::of(job);
@@ -72,6 +69,7 @@ impl Tables {
         let (mut ids, mut parents, mut records) = (Column::ids(), Column::ids(), Column::bytes());
         let mut numbers = [(); 5].map(|()| Column::numbers());
         let mut record = Vec::with_capacity(256);
+        self.know_lanes(rows.iter().map(|row| &row.job.lane))?;
         for NewRow { job, .. } in rows {
             let (lane, policy) = (self.lane_id(&job.lane)?, self.policy_id(&job.policy)?);
             pack(job, &Head { seq: job.seq, id: job.id, lane, policy }, &mut record);
@@ -104,29 +102,6 @@ impl Tables {
             return Ok(());
         }
         self.write(TAGS, vec![names.into(), values.into(), seqs.into()], None)
-    }
-
-    fn insert_keys(&mut self, rows: &[NewRow]) -> EngineResult<()> {
-        let mut numbers = [(); 4].map(|()| Column::numbers());
-        let (mut tenants, mut types, mut texts) = (Column::texts(), Column::texts(), Column::bytes());
-        for row in rows {
-            for (key, expires_at) in &row.keys {
-                let (kind, tenant, job_type, text) = key_columns(key);
-                let (seq, expires_at) = (row.job.seq.0, expires_at.as_millis());
-                let check = i64::from(key_check(key_columns(key), seq, expires_at));
-                for (column, field) in numbers.iter_mut().zip([kind, seq, expires_at, check]) {
-                    column.number(field);
-                }
-                tenants.push(tenant.as_bytes());
-                types.push(job_type.as_bytes());
-                texts.push(text.as_bytes());
-            }
-        }
-        if numbers[0].is_empty() {
-            return Ok(());
-        }
-        let [kinds, seqs, expires, checks] = numbers.map(Parameter::from);
-        self.write(KEYS, vec![kinds, tenants.into(), types.into(), texts.into(), seqs, expires, checks], None)
     }
 
     pub(super) fn insert_edges(&mut self, edges: &[Edge]) -> EngineResult<()> {

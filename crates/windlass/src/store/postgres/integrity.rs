@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::keys::holder_at;
 use super::link::get;
 use super::query::text_of;
 use super::row::{Places, state_code};
@@ -15,7 +16,7 @@ use super::tables::intern::check;
 use super::timer::unpack;
 use crate::job::Job;
 use crate::store::config::parse;
-use crate::store::durable::columns::{NEVER, document_check, facet_check, key_check};
+use crate::store::durable::columns::{NEVER, document_check, facet_check};
 use crate::store::engine::EngineResult;
 
 /// Findings of one kind that are told; more of them say nothing new.
@@ -35,7 +36,7 @@ const TAGS: &str = "SELECT seq, name, value FROM @.tags WHERE seq > $1 AND seq <
 const TAGGED: &str = "SELECT seq, tags FROM @.jobs WHERE seq > $1 AND seq <= $2 AND tags IS NOT NULL";
 const FACETS: &str = "SELECT seq, kind::bigint, name, number, \"check\", body FROM @.facets";
 const DOCUMENTS: &str = "SELECT kind::bigint, key, \"check\", body FROM @.documents";
-const KEYS: &str = "SELECT kind::bigint, tenant, type, key, seq, expires_at, \"check\" FROM @.keys";
+const KEYS: &str = "SELECT kind::bigint, tenant, type, key, seq, expires_at, \"check\", job, payload, ended::bigint FROM @.keys";
 
 /// From when on an entry of `timers` covers a job, and whether one for running jobs does.
 type Cover = BTreeMap<i64, (i64, bool)>;
@@ -151,7 +152,7 @@ impl Tables {
         })?;
         self.rows_where(KEYS, "keys", findings, |row| {
             let key = (get(row, 0)?, get(row, 1)?, get(row, 2)?, text_of(get(row, 3)?, "keys", 0)?);
-            Ok(key_check(key, get(row, 4)?, get(row, 5)?) != check(get(row, 6)?))
+            Ok(holder_at(row, 4, key).is_err())
         })
     }
 

@@ -120,6 +120,7 @@ fn written(caller: &Caller, job: &NewJob, options: SubmitOptions) -> Value {
             "execution": span(job.execution_timeout),
             "lease": span(job.lease_timeout),
             "lifetime": span(job.lifetime),
+            "start": span(job.start_timeout),
         },
         "after": (!job.after.is_empty()).then(|| names(&job.after)),
         "after_any": (!job.after_any.is_empty()).then(|| names(&job.after_any)),
@@ -142,6 +143,7 @@ fn retry(policy: &RetryPolicy) -> Value {
         "max_delay": milliseconds(policy.max_delay),
         "multiplier": policy.multiplier,
         "jitter": policy.jitter,
+        "jitter_mode": policy.jitter_mode,
         "max_attempts": policy.max_attempts,
         "retry_on": policy.retry_on,
     })

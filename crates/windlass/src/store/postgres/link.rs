@@ -15,6 +15,7 @@ use tokio_postgres::{Client, Row, Statement};
 
 use super::address::Address;
 use super::parameter::Parameter;
+use super::waits::Waits;
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::durable::columns::number;
@@ -44,24 +45,28 @@ pub(super) struct Link {
     sent: Vec<Sent>,
     /// Why nothing more can be asked of it.
     lost: Option<String>,
+    /// How long its owner waits.
+    pub(super) waits: Waits,
 }
 
 impl Link {
-    /// Connects, within the time limit for it.
+    /// Connects, for something that no request waits for.
     pub(super) fn connect(address: &Address) -> EngineResult<Link> {
+        Link::connect_within(address, Waits::default())
+    }
+
+    /// Connects, within the time limit for it.
+    pub(super) fn connect_within(address: &Address, waits: Waits) -> EngineResult<Link> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| StoreError::Database(format!("cannot start a runtime: {error}")))?;
-        let connected = runtime.block_on(async {
-            tokio::time::timeout(limits::CONNECT_MAX, address.config.connect(address.tls.clone())).await
-        });
-        let (client, connection) = match connected {
-            Ok(Ok(connected)) => connected,
-            Ok(Err(error)) => return Err(away(&error)),
-            Err(_) => {
-                return Err(StoreError::Away(format!("no connection within {:?}", limits::CONNECT_MAX)));
-            }
+        let most = waits.connect_max();
+        let connecting = address.config.connect(address.tls.clone());
+        let (client, connection) = match runtime.block_on(waits.give(connecting, most)) {
+            Some(Ok(connected)) => connected,
+            Some(Err(error)) => return Err(away(&error)),
+            None => return Err(StoreError::Away(format!("no connection within {most:.0?}"))),
         };
         runtime.spawn(async move {
             if let Err(error) = connection.await {
@@ -71,7 +76,7 @@ impl Link {
         let (statements, sent) = (HashMap::new(), Vec::new());
         let client = Arc::new(client);
         let (prefix, keeps_statements) = (address.prefix(), address.keeps_statements);
-        Ok(Link { runtime, client, statements, keeps_statements, prefix, sent, lost: None })
+        Ok(Link { runtime, client, statements, keeps_statements, prefix, sent, lost: None, waits })
     }
 
     /// Why the connection cannot be used any more, if so.
@@ -226,10 +231,9 @@ impl Link {
             let is_settled = waiting == 0;
             if is_settled && answer.is_some() { Poll::Ready(()) } else { Poll::Pending }
         });
-        let in_time =
-            self.runtime.block_on(async { tokio::time::timeout(limits::CALL_MAX, all).await.is_ok() });
-        if !in_time {
-            self.give_up(&format!("no answer within {:?}", limits::CALL_MAX));
+        let most = self.waits.call_max();
+        if self.runtime.block_on(self.waits.give(all, most)).is_none() {
+            self.give_up(&format!("no answer within {most:.0?}"));
         }
         for sent in sent {
             match (sent.is_done, sent.whole) {
@@ -309,8 +313,10 @@ pub(super) fn meaning(error: &tokio_postgres::Error) -> StoreError {
         return StoreError::Damaged(words(error));
     }
     // Connections that end (08), servers that start, stop or fail over (57P), sessions that were ended for idling, and
-    // what a server says that has become a standby.
+    // what a server says that has become a standby. A transaction that failed earlier without being rolled back would be
+    // refused for ever: another connection is needed.
     let is_gone = state.starts_with("08")
+        || *code == SqlState::IN_FAILED_SQL_TRANSACTION
         || state.starts_with("57P")
         || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
         || *code == SqlState::READ_ONLY_SQL_TRANSACTION

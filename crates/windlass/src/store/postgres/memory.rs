@@ -18,12 +18,22 @@ pub(super) struct Meta {
     pub(super) next_record: i64,
     pub(super) config_version: i64,
     pub(super) counts_base: i64,
+    pub(super) generation: i64,
 }
 
 impl Default for Meta {
     /// Before anything is known.
     fn default() -> Meta {
-        Meta { commit: -1, nonce: 0, at: 0, next_seq: 1, next_record: 1, config_version: 0, counts_base: 0 }
+        Meta {
+            commit: -1,
+            nonce: 0,
+            at: 0,
+            next_seq: 1,
+            next_record: 1,
+            config_version: 0,
+            counts_base: 0,
+            generation: 1,
+        }
     }
 }
 
@@ -51,6 +61,7 @@ impl Commit {
             next_record: get(row, 4)?,
             config_version: get(row, 5)?,
             counts_base: get(row, 6)?,
+            generation: get(row, 12)?,
         };
         let (lowered, timer_at, has_swept) = (get(row, 7)?, get(row, 8)?, get(row, 9)?);
         Ok(Commit { meta, lowered, timer_at, has_swept, now: get(row, 10)?, works_with: get(row, 11)? })

@@ -22,7 +22,7 @@ struct Step {
 }
 
 /// The steps, the first of which makes an empty schema a store.
-const STEPS: [Step; 3] = [
+const STEPS: [Step; 4] = [
     Step { name: "0001_foundation", sql: include_str!("migrations/0001_foundation.sql"), works_with: 1 },
     // Nothing older was ever released.
     Step { name: "0002_door", sql: include_str!("migrations/0002_door.sql"), works_with: 2 },
@@ -31,6 +31,8 @@ const STEPS: [Step; 3] = [
         sql: include_str!("migrations/0003_inline_timers.sql"),
         works_with: 2,
     },
+    // Earlier builds know neither generations nor the rules of store time.
+    Step { name: "0004_recovery", sql: include_str!("migrations/0004_recovery.sql"), works_with: 4 },
 ];
 
 /// From the catalogue's rows: what `to_regclass` remembers may be older than the lock.
@@ -38,8 +40,10 @@ const IS_THERE: &str = "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c \
      JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'migrations'), \
      pg_is_in_recovery()";
 const VERSION: &str = "SELECT max(version), max(works_with) FROM @.migrations";
-const BEGIN: &str = "CREATE SCHEMA IF NOT EXISTS \"SCHEMA\"; \
-     CREATE TABLE IF NOT EXISTS @.migrations (version bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT now(), \
+/// `CREATE SCHEMA IF NOT EXISTS` needs the right to create schemas even where the schema exists; owning it is enough.
+const HAS_SCHEMA: &str = "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1)";
+const CREATE_SCHEMA: &str = "CREATE SCHEMA \"SCHEMA\"";
+const BEGIN: &str = "CREATE TABLE IF NOT EXISTS @.migrations (version bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT now(), \
      works_with bigint NOT NULL);";
 const DONE: &str = "INSERT INTO @.migrations (version, works_with) VALUES ($1, $2)";
 
@@ -54,7 +58,8 @@ fn migrate_by(steps: &[Step], link: &mut Link, address: &Address) -> Result<(), 
     if version(steps, link, address)? >= steps.len() {
         return Ok(());
     }
-    link.run("BEGIN")?;
+    // Read-write even if the role's default is read-only.
+    link.run("BEGIN READ WRITE")?;
     let migrated = migrate_locked(steps, link, address);
     link.run(if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
     migrated
@@ -71,11 +76,17 @@ pub(crate) fn look(address: &str) -> Result<Schema, OpenError> {
 }
 
 fn migrate_locked(steps: &[Step], link: &mut Link, address: &Address) -> Result<(), OpenError> {
+    // A migration takes as long as it takes, whatever the role's own limits are; what it waits for is bounded below.
+    link.run("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")?;
     lock(link, address, "migrate")?;
     // Looked up again: another node may have been here while this one waited for the lock.
     let found = version(steps, link, address)?;
     if found == 0 {
-        link.run(&BEGIN.replace("SCHEMA\"", &format!("{}\"", address.schema)))?;
+        let rows = link.fetch(HAS_SCHEMA, vec![address.schema.as_str().into()])?;
+        if !rows.first().map_or(Ok(false), |row| get::<bool>(row, 0))? {
+            link.run(&CREATE_SCHEMA.replace("SCHEMA\"", &format!("{}\"", address.schema)))?;
+        }
+        link.run(BEGIN)?;
     } else if found < steps.len() {
         // Nobody writes meanwhile: a writer and a step that locked tables in different orders would wait for each other.
         lock(link, address, "write")?;

@@ -8,14 +8,13 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::link::{Question, get};
-use super::parameter::{Column, Parameter};
+use super::parameter::Column;
 use super::row::{Parts, Places};
 use super::tables::Tables;
 use super::tables::intern::check;
-use crate::clock::Timestamp;
-use crate::job::{Job, JobId, Seq, Spec};
-use crate::store::durable::columns::{SpecColumns, damaged, key_check, key_columns, need_of};
-use crate::store::engine::{Edge, EngineResult, Key, KeyHolder, Side};
+use crate::job::{Job, JobId, Need, Seq, Spec};
+use crate::store::durable::columns::{SpecColumns, damaged, limit, need_code, need_of};
+use crate::store::engine::{Edge, EngineResult, Side};
 
 const BY_ID: &str = "SELECT seq, id, lane, policy, record, ctid FROM @.hot WHERE id = ANY($1)";
 const BY_SEQ: &str = "SELECT seq, id, lane, policy, record FROM @.hot WHERE seq = ANY($1)";
@@ -23,15 +22,12 @@ const OPEN: &str =
     "SELECT seq, id, lane, policy, record FROM @.hot WHERE seq = ANY($1) AND state NOT IN (8, 9, 10, 11)";
 const SPECS: &str = "SELECT owner, content_type, idempotency_key, unique_key, concurrency_key, tags, correlation_id, \
      callback_url, traceparent, after, after_any, \"check\", payload, seq FROM @.jobs WHERE seq = ANY($1)";
-const KEYS: &str = "SELECT u.place, k.seq, k.expires_at, k.\"check\" \
-     FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) WITH ORDINALITY u(kind, tenant, type, key, place) \
-     JOIN @.keys k ON k.kind = u.kind::smallint AND k.tenant = u.tenant AND k.type = u.type AND k.key = u.key";
-const DROP_KEYS: &str = "DELETE FROM @.keys k \
-     USING unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) u(kind, tenant, type, key) \
-     WHERE k.kind = u.kind::smallint AND k.tenant = u.tenant AND k.type = u.type AND k.key = u.key";
 const DEPENDENTS: &str = "SELECT dependency, dependent, need::bigint FROM @.edges WHERE dependency = ANY($1)";
 const DEPENDENCIES: &str =
     "SELECT dependency, dependent, need::bigint FROM @.edges WHERE dependent = ANY($1)";
+
+const DEPENDENTS_FROM: &str = "SELECT dependency, dependent, need::bigint FROM @.edges \
+     WHERE dependency = $1 AND (dependent, need) > ($2, $3::bigint::smallint) ORDER BY dependent, need LIMIT $4";
 
 /// Where rows say where they are.
 const ROW_AT: usize = 5;
@@ -106,45 +102,35 @@ impl Tables {
         Ok(specs)
     }
 
-    pub(super) fn key_holders(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
-        if self.is_writer {
-            self.lock_keys(keys)?;
-        }
-        let mut holders = vec![None; keys.len()];
-        for row in self.link.fetch(KEYS, key_parameters(keys))? {
-            let [place, seq, expires_at, check_sum]: [i64; 4] =
-                [get(&row, 0)?, get(&row, 1)?, get(&row, 2)?, get(&row, 3)?];
-            let place = usize::try_from(place - 1).unwrap_or(usize::MAX);
-            let Some(key) = keys.get(place) else { continue };
-            if key_check(key_columns(key), seq, expires_at) != check(check_sum) {
-                return Err(damaged("keys", seq, "does not match its checksum"));
-            }
-            holders[place] =
-                Some(KeyHolder { seq: Seq(seq), expires_at: Timestamp::from_millis(expires_at) });
-        }
-        Ok(holders)
-    }
-
-    pub(super) fn delete_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
-        self.write(DROP_KEYS, key_parameters(keys), None)
-    }
-
     pub(super) fn edges_of(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {
         let sql = match side {
             Side::Dependency => DEPENDENTS,
             Side::Dependent => DEPENDENCIES,
         };
         let rows = self.link.fetch(sql, vec![Column::of(seqs.iter().map(|seq| seq.0)).into()])?;
-        let mut edges = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let [dependency, dependent, need]: [i64; 3] = [get(row, 0)?, get(row, 1)?, get(row, 2)?];
-            let need = need_of(need).ok_or_else(|| damaged("edges", dependency, "names no kind of need"))?;
-            edges.push(Edge { dependency: Seq(dependency), dependent: Seq(dependent), need });
-        }
+        let mut edges = rows.iter().map(read_edge).collect::<EngineResult<Vec<_>>>()?;
         edges.sort_unstable();
         edges.dedup();
         Ok(edges)
     }
+
+    pub(super) fn edges_from(
+        &mut self,
+        dependency: Seq,
+        after: Option<(Seq, Need)>,
+        max: usize,
+    ) -> EngineResult<Vec<Edge>> {
+        let (dependent, need) = after.map_or((i64::MIN, 0), |(seq, need)| (seq.0, need_code(need)));
+        let values = vec![dependency.0.into(), dependent.into(), need.into(), limit(max).into()];
+        self.link.fetch(DEPENDENTS_FROM, values)?.iter().map(read_edge).collect()
+    }
+}
+
+/// An edge from its row.
+fn read_edge(row: &Row) -> EngineResult<Edge> {
+    let [dependency, dependent, need]: [i64; 3] = [get(row, 0)?, get(row, 1)?, get(row, 2)?];
+    let need = need_of(need).ok_or_else(|| damaged("edges", dependency, "names no kind of need"))?;
+    Ok(Edge { dependency: Seq(dependency), dependent: Seq(dependent), need })
 }
 
 /// Jobs by their ids, as a question.
@@ -154,20 +140,6 @@ pub(super) fn by_id(ids: &[JobId]) -> Question<'static> {
         column.push(id.as_bytes());
     }
     (BY_ID, vec![column.into()])
-}
-
-/// Keys as columns.
-pub(super) fn key_parameters(keys: &[Key]) -> Vec<Parameter> {
-    let (mut kinds, mut tenants) = (Column::numbers(), Column::texts());
-    let (mut types, mut texts) = (Column::texts(), Column::bytes());
-    for key in keys {
-        let (kind, tenant, job_type, text) = key_columns(key);
-        kinds.number(kind);
-        tenants.push(tenant.as_bytes());
-        types.push(job_type.as_bytes());
-        texts.push(text.as_bytes());
-    }
-    vec![kinds.into(), tenants.into(), types.into(), texts.into()]
 }
 
 /// What was submitted, from the columns of [`SpecColumns`] with the checksum before the payload, which begin at `from`.

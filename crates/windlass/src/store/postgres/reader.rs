@@ -7,13 +7,14 @@ use std::sync::Arc;
 use super::address::Address;
 use super::link::Link;
 use super::tables::Tables;
-use crate::clock::Patience;
+use super::waits::{Closing, Waits};
+use crate::clock::{Deadline, Timestamp};
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::durable::inbox::Inbox;
 use crate::store::durable::panic::{contained, panicked};
 use crate::store::engine::{EngineResult, ReadTask};
-use crate::store::environment::Environment;
+use crate::store::environment::{Environment, Timing};
 use crate::store::memo::Memo;
 use crate::store::view::View;
 
@@ -23,12 +24,13 @@ pub(super) struct Reader {
     address: Address,
     memo: Memo,
     env: Arc<Environment>,
+    closing: Closing,
 }
 
 impl Reader {
     /// A reader that is not connected yet.
-    pub(super) fn new(address: Address, env: Arc<Environment>) -> Reader {
-        Reader { tables: None, address, memo: Memo::default(), env }
+    pub(super) fn new(address: Address, env: Arc<Environment>, closing: Closing) -> Reader {
+        Reader { tables: None, address, memo: Memo::default(), env, closing }
     }
 
     /// Reads for others until nothing waits and nothing will.
@@ -44,9 +46,15 @@ impl Reader {
 
     /// Looks until it is done, or the database has been away for too long.
     fn read(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
-        let patience = Patience::lasting(limits::OUTAGE_MAX);
+        let Timing { request_max, outage_max, .. } = self.env.timing;
+        // Counted from when it was asked, not from when its turn came.
+        let asked = task.deadline().map(|until| until.minus(request_max.saturating_sub(outage_max)));
+        let patience = asked.unwrap_or_else(|| Deadline::after(outage_max));
         let mut pause = limits::RECONNECT_EVERY_MIN;
         loop {
+            if task.is_withdrawn() {
+                return Ok(());
+            }
             let outcome = self.look(task);
             let is_lost = self.tables.as_ref().is_none_or(|tables| tables.link.lost().is_some());
             if !is_lost {
@@ -54,27 +62,37 @@ impl Reader {
             }
             self.tables = None;
             self.memo.forget();
-            if patience.is_over() {
+            if patience.is_over() || self.closing.deadline().is_some_and(Deadline::is_over) {
                 return Err(outcome
                     .err()
                     .unwrap_or_else(|| StoreError::Away("the connection broke".to_owned())));
             }
-            std::thread::sleep(pause);
+            std::thread::sleep(pause.min(patience.left()));
             pause = (pause * 2).min(limits::RECONNECT_EVERY_MAX);
         }
     }
 
     fn look(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
-        let tables = match &mut self.tables {
-            Some(tables) => tables,
-            none => {
-                let link = Link::connect(&self.address)?;
-                none.insert(Tables::new(link, false))
-            }
+        let waits = Waits {
+            until: task.deadline(),
+            call_max: Some(self.env.timing.call_max),
+            closing: self.closing.clone(),
         };
-        tables.begin_read(task.is_long())?;
+        let tables = match &mut self.tables {
+            Some(tables) => {
+                tables.link.waits = waits;
+                tables
+            }
+            none => none.insert(Tables::new(Link::connect_within(&self.address, waits)?, false)),
+        };
+        if let Err(error) = tables.begin_read(task.is_long()) {
+            // Else the transaction stays open, and every later one on this connection fails.
+            tables.rollback();
+            return Err(error);
+        }
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            task.run(&mut View::new(tables, &mut self.memo, &self.env));
+            let now = self.env.clock.now_after(Timestamp::from_millis(tables.meta.at));
+            task.run(&mut View::within(tables, &mut self.memo, &self.env, now));
         }));
         tables.rollback();
         outcome.map_err(|payload| {

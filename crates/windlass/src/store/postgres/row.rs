@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::link::get;
 use crate::clock::Timestamp;
 use crate::job::{Job, JobId, Seq, State, acts_at};
-use crate::store::durable::columns::{NEVER, SET_ASIDE, code, damaged};
+use crate::store::durable::columns::{NEVER, SET_ASIDE, TIMED, code, damaged};
 use crate::store::durable::interned::Interned;
 use crate::store::durable::packed::{Head, Shared, is_whole, unpack};
 use crate::store::engine::{EngineResult, Place};
@@ -24,7 +24,7 @@ pub(super) struct Places {
     pub(super) ready: Option<(i64, i64)>,
     /// The row in `ready` itself, if it was just read: it can be taken away without a search.
     pub(super) ready_row: Option<TupleId>,
-    /// In `slots`: key, state, rank and time.
+    /// In `slots`: key, state, rank and time. Jobs that wait for their time are there too.
     pub(super) slot: Option<(i64, i64, i64, i64)>,
     /// In `states`: the state. Completed jobs are not listed: most are, and walking all jobs finds them as soon.
     pub(super) listed: Option<i64>,
@@ -46,11 +46,12 @@ impl Places {
             State::Scheduled if job.is_blocked => Some((key.0, SET_ASIDE, rank, at)),
             _ => None,
         });
+        let timed = Place::when_due(job).map(|due| (0, TIMED, rank, due.eligible_at.as_millis()));
         Places {
             row: None,
             ready: (is_scheduled && !job.is_blocked).then_some((rank, at)),
             ready_row: None,
-            slot,
+            slot: slot.or(timed),
             listed: (!is_scheduled && !is_running && job.state != State::Completed).then(|| code(job.state)),
             acts_at: acts_at(job).map_or(NEVER, Timestamp::as_millis),
             is_running,

@@ -5,10 +5,12 @@ pub(super) mod intern;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
 use super::ahead::Ahead;
+use super::cluster::Identity;
 use super::door::Doorstep;
 use super::link::Link;
 use super::memory::{Floors, Meta};
@@ -17,12 +19,13 @@ use super::timer::Timers;
 use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{ConcurrencyKey, Job, JobId, Labels, Lane, Payload, Seq, Spec, State, Tenant};
+use crate::job::{ConcurrencyKey, Job, JobId, Labels, Lane, Need, Payload, Seq, Spec, State, Tenant};
+use crate::limits;
 use crate::store::durable::columns::{limit, number};
 use crate::store::durable::interned::Interned;
 use crate::store::engine::{
     CountChange, Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetKind, FacetQuery,
-    FacetWrite, Key, KeyHolder, LaneCursor, Letter, NewRow, Read, RecordQuery, Side, Write,
+    FacetWrite, Key, KeyHolder, LaneCursor, Letter, NewRow, Place, Read, RecordQuery, Side, Write,
 };
 use crate::store::filter::{Found, Scan};
 
@@ -47,10 +50,18 @@ pub(super) struct Tables {
     /// Whether this connection writes; if not, nothing is tidied up in passing.
     pub(super) is_writer: bool,
     pub(super) has_written: bool,
+    /// The commit that was asked for in this transaction, if anything was to be written: its number and its nonce.
+    pub(super) tried: Option<(i64, i64)>,
+    /// How long this connection's transactions may stand idle.
+    pub(super) idle_max: Duration,
+    /// Rows of `commits` below this number are gone.
+    pub(super) forgotten_to: i64,
     /// What this transaction has met of the door in SQL.
     pub(super) doorstep: Doorstep,
     /// The time of this transaction, as far as the order of timers is concerned.
     pub(super) now: i64,
+    /// What was found out about the database being another one than before.
+    pub(super) identity: Identity,
 }
 
 impl Tables {
@@ -70,15 +81,19 @@ impl Tables {
             met: FxHashMap::default(),
             is_writer,
             has_written: false,
+            tried: None,
+            idle_max: limits::TRANSACTION_IDLE_MAX,
+            forgotten_to: -1,
             doorstep: Doorstep::default(),
             now: 0,
+            identity: Identity::default(),
         }
     }
 
     /// The same with another connection, after this one was lost; what was committed stays known.
     pub(super) fn relink(&mut self, link: Link) {
-        let meta = self.meta;
-        *self = Tables { meta, generation: self.generation + 1, ..Tables::new(link, self.is_writer) };
+        let (meta, forgotten_to, generation) = (self.meta, self.forgotten_to, self.generation + 1);
+        *self = Tables { meta, generation, forgotten_to, ..Tables::new(link, self.is_writer) };
     }
 
     /// Forgets what was remembered of a transaction that did not become real.
@@ -96,6 +111,7 @@ impl Tables {
         self.met.clear();
         self.ahead.begin();
         self.has_written = false;
+        self.tried = None;
         self.link.abandon();
     }
 
@@ -130,6 +146,14 @@ impl Read for Tables {
     fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>> {
         self.due_jobs(now.as_millis(), max)
     }
+    fn due_in(
+        &mut self,
+        lanes: &[Arc<Lane>],
+        now: Timestamp,
+        each_max: usize,
+    ) -> EngineResult<Vec<Vec<Place>>> {
+        self.due_in_lanes(lanes, now.as_millis(), each_max)
+    }
     fn next_due(&mut self) -> EngineResult<Option<Timestamp>> {
         Ok(self.first_due()?.map(Timestamp::from_millis))
     }
@@ -144,6 +168,14 @@ impl Read for Tables {
     }
     fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {
         self.edges_of(seqs, side)
+    }
+    fn dependents(
+        &mut self,
+        dependency: Seq,
+        after: Option<(Seq, Need)>,
+        max: usize,
+    ) -> EngineResult<Vec<Edge>> {
+        self.edges_from(dependency, after, max)
     }
     fn facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>> {
         self.read_facets(query)
@@ -198,8 +230,11 @@ impl Write for Tables {
     fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {
         self.rewrite_payload(seq, payload)
     }
-    fn remove(&mut self, seqs: &[Seq]) -> EngineResult<()> {
-        self.remove_jobs(seqs)
+    fn remove(&mut self, seqs: &[Seq], now: Timestamp) -> EngineResult<()> {
+        self.remove_jobs(seqs, now)
+    }
+    fn remove_expired_keys(&mut self, now: Timestamp, max: usize) -> EngineResult<usize> {
+        self.delete_expired_keys(now, max)
     }
     fn link(&mut self, edges: &[Edge]) -> EngineResult<()> {
         self.insert_edges(edges)
@@ -212,6 +247,9 @@ impl Write for Tables {
     }
     fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {
         self.write_document(kind, key, body)
+    }
+    fn put_documents(&mut self, kind: DocumentKind, documents: &[Document]) -> EngineResult<()> {
+        self.write_documents(kind, documents)
     }
     fn append(&mut self, records: &mut [Record]) -> EngineResult<()> {
         for record in &mut *records {
@@ -226,6 +264,9 @@ impl Write for Tables {
     }
     fn take_letters(&mut self, max: usize) -> EngineResult<Vec<Letter>> {
         self.read_letters(max)
+    }
+    fn why_put_back(&mut self) -> EngineResult<Option<String>> {
+        self.find_put_back()
     }
     fn set_letter_aside(&mut self, why: &str) -> EngineResult<()> {
         self.set_first_letter_aside(why)

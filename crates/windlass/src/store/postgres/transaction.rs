@@ -1,20 +1,24 @@
 //! Transactions: one writer at a time across all nodes, by a lock of the whole store that is held until the commit; and
 //! snapshots for readers. What others committed since is learned from the rows of `commits`.
 
+use std::time::Duration;
+
 use tokio_postgres::Row;
 
 use super::ahead::{Look, Needs};
+use super::cluster::Loss;
 use super::document;
 use super::door::Doorstep;
-use super::link::Question;
+use super::link::{Question, get};
 use super::memory::{Commit, Meta};
 use super::migrate;
 use super::parameter::{Column, Parameter};
 use super::query::by_id;
 use super::tables::Tables;
+use crate::clock::{Deadline, whole_millis};
 use crate::error::StoreError;
 use crate::limits;
-use crate::store::durable::columns::code;
+use crate::store::durable::columns::{code, limit};
 use crate::store::engine::EngineResult;
 
 /// The limits are set with every transaction rather than with the connection, which a pooler may share. The plans: every
@@ -33,24 +37,40 @@ const SNAPSHOT: &str = "SELECT set_config('statement_timeout', $1, true), \
      set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), \
      set_config('enable_bitmapscan', 'off', true), set_config('enable_memoize', 'off', true), \
      set_config('max_parallel_workers_per_gather', '0', true)";
+/// The latest commits after one that is known, and that one itself, however many there are in between.
 const SINCE: &str = "SELECT n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, timer_at, \
-     has_swept, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT max(works_with) FROM @.migrations) \
-     FROM @.commits WHERE n >= $1 ORDER BY n DESC LIMIT $2";
+     has_swept, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT max(works_with) FROM @.migrations), \
+     generation FROM ((SELECT * FROM @.commits WHERE n > $1 ORDER BY n DESC LIMIT $2) \
+     UNION ALL (SELECT * FROM @.commits WHERE n = $1)) latest ORDER BY n DESC";
+const FATE: &str = "SELECT nonce FROM @.commits WHERE n = $1";
 const COMMIT: &str = "INSERT INTO @.commits (n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, \
-     timer_at, has_swept) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+     timer_at, has_swept, generation) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 const COUNTS: &str = "INSERT INTO @.counts (n, lane, state, by) \
      SELECT $1, u.lane, u.state, u.by FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) u(lane, state, by)";
 const FOLD: &str = "WITH gone AS (DELETE FROM @.counts WHERE n >= $2 AND n < $1 RETURNING lane, state, by) \
      INSERT INTO @.counts (n, lane, state, by) SELECT $1, lane, state, sum(by) FROM gone GROUP BY lane, state \
      HAVING sum(by) <> 0 ON CONFLICT (n, lane, state) DO UPDATE SET by = counts.by + excluded.by";
-const FORGET: &str = "DELETE FROM @.commits WHERE n < $1 AND n >= $2";
+/// The first row there is from a number on, and the first one that is too young to be forgotten, or else the one after the
+/// last that was looked at.
+const OLDEST: &str = "SELECT min(n), coalesce(min(n) FILTER (WHERE at >= $2), max(n) + 1) \
+     FROM (SELECT n, at FROM @.commits WHERE n >= $1 ORDER BY n LIMIT $3) oldest";
+const FORGET: &str = "DELETE FROM @.commits WHERE n >= $1 AND n < $2";
 
 /// Commits of others that are read one by one; after more than that everything is looked up anew.
 const COMMITS_READ_MAX: i64 = 256;
 /// How often counts are added up and old commits forgotten, in commits.
 const TIDY_EVERY: i64 = 256;
-/// Commits that stay, for nodes that were away for a while.
-const COMMITS_KEPT: i64 = 4_096;
+
+/// What became of a commit that nobody answered for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is in the database.
+    Made,
+    /// It never will be: its number is another commit's, or not taken while the lock is held.
+    NotMade,
+    /// Commits of that time have been forgotten: nobody can tell.
+    Forgotten,
+}
 
 impl Tables {
     /// Begins a transaction that nobody else's can come between; the answer is the database's time. What is going to be
@@ -59,11 +79,11 @@ impl Tables {
     pub(super) fn begin_write(&mut self, lock: i64, needs: impl FnOnce() -> Needs) -> EngineResult<i64> {
         self.clear_transaction();
         self.doorstep = Doorstep::default();
-        self.link.send_plain("BEGIN ISOLATION LEVEL READ COMMITTED");
-        let lock_wait = millis(limits::LOCK_WAIT_MAX);
-        let call_max = millis(limits::CALL_MAX);
-        let idle_max = millis(limits::TRANSACTION_IDLE_MAX);
-        let values = vec![lock.into(), lock_wait, call_max, idle_max];
+        self.link.send_plain("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
+        // Whoever waits for the lock is told in time; 0 would mean for ever.
+        let patience = self.link.waits.until.map_or(limits::LOCK_WAIT_MAX, Deadline::left);
+        let lock_wait = patience.clamp(Duration::from_millis(1), limits::LOCK_WAIT_MAX);
+        let values = vec![lock.into(), millis(lock_wait), millis(limits::CALL_MAX), millis(self.idle_max)];
         self.link.send(GATE, values, None)?;
         if self.is_shared {
             self.link.settle()?;
@@ -111,7 +131,9 @@ impl Tables {
     pub(super) fn begin_read(&mut self, is_long: bool) -> EngineResult<i64> {
         self.clear_transaction();
         self.link.send_plain("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-        let look_max = if is_long { Parameter::from("0") } else { millis(limits::SNAPSHOT_MAX) };
+        let patience = self.link.waits.until.map_or(limits::SNAPSHOT_MAX, Deadline::left);
+        let patience = patience.clamp(Duration::from_millis(1), limits::SNAPSHOT_MAX);
+        let look_max = if is_long { Parameter::from("0") } else { millis(patience) };
         self.link.send(SNAPSHOT, vec![look_max, millis(limits::SNAPSHOT_MAX)], None)?;
         Ok(self.catch_up(false, Vec::new())?.0)
     }
@@ -132,7 +154,7 @@ impl Tables {
         questions: Vec<Question<'_>>,
     ) -> EngineResult<(i64, Vec<Vec<Row>>)> {
         let known = self.meta;
-        let since = vec![known.commit.into(), (COMMITS_READ_MAX + 1).into()];
+        let since = vec![known.commit.into(), COMMITS_READ_MAX.into()];
         let has_counts = self.is_shared && self.counts.is_some();
         let moved = has_counts.then(|| super::claim::counts_since(known.commit + 1));
         let all = std::iter::once((SINCE, since)).chain(moved).chain(questions).collect();
@@ -143,22 +165,32 @@ impl Tables {
             rows = self.link.fetch(SINCE, vec![(-1).into(), 1.into()])?;
         }
         let commits = rows.iter().map(Commit::read).collect::<EngineResult<Vec<Commit>>>()?;
-        let (Some(head), Some(oldest)) = (commits.first(), commits.last()) else {
-            return Err(commits_missing(known));
-        };
+        let Some(head) = commits.first() else { return Err(self.commits_missing(known)) };
         migrate::refuse_newer(head.works_with)?;
-        let is_seamless = oldest.meta.commit == known.commit;
-        if is_strict && is_seamless && oldest.meta.nonce != known.nonce {
-            return Err(commits_missing(known));
+        let kept = commits.last().filter(|oldest| oldest.meta.commit == known.commit);
+        if is_strict && is_lost(known, kept.map(|commit| commit.meta), head.meta) {
+            return Err(self.commits_missing(known));
         }
-        self.is_shared = head.meta.commit != known.commit || !is_seamless;
+        self.is_shared = head.meta.commit != known.commit || kept.is_none();
         if self.is_shared {
             self.generation += 1;
-            let foreign = if is_seamless { Some(&commits[..commits.len() - 1]) } else { None };
-            self.learn_commits(foreign, head.meta, moved)?;
+            let foreign = &commits[..commits.len() - usize::from(kept.is_some())];
+            let is_seamless = kept.is_some() && limit(foreign.len()) == head.meta.commit - known.commit;
+            self.learn_commits(is_seamless.then_some(foreign), head.meta, moved)?;
         }
         self.meta = head.meta;
         Ok((head.now, answers.collect()))
+    }
+
+    /// The database has less than it had acknowledged: it is another one, or a standby that had not caught up.
+    fn commits_missing(&mut self, known: Meta) -> StoreError {
+        let reason = format!(
+            "the database does not have commit {} any more, which it had acknowledged: it was restored from a backup, or \
+             a standby that had not caught up took over",
+            known.commit
+        );
+        self.identity.loss = Some(Loss { reason: reason.clone(), generation: known.generation });
+        StoreError::Stopped(reason)
     }
 
     /// Takes in what others did; everything is forgotten if it cannot be told what that was.
@@ -194,8 +226,7 @@ impl Tables {
         if number % TIDY_EVERY == 0 {
             self.write(FOLD, vec![number.into(), meta.counts_base.into()], None)?;
             meta.counts_base = number;
-            let kept = number - COMMITS_KEPT;
-            self.write(FORGET, vec![kept.into(), (kept - 2 * TIDY_EVERY).into()], None)?;
+            self.forget_commits(number, at)?;
         }
         let (timer_at, has_swept) = self.timers.take_news();
         let values = vec![
@@ -209,17 +240,40 @@ impl Tables {
             Parameter::Bytes(self.floors.take_lowered()),
             Parameter::Number(timer_at),
             Parameter::Truth(has_swept),
+            meta.generation.into(),
         ];
         self.write(COMMIT, values, None)?;
+        // From here on the server may do it, whatever is heard of it.
+        self.tried = Some((number, nonce));
         self.link.run("COMMIT")?;
         self.meta = meta;
         self.clear_transaction();
         Ok(())
     }
 
+    /// Forgets commits that nobody asks for any more. They are kept by time, not by count: a node asks for one of its own
+    /// after an outage, in which the others may have made any number of them.
+    fn forget_commits(&mut self, number: i64, at: i64) -> EngineResult<()> {
+        let young = at.saturating_sub(whole_millis(limits::COMMITS_KEPT_FOR));
+        let most = limits::COMMITS_FORGOTTEN_MAX;
+        let found = self.link.fetch(OLDEST, vec![self.forgotten_to.into(), young.into(), most.into()])?;
+        let Some(row) = found.first() else { return Ok(()) };
+        let (first, end): (Option<i64>, Option<i64>) = (get(row, 0)?, get(row, 1)?);
+        let (Some(first), Some(end)) = (first, end) else { return Ok(()) };
+        let end = end.min(number - limits::COMMITS_KEPT_MIN);
+        if first < end {
+            self.write(FORGET, vec![first.into(), end.into()], None)?;
+        }
+        // Dead entries before this are not walked again.
+        self.forgotten_to = first;
+        Ok(())
+    }
+
     fn write_counts(&mut self, number: i64) -> EngineResult<()> {
         let (mut lanes, mut states, mut by) = (Column::numbers(), Column::numbers(), Column::numbers());
-        for ((lane, state), moved) in std::mem::take(&mut self.moved) {
+        let moved = std::mem::take(&mut self.moved);
+        self.know_lanes(moved.keys().map(|(lane, _)| lane))?;
+        for ((lane, state), moved) in moved {
             if moved != 0 {
                 lanes.number(self.lane_id(&lane)?);
                 states.number(code(state));
@@ -232,11 +286,37 @@ impl Tables {
         self.write(COUNTS, vec![number.into(), lanes.into(), states.into(), by.into()], None)
     }
 
-    /// Whether a commit that nobody answered for became real. To be asked with the lock held.
-    pub(super) fn has_commit(&mut self, nonce: i64) -> EngineResult<bool> {
-        let sql = "SELECT n FROM @.commits WHERE nonce = $1 AND n > $2";
-        let known = self.meta.commit - COMMITS_KEPT / 2;
-        Ok(!self.link.fetch(sql, vec![nonce.into(), known.into()])?.is_empty())
+    /// What became of a commit that nobody answered for. To be asked with the lock held: the transaction that was to make it
+    /// had the lock, so it has ended one way or the other.
+    pub(super) fn fate(&mut self, (number, nonce): (i64, i64)) -> EngineResult<Fate> {
+        let rows = self.link.fetch(FATE, vec![number.into()])?;
+        match rows.first() {
+            Some(row) if get::<i64>(row, 0)? == nonce => Ok(Fate::Made),
+            Some(_) => Ok(Fate::NotMade),
+            None if self.meta.commit < number => Ok(Fate::NotMade),
+            None => Ok(Fate::Forgotten),
+        }
+    }
+}
+
+/// Whether commits were lost that this node knows to have been acknowledged. `kept` is the row of the last commit it knows,
+/// `head` the latest one.
+///
+/// Rows are forgotten only when they are old and many more came after them. Then what is left to compare are the store's
+/// generation, which changes whenever any node notices a loss, and the numbers that never decrease.
+fn is_lost(known: Meta, kept: Option<Meta>, head: Meta) -> bool {
+    if known.commit < 0 {
+        return false;
+    }
+    match kept {
+        Some(kept) => kept.nonce != known.nonce,
+        None => {
+            head.commit - known.commit < limits::COMMITS_KEPT_MIN
+                || head.generation != known.generation
+                || head.next_seq < known.next_seq
+                || head.next_record < known.next_record
+                || head.at < known.at
+        }
     }
 }
 
@@ -244,11 +324,29 @@ fn millis(limit: std::time::Duration) -> Parameter {
     Parameter::Text(Some(limit.as_millis().to_string()))
 }
 
-/// The database has less than it had acknowledged: it is another one, or a standby that had not caught up.
-fn commits_missing(known: Meta) -> StoreError {
-    StoreError::Stopped(format!(
-        "the database does not have commit {} any more, which it had acknowledged: it was restored from a backup, or \
-         a standby that had not caught up took over",
-        known.commit
-    ))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(commit: i64, nonce: i64, next_record: i64) -> Meta {
+        Meta { commit, nonce, next_record, ..Meta::default() }
+    }
+
+    #[test]
+    fn a_known_commit_must_be_there_unless_it_was_forgotten() {
+        let known = meta(1_000, 7, 50);
+        assert!(!is_lost(known, Some(known), meta(1_400, 9, 60)));
+        assert!(
+            is_lost(known, Some(meta(1_000, 8, 50)), meta(1_400, 9, 60)),
+            "another commit has its number"
+        );
+        let late = 1_000 + limits::COMMITS_KEPT_MIN;
+        assert!(is_lost(known, None, meta(late - 1, 9, 60)), "it is not old enough to be forgotten");
+        assert!(!is_lost(known, None, meta(late, 9, 60)));
+        assert!(is_lost(known, None, meta(late, 9, 40)), "records are missing");
+        let restored = Meta { generation: 2, ..meta(late, 9, 60) };
+        assert!(is_lost(known, None, restored), "others have noticed a loss");
+        assert!(!is_lost(known, Some(known), restored), "its own commits were not among it");
+        assert!(!is_lost(Meta::default(), None, meta(5, 1, 2)), "nothing was known");
+    }
 }

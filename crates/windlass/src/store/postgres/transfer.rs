@@ -6,18 +6,17 @@ use std::sync::Arc;
 use tokio_postgres::Row;
 
 use super::address::Address;
+use super::keys::read_key;
 use super::link::{Link, get};
-use super::parameter::{Column, Parameter};
-use super::query::{key_parameters, text_of};
+use super::parameter::Parameter;
+use super::query::text_of;
 use super::tables::Tables;
 use super::tables::intern::check;
 use crate::audit::Record;
-use crate::clock::Timestamp;
-use crate::error::{OpenError, StoreError};
-use crate::job::{JobType, Seq, Tenant};
+use crate::error::OpenError;
+use crate::job::Seq;
 use crate::store::durable::columns::{
-    damaged, facet_check, facet_kind_code, facet_kind_of, key_check, key_columns, key_kind_of, limit,
-    need_code, need_of, number,
+    damaged, facet_check, facet_kind_code, facet_kind_of, key_columns, limit, need_code, need_of, number,
 };
 use crate::store::durable::panic::panicked;
 use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, Facet, Key, KeyHolder, NewRow};
@@ -29,14 +28,12 @@ const FACET_SIZES: &str = "SELECT octet_length(body)::bigint FROM @.facets \
      WHERE (seq, kind, name, number) > ($1, $2::bigint, $3, $4) ORDER BY seq, kind, name, number LIMIT $5";
 const FACETS: &str = "SELECT seq, kind::bigint, name, number, \"check\", body FROM @.facets \
      WHERE (seq, kind, name, number) > ($1, $2::bigint, $3, $4) ORDER BY seq, kind, name, number LIMIT $5";
-const KEYS: &str = "SELECT kind::bigint, tenant, type, key, seq, expires_at, \"check\" FROM @.keys \
+const KEYS: &str = "SELECT kind::bigint, tenant, type, key, seq, expires_at, \"check\", job, payload, ended::bigint FROM @.keys \
      WHERE (kind, tenant, type, key) > ($1::bigint, $2, $3, $4) ORDER BY kind, tenant, type, key LIMIT $5";
 const EDGES: &str = "SELECT dependency, dependent, need::bigint FROM @.edges \
      WHERE (dependency, dependent, need) > ($1, $2, $3::bigint) ORDER BY dependency, dependent, need LIMIT $4";
 const DOCUMENTS: &str = "SELECT key, body, \"check\" FROM @.documents \
      WHERE kind = $1::bigint AND ($2::bytea IS NULL OR key > $2) ORDER BY key LIMIT $3";
-const PUT_KEYS: &str = "INSERT INTO @.keys (kind, tenant, type, key, seq, expires_at, \"check\") \
-     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[])";
 const LETTERS: &str = "SELECT count(*) FILTER (WHERE refusal IS NULL), count(*) FILTER (WHERE refusal IS NOT NULL) \
      FROM @.inbox";
 const ALONE: &str = "SELECT pg_try_advisory_xact_lock($1)";
@@ -52,7 +49,11 @@ const OPEN_DOOR: &str =
 
 impl Export for Tables {
     fn numbers(&mut self) -> EngineResult<Numbers> {
-        Ok(Numbers { seq: Seq(self.meta.next_seq), record: self.meta.next_record.unsigned_abs() })
+        Ok(Numbers {
+            generation: self.meta.generation.unsigned_abs(),
+            seq: Seq(self.meta.next_seq),
+            record: self.meta.next_record.unsigned_abs(),
+        })
     }
 
     fn jobs_after(&mut self, after: Seq, page: Page) -> EngineResult<Vec<NewRow>> {
@@ -134,15 +135,7 @@ impl Export for Tables {
 
 impl Import for Tables {
     fn import_keys(&mut self, keys: &[(Key, KeyHolder)]) -> EngineResult<()> {
-        let names: Vec<Key> = keys.iter().map(|(key, _)| key.clone()).collect();
-        let mut values = key_parameters(&names);
-        values.push(Column::of(keys.iter().map(|(_, holder)| holder.seq.0)).into());
-        values.push(Column::of(keys.iter().map(|(_, holder)| holder.expires_at.as_millis())).into());
-        let checks = keys.iter().map(|(key, holder)| {
-            i64::from(key_check(key_columns(key), holder.seq.0, holder.expires_at.as_millis()))
-        });
-        values.push(Column::of(checks).into());
-        self.write(PUT_KEYS, values, None)
+        self.put_keys(keys)
     }
 
     fn import_records(&mut self, records: &[Record]) -> EngineResult<()> {
@@ -152,6 +145,8 @@ impl Import for Tables {
     fn adopt(&mut self, numbers: Numbers) -> EngineResult<()> {
         self.meta.next_seq = numbers.seq.0;
         self.meta.next_record = number(numbers.record);
+        self.meta.generation = number(numbers.generation);
+        self.has_written = true;
         Ok(())
     }
 
@@ -179,23 +174,6 @@ fn read_facet(row: &Row) -> EngineResult<Facet> {
         return Err(damaged("facets", seq, "does not match its checksum"));
     }
     Ok(facet)
-}
-
-fn read_key(row: &Row) -> EngineResult<(Key, KeyHolder)> {
-    let [kind, seq, expires_at]: [i64; 3] = [get(row, 0)?, get(row, 4)?, get(row, 5)?];
-    let (tenant, job_type): (&str, &str) = (get(row, 1)?, get(row, 2)?);
-    let text = text_of(get(row, 3)?, "keys", seq)?;
-    if key_check((kind, tenant, job_type, text), seq, expires_at) != check(get(row, 6)?) {
-        return Err(damaged("keys", seq, "does not match its checksum"));
-    }
-    let wrong = |problem: crate::error::Problem| -> StoreError { damaged("keys", seq, &problem.to_string()) };
-    let key = Key {
-        kind: key_kind_of(kind).ok_or_else(|| damaged("keys", seq, "is of no known kind"))?,
-        tenant: Tenant::new(tenant).map_err(wrong)?,
-        job_type: JobType::new(job_type).map_err(wrong)?,
-        text: text.to_owned(),
-    };
-    Ok((key, KeyHolder { seq: Seq(seq), expires_at: Timestamp::from_millis(expires_at) }))
 }
 
 /// Whether any node has the store open. One that neither hears nor tells news (`notify=off`) is not noticed.

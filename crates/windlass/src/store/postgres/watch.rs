@@ -1,63 +1,20 @@
 //! The look-out: tells other nodes that something was committed here, and wakes those who wait here when something was
 //! committed elsewhere. Notifications make it prompt, several commits sharing one; a look at the last commits now and then
-//! makes it sure, also where notifications are switched off.
+//! makes it sure, also where notifications are switched off. What only the look finds although a notification should have
+//! told of it is counted.
 
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc};
-use tokio_postgres::{AsyncMessage, Client};
+use tokio_postgres::{AsyncMessage, Client, Error};
 
 use super::address::Address;
 use super::door::Door;
+use super::news::{Announced, ENDS, EVERYTHING, Heard, INTERRUPTS, News, WORK};
 use crate::limits;
 use crate::store::environment::Environment;
-use crate::store::unit::Effects;
-
-/// What may have changed, as bits.
-const WORK: u8 = 1;
-const ENDS: u8 = 2;
-const INTERRUPTS: u8 = 4;
-
-/// Notifications that wait to be looked at; each says only that there is something new, so more would say nothing more.
-const HEARD_MAX: usize = 64;
-
-/// What the look-out is told by this node's writer.
-#[derive(Default)]
-pub(super) struct News {
-    is_closed: AtomicBool,
-    has_commits: AtomicBool,
-    what: AtomicU8,
-    arrived: Notify,
-}
-
-impl News {
-    /// Something was committed here.
-    pub(super) fn committed(&self, effects: &Effects) {
-        let what = [
-            (!effects.work.is_empty(), WORK),
-            (effects.has_ends, ENDS),
-            (effects.has_interrupts, INTERRUPTS),
-        ];
-        let what = what.iter().filter(|(is_so, _)| *is_so).fold(0, |all, (_, bit)| all | bit);
-        self.what.fetch_or(what, Ordering::Relaxed);
-        if !self.has_commits.swap(true, Ordering::AcqRel) {
-            self.arrived.notify_one();
-        }
-    }
-
-    /// Ends the look-out.
-    pub(super) fn close(&self) {
-        self.is_closed.store(true, Ordering::Release);
-        self.arrived.notify_one();
-    }
-
-    fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Acquire)
-    }
-}
+use crate::store::meter::Fallback;
 
 /// The look-out.
 pub(super) struct Watch {
@@ -67,10 +24,16 @@ pub(super) struct Watch {
     door: Arc<Door>,
     /// This node among the others.
     node: i32,
-    /// The last commit that was looked at; none before the first look.
+    /// The last commit that was looked at; none before the first look of a connection.
     known: Option<i64>,
     /// Whether no other node was there at the last look.
     is_alone: bool,
+    /// Kinds of changes that were not announced because no other node was there.
+    withheld: u8,
+    /// The last commit that each other node announced.
+    announced: HashMap<i32, i64>,
+    /// Commits of others that the last look found and nobody had announced.
+    unannounced: Vec<(i32, i64)>,
 }
 
 /// Whether the look-out is to end, or only its connection did.
@@ -88,37 +51,46 @@ impl Watch {
         door: Arc<Door>,
         node: i32,
     ) -> Watch {
-        Watch { address, env, news, door, node, known: None, is_alone: false }
+        Watch {
+            address,
+            env,
+            news,
+            door,
+            node,
+            known: None,
+            is_alone: false,
+            withheld: 0,
+            announced: HashMap::new(),
+            unannounced: Vec::new(),
+        }
     }
 
     /// Looks out until it is told to end.
     pub(super) fn serve(mut self) {
         match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime.block_on(self.look_out()),
-            Err(error) => tracing::error!(%error, "nobody looks out for other nodes"),
+            Err(error) => tracing::error!(%error, "cannot look out for commits of other nodes"),
         }
     }
 
     async fn look_out(&mut self) {
-        // A store that is opened, used and closed at once needs nobody to look out.
-        if !self.is_closed_within(limits::LOOKOUT_IDLE_EVERY).await {
-            while let Ended::Lost = self.connected().await {
-                // Whoever waits may have missed something.
-                self.env.wakeups.changed_elsewhere();
-                if self.is_closed_within(limits::RECONNECT_EVERY_MAX).await {
-                    return;
-                }
+        let news = self.news.clone();
+        // A store that is opened and closed at once needs no connection for this, unless it has something to announce.
+        let _idle = tokio::time::timeout(limits::LOOKOUT_IDLE_EVERY, news.arrive()).await;
+        loop {
+            let is_silent = !self.address.is_notifying || !news.has_unannounced();
+            if news.is_closed() && is_silent {
+                return;
+            }
+            let ended = tokio::select! {
+                ended = self.connected() => ended,
+                () = news.closed_for(limits::CLOSE_MAX) => Ended::Closed,
+            };
+            let is_over = matches!(ended, Ended::Closed) || news.is_closed();
+            if is_over || news.is_closed_within(limits::RECONNECT_EVERY_MAX).await {
+                return;
             }
         }
-    }
-
-    async fn is_closed_within(&self, time: Duration) -> bool {
-        let closed = async {
-            while !self.news.is_closed() {
-                self.news.arrived.notified().await;
-            }
-        };
-        tokio::time::timeout(time, closed).await.is_ok()
     }
 
     /// Looks out as long as the connection lasts.
@@ -127,16 +99,17 @@ impl Watch {
         let Ok((client, mut connection)) = connected else {
             return Ended::Lost;
         };
-        let (hear, mut heard) = mpsc::channel(HEARD_MAX);
+        let heard = Arc::new(Heard::default());
+        let (hearing, node) = (heard.clone(), self.node);
         let driver = tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
                 if let AsyncMessage::Notification(notification) = message {
-                    // One that finds no room is not missed: those before it say the same.
-                    let _is_full = hear.try_send(notification.payload().to_owned());
+                    hearing.hear(notification.payload(), node);
                 }
             }
+            hearing.end();
         });
-        let ended = self.listen(&client, &mut heard).await;
+        let ended = self.listen(&client, &heard).await;
         driver.abort();
         ended.unwrap_or_else(|error| {
             tracing::debug!(%error, "the look-out lost its connection");
@@ -144,66 +117,86 @@ impl Watch {
         })
     }
 
-    async fn listen(
-        &mut self,
-        client: &Client,
-        heard: &mut mpsc::Receiver<String>,
-    ) -> Result<Ended, tokio_postgres::Error> {
-        let (channel, nodes) = (self.address.channel(), self.address.lock_key("nodes"));
-        let greeting = format!("SELECT pg_advisory_lock_shared({nodes}); LISTEN \"{channel}\"");
+    async fn listen(&mut self, client: &Client, heard: &Heard) -> Result<Ended, Error> {
+        let nodes = self.address.lock_key("nodes");
+        (self.known, self.is_alone) = (None, false);
+        self.unannounced.clear();
         if self.address.is_notifying {
+            let channel = self.address.channel();
+            let greeting = format!("SELECT pg_advisory_lock_shared({nodes}); LISTEN \"{channel}\"");
             client.batch_execute(&greeting).await?;
-            self.tell(client, WORK | ENDS | INTERRUPTS).await?;
+            // The others learn that they are not alone, and what they may have missed.
+            self.news.add(EVERYTHING);
         }
-        let every =
-            if self.address.is_notifying { limits::BACKSTOP_EVERY } else { limits::LOOKOUT_IDLE_EVERY };
+        let every = if self.address.is_notifying {
+            self.env.timing.backstop_every
+        } else {
+            limits::LOOKOUT_IDLE_EVERY
+        };
         let mut rounds = tokio::time::interval(every);
+        let news = self.news.clone();
         loop {
             tokio::select! {
-                () = self.news.arrived.notified() => {
-                    if self.news.is_closed() {
+                () = news.arrive() => {
+                    self.announce(client).await?;
+                    if news.is_closed() {
                         return Ok(Ended::Closed);
                     }
-                    self.news.has_commits.store(false, Ordering::Release);
-                    let what = self.news.what.swap(0, Ordering::Relaxed);
-                    if self.address.is_notifying && !self.is_alone {
-                        self.tell(client, what).await?;
-                        // What is committed meanwhile shares the next one.
-                        tokio::time::sleep(limits::NOTIFY_EVERY).await;
-                    }
                 }
-                message = heard.recv() => match message {
-                    Some(message) => self.hear(&message),
-                    None => return Ok(Ended::Lost),
-                },
+                announced = heard.next() => {
+                    if announced.is_over {
+                        return Ok(Ended::Lost);
+                    }
+                    self.hear(announced);
+                }
                 _ = rounds.tick() => self.look(client, nodes).await?,
             }
         }
     }
 
-    async fn tell(&self, client: &Client, what: u8) -> Result<(), tokio_postgres::Error> {
+    /// Tells the others what was committed here.
+    async fn announce(&mut self, client: &Client) -> Result<(), Error> {
+        let news = self.news.clone();
+        let Some(announcement) = news.take() else { return Ok(()) };
+        if !self.address.is_notifying {
+            announcement.done();
+            return Ok(());
+        }
+        if self.is_alone {
+            self.withheld |= announcement.kinds;
+            announcement.done();
+            return Ok(());
+        }
         // Telling others is worth no disk write: whoever misses it looks by himself. Said for this transaction alone: were
         // the connection a pooler's, others would commit on it later.
         let sql = format!(
-            "SELECT set_config('synchronous_commit', 'off', true), pg_notify('{}', '{}:{what}')",
+            "SELECT set_config('synchronous_commit', 'off', true), pg_notify('{}', '{}:{}:{}')",
             self.address.channel(),
-            self.node
+            self.node,
+            announcement.kinds,
+            announcement.commit
         );
-        client.batch_execute(&sql).await
+        client.batch_execute(&sql).await?;
+        announcement.done();
+        // What is committed meanwhile shares the next one.
+        tokio::time::sleep(limits::NOTIFY_EVERY).await;
+        Ok(())
     }
 
-    fn hear(&mut self, message: &str) {
-        let mut parts = message.split(':').map(str::parse::<i32>);
-        let (Some(Ok(node)), Some(Ok(what))) = (parts.next(), parts.next()) else {
-            // Not from a node: jobs that came in by the door in SQL.
-            return self.door.call();
-        };
-        if node == self.node {
+    fn hear(&mut self, announced: Announced) {
+        if announced.has_letters {
+            self.door.call();
+        }
+        if announced.kinds == 0 {
             return;
         }
-        self.is_alone = false;
+        self.meet_others();
+        if self.announced.len() >= limits::NODES_REMEMBERED {
+            self.announced.clear();
+        }
+        self.announced.extend(announced.commits);
         let wakeups = &self.env.wakeups;
-        let has = |bit: u8| what & i32::from(bit) != 0;
+        let has = |bit: u8| announced.kinds & bit != 0;
         if has(WORK) {
             wakeups.work_arrived();
         }
@@ -216,15 +209,28 @@ impl Watch {
         wakeups.recorded_elsewhere();
     }
 
+    /// There are other nodes, who need to know what was kept from them.
+    fn meet_others(&mut self) {
+        self.is_alone = false;
+        let withheld = std::mem::take(&mut self.withheld);
+        if withheld != 0 {
+            self.news.add(withheld);
+        }
+    }
+
     /// Looks for commits of others, and whether there are others.
-    async fn look(&mut self, client: &Client, nodes: i64) -> Result<(), tokio_postgres::Error> {
+    async fn look(&mut self, client: &Client, nodes: i64) -> Result<(), Error> {
         if self.address.is_notifying {
             // Only whoever is alone gets the lock that all share.
             let sql = format!(
                 "SELECT CASE WHEN pg_try_advisory_lock({nodes}) THEN pg_advisory_unlock({nodes}) ELSE false END"
             );
             let alone = client.query_typed(&sql, &[]).await?;
-            self.is_alone = alone.first().is_some_and(|row| row.get(0));
+            if alone.first().is_some_and(|row| row.get(0)) {
+                self.is_alone = true;
+            } else {
+                self.meet_others();
+            }
         }
         let sql =
             format!("SELECT EXISTS (SELECT 1 FROM {}inbox WHERE refusal IS NULL)", self.address.prefix());
@@ -232,22 +238,36 @@ impl Watch {
         if letters.first().is_some_and(|row| row.get(0)) {
             self.door.call();
         }
-        if !self.env.wakeups.has_waiters() {
+        self.look_at_commits(client).await
+    }
+
+    async fn look_at_commits(&mut self, client: &Client) -> Result<(), Error> {
+        let Some(known) = self.known else {
+            // Whatever happened while nobody listened.
+            let sql = format!("SELECT max(n) FROM {}commits", self.address.prefix());
+            let rows = client.query_typed(&sql, &[]).await?;
+            self.known = rows.first().and_then(|row| row.get(0));
+            self.env.wakeups.changed_elsewhere();
             return Ok(());
-        }
+        };
         let sql = format!(
-            "SELECT max(n), coalesce(bool_or((nonce >> 32) <> {}), false) FROM {}commits WHERE n > {}",
-            self.node,
-            self.address.prefix(),
-            self.known.unwrap_or(-1)
+            "SELECT (nonce >> 32)::integer, max(n) FROM {}commits WHERE n > {known} GROUP BY 1",
+            self.address.prefix()
         );
         let rows = client.query_typed(&sql, &[]).await?;
-        let Some(row) = rows.first() else { return Ok(()) };
-        let (head, has_foreign): (Option<i64>, bool) = (row.get(0), row.get(1));
-        if has_foreign {
+        let latest: Vec<(i32, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        self.known = latest.iter().map(|(_, n)| *n).max().or(self.known);
+        let is_unannounced = |(node, n): &(i32, i64)| self.announced.get(node).is_none_or(|last| last < n);
+        if self.address.is_notifying && self.unannounced.iter().any(is_unannounced) {
+            // It was not there at the last look, and a notification does not take that long.
+            self.env.meters.fell_back(Fallback::Node);
+        }
+        let others = latest.into_iter().filter(|(node, _)| *node != self.node);
+        let unannounced: Vec<(i32, i64)> = others.filter(is_unannounced).collect();
+        if !unannounced.is_empty() {
             self.env.wakeups.changed_elsewhere();
         }
-        self.known = head.or(self.known);
+        self.unannounced = unannounced;
         Ok(())
     }
 }

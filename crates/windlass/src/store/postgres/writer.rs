@@ -8,17 +8,20 @@ use super::address::Address;
 use super::ahead::Needs;
 use super::door::{Door, Opening};
 use super::link::Link;
+use super::memory::Meta;
 use super::migrate;
+use super::news::{EVERYTHING, News};
 use super::tables::Tables;
-use super::watch::News;
-use crate::clock::{Patience, Stopwatch, Timestamp};
+use super::transaction::Fate;
+use super::waits::{Closing, Waits};
+use crate::clock::{Deadline, Stopwatch, Timestamp};
 use crate::entropy::Entropy;
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::durable::inbox::Inbox;
 use crate::store::durable::panic::{contained, panicked};
 use crate::store::engine::{EngineResult, ReadTask, WriteTask};
-use crate::store::environment::Environment;
+use crate::store::environment::{Environment, Timing};
 use crate::store::group;
 use crate::store::memo::Memo;
 use crate::store::unit::Effects;
@@ -42,18 +45,28 @@ pub(super) struct Writer {
     /// This node among the others; the upper half of its nonces.
     node: i32,
     lock: i64,
+    closing: Closing,
+    /// Whether a commit was given up of which nobody knows whether it was made: nobody was woken for it.
+    has_unknown: bool,
+}
+
+/// A commit that nobody answered for.
+struct Unknown {
+    /// Its number and its nonce.
+    tried: (i64, i64),
+    effects: Effects,
 }
 
 /// How a try to commit ended.
 enum Attempt {
-    /// It is on disk.
-    Committed(Effects),
+    /// It is on disk, under this number if there was anything to write.
+    Committed(Effects, Option<i64>),
     /// Nothing happened.
     Refused(StoreError),
     /// The connection broke before the commit was asked for: nothing happened.
     Lost(StoreError),
     /// The connection broke while the commit was under way.
-    Unknown(i64, Effects),
+    Unknown(Unknown),
 }
 
 impl Writer {
@@ -64,11 +77,16 @@ impl Writer {
         env: Arc<Environment>,
         news: Arc<News>,
         door: Arc<Door>,
+        closing: Closing,
     ) -> Writer {
         let lock = address.lock_key("write");
         let nonces = Entropy::from_system();
         let node = low_half(nonces.bits());
-        Writer { tables, address, env, memo: Memo::default(), news, door, nonces, node, lock }
+        let (memo, has_unknown) = (Memo::default(), false);
+        let mut writer =
+            Writer { tables, address, env, memo, news, door, nonces, node, lock, closing, has_unknown };
+        writer.tables.link.waits = writer.waits(None);
+        writer
     }
 
     /// This node among the others.
@@ -104,8 +122,10 @@ impl Writer {
             outcome = self.persist(&mut tasks, None);
         }
         match outcome {
-            Ok(effects) => {
-                self.news.committed(&effects);
+            Ok((effects, number)) => {
+                if let Some(number) = number {
+                    self.news.committed(&effects, number);
+                }
                 let env = self.env.clone();
                 contained("answering a write", || group::answer(&env, effects, tasks));
                 Ok(())
@@ -136,59 +156,81 @@ impl Writer {
         self.commit(others, None)
     }
 
-    /// Tries until it is known whether the group's work is on disk, or the time for it is over.
-    fn persist(&mut self, tasks: &mut Group, arriving: Option<&Arrivals>) -> EngineResult<Effects> {
-        let mut outage: Option<Patience> = None;
-        let mut unknown: Option<(i64, Effects)> = None;
+    /// Tries until it is known whether the group's work is on disk, or the time for it is over. The answer is what follows
+    /// from it, and the commit's number if there was one.
+    fn persist(
+        &mut self,
+        tasks: &mut Group,
+        arriving: Option<&Arrivals>,
+    ) -> EngineResult<(Effects, Option<i64>)> {
+        let mut unknown: Option<Unknown> = None;
+        let nobody_waits = Deadline::after(self.env.timing.outage_max);
+        self.tables.idle_max = limits::TRANSACTION_IDLE_MAX;
         loop {
+            if unknown.is_none() {
+                tasks.retain(|task| !task.is_withdrawn());
+                if tasks.is_empty() {
+                    return Ok((Effects::default(), None));
+                }
+            }
+            // Those whose time is over sooner are answered sooner; nobody waits for the group beyond this.
+            let until = tasks.iter().map(|task| task.deadline()).max().flatten();
+            self.tables.link.waits = self.waits(until);
             let trouble = match self.attempt_again(tasks, arriving, &mut unknown) {
-                Attempt::Committed(effects) => return Ok(effects),
+                Attempt::Committed(effects, number) => return Ok((effects, number)),
                 Attempt::Refused(error) => return Err(error),
                 Attempt::Lost(error) => error,
-                Attempt::Unknown(nonce, effects) => {
-                    unknown = Some((nonce, effects));
+                Attempt::Unknown(lost) => {
+                    unknown = Some(lost);
                     StoreError::Away("the connection broke during a commit".to_owned())
                 }
             };
-            let patience = *outage.get_or_insert_with(|| Patience::lasting(limits::OUTAGE_MAX));
-            let is_given_up = patience.is_over() && unknown.is_some();
-            let away = if is_given_up { Err(trouble.clone()) } else { self.reconnect(patience) };
+            let Timing { request_max, outage_max, .. } = self.env.timing;
+            let outage =
+                until.map_or(nobody_waits, |until| until.minus(request_max.saturating_sub(outage_max)));
+            let is_given_up = outage.is_over() && unknown.is_some();
+            let away = if is_given_up { Err(trouble.clone()) } else { self.reconnect(outage, until) };
             if let Err(error) = away {
-                return Err(match (unknown, error) {
-                    (Some(_), StoreError::Away(why)) => {
-                        StoreError::Away(format!("{why}; whether the last change was made is not known"))
-                    }
-                    (_, error) => error,
-                });
+                self.has_unknown |= unknown.is_some();
+                return Err(if unknown.is_some() { not_known(error) } else { error });
             }
+            self.tables.idle_max = limits::TRANSACTION_IDLE_RETRIED_MAX;
             tracing::info!(%trouble, "the connection to the database was made anew");
         }
+    }
+
+    fn waits(&self, until: Option<Deadline>) -> Waits {
+        Waits { until, call_max: Some(self.env.timing.call_max), closing: self.closing.clone() }
     }
 
     fn attempt_again(
         &mut self,
         tasks: &mut Group,
         arriving: Option<&Arrivals>,
-        unknown: &mut Option<(i64, Effects)>,
+        unknown: &mut Option<Unknown>,
     ) -> Attempt {
-        if let Some((nonce, effects)) = unknown.take() {
-            // With the lock, the commit that was under way has ended one way or the other.
-            let found = self
-                .tables
-                .begin_write(self.lock, Needs::default)
-                .and_then(|_| self.tables.has_commit(nonce));
+        if let Some(lost) = unknown.take() {
+            let found =
+                self.tables.begin_write(self.lock, Needs::default).and_then(|_| self.tables.fate(lost.tried));
             self.tables.rollback();
             match found {
-                Ok(true) => {
+                Ok(Fate::Made) => {
                     self.memo.forget();
-                    return Attempt::Committed(effects);
+                    return Attempt::Committed(lost.effects, Some(lost.tried.0));
                 }
-                Ok(false) => {}
+                Ok(Fate::NotMade) => tasks.iter_mut().for_each(|task| task.undone()),
+                // Doing it again might do it twice.
+                Ok(Fate::Forgotten) => {
+                    self.has_unknown = true;
+                    let why = "the connection broke during a commit, and commits of that time are forgotten";
+                    return Attempt::Refused(not_known(StoreError::Away(why.to_owned())));
+                }
+                Err(error @ StoreError::Stopped(_)) => return self.refused(error),
                 // Nobody may be told that nothing happened: the old connection may hold the lock because its commit waits
                 // for a standby.
                 Err(error) => {
                     tracing::warn!(%error, "it cannot be found out yet whether a commit was made");
-                    return Attempt::Unknown(nonce, effects);
+                    return Attempt::Unknown(lost);
                 }
             }
         }
@@ -205,47 +247,84 @@ impl Writer {
         self.tables.rollback();
         self.tables.forget();
         self.memo.forget();
+        for task in tasks.iter_mut() {
+            task.undone();
+        }
         if self.tables.link.lost().is_some() && !matches!(error, StoreError::Stopped(_)) {
             return Attempt::Lost(error);
+        }
+        self.refused(error)
+    }
+
+    /// Nothing happened. If that is because acknowledged commits are missing, their claims are fenced off first.
+    fn refused(&mut self, error: StoreError) -> Attempt {
+        if self.tables.identity.loss.is_some()
+            && let Err(error) = self.fence_off_loss()
+        {
+            tracing::error!(%error, "run `windlass restore` on the database: its generation could not be raised");
         }
         Attempt::Refused(error)
     }
 
+    /// Commits that were acknowledged are missing, and this node stops. Before it does, a new generation begins in the
+    /// database as it is now: workers from before the loss must not write into what other nodes give out from here on.
+    fn fence_off_loss(&mut self) -> EngineResult<()> {
+        self.tables.meta = Meta::default();
+        let fenced = self.transact(&mut Vec::new(), None);
+        self.tables.rollback();
+        self.tables.forget();
+        self.memo.forget();
+        fenced.map(drop)
+    }
+
     fn transact(&mut self, tasks: &mut Group, arriving: Option<&Arrivals>) -> EngineResult<Attempt> {
+        let asked = self.env.clock.elapsed();
         let now = self.tables.begin_write(self.lock, || {
             if let Some(arriving) = arriving {
                 tasks.extend(arriving.take(limits::WRITES_PER_GROUP_MAX.saturating_sub(tasks.len())));
             }
             Needs::of(tasks)
         })?;
-        self.env.clock.follow(Timestamp::from_millis(now));
-        // Later commits do not carry earlier times, whoever made them.
-        let now = self.env.clock.now().max(Timestamp::from_millis(self.tables.meta.at));
+        if std::mem::take(&mut self.has_unknown) {
+            // A commit that was given up may have been made after all: nobody was woken for it.
+            self.env.wakeups.changed_elsewhere();
+            self.news.add(EVERYTHING);
+        }
+        let last = Timestamp::from_millis(self.tables.meta.at);
+        let now = self.env.clock.commit_by(last, Timestamp::from_millis(now), asked);
         self.tables.now = now.as_millis();
         let effects = group::run(&mut self.tables, &mut self.memo, &self.env, now, tasks)?;
         // Whatever is wrong with the writes is told before the commit is asked for, or by it.
         let nonce = (i64::from(self.node) << 32) | i64::from(low_half(self.nonces.bits()).cast_unsigned());
         let watch = Stopwatch::start();
+        let before = self.tables.meta.commit;
         match self.tables.commit(nonce, now.as_millis()) {
             Ok(()) => {
                 self.env.meters.committed(tasks.len(), watch.elapsed());
-                Ok(Attempt::Committed(effects))
+                let number = self.tables.meta.commit;
+                Ok(Attempt::Committed(effects, (number != before).then_some(number)))
             }
-            Err(_) if self.tables.link.lost().is_some() => {
-                self.tables.forget();
-                self.memo.forget();
-                Ok(Attempt::Unknown(nonce, effects))
-            }
-            Err(error) => Err(error),
+            Err(error) => match self.tables.tried {
+                Some(tried) if self.tables.link.lost().is_some() => {
+                    self.tables.forget();
+                    self.memo.forget();
+                    Ok(Attempt::Unknown(Unknown { tried, effects }))
+                }
+                // The database has said no, or was not asked: nothing was made.
+                _ => Err(error),
+            },
         }
     }
 
     /// Makes the connection anew, trying until patience ends.
-    fn reconnect(&mut self, patience: Patience) -> EngineResult<()> {
+    fn reconnect(&mut self, patience: Deadline, until: Option<Deadline>) -> EngineResult<()> {
         self.memo.forget();
         let mut pause = limits::RECONNECT_EVERY_MIN;
         loop {
-            let error = match connect(&self.address) {
+            if self.closing.deadline().is_some_and(Deadline::is_over) {
+                return Err(StoreError::Away("the store is being closed".to_owned()));
+            }
+            let error = match connect(&self.address, self.waits(until)) {
                 Ok(link) => {
                     self.tables.relink(link);
                     return Ok(());
@@ -261,9 +340,19 @@ impl Writer {
     }
 }
 
+/// The same trouble for those who were not told whether their change was made.
+fn not_known(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Away(why) => {
+            StoreError::Away(format!("{why}; whether the last change was made is not known"))
+        }
+        error => error,
+    }
+}
+
 /// A connection to a server that can be written to.
-pub(super) fn connect(address: &Address) -> EngineResult<Link> {
-    let mut link = Link::connect(address)?;
+pub(super) fn connect(address: &Address, waits: Waits) -> EngineResult<Link> {
+    let mut link = Link::connect_within(address, waits)?;
     migrate::refuse_standby(&mut link)?;
     Ok(link)
 }

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use crate::clock::whole_millis;
 use crate::error::StoreError;
-use crate::job::{Bucket, Job, Rate, State, Wait};
+use crate::job::{Bucket, Job, Rate, State, Suspension, Wait};
 use crate::store::budget::{self, Spent};
+use crate::store::cascade;
 use crate::store::command::throttle::{KeyBucket, key_bucket_key};
 use crate::store::config::{Config, Hold, Scope, parse};
 use crate::store::engine::{DocumentKind, Side};
@@ -40,10 +41,14 @@ fn reason(code: &'static str, message: impl Into<String>, details: Value) -> Rea
     Reason { code, message: message.into(), details }
 }
 
-/// Why this job does not run now; empty for one that is final, running, or about to be claimed.
+/// Why this job does not run now; empty for one that is final or about to be claimed. Of a running one only that it is to
+/// be suspended.
 pub(crate) fn reasons(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Vec<Reason>, StoreError> {
-    if job.state.is_final() || job.state == State::Running {
+    if job.state.is_final() {
         return Ok(Vec::new());
+    }
+    if job.state == State::Running {
+        return Ok(job.details.suspend_requested.as_ref().map(suspends_next).into_iter().collect());
     }
     let mut found = own_reasons(view, job, depth)?;
     if depth == Depth::First && !found.is_empty() {
@@ -61,7 +66,42 @@ pub(crate) fn reasons(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Ve
         found.extend(budget_reason(view, &config, job)?);
     }
     found.extend(without_workers(view, &config, job));
+    if found.is_empty() && depth == Depth::All {
+        found.extend(without_slots(view, &config, job)?);
+    }
     Ok(found)
+}
+
+/// Workers whose running jobs are counted for one explanation; of more than that one has a free slot soon.
+const COUNTED_WORKERS_MAX: usize = 50;
+
+/// Everybody who could take it runs as many jobs as they can.
+fn without_slots(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Option<Reason>, StoreError> {
+    let now = view.now;
+    let at_work = config.workers.values().filter(|worker| {
+        let is_live = !worker.is_lost && !worker.is_silent(now) && !worker.is_paused;
+        worker.takes(&job.lane) && is_live && config.hold_on_worker(worker.id, now).is_none()
+    });
+    let at_work: Vec<_> = at_work.collect();
+    if at_work.is_empty() || at_work.len() > COUNTED_WORKERS_MAX {
+        return Ok(None);
+    }
+    let mut slots = 0;
+    for worker in &at_work {
+        let limit = usize::try_from(worker.concurrency).unwrap_or(usize::MAX).max(1);
+        let filter = Filter { worker: Some(worker.id), states: vec![State::Running], ..Filter::default() };
+        if view.db.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?.len() < limit {
+            return Ok(None);
+        }
+        slots += limit;
+    }
+    let lane = &job.lane;
+    let message = format!(
+        "all {slots} slots of the live workers that take {} from queue {} are taken",
+        lane.job_type, lane.queue
+    );
+    let details = json!({"type": lane.job_type.as_str(), "queue": lane.queue.as_str(), "slots": slots});
+    Ok(Some(reason("no_free_slot", message, details)))
 }
 
 /// Nobody who could take it is alive and at work (M104).
@@ -72,7 +112,7 @@ fn without_workers(view: &View<'_>, config: &Config, job: &Job) -> Option<Reason
         .values()
         .filter(|worker| worker.takes(lane) && !worker.is_lost && !worker.is_silent(now));
     let (paused, at_work): (Vec<_>, Vec<_>) =
-        live.partition(|worker| config.hold_on_worker(worker.id, now).is_some());
+        live.partition(|worker| worker.is_paused || config.hold_on_worker(worker.id, now).is_some());
     if !at_work.is_empty() {
         return None;
     }
@@ -95,14 +135,16 @@ fn own_reasons(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Vec<Reaso
         let message = format!("suspended by {}{until}", suspension.by);
         let since = job.details.suspended_at.map(|at| at.to_string());
         let details = json!({"by": suspension.by, "since": since, "reason": suspension.reason,
-            "expires_at": suspension.expires_at.map(|at| at.to_string())});
+            "mode": suspension.mode, "expires_at": suspension.expires_at.map(|at| at.to_string())});
         found.push(reason("suspended", message, details));
     }
     if job.details.is_held {
         found.push(reason("held", "held by its submitter: submit it to let it run", json!({})));
     }
     if let Some(wait) = &job.details.wait {
-        found.push(waiting_for(wait));
+        let is_timed = wait.until().is_some();
+        let wait = waiting_for(wait);
+        found.push(if is_timed { with_clock(view, wait) } else { wait });
     }
     if job.has_unmet_dependencies() {
         found.push(unmet_dependencies(view, job, depth)?);
@@ -111,9 +153,36 @@ fn own_reasons(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Vec<Reaso
     if runs_at > view.now {
         let what = if job.retry_at.is_some() { "its retry" } else { "it" };
         let message = format!("{what} is not due until {runs_at}");
-        found.push(reason("not_due", message, json!({"run_at": runs_at.to_string()})));
+        let wait = reason("not_due", message, json!({"run_at": runs_at.to_string()}));
+        found.push(with_clock(view, wait));
     }
     Ok(found)
+}
+
+/// A graceful suspension that waits for the running attempt to end (M53).
+fn suspends_next(requested: &Suspension) -> Reason {
+    let Suspension { by, reason: why, mode, at, expires_at, .. } = requested;
+    let message = format!(
+        "runs, and is suspended when its attempt ends without completing it: asked for by {by} at {at}"
+    );
+    let details = json!({"by": by, "at": at.to_string(), "reason": why, "mode": mode,
+        "expires_at": expires_at.map(|at| at.to_string())});
+    reason("suspend_requested", message, details)
+}
+
+/// Adds to a reason that lies in time how store time stands to a wall clock that is not believed.
+fn with_clock(view: &View<'_>, mut wait: Reason) -> Reason {
+    let clock = view.env.clock.report();
+    if !clock.is_believed {
+        wait.message = format!(
+            "{}; the wall clock shows {} but jumped and is not believed, so store time is {} (see `windlass clock`)",
+            wait.message, clock.wall, view.now
+        );
+        wait.details["clock_believed"] = false.into();
+        wait.details["store_time"] = view.now.to_string().into();
+        wait.details["wall_clock"] = clock.wall.to_string().into();
+    }
+    wait
 }
 
 fn waiting_for(wait: &Wait) -> Reason {
@@ -126,26 +195,53 @@ fn waiting_for(wait: &Wait) -> Reason {
             reason("waiting", message, json!({"signal": name, "until": until.map(|at| at.to_string())}))
         }
         Wait::Children { group } => reason("waiting", "waits for its children", json!({"group": group})),
+        Wait::Any { of } => {
+            let each: Vec<Reason> = of.iter().map(waiting_for).collect();
+            let messages: Vec<&str> = each.iter().map(|one| one.message.as_str()).collect();
+            let details: Vec<_> = each.iter().map(|one| one.details.clone()).collect();
+            reason("waiting", messages.join(", or "), json!({"any": details}))
+        }
     }
 }
 
 fn unmet_dependencies(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Reason, StoreError> {
-    let mut open = Vec::new();
+    let (mut open, mut ended) = (Vec::new(), Vec::new());
     if depth == Depth::All {
         let edges = view.db.edges(&[job.seq], Side::Dependent)?;
         let seqs: Vec<_> = edges.iter().map(|edge| edge.dependency).collect();
-        for dependency in view.db.load(&seqs)?.into_iter().flatten().filter(|job| !job.state.is_final()) {
-            if open.len() < NAMED_MAX {
-                open.push(json!({"id": dependency.id.to_string(), "state": dependency.state.as_str()}));
+        for (edge, dependency) in edges.iter().zip(view.db.load(&seqs)?) {
+            let Some(dependency) = dependency else { continue };
+            let shown = json!({"id": dependency.id.to_string(), "state": dependency.state.as_str()});
+            if !dependency.state.is_final() {
+                open.push(shown);
+            } else if cascade::covers(view.db, &dependency, edge)? {
+                ended.push(shown);
             }
         }
     }
     let count = job.after_unmet + u32::from(job.any_unmet);
-    let message = match count {
+    let mut message = match count {
         1 => "waits for another job".to_owned(),
         count => format!("waits for {count} other jobs"),
     };
-    Ok(reason("dependencies_unmet", message, json!({"unmet": count, "jobs": open})))
+    let mut details = json!({"unmet": count, "jobs": first(&open)});
+    if let Some(first_ended) = ended.first() {
+        let id = first_ended["id"].as_str().unwrap_or_default();
+        let others = match ended.len() {
+            1 => String::new(),
+            count => format!(" and {} others", count - 1),
+        };
+        message = format!(
+            "{message}; job {id}{others} has ended, and the consequences are being applied to its dependents"
+        );
+        details["cascade"] = json!(true);
+        details["ended"] = json!(first(&ended));
+    }
+    Ok(reason("dependencies_unmet", message, details))
+}
+
+fn first(jobs: &[Value]) -> &[Value] {
+    &jobs[..jobs.len().min(NAMED_MAX)]
 }
 
 fn held_by(hold: &Hold) -> Reason {

@@ -103,6 +103,7 @@ fn as_many_as_fit(view: &mut View<'_>, jobs: Vec<Job>) -> Result<(Vec<Snapshot>,
     let (mut shown, mut bytes, mut step) = (Vec::with_capacity(jobs.len()), 0, FEW_AT_FIRST);
     let mut jobs = jobs.into_iter();
     loop {
+        view.is_wanted()?;
         let some: Vec<Job> = jobs.by_ref().take(step).collect();
         if some.is_empty() {
             return Ok((shown, false));
@@ -127,6 +128,7 @@ pub(crate) fn matching(view: &mut View<'_>, caller: &Caller, filter: &Filter) ->
     }
     let (mut after, mut count) = (None, 0);
     loop {
+        view.is_wanted()?;
         let limit = limits::VERIFY_PAGE;
         let page = view.db.scan(&Scan { filter: filter.clone(), order: Order::Oldest, after, limit })?;
         count += page.len() as u64;
@@ -160,6 +162,7 @@ pub(crate) fn count_up_to(
     }
     let (mut after, mut jobs) = (None, 0);
     loop {
+        view.is_wanted()?;
         let limit = (max + 1 - jobs).min(limits::PAGE_JOBS_MAX);
         let scan = Scan { filter: filter.clone(), order: Order::Newest, after, limit };
         let found = view.db.search(&scan, limits::LIST_REACH)?;

@@ -8,7 +8,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{QueueName, State};
 use crate::store::caller::Caller;
-use crate::store::config::{Config, Hold, QueueSettings, Scope};
+use crate::store::config::{Config, Hold, QueueSettings, Resumption, Scope};
 use crate::store::engine::Part;
 use crate::store::rates::Minute;
 use crate::store::view::View;
@@ -26,6 +26,8 @@ pub struct QueueLook {
     pub minutes: BTreeMap<i64, Minute>,
     /// Its pause: everybody's, or the caller's tenant's own.
     pub paused: Option<Hold>,
+    /// The end of its last pause: everybody's or the caller's tenant's own, whichever was later.
+    pub resumed: Option<Resumption>,
     /// The settings that count for the caller: its own tenant's, then everybody's.
     pub settings: QueueSettings,
 }
@@ -84,8 +86,16 @@ fn look(
         oldest: oldest_ready(view, caller, queue)?,
         minutes,
         paused: pause_of(&config, caller, queue, view.now),
+        resumed: resumption_of(&config, caller, queue),
         settings: config.queue_in_force(queue, caller.tenant.as_ref()),
     })
+}
+
+fn resumption_of(config: &Config, caller: &Caller, queue: &QueueName) -> Option<Resumption> {
+    let tenants = [None, caller.tenant.clone()];
+    let scopes = tenants.map(|tenant| Scope::Queue { queue: queue.clone(), tenant });
+    let ends = scopes.iter().filter_map(|scope| config.resumed.get(scope));
+    ends.max_by_key(|end| end.at).cloned()
 }
 
 /// The pause that holds a queue for this caller; everybody's before its own, since lifting the own one would not help.

@@ -57,8 +57,9 @@ pub(crate) fn attempts(
     for (number, record) in attempt::ended(view.db, &job)? {
         found.push(Attempt { id: AttemptId { job: id, number }, record: Some(record) });
     }
-    all_there(&job, "attempts", found.len(), u64::from(job.attempt) - u64::from(job.lease.is_some()))?;
-    if job.lease.is_some() {
+    let has_begun = job.lease.is_some() && !job.has.claim_ahead;
+    all_there(&job, "attempts", found.len(), u64::from(job.attempt) - u64::from(has_begun))?;
+    if has_begun {
         found.push(Attempt { id: job.attempt_id(), record: None });
     }
     Ok(Some(found))
@@ -125,6 +126,9 @@ pub(crate) fn result(
     Ok(Some(JobResult(Some(found.body))))
 }
 
+/// A child and its result, JSON.
+pub type ChildResult = (Job, Option<Arc<[u8]>>);
+
 /// A group of children with its children in input order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
@@ -132,8 +136,23 @@ pub struct Group {
     pub number: u64,
     /// How far it is.
     pub group: ChildGroup,
-    /// The children, each with its result.
-    pub children: Vec<(Job, Option<Arc<[u8]>>)>,
+    /// The children that are still stored, in input order, each with its result.
+    pub children: Vec<ChildResult>,
+}
+
+impl Group {
+    /// One slot per child that was spawned, in input order; none where the child is not stored any more.
+    pub fn into_slots(self) -> Vec<Option<ChildResult>> {
+        let total = usize::try_from(self.group.total).unwrap_or(usize::MAX);
+        let mut slots = vec![None; total];
+        for (child, result) in self.children {
+            let index = child.parent.map_or(usize::MAX, |parent| parent.index as usize);
+            if let Some(slot) = slots.get_mut(index) {
+                *slot = Some((child, result));
+            }
+        }
+        slots
+    }
 }
 
 /// How far all groups of children are, without the children.

@@ -2,7 +2,7 @@
 
 use super::explain::{self, Reason};
 use crate::error::StoreError;
-use crate::job::{Job, JobId, Seq, Spec};
+use crate::job::{Job, JobId, Seq, Spec, Version};
 use crate::store::caller::Caller;
 use crate::store::view::View;
 
@@ -15,6 +15,15 @@ pub struct Snapshot {
     pub spec: Spec,
     /// The first reason why it does not run, while it is not final (M102).
     pub why: Option<Reason>,
+    /// The version as a server said it; one that is kept here follows from the record.
+    pub(crate) shown_version: Option<Version>,
+}
+
+impl Snapshot {
+    /// Which version of the job this is: what [`IfMatch`](crate::store::command::precondition::IfMatch) takes.
+    pub fn version(&self) -> Version {
+        self.shown_version.unwrap_or_else(|| Version::of(&self.job, &self.spec.labels))
+    }
 }
 
 /// The job with this id, if it exists for this caller.
@@ -49,7 +58,7 @@ pub(crate) fn snapshots(view: &mut View<'_>, jobs: Vec<Job>) -> Result<Vec<Snaps
         let lost = || StoreError::Damaged(format!("job {} has lost what was submitted", job.id));
         let spec = spec.ok_or_else(lost)?;
         let why = explain::reasons(view, &job, explain::Depth::First)?.into_iter().next();
-        found.push(Snapshot { job, spec, why });
+        found.push(Snapshot { job, spec, why, shown_version: None });
     }
     Ok(found)
 }

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobType, Lane, QueueName, Seq, State, Tenant};
+use crate::limits;
 use crate::store::budget::{self, Period, Spent};
 use crate::store::caller::Caller;
+use crate::store::cascade::KEYS_END;
 use crate::store::config::parse;
 use crate::store::engine::{DocumentKind, LaneCursor, Place};
 use crate::store::minutes::LaneMinute;
@@ -37,6 +39,9 @@ pub struct Stats {
     pub costs: BTreeMap<(Tenant, JobType), i64>,
     /// What each tenant with a budget has spent in the period that it counts for, in cents; a server does not tell.
     pub spent: BTreeMap<Tenant, i64>,
+    /// Changes whose consequences are not applied to all jobs yet: counted up to [`limits::CASCADES_COUNTED_MAX`], and only
+    /// for callers that see all tenants.
+    pub cascades: u64,
 }
 
 /// Numbers about everything this caller may see.
@@ -73,6 +78,7 @@ pub(crate) fn totals(view: &mut View<'_>, caller: &Caller) -> Result<Stats, Stor
             stats.costs.insert((tenant, job_type), parse(&document.body)?);
         }
     }
+    stats.cascades = cascades(view, caller)?;
     let config = config.seen_by(caller);
     for (tenant, settings) in config.tenants.iter().filter(|(_, settings)| settings.budget_cents.is_some()) {
         let document = view.db.document(DocumentKind::Bucket, &budget::spent_key(tenant))?;
@@ -81,6 +87,15 @@ pub(crate) fn totals(view: &mut View<'_>, caller: &Caller) -> Result<Stats, Stor
         stats.spent.insert(tenant.clone(), spent.in_period(kind, &Period::of(kind, view.now)));
     }
     Ok(stats)
+}
+
+/// Changes whose consequences are not applied to all jobs yet; see [`Stats::cascades`].
+pub(crate) fn cascades(view: &mut View<'_>, caller: &Caller) -> Result<u64, StoreError> {
+    if caller.tenant.is_some() {
+        return Ok(0);
+    }
+    let max = limits::CASCADES_COUNTED_MAX;
+    Ok(view.db.documents_before(DocumentKind::Cascade, KEYS_END, max)?.len() as u64)
 }
 
 /// Rates of the last hour over the lanes that fit.

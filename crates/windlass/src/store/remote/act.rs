@@ -15,6 +15,7 @@ use crate::error::{ActError, Invalid, Problem, SubmitError};
 use crate::job::{Job, JobId, NewJob};
 use crate::store::command::act::{Act, Acted, Patch, Suspend};
 use crate::store::command::bulk::{Bulk, BulkAct};
+use crate::store::command::precondition::{ActOptions, IfMatch};
 use crate::store::command::redrive::Redrive;
 use crate::store::command::step::check_step;
 use crate::store::command::submit::{Receipt, SubmitOptions};
@@ -39,12 +40,15 @@ struct SignalBody<'a> {
 struct Done {
     matched: u64,
     changed: u64,
+    #[serde(default)]
+    skipped: u64,
 }
 
 fn receipt(shown: ShownJob) -> Receipt {
     let (is_duplicate, payload_differs) = (shown.duplicate, shown.payload_differs);
     let is_debounced = shown.debounced;
-    Receipt { job: shown.into_job(), is_duplicate, payload_differs, is_debounced }
+    let is_deleted = shown.deleted;
+    Receipt { job: shown.into_job(), is_duplicate, payload_differs, is_deleted, is_debounced }
 }
 
 impl Remote {
@@ -80,25 +84,27 @@ impl Remote {
         Ok(shown.into_iter().map(receipt).collect())
     }
 
-    pub(crate) async fn act(&self, id: JobId, act: Act, is_strict: bool) -> Result<Acted, ActError> {
-        let call = to_call(id, &act);
-        let call = if is_strict { call.query("strict", "true") } else { call };
+    pub(crate) async fn act(&self, id: JobId, act: Act, options: ActOptions) -> Result<Acted, ActError> {
+        let call = to_call(id, &act).if_match(&options.if_match);
+        // Only these two can find a job as asked already.
+        let has_strict_form = matches!(act, Act::Suspend(_) | Act::Resume { .. });
+        let call = if options.strict && has_strict_form { call.query("strict", "true") } else { call };
         let shown: ShownJob =
             self.client.ask(call).await.map_err(|trouble| trouble.into_act(ActError::NotFound(id)))?;
         let is_changed = shown.changed;
         Ok(Acted { job: shown.into_job(), is_changed })
     }
 
-    pub(crate) async fn redrive(&self, id: JobId, how: Redrive) -> Result<Job, ActError> {
+    pub(crate) async fn redrive(&self, id: JobId, how: Redrive, if_match: IfMatch) -> Result<Job, ActError> {
         let body = json!({"reset_checkpoints": how.reset_checkpoints, "only_once": how.only_once});
-        let call = Call::post(format!("/jobs/{id}/redrive")).json(&body);
+        let call = Call::post(format!("/jobs/{id}/redrive")).json(&body).if_match(&if_match);
         let shown: ShownJob =
             self.client.ask(call).await.map_err(|trouble| trouble.into_act(ActError::NotFound(id)))?;
         Ok(shown.into_job())
     }
 
-    pub(crate) async fn delete(&self, id: JobId) -> Result<(), ActError> {
-        let done = self.client.done(Call::delete(format!("/jobs/{id}"))).await;
+    pub(crate) async fn delete(&self, id: JobId, if_match: IfMatch) -> Result<(), ActError> {
+        let done = self.client.done(Call::delete(format!("/jobs/{id}")).if_match(&if_match)).await;
         done.map(drop).map_err(|trouble| trouble.into_act(ActError::NotFound(id)))
     }
 
@@ -129,7 +135,7 @@ impl Remote {
         let call = Call::post("/jobs/bulk").json(&body).waiting(crate::limits::SERVER_BULK_MAX);
         let missing = || Invalid::new("filter", Problem::Contradiction("is not known to this server".into()));
         let done: Done = self.client.ask(call).await.map_err(|trouble| trouble.into_act(missing().into()))?;
-        Ok(Bulk { matched: done.matched, changed: done.changed })
+        Ok(Bulk { matched: done.matched, changed: done.changed, skipped: done.skipped })
     }
 }
 

@@ -5,19 +5,25 @@ use serde::{Deserialize, Serialize};
 use super::Remote;
 use super::client::Call;
 use super::job::sketch;
+use super::outcome::ParkBody;
 use super::refusal::Trouble;
 use super::submission::Submission;
 use crate::error::WorkError;
-use crate::job::{Fence, GroupStrategy, Job, JobId, JobType, Parent, Seq, State};
+use crate::job::{Fence, GroupStrategy, Job, JobId, JobType, Parent, Seq, State, WorkerId};
 use crate::store::command::children::{NewGroup, Spawned};
+use crate::store::command::finish::Park;
 use crate::store::command::step::Hand;
 
 #[derive(Serialize)]
 struct ChildrenBody<'a> {
     fence: Fence,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker_id: Option<WorkerId>,
     name: &'a str,
     strategy: GroupStrategy,
     jobs: Vec<Submission<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    beside: Vec<ParkBody<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -42,9 +48,21 @@ struct ShownParent {
 }
 
 impl Remote {
-    pub(crate) async fn spawn(&self, hand: Hand, group: NewGroup) -> Result<Spawned, WorkError> {
+    pub(crate) async fn spawn(
+        &self,
+        hand: Hand,
+        group: NewGroup,
+        beside: Vec<Park>,
+    ) -> Result<Spawned, WorkError> {
         let jobs = group.jobs.iter().map(Submission::from).collect();
-        let body = ChildrenBody { fence: hand.fence, name: &group.name, strategy: group.strategy, jobs };
+        let body = ChildrenBody {
+            fence: hand.fence,
+            worker_id: hand.worker,
+            name: &group.name,
+            strategy: group.strategy,
+            jobs,
+            beside: beside.iter().map(ParkBody::from).collect(),
+        };
         // The same name finds the same group, so a second call after a lost answer spawns nothing.
         let call = Call::post(format!("/jobs/{}/children", hand.job)).json(&body).repeatable(true);
         let view: SpawnedView = self.client.ask(call).await.map_err(|trouble| match trouble {

@@ -168,6 +168,8 @@ impl Remote {
             registered_at: now,
             seen_at: now,
             is_lost: false,
+            is_paused: false,
+            key: None,
         })
     }
 

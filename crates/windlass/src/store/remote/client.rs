@@ -7,7 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_MATCH, RETRY_AFTER,
+};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -23,6 +25,7 @@ use crate::clock::Patience;
 use crate::error::{OpenError, StoreError};
 use crate::key::KeySecret;
 use crate::limits;
+use crate::store::command::precondition::IfMatch;
 
 type Transport = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
@@ -38,6 +41,8 @@ pub(super) struct Call {
     path: String,
     has_query: bool,
     body: Bytes,
+    /// The versions of the job that it is meant for.
+    if_match: Option<HeaderValue>,
     /// How long the server itself may wait before it answers.
     wait: Duration,
     /// Whether a second call after a lost answer changes nothing.
@@ -49,8 +54,16 @@ pub(super) struct Call {
 impl Call {
     fn new(method: Method, path: String) -> Call {
         let is_repeatable = method == Method::GET;
-        let body = Bytes::new();
-        Call { method, path, has_query: false, body, wait: Duration::ZERO, is_repeatable, is_patient: true }
+        Call {
+            method,
+            path,
+            has_query: false,
+            body: Bytes::new(),
+            if_match: None,
+            wait: Duration::ZERO,
+            is_repeatable,
+            is_patient: true,
+        }
     }
 
     pub(super) fn get(path: impl Into<String>) -> Call {
@@ -94,6 +107,15 @@ impl Call {
     /// With this body.
     pub(super) fn json(mut self, body: &impl Serialize) -> Call {
         self.body = serde_json::to_vec(body).expect("plain data with text keys is always valid JSON").into();
+        self
+    }
+
+    /// Only for these versions of the job.
+    pub(super) fn if_match(mut self, if_match: &IfMatch) -> Call {
+        self.if_match = if_match.versions().map(|versions| {
+            let tags: Vec<String> = versions.iter().map(|version| format!("\"{version}\"")).collect();
+            HeaderValue::from_str(&tags.join(", ")).expect("versions are hexadecimal digits")
+        });
         self
     }
 
@@ -292,6 +314,9 @@ impl Client {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         if !call.body.is_empty() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if let Some(if_match) = &call.if_match {
+            headers.insert(IF_MATCH, if_match.clone());
         }
         if let Some(authorization) = &self.authorization {
             headers.insert(AUTHORIZATION, authorization.clone());

@@ -30,6 +30,7 @@ fn parameters(filter: &Filter) -> Result<Vec<(&'static str, String)>, Invalid> {
         ("created_after", filter.created_after.map(|at| at.to_string())),
         ("created_before", filter.created_before.map(|at| at.to_string())),
         ("redriven", filter.is_redriven.map(|is_redriven| is_redriven.to_string())),
+        ("suspended_by_pause", filter.is_suspended_by_pause.map(|is_so| is_so.to_string())),
     ];
     Ok(found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
 }
@@ -38,8 +39,10 @@ fn parameters(filter: &Filter) -> Result<Vec<(&'static str, String)>, Invalid> {
 pub(super) fn filter(filter: &Filter) -> Result<Map<String, Value>, Invalid> {
     let mut body: Map<String, Value> =
         parameters(filter)?.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
-    if let Some(is_redriven) = filter.is_redriven {
-        body.insert("redriven".to_owned(), is_redriven.into());
+    for (name, value) in
+        [("redriven", filter.is_redriven), ("suspended_by_pause", filter.is_suspended_by_pause)]
+    {
+        body.extend(value.map(|value| (name.to_owned(), Value::from(value))));
     }
     Ok(body)
 }

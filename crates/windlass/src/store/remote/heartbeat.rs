@@ -78,6 +78,8 @@ impl From<HeartbeatView> for Pulse {
 #[derive(Serialize)]
 struct CheckpointBody<'a> {
     fence: Fence,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker_id: Option<WorkerId>,
     value: &'a RawValue,
 }
 
@@ -126,7 +128,8 @@ impl Remote {
         check_step("step", step)?;
         let value: &RawValue = serde_json::from_slice(value).map_err(|_| not_json("value"))?;
         let path = format!("/jobs/{}/checkpoints/{}", hand.job, encoded(step));
-        let call = Call::put(path).json(&CheckpointBody { fence: hand.fence, value }).repeatable(true);
+        let body = CheckpointBody { fence: hand.fence, worker_id: hand.worker, value };
+        let call = Call::put(path).json(&body).repeatable(true);
         self.client.done(call).await.map_err(|trouble| trouble.into_work_for(hand.job))?;
         Ok(())
     }

@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 use super::text::{Moment, Span};
 use crate::clock::Timestamp;
 use crate::job::{
-    Category, Details, ErrorRecord, Fence, Job, JobId, JobType, Labels, Lane, Lease, Parent, Payload, Policy,
-    Priority, Progress, QueueName, RetryPolicy, Seq, Spec, State, Strategy, Suspension, Tenant, Timeouts,
-    WorkerId,
+    Category, Details, ErrorCause, ErrorRecord, Fence, JitterMode, Job, JobId, JobType, Labels, Lane, Lease,
+    Parent, Payload, Policy, Priority, Progress, QueueName, RetryPolicy, Seq, Spec, State, Strategy,
+    SuspendMode, Suspension, Tenant, Timeouts, Traceparent, WorkerId,
 };
 use crate::limits;
 use crate::store::query::explain::Reason;
@@ -35,6 +35,8 @@ pub(super) struct ShownJob {
     r#type: JobType,
     queue: QueueName,
     state: State,
+    #[serde(default)]
+    version: Option<String>,
     why: Option<ShownReason>,
     priority: Priority,
     effective_priority: Priority,
@@ -54,6 +56,10 @@ pub(super) struct ShownJob {
     expires_at: Option<Moment>,
     suspended_at: Option<Moment>,
     suspended_by: Option<String>,
+    #[serde(default)]
+    suspension: Option<ShownSuspension>,
+    #[serde(default)]
+    suspend_requested: Option<ShownSuspension>,
     resumed_at: Option<Moment>,
     priority_updated_at: Option<Moment>,
     lease: Option<ShownLease>,
@@ -92,6 +98,9 @@ pub(super) struct ShownJob {
     /// Of a submission: whether that earlier job had another payload.
     #[serde(default)]
     pub(super) payload_differs: bool,
+    /// Of a submission: whether that earlier job was deleted since.
+    #[serde(default)]
+    pub(super) deleted: bool,
     /// Of a submission: whether it replaced what a waiting job with the same debounce key was to do.
     #[serde(default)]
     pub(super) debounced: bool,
@@ -110,9 +119,10 @@ pub(super) struct ShownReason {
 }
 
 /// Every code there is for a reason.
-const REASONS: [&str; 12] = [
+const REASONS: [&str; 13] = [
     "held",
     "suspended",
+    "suspend_requested",
     "queue_paused",
     "gate_closed",
     "not_due",
@@ -132,6 +142,29 @@ impl From<ShownReason> for Reason {
     }
 }
 
+/// A suspension that is in force or asked for.
+#[derive(Deserialize)]
+struct ShownSuspension {
+    by: String,
+    reason: Option<String>,
+    mode: SuspendMode,
+    at: Moment,
+    expires_at: Option<Moment>,
+}
+
+impl From<ShownSuspension> for Suspension {
+    fn from(shown: ShownSuspension) -> Suspension {
+        Suspension {
+            by: shown.by,
+            reason: shown.reason,
+            mode: shown.mode,
+            at: shown.at.0,
+            expires_at: shown.expires_at.map(|moment| moment.0),
+            by_pause: false,
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct ShownLease {
     worker: WorkerId,
@@ -147,6 +180,8 @@ pub(super) struct ShownRetry {
     max_delay: Span,
     multiplier: f64,
     jitter: f64,
+    #[serde(default)]
+    jitter_mode: JitterMode,
     max_attempts: u32,
     retry_on: Vec<Category>,
 }
@@ -159,6 +194,7 @@ impl From<ShownRetry> for RetryPolicy {
             max_delay: shown.max_delay.0,
             multiplier: shown.multiplier,
             jitter: shown.jitter,
+            jitter_mode: shown.jitter_mode,
             max_attempts: shown.max_attempts,
             retry_on: shown.retry_on,
         }
@@ -170,6 +206,8 @@ struct ShownTimeouts {
     execution: Span,
     lease: Span,
     lifetime: Span,
+    #[serde(default)]
+    start: Option<Span>,
 }
 
 /// An error of an attempt.
@@ -182,6 +220,8 @@ pub(super) struct ShownError {
     attempt: u32,
     retry_after: Option<Span>,
     error_type: String,
+    #[serde(default)]
+    cause: Vec<ErrorCause>,
 }
 
 impl From<ShownError> for ErrorRecord {
@@ -194,6 +234,7 @@ impl From<ShownError> for ErrorRecord {
             attempt: shown.attempt,
             retry_after: shown.retry_after.map(|span| span.0),
             retryable: shown.error_type == "RETRYABLE",
+            cause: shown.cause,
         }
     }
 }
@@ -233,7 +274,8 @@ impl ShownJob {
                 callback_url: self.callback_url.take(),
             },
             owner: std::mem::take(&mut self.owner),
-            traceparent: self.traceparent.take(),
+            // The record needs it as well.
+            traceparent: self.traceparent.clone(),
             after: std::mem::take(&mut self.after),
             after_any: std::mem::take(&mut self.after_any),
         }
@@ -242,13 +284,21 @@ impl ShownJob {
     fn details(&mut self) -> Details {
         let suspended_by = self.suspended_by.take();
         let is_suspended = self.state == State::Suspended;
+        let suspension = self.suspension.take().map(Suspension::from);
         Details {
             is_held: self.state == State::Created,
-            suspension: is_suspended.then(|| Suspension {
-                by: suspended_by.clone().unwrap_or_default(),
-                reason: None,
-                expires_at: None,
+            // A server of an earlier version says only by whom.
+            suspension: suspension.or_else(|| {
+                is_suspended.then(|| Suspension {
+                    by: suspended_by.clone().unwrap_or_default(),
+                    reason: None,
+                    mode: SuspendMode::default(),
+                    at: self.suspended_at.map_or(Timestamp::MIN, |moment| moment.0),
+                    expires_at: None,
+                    by_pause: false,
+                })
             }),
+            suspend_requested: self.suspend_requested.take().map(Suspension::from),
             error: self.error.take().map(ErrorRecord::from),
             progress: self.progress.take(),
             retry_of: self.retry_of,
@@ -269,6 +319,7 @@ impl ShownJob {
             execution: self.timeouts.execution.0,
             lease: self.timeouts.lease.0,
             lifetime: self.timeouts.lifetime.0,
+            start: self.timeouts.start.map(|span| span.0),
         };
         let policy = Policy { retry: self.retry.into(), timeouts, crashes_max: limits::CRASHES_MAX_DEFAULT };
         let mut job = Job::new(Seq(0), self.id, Arc::new(lane), Arc::new(policy), self.created_at.0);
@@ -293,6 +344,7 @@ impl ShownJob {
             deadline_at: lease.deadline.map_or(Timestamp::MAX, |moment| moment.0),
         });
         job.parent = self.parent.map(|id| Parent { seq: Seq(0), id, group: 0, index: 0 });
+        job.trace = self.traceparent.as_deref().and_then(Traceparent::parse).map(|parent| parent.trace_id());
         job.cost_cents = self.cost_cents;
         job.has.result = self.result.is_some();
         job.has.callback = self.callback_url.is_some();
@@ -304,7 +356,8 @@ impl ShownJob {
 impl From<ShownJob> for Snapshot {
     fn from(mut shown: ShownJob) -> Snapshot {
         let why = shown.why.take().map(Reason::from);
+        let shown_version = shown.version.take().and_then(|version| version.parse().ok());
         let spec = shown.spec();
-        Snapshot { job: shown.into_job(), spec, why }
+        Snapshot { job: shown.into_job(), spec, why, shown_version }
     }
 }

@@ -30,6 +30,7 @@ use crate::store::query::explain::Reason;
 use crate::store::query::list::{ListRequest, Page};
 use crate::store::query::side::{Attempt, Group, JobResult, Neighbours};
 use crate::store::query::snapshot::Snapshot;
+use crate::store::query::trail::RecordPage;
 
 #[derive(Deserialize)]
 struct ShownPage {
@@ -171,6 +172,7 @@ struct ShownEdge {
 #[derive(Deserialize)]
 struct Records {
     records: Vec<ShownRecord>,
+    next_cursor: Option<String>,
 }
 
 impl Remote {
@@ -279,7 +281,7 @@ impl Remote {
         Ok(Some(found))
     }
 
-    pub(crate) async fn audit(&self, query: RecordQuery) -> Result<Vec<Record>, StoreError> {
+    pub(crate) async fn audit_page(&self, query: RecordQuery) -> Result<RecordPage, StoreError> {
         let limit = query.limit.clamp(1, limits::PAGE_RECORDS_MAX);
         let call = Call::get("/audit")
             .query("limit", limit.to_string())
@@ -288,6 +290,8 @@ impl Remote {
             .query_if("event", query.event.map(AuditEvent::as_str))
             .query_if("actor", query.actor)
             .query_if("tenant", query.tenant.map(|tenant| tenant.to_string()))
+            .query_if("queue", query.queue.map(|queue| queue.to_string()))
+            .query_if("type", query.job_type.map(|job_type| job_type.to_string()))
             .query_if("since", query.since.map(|at| at.to_string()))
             .query_if("until", query.until.map(|at| at.to_string()));
         let page: Records = self.client.ask(call).await?;
@@ -296,6 +300,8 @@ impl Remote {
             query.before.is_none_or(|before| record.seq < before)
                 && query.actor_type.as_ref().is_none_or(|kind| record.actor_type == *kind)
         };
-        Ok(page.records.into_iter().map(Record::from).filter(fits).collect())
+        let next = page.next_cursor.and_then(|cursor| cursor.parse().ok());
+        let next = next.filter(|next: &u64| query.before.is_none_or(|before| next + 1 < before));
+        Ok(RecordPage { records: page.records.into_iter().map(Record::from).filter(fits).collect(), next })
     }
 }

@@ -50,6 +50,8 @@ pub(super) struct ShownStats {
     minutes: Vec<ShownMinute>,
     #[serde(default)]
     costs: Vec<ShownCost>,
+    #[serde(default)]
+    cascades: u64,
 }
 
 #[derive(Deserialize)]
@@ -77,6 +79,7 @@ impl From<ShownStats> for Stats {
             tenants: shown.tenants,
             minutes: shown.minutes.into_iter().map(minute).collect(),
             costs: shown.costs.into_iter().map(cost).collect(),
+            cascades: shown.cascades,
             paused: 0,
             spent: BTreeMap::new(),
         }

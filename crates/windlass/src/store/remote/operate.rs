@@ -17,7 +17,7 @@ use crate::error::{ActError, Invalid, Problem, StoreError};
 use crate::job::{JobType, QueueName, State, Tenant, WorkerId};
 use crate::store::command::hold::{Pause, Target};
 use crate::store::command::settings::{Configured, Settings};
-use crate::store::config::{Config, Hold, PauseMode, QueueSettings, Scope, Worker};
+use crate::store::config::{Config, Hold, PauseMode, QueueSettings, Resumption, Scope, Worker};
 use crate::store::query::queues::QueueLook;
 use crate::store::query::stats::Stats;
 use crate::store::rates::minute_of;
@@ -40,6 +40,14 @@ impl ShownPause {
     }
 }
 
+/// The end of a pause as it is shown.
+#[derive(Deserialize)]
+struct ShownResumption {
+    by: String,
+    at: Moment,
+    reason: Option<String>,
+}
+
 #[derive(Deserialize)]
 struct Changed {
     changed: bool,
@@ -52,6 +60,8 @@ struct ShownQueue {
     oldest_age: Option<Span>,
     rates: QueueRates,
     paused: Option<ShownPause>,
+    #[serde(default)]
+    resumed: Option<ShownResumption>,
     #[serde(flatten)]
     settings: ShownSettings,
 }
@@ -66,12 +76,19 @@ impl ShownQueue {
     fn into_look(self, now: Timestamp) -> QueueLook {
         let scope = Scope::Queue { queue: self.name.clone(), tenant: None };
         let minutes = BTreeMap::from([(minute_of(now) - 1, self.rates.last_minute.into())]);
+        let resumed = self.resumed.map(|end| Resumption {
+            scope: scope.clone(),
+            by: end.by,
+            at: end.at.0,
+            reason: end.reason,
+        });
         QueueLook {
             name: self.name,
             depth: self.depth,
             oldest: self.oldest_age.map(|age| now.minus(age.0)),
             minutes,
             paused: self.paused.map(|pause| pause.into_hold(scope)),
+            resumed,
             settings: QueueSettings::from(self.settings),
         }
     }
@@ -118,6 +135,8 @@ impl ShownWorker {
             registered_at: self.registered_at.0,
             seen_at: self.seen_at.0,
             is_lost: !self.alive,
+            is_paused: false,
+            key: None,
         };
         (worker, hold)
     }

@@ -9,7 +9,7 @@ use super::client::Call;
 use super::refusal::{Fields, Refusal, not_json};
 use super::text::{Moment, Span};
 use crate::error::WorkError;
-use crate::job::{Category, Fence, JobId, State, WorkerId};
+use crate::job::{Category, ErrorCause, Fence, JobId, State, WorkerId};
 use crate::store::command::finish::{Finish, Outcome, Park, Report};
 
 #[derive(Serialize)]
@@ -46,11 +46,14 @@ struct FailureBody<'a> {
     code: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<Span>,
+    #[serde(skip_serializing_if = "<[ErrorCause]>::is_empty")]
+    cause: &'a [ErrorCause],
 }
 
+/// What a job waits for, as it is sent.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum ParkBody<'a> {
+pub(super) enum ParkBody<'a> {
     Until {
         until: Moment,
     },
@@ -64,6 +67,9 @@ enum ParkBody<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         timeout: Option<Span>,
     },
+    Any {
+        any: Vec<ParkBody<'a>>,
+    },
 }
 
 impl<'a> From<&'a Park> for ParkBody<'a> {
@@ -74,6 +80,7 @@ impl<'a> From<&'a Park> for ParkBody<'a> {
             Park::Signal { name, step, timeout } => {
                 ParkBody::Signal { signal: name, step: step.as_deref(), timeout: timeout.map(Span) }
             }
+            Park::Any(parks) => ParkBody::Any { any: parks.iter().map(ParkBody::from).collect() },
         }
     }
 }
@@ -101,6 +108,7 @@ fn outcome(report: &Report) -> Option<OutcomeBody<'_>> {
                 message: &failure.message,
                 code: failure.code.as_deref(),
                 retry_after: failure.retry_after.map(Span),
+                cause: &failure.cause,
             };
             OutcomeBody { error: Some(error), ..body("failed") }
         }

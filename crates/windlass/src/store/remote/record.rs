@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::text::Moment;
 use crate::audit::{AuditEvent, Record};
-use crate::job::{JobId, Tenant};
+use crate::job::{JobId, JobType, QueueName, Tenant};
 
 /// One line of the audit trail, as it is shown.
 #[derive(Deserialize)]
@@ -13,10 +13,16 @@ pub(super) struct ShownRecord {
     #[serde(default)]
     seq: u64,
     event: String,
+    #[serde(default)]
+    alias_of: Option<String>,
     at: Moment,
     actor: Actor,
     tenant: Tenant,
     job: Option<JobId>,
+    #[serde(default)]
+    queue: Option<QueueName>,
+    #[serde(default)]
+    r#type: Option<JobType>,
     trace_id: Option<String>,
     context: Option<Box<RawValue>>,
 }
@@ -29,10 +35,12 @@ struct Actor {
 
 impl From<ShownRecord> for Record {
     fn from(shown: ShownRecord) -> Record {
-        // A name that is not on the list is what its type calls a success (M92).
-        let (event, alias) = match shown.event.parse::<AuditEvent>() {
-            Ok(event) => (event, None),
-            Err(_) => (AuditEvent::Completed, Some(shown.event)),
+        // A name that is not on the list is a type's own for one that is (M92).
+        let (event, alias) = if let Ok(event) = shown.event.parse::<AuditEvent>() {
+            (event, None)
+        } else {
+            let listed = shown.alias_of.and_then(|name| name.parse().ok());
+            (listed.unwrap_or(AuditEvent::Completed), Some(shown.event))
         };
         Record {
             seq: shown.seq,
@@ -43,6 +51,8 @@ impl From<ShownRecord> for Record {
             actor_id: shown.actor.id,
             tenant: shown.tenant,
             job: shown.job,
+            queue: shown.queue,
+            job_type: shown.r#type,
             trace_id: shown.trace_id,
             context: shown.context.map_or_else(|| "{}".to_owned(), |json| json.get().to_owned()),
         }

@@ -11,7 +11,7 @@ use super::client::Reply;
 use crate::error::{
     ActError, Denied, Invalid, Problem, Refused, ScheduleError, StoreError, SubmitError, WorkError,
 };
-use crate::job::{Action, JobId, ScheduleName, State, WorkerId};
+use crate::job::{Action, JobId, NeededBy, ScheduleName, State, WorkerId};
 use crate::limits;
 use crate::store::caller::{Permission, Role};
 
@@ -103,7 +103,7 @@ impl Refusal {
     }
 
     fn job(&self) -> Option<JobId> {
-        self.text("job_id")?.parse().ok()
+        self.text("job_id").or_else(|| self.text("job"))?.parse().ok()
     }
 
     fn owned(&self, name: &str) -> String {
@@ -250,8 +250,21 @@ impl Trouble {
         match (refusal.code.as_str(), refusal.job(), missing) {
             ("already_suspended", _, ActError::NotFound(id)) => ActError::AlreadySuspended(id),
             ("not_suspended", _, ActError::NotFound(id)) => ActError::NotSuspended(id),
+            ("precondition_failed", _, ActError::NotFound(id)) => {
+                match refusal.text("version").map(str::parse) {
+                    Some(Ok(version)) => ActError::Changed { id, version },
+                    _ => refusal.store_error().into(),
+                }
+            }
             ("already_redriven", Some(successor), ActError::NotFound(id)) => {
                 ActError::AlreadyRedriven { id, successor }
+            }
+            ("last_admin_key", _, ActError::NoSuchKey(id)) => ActError::LastAdminKey(id),
+            ("job_needed", Some(job), ActError::NotFound(id)) => {
+                let is_parent = refusal.text("role") == Some("parent");
+                let by = if is_parent { NeededBy::Parent(job) } else { NeededBy::Dependent(job) };
+                let state = refusal.text("state").and_then(|state| state.parse().ok());
+                ActError::Needed { id, state: state.unwrap_or(State::Completed), by }
             }
             ("unique_key_taken", Some(holder), _) => {
                 ActError::UniqueKeyTaken { key: refusal.owned("key"), holder }

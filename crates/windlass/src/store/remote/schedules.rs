@@ -20,7 +20,7 @@ use crate::job::{
 };
 use crate::schedule::{Missed, Overlap, Timing};
 use crate::store::schedules::{
-    NewSchedule, PauseSchedule, PutSchedule, RefusedRun, Schedule, SchedulePause, ScheduleRef,
+    NewSchedule, PauseSchedule, PutSchedule, RefusedRun, RetriedRun, Schedule, SchedulePause, ScheduleRef,
 };
 
 #[derive(Serialize)]
@@ -78,7 +78,9 @@ struct ShownSchedule {
     last_job: Option<JobId>,
     submitted: u64,
     overlapped: u64,
-    refused: Option<ShownRefusal>,
+    last_refused: Option<ShownRefusal>,
+    #[serde(default)]
+    refusals: u64,
     created_at: Moment,
     updated_at: Moment,
     updated_by: String,
@@ -99,7 +101,8 @@ struct ShownPause {
 struct ShownRefusal {
     run: Moment,
     at: Moment,
-    message: String,
+    reason: String,
+    retried_until: Option<Moment>,
 }
 
 /// The job that each run submits.
@@ -130,6 +133,7 @@ struct TemplateTimeouts {
     execution: Option<Span>,
     lease: Option<Span>,
     lifetime: Option<Span>,
+    start: Option<Span>,
 }
 
 impl From<ShownTemplate> for NewJob {
@@ -144,6 +148,7 @@ impl From<ShownTemplate> for NewJob {
             execution_timeout: shown.timeouts.execution.map(|span| span.0),
             lease_timeout: shown.timeouts.lease.map(|span| span.0),
             lifetime: shown.timeouts.lifetime.map(|span| span.0),
+            start_timeout: shown.timeouts.start.map(|span| span.0),
             labels: Labels {
                 tags: shown.tags,
                 correlation_id: shown.correlation_id,
@@ -198,10 +203,15 @@ impl ShownSchedule {
             open: Vec::new(),
             submitted: self.submitted,
             overlapped: self.overlapped,
-            refused: self.refused.map(|refused| RefusedRun {
+            refusals: self.refusals,
+            retry: self.last_refused.as_ref().and_then(|refused| {
+                let until = refused.retried_until.as_ref()?.0;
+                Some(RetriedRun { run: refused.run.0, until })
+            }),
+            refused: self.last_refused.map(|refused| RefusedRun {
                 run: refused.run.0,
                 at: refused.at.0,
-                message: refused.message,
+                message: refused.reason,
             }),
         }))
     }

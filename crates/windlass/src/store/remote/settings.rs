@@ -8,9 +8,11 @@ use super::submission::RetryBody;
 use super::text::Span;
 use crate::audit::AuditLevel;
 use crate::job::{Priority, RetryPolicy};
-use crate::store::settings::patch::{Field, QueuePatch, TenantPatch, TimeoutsPatch, TypePatch};
+use crate::store::settings::patch::{
+    Field, QueuePatch, RetentionPatch, TenantPatch, TimeoutsPatch, TypePatch,
+};
 use crate::store::settings::{
-    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
+    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings,
 };
 
 /// A change on its way: what stays is not named, what is cleared is null.
@@ -44,7 +46,20 @@ impl Change {
             let change = Change::default()
                 .field("execution", &patch.execution, |limit| json!(Span(*limit)))
                 .field("lease", &patch.lease, |limit| json!(Span(*limit)))
-                .field("lifetime", &patch.lifetime, |limit| json!(Span(*limit)));
+                .field("lifetime", &patch.lifetime, |limit| json!(Span(*limit)))
+                .field("start", &patch.start, |limit| json!(Span(*limit)))
+                .field("max_execution", &patch.max_execution, |limit| json!(Span(*limit)));
+            Value::Object(change.0)
+        })
+    }
+
+    fn retention(self, field: &Field<RetentionPatch>) -> Change {
+        self.field("retention", field, |patch| {
+            let change = Change::default()
+                .field("completed", &patch.completed, |time| json!(Span(*time)))
+                .field("failed", &patch.failed, |time| json!(Span(*time)))
+                .field("dead_letter", &patch.dead_letter, |time| json!(Span(*time)))
+                .field("cancelled", &patch.cancelled, |time| json!(Span(*time)));
             Value::Object(change.0)
         })
     }
@@ -66,7 +81,8 @@ pub(super) fn queue(patch: &QueuePatch) -> Value {
         .plain("priority", &patch.priority)
         .field("push", &patch.push, |push| {
             json!({"url": push.url, "concurrency": push.concurrency, "timeout": push.timeout.map(Span)})
-        });
+        })
+        .retention(&patch.retention);
     Value::Object(change.0)
 }
 
@@ -78,7 +94,9 @@ pub(super) fn job_type(patch: &TypePatch) -> Value {
         .retry(&patch.retry)
         .timeouts(&patch.timeouts)
         .plain("priority", &patch.priority)
-        .plain("success_event", &patch.success_event);
+        .plain("success_event", &patch.success_event)
+        .plain("exhausted_event", &patch.exhausted_event)
+        .retention(&patch.retention);
     Value::Object(change.0)
 }
 
@@ -109,7 +127,9 @@ pub(super) struct ShownSettings {
     timeouts: ShownLimits,
     priority: Option<Priority>,
     push: Option<ShownPush>,
+    retention: ShownRetention,
     success_event: Option<String>,
+    exhausted_event: Option<String>,
     weight: Option<u32>,
     budget_cents: Option<u64>,
     budget_period: Option<BudgetPeriod>,
@@ -149,6 +169,29 @@ struct ShownLimits {
     execution: Option<Span>,
     lease: Option<Span>,
     lifetime: Option<Span>,
+    start: Option<Span>,
+    max_execution: Option<Span>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ShownRetention {
+    completed: Option<Span>,
+    failed: Option<Span>,
+    dead_letter: Option<Span>,
+    cancelled: Option<Span>,
+}
+
+impl From<ShownRetention> for Retention {
+    fn from(shown: ShownRetention) -> Retention {
+        let time = |span: Option<Span>| span.map(|span| span.0);
+        Retention {
+            completed: time(shown.completed),
+            failed: time(shown.failed),
+            dead_letter: time(shown.dead_letter),
+            cancelled: time(shown.cancelled),
+        }
+    }
 }
 
 impl From<ShownLimits> for PartialTimeouts {
@@ -157,6 +200,8 @@ impl From<ShownLimits> for PartialTimeouts {
             execution: shown.execution.map(|span| span.0),
             lease: shown.lease.map(|span| span.0),
             lifetime: shown.lifetime.map(|span| span.0),
+            start: shown.start.map(|span| span.0),
+            max_execution: shown.max_execution.map(|span| span.0),
         }
     }
 }
@@ -176,6 +221,7 @@ impl From<ShownSettings> for QueueSettings {
             timeouts: shown.timeouts.into(),
             priority: shown.priority,
             push: shown.push.map(Push::from),
+            retention: shown.retention.into(),
         }
     }
 }
@@ -189,6 +235,8 @@ impl From<ShownSettings> for TypeSettings {
             timeouts: shown.timeouts.into(),
             priority: shown.priority,
             success_event: shown.success_event,
+            exhausted_event: shown.exhausted_event,
+            retention: shown.retention.into(),
         }
     }
 }

@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 
 use super::text::{Moment, Span};
 use crate::job::{
-    Category, Dependency, JobType, NewJob, Payload, Priority, QueueName, RetryPolicy, Strategy, Tenant,
+    Category, Dependency, JitterMode, JobType, NewJob, Payload, Priority, QueueName, RetryPolicy, Strategy,
+    Tenant,
 };
 
 /// A job as it is submitted.
@@ -71,6 +72,7 @@ pub(super) struct RetryBody<'a> {
     max_delay: Span,
     multiplier: f64,
     jitter: f64,
+    jitter_mode: JitterMode,
     max_attempts: u32,
     retry_on: &'a [Category],
 }
@@ -83,6 +85,7 @@ impl<'a> From<&'a RetryPolicy> for RetryBody<'a> {
             max_delay: Span(policy.max_delay),
             multiplier: policy.multiplier,
             jitter: policy.jitter,
+            jitter_mode: policy.jitter_mode,
             max_attempts: policy.max_attempts,
             retry_on: &policy.retry_on,
         }
@@ -98,11 +101,14 @@ struct Timeouts {
     lease: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lifetime: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<Span>,
 }
 
 impl Timeouts {
     fn is_empty(&self) -> bool {
-        self.execution.is_none() && self.lease.is_none() && self.lifetime.is_none()
+        let all = [self.execution, self.lease, self.lifetime, self.start];
+        all.iter().all(Option::is_none)
     }
 }
 
@@ -158,6 +164,7 @@ impl<'a> From<&'a NewJob> for Submission<'a> {
                 execution: new.execution_timeout.map(Span),
                 lease: new.lease_timeout.map(Span),
                 lifetime: new.lifetime.map(Span),
+                start: new.start_timeout.map(Span),
             },
             after: names(&new.after),
             after_any: names(&new.after_any),

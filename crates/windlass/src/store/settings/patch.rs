@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings};
+use super::{
+    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings,
+};
 use crate::audit::AuditLevel;
 use crate::job::{JobType, Priority, QueueName, RetryPolicy, Tenant};
 
@@ -77,6 +79,10 @@ pub struct TimeoutsPatch {
     pub lease: Field<Duration>,
     /// From submission to a final state.
     pub lifetime: Field<Duration>,
+    /// From the moment a job can be claimed to its first start.
+    pub start: Field<Duration>,
+    /// No attempt may take longer, whatever its job asks for.
+    pub max_execution: Field<Duration>,
 }
 
 impl From<PartialTimeouts> for TimeoutsPatch {
@@ -85,6 +91,8 @@ impl From<PartialTimeouts> for TimeoutsPatch {
             execution: all.execution.into(),
             lease: all.lease.into(),
             lifetime: all.lifetime.into(),
+            start: all.start.into(),
+            max_execution: all.max_execution.into(),
         }
     }
 }
@@ -97,6 +105,42 @@ fn apply_timeouts(patch: &Field<TimeoutsPatch>, to: &mut PartialTimeouts) {
             patch.execution.apply(&mut to.execution);
             patch.lease.apply(&mut to.lease);
             patch.lifetime.apply(&mut to.lifetime);
+            patch.start.apply(&mut to.start);
+            patch.max_execution.apply(&mut to.max_execution);
+        }
+    }
+}
+
+/// Changes to how long jobs are kept; see [`Retention`] for what each field does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the fields are those of the settings")]
+pub struct RetentionPatch {
+    pub completed: Field<Duration>,
+    pub failed: Field<Duration>,
+    pub dead_letter: Field<Duration>,
+    pub cancelled: Field<Duration>,
+}
+
+impl From<Retention> for RetentionPatch {
+    fn from(all: Retention) -> RetentionPatch {
+        RetentionPatch {
+            completed: all.completed.into(),
+            failed: all.failed.into(),
+            dead_letter: all.dead_letter.into(),
+            cancelled: all.cancelled.into(),
+        }
+    }
+}
+
+fn apply_retention(patch: &Field<RetentionPatch>, to: &mut Retention) {
+    match patch {
+        Field::Keep => {}
+        Field::Clear => *to = Retention::default(),
+        Field::Set(patch) => {
+            patch.completed.apply(&mut to.completed);
+            patch.failed.apply(&mut to.failed);
+            patch.dead_letter.apply(&mut to.dead_letter);
+            patch.cancelled.apply(&mut to.cancelled);
         }
     }
 }
@@ -117,6 +161,7 @@ pub struct QueuePatch {
     pub timeouts: Field<TimeoutsPatch>,
     pub priority: Field<Priority>,
     pub push: Field<Push>,
+    pub retention: Field<RetentionPatch>,
 }
 
 impl QueuePatch {
@@ -134,6 +179,7 @@ impl QueuePatch {
         apply_timeouts(&self.timeouts, &mut settings.timeouts);
         self.priority.apply(&mut settings.priority);
         self.push.apply(&mut settings.push);
+        apply_retention(&self.retention, &mut settings.retention);
         settings
     }
 }
@@ -154,6 +200,7 @@ impl From<QueueSettings> for QueuePatch {
             timeouts: Field::Set(all.timeouts.into()),
             priority: all.priority.into(),
             push: all.push.into(),
+            retention: Field::Set(all.retention.into()),
         }
     }
 }
@@ -168,6 +215,8 @@ pub struct TypePatch {
     pub timeouts: Field<TimeoutsPatch>,
     pub priority: Field<Priority>,
     pub success_event: Field<String>,
+    pub exhausted_event: Field<String>,
+    pub retention: Field<RetentionPatch>,
 }
 
 impl TypePatch {
@@ -179,6 +228,8 @@ impl TypePatch {
         apply_timeouts(&self.timeouts, &mut settings.timeouts);
         self.priority.apply(&mut settings.priority);
         self.success_event.apply(&mut settings.success_event);
+        self.exhausted_event.apply(&mut settings.exhausted_event);
+        apply_retention(&self.retention, &mut settings.retention);
         settings
     }
 }
@@ -193,6 +244,8 @@ impl From<TypeSettings> for TypePatch {
             timeouts: Field::Set(all.timeouts.into()),
             priority: all.priority.into(),
             success_event: all.success_event.into(),
+            exhausted_event: all.exhausted_event.into(),
+            retention: Field::Set(all.retention.into()),
         }
     }
 }

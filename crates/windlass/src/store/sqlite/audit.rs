@@ -6,20 +6,23 @@ use rusqlite::{Row, params};
 use super::tables::{Holds, Tables, prepare, store_error};
 use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
-use crate::job::{JobId, Tenant};
+use crate::error::Problem;
+use crate::job::{JobId, JobType, QueueName, Tenant};
 use crate::store::durable::columns::{damaged, event_code, limit, number};
 use crate::store::engine::{EngineResult, RecordQuery};
 
-const APPEND: &str = "INSERT INTO audit (seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-const BY_NUMBER: &str = "SELECT seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context \
+const APPEND: &str = "INSERT INTO audit (seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context, queue, type) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+const BY_NUMBER: &str = "SELECT seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context, queue, type \
      FROM audit NOT INDEXED WHERE seq > ?1 AND ?2 IS NULL AND (?3 IS NULL OR event = ?3) \
      AND (?4 IS NULL OR actor_id = ?4) AND (?5 IS NULL OR tenant = ?5) AND at >= ?6 AND at < ?7 \
-     AND seq < ?9 AND (?10 IS NULL OR actor_type = ?10) ORDER BY seq LIMIT ?8";
-const BY_JOB: &str = "SELECT seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context \
+     AND seq < ?9 AND (?10 IS NULL OR actor_type = ?10) \
+     AND (?11 IS NULL OR queue = ?11) AND (?12 IS NULL OR type = ?12) ORDER BY seq LIMIT ?8";
+const BY_JOB: &str = "SELECT seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context, queue, type \
      FROM audit INDEXED BY audit_job WHERE seq > ?1 AND job = ?2 AND (?3 IS NULL OR event = ?3) \
      AND (?4 IS NULL OR actor_id = ?4) AND (?5 IS NULL OR tenant = ?5) AND at >= ?6 AND at < ?7 \
-     AND seq < ?9 AND (?10 IS NULL OR actor_type = ?10) ORDER BY seq LIMIT ?8";
+     AND seq < ?9 AND (?10 IS NULL OR actor_type = ?10) \
+     AND (?11 IS NULL OR queue = ?11) AND (?12 IS NULL OR type = ?12) ORDER BY seq LIMIT ?8";
 
 impl<C: Holds> Tables<C> {
     pub(super) fn append_records(&mut self, records: &mut [Record]) -> EngineResult<()> {
@@ -46,6 +49,8 @@ impl<C: Holds> Tables<C> {
                     record.job.as_ref().map(JobId::as_bytes),
                     record.trace_id,
                     record.context,
+                    record.queue.as_ref().map(QueueName::as_str),
+                    record.job_type.as_ref().map(JobType::as_str),
                 ])
                 .map_err(store_error)?;
         }
@@ -67,6 +72,8 @@ impl<C: Holds> Tables<C> {
                 limit(query.limit),
                 query.before.map_or(i64::MAX, number),
                 query.actor_type,
+                query.queue.as_ref().map(QueueName::as_str),
+                query.job_type.as_ref().map(JobType::as_str),
             ])
             .map_err(store_error)?;
         let mut records = Vec::new();
@@ -82,6 +89,9 @@ fn read_record(row: &Row<'_>) -> EngineResult<Record> {
     let event: u8 = row.get(1).map_err(store_error)?;
     let tenant: String = row.get(6).map_err(store_error)?;
     let job: Option<[u8; 16]> = row.get(7).map_err(store_error)?;
+    let (queue, job_type): (Option<String>, Option<String>) =
+        (row.get(10).map_err(store_error)?, row.get(11).map_err(store_error)?);
+    let bad = |problem: Problem| damaged("audit", seq, &problem.to_string());
     Ok(Record {
         seq: seq.unsigned_abs(),
         event: *AuditEvent::ALL
@@ -91,9 +101,11 @@ fn read_record(row: &Row<'_>) -> EngineResult<Record> {
         at: Timestamp::from_millis(row.get(3).map_err(store_error)?),
         actor_type: row.get(4).map_err(store_error)?,
         actor_id: row.get(5).map_err(store_error)?,
-        tenant: Tenant::new(&tenant).map_err(|problem| damaged("audit", seq, &problem.to_string()))?,
+        tenant: Tenant::new(&tenant).map_err(bad)?,
         job: job.map(JobId::from_bytes),
         trace_id: row.get(8).map_err(store_error)?,
         context: row.get(9).map_err(store_error)?,
+        queue: queue.map(|name| QueueName::new(&name)).transpose().map_err(bad)?,
+        job_type: job_type.map(|name| JobType::new(&name)).transpose().map_err(bad)?,
     })
 }

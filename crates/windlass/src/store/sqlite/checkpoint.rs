@@ -45,6 +45,13 @@ pub(super) fn cut(connection: &Connection) -> EngineResult<()> {
     outcome
 }
 
+/// Bytes of pages in the database that hold nothing, such as those of deleted jobs.
+pub(super) fn free_bytes(connection: &Connection) -> EngineResult<u64> {
+    let pages: i64 =
+        connection.query_row("PRAGMA freelist_count", [], |row| row.get(0)).map_err(store_error)?;
+    Ok(pages.unsigned_abs() * limits::PAGE_BYTES.unsigned_abs())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

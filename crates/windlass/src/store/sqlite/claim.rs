@@ -1,14 +1,16 @@
 //! What to do next: claimable jobs lane by lane, jobs that time changes, and how many are where. All of it is read from
 //! the front of an index, so that the number of other jobs does not matter.
 
-use rusqlite::{OptionalExtension, params};
+use std::sync::Arc;
+
+use rusqlite::{OptionalExtension, Row, params};
 
 use super::row::{read_job, read_jobs};
 use super::tables::{Holds, Tables, prepare, store_error};
 use crate::clock::Timestamp;
-use crate::job::{ConcurrencyKey, Job, State, acts_at};
+use crate::job::{ConcurrencyKey, Job, Lane, Seq, State, acts_at};
 use crate::store::durable::columns::{NEVER, code, damaged, limit};
-use crate::store::engine::{CountChange, Counts, EngineResult, LaneCursor};
+use crate::store::engine::{CountChange, Counts, EngineResult, LaneCursor, Place};
 
 /// The states that `hot.at` tells the timer of; scheduled jobs have an index for their lifetime instead.
 const TIMED: [State; 7] = [
@@ -31,6 +33,10 @@ const LIFETIME_OVER: &str = "SELECT seq, id, lane, policy, record FROM hot INDEX
      WHERE state IN (3, 12) AND expires_at <= ?1 ORDER BY expires_at, seq LIMIT ?2";
 const FIRST_DUE: &str = "SELECT at FROM hot INDEXED BY hot_order \
      WHERE state = ?1 AND order_key = 0 AND rank = 0 ORDER BY at LIMIT 1";
+const NEXT_DUE_RANK: &str = "SELECT due_rank FROM hot INDEXED BY hot_due \
+     WHERE lane = ?1 AND due_rank > ?2 ORDER BY due_rank LIMIT 1";
+const DUE_IN_RANK: &str = "SELECT at, seq FROM hot INDEXED BY hot_due \
+     WHERE lane = ?1 AND due_rank = ?2 AND at <= ?3 ORDER BY at, seq LIMIT ?4";
 const FIRST_LIFETIME: &str = "SELECT expires_at FROM hot INDEXED BY hot_lifetime \
      WHERE state IN (3, 12) ORDER BY expires_at LIMIT 1";
 
@@ -74,6 +80,35 @@ impl<C: Holds> Tables<C> {
         jobs.sort_by_cached_key(|job| (acts_at(job), job.seq));
         jobs.truncate(max);
         Ok(jobs)
+    }
+
+    /// The places of jobs of a lane whose time has come. Goes from rank to rank: how many jobs wait for a time that has not
+    /// come does not matter.
+    pub(super) fn due_in_lane(
+        &mut self,
+        lane: &Arc<Lane>,
+        now: Timestamp,
+        max: usize,
+    ) -> EngineResult<Vec<Place>> {
+        let (connection, interned) = (self.connection.get(), &mut self.interned);
+        let Some(lane) = interned.find_lane(connection, lane)? else { return Ok(Vec::new()) };
+        let mut next_rank = prepare(connection, NEXT_DUE_RANK)?;
+        let mut in_rank = prepare(connection, DUE_IN_RANK)?;
+        let (mut places, mut last) = (Vec::new(), -1);
+        while places.len() < max {
+            let found =
+                next_rank.query_row([lane, last], |row| row.get(0)).optional().map_err(store_error)?;
+            let Some(rank) = found else { break };
+            last = rank;
+            let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            let rows = in_rank.query_map([lane, rank, now.as_millis(), limit(max - places.len())], read);
+            for row in rows.map_err(store_error)? {
+                let (at, seq): (i64, i64) = row.map_err(store_error)?;
+                let rank = u8::try_from(rank).map_err(|_| damaged("hot", seq, "names no rank"))?;
+                places.push(Place { rank, eligible_at: Timestamp::from_millis(at), seq: Seq(seq) });
+            }
+        }
+        Ok(places)
     }
 
     pub(super) fn first_due(&mut self) -> EngineResult<Option<Timestamp>> {

@@ -11,7 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::lock;
-use super::marker::Head;
+use super::marker::{self, Head};
 use super::mount;
 use super::tables::store_error;
 use crate::error::{OpenError, StoreError};
@@ -42,10 +42,14 @@ impl Location {
 
     /// The file beside the database with this ending.
     pub(super) fn beside(&self, ending: &str) -> PathBuf {
-        let mut name = self.path.clone().into_os_string();
-        name.push(ending);
-        PathBuf::from(name)
+        beside(&self.path, ending)
     }
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
 }
 
 /// Finds the file or makes an empty one; refuses places where a database would not be safe.
@@ -58,12 +62,34 @@ pub(super) fn locate(path: &Path) -> Result<Location, OpenError> {
     if let Some(kind) = mount::network_file_system(&path) {
         return Err(OpenError::NetworkFileSystem(path.display().to_string(), kind));
     }
+    refuse_remains(&path)?;
     let is_new = create(&path).map_err(|error| cannot("create", &path, &error))?;
     let file = fs::metadata(&path).map_err(|error| cannot("look at", &path, &error))?;
     if !file.is_file() {
         return Err(StoreError::Database(format!("`{}` is not a file", path.display())).into());
     }
     Ok(Location { path, mode: file.mode() & 0o666, was_there: !is_new })
+}
+
+/// Refuses to create a database where the files of an earlier one remain: SQLite would delete the log, and the new store
+/// would look as if nothing had ever been submitted.
+fn refuse_remains(path: &Path) -> Result<(), OpenError> {
+    if path.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let (head, log) = (beside(path, "-head"), beside(path, "-wal"));
+    let commits = marker::look(&head).map_or(0, |head| head.commits);
+    let has_log = fs::metadata(&log).is_ok_and(|log| log.len() > 0);
+    // Asked again: another process may have created the database and committed between the two looks.
+    if (commits == 0 && !has_log) || path.exists() {
+        return Ok(());
+    }
+    let found = if has_log { log } else { head };
+    Err(OpenError::DatabaseMissing {
+        path: path.display().to_string(),
+        found: found.display().to_string(),
+        commits,
+    })
 }
 
 fn assert_version(found: i32) -> EngineResult<()> {
@@ -207,13 +233,14 @@ pub(super) fn head(connection: &Connection) -> EngineResult<Head> {
 /// The very files that were opened, to notice when their names lead elsewhere.
 #[derive(Debug, Clone)]
 pub(super) struct Identity {
-    files: [(PathBuf, Option<(u64, u64)>); 2],
+    files: [(PathBuf, Option<(u64, u64)>); 3],
 }
 
 impl Identity {
-    /// The database and its log as they are now; a connection must have read from it.
+    /// The database, its log and the shared memory with the locks of the log, as they are now; a connection must have read
+    /// from it. Without the shared memory, another process would lock a file of its own and overwrite the log.
     pub(super) fn of(location: &Location) -> Identity {
-        let files = [location.path.clone(), location.beside("-wal")];
+        let files = [location.path.clone(), location.beside("-wal"), location.beside("-shm")];
         Identity { files: files.map(|path| (path.clone(), inode(&path))) }
     }
 

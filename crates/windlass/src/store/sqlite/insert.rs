@@ -6,7 +6,7 @@ use rusqlite::params;
 use super::row::{IndexKeys, bind_spec};
 use super::tables::{Holds, Tables, prepare, store_error};
 use crate::job::{Seq, Spec};
-use crate::store::durable::columns::{SpecColumns, SpecParts, key_check, key_columns, need_code};
+use crate::store::durable::columns::{SpecColumns, SpecParts, need_code};
 use crate::store::durable::packed::{Head, pack};
 use crate::store::engine::{Edge, EngineResult, NewRow};
 
@@ -14,7 +14,7 @@ const INSERT_JOB: &str = "INSERT INTO jobs (seq, owner, content_type, idempotenc
      tags, correlation_id, callback_url, traceparent, after, after_any, \"check\", payload) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
 const INSERT_HOT: &str = "INSERT INTO hot (seq, id, lane, policy, state, order_key, rank, at, expires_at, created_at, \
-     concurrency, parent, record) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+     concurrency, parent, record, due_rank) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
 
 impl<C: Holds> Tables<C> {
     pub(super) fn insert_rows(&mut self, rows: &[NewRow]) -> EngineResult<()> {
@@ -22,7 +22,7 @@ impl<C: Holds> Tables<C> {
         self.insert_hot(rows)?;
         for row in rows {
             self.insert_tags(row.job.seq, &row.spec)?;
-            self.insert_keys(row)?;
+            self.put_keys(&row.keys)?;
         }
         Ok(())
     }
@@ -57,11 +57,12 @@ impl<C: Holds> Tables<C> {
                     keys.order_key,
                     keys.rank,
                     keys.at,
-                    job.expires_at.as_millis(),
+                    keys.expires_at,
                     job.created_at.as_millis(),
                     job.concurrency.map(|key| key.0),
                     job.parent.as_ref().map(|parent| parent.id.as_bytes()),
                     record,
+                    keys.due_rank,
                 ])
                 .map_err(store_error)?;
         }
@@ -76,24 +77,6 @@ impl<C: Holds> Tables<C> {
             prepare(self.connection.get(), "INSERT INTO tags (name, value, seq) VALUES (?1, ?2, ?3)")?;
         for (name, value) in &spec.labels.tags {
             statement.execute(params![name, value, seq.0]).map_err(store_error)?;
-        }
-        Ok(())
-    }
-
-    fn insert_keys(&mut self, row: &NewRow) -> EngineResult<()> {
-        if row.keys.is_empty() {
-            return Ok(());
-        }
-        let sql = "INSERT OR REPLACE INTO keys (kind, tenant, type, key, seq, expires_at, \"check\") \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let mut statement = prepare(self.connection.get(), sql)?;
-        for (key, expires_at) in &row.keys {
-            let (kind, tenant, job_type, text) = key_columns(key);
-            let (seq, expires_at) = (row.job.seq.0, expires_at.as_millis());
-            let check = key_check(key_columns(key), seq, expires_at);
-            statement
-                .execute(params![kind, tenant, job_type, text, seq, expires_at, check])
-                .map_err(store_error)?;
         }
         Ok(())
     }

@@ -3,19 +3,21 @@
 
 use rusqlite::Row;
 
+use super::keys::holder_at;
 use super::row::{IndexKeys, read_job};
 use super::tables::{Holds, Tables, prepare, store_error};
-use crate::store::durable::columns::{document_check, facet_check, key_check};
+use crate::store::durable::columns::{document_check, facet_check};
 use crate::store::engine::EngineResult;
 
 /// Findings of one kind that are told; more of them say nothing new.
 const FINDINGS_MAX: usize = 20;
 
 const PLACES: &str = "SELECT seq, id, lane, policy, record, state, order_key, rank, at, expires_at, created_at, \
-     concurrency, parent FROM hot NOT INDEXED ORDER BY seq";
+     concurrency, due_rank, parent FROM hot NOT INDEXED ORDER BY seq";
 const FACETS: &str = "SELECT seq, kind, name, number, \"check\", body FROM facets";
 const DOCUMENTS: &str = "SELECT kind, key, \"check\", body FROM documents";
-const KEYS: &str = "SELECT kind, tenant, type, key, seq, expires_at, \"check\" FROM keys";
+const KEYS: &str =
+    "SELECT kind, tenant, type, key, seq, expires_at, \"check\", job, payload, ended FROM keys";
 const SHARED: [(&str, &str); 2] =
     [("lanes", "SELECT id FROM lanes"), ("policies", "SELECT id FROM policies")];
 /// Tags that no job has, and tags of jobs that cannot be found by them.
@@ -43,7 +45,7 @@ impl<C: Holds> Tables<C> {
         findings.extend(self.rows_where(KEYS, "keys", |row| {
             let [tenant, job_type, text]: [String; 3] = [row.get(1)?, row.get(2)?, row.get(3)?];
             let key = (row.get(0)?, tenant.as_str(), job_type.as_str(), text.as_str());
-            Ok(key_check(key, row.get(4)?, row.get(5)?) != row.get::<_, u32>(6)?)
+            Ok(holder_at(row, 4, key).is_err())
         })?);
         for sql in TAGS {
             findings.extend(self.rows_where(sql, "tags", |_| Ok(true))?);
@@ -69,16 +71,17 @@ impl<C: Holds> Tables<C> {
         while let Some(row) = rows.next().map_err(store_error)? {
             let job = read_job(row, interned, connection)?;
             let keys = IndexKeys::of(&job, row.get(2).map_err(store_error)?);
-            let columns = [5, 6, 7, 8, 9, 10, 11].map(|place| row.get::<_, Option<i64>>(place));
-            let parent: Option<Vec<u8>> = row.get(12).map_err(store_error)?;
+            let columns = [5, 6, 7, 8, 9, 10, 11, 12].map(|place| row.get::<_, Option<i64>>(place));
+            let parent: Option<Vec<u8>> = row.get(13).map_err(store_error)?;
             let expected = [
                 Some(keys.state),
                 Some(keys.order_key),
                 Some(keys.rank),
                 Some(keys.at),
-                Some(job.expires_at.as_millis()),
+                Some(keys.expires_at),
                 Some(job.created_at.as_millis()),
                 job.concurrency.map(|key| key.0),
+                keys.due_rank,
             ];
             let is_placed = columns.iter().zip(expected).all(|(found, wanted)| found == &Ok(wanted))
                 && parent.as_deref() == job.parent.as_ref().map(|parent| &parent.id.as_bytes()[..]);

@@ -42,7 +42,9 @@ fn submit_here(
     let mut tables = Tables::lent(connection)?;
     let mut memo = Memo::default();
     memo.admit(&mut tables, env)?;
-    let mut unit = Unit::new(&mut tables, &mut memo, env, env.clock.now());
+    let now = env.clock.now_after(tables.meta.stamp.at);
+    tables.meta.stamp = env.clock.stamp(now);
+    let mut unit = Unit::new(&mut tables, &mut memo, env, now);
     unit.begin();
     let receipts = submit::submit(&mut unit, caller, jobs, options, None)?;
     unit.finish()?;

@@ -1,13 +1,14 @@
 //! Waiting for other processes: their locks are held for milliseconds, so a caller never hears of one unless it lasts
 //! for the whole of its time limit. It decides nothing about order; whoever comes first is served.
 
+use std::cell::Cell;
 use std::thread;
 use std::time::Duration;
 
 use rusqlite::Connection;
 
 use super::tables::store_error;
-use crate::clock::Clock;
+use crate::clock::Deadline;
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::engine::EngineResult;
@@ -25,31 +26,42 @@ pub(super) fn never_wait(connection: &Connection) -> EngineResult<()> {
     connection.busy_handler(Some(|_| false)).map_err(store_error)
 }
 
+thread_local! {
+    /// Until when this thread waits for locks; SQLite's handler is given nothing but a count.
+    static UNTIL: Cell<Option<Deadline>> = const { Cell::new(None) };
+}
+
 fn nap(naps_before: i32) -> bool {
     let naps_max = limits::LOCK_WAIT.as_millis() / NAP.as_millis();
     // The first naps are short: most locks are gone after one fsync.
     thread::sleep(if naps_before < 10 { NAP / 10 } else { NAP });
     u128::try_from(naps_before).is_ok_and(|before| before < naps_max)
+        && !UNTIL.get().is_some_and(Deadline::is_over)
 }
 
-/// Tries until no other process is in the way, or the time for it is over.
+/// Tries until no other process is in the way, or the time for it is over: `until`, and at most the limit for locks.
 pub(super) fn patiently<T>(
-    clock: &dyn Clock,
+    until: Option<Deadline>,
     mut attempt: impl FnMut() -> EngineResult<T>,
 ) -> EngineResult<T> {
-    let began = clock.now();
-    for tries in 1..=limits::LOCK_TRIES_MAX {
-        match attempt() {
+    let most = Deadline::after(limits::LOCK_WAIT_MAX);
+    let until = until.map_or(most, |until| until.min(most));
+    let mut pause = NAP;
+    loop {
+        UNTIL.set(Some(until));
+        let tried = attempt();
+        UNTIL.set(None);
+        match tried {
             Err(error) if is_locked(&error) => {}
             decided => return decided,
         }
-        if clock.now().since(began) >= limits::LOCK_WAIT_MAX {
-            break;
+        if until.is_over() {
+            return Err(StoreError::Overloaded { waiting: 1, retry_after: limits::OVERLOADED_RETRY_AFTER });
         }
         // Some conflicts are reported at once, without a nap by the handler.
-        thread::sleep(NAP * tries);
+        thread::sleep(pause.min(until.left()));
+        pause = (pause + NAP).min(limits::CROSS_PROCESS_EVERY);
     }
-    Err(StoreError::Overloaded { waiting: 1, retry_after: limits::OVERLOADED_RETRY_AFTER })
 }
 
 /// Whether another connection was in the way. The engine's error has no variant for it, since no caller may ever see it.
@@ -61,7 +73,6 @@ pub(super) fn is_locked(error: &StoreError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::{ManualClock, Timestamp};
 
     #[test]
     fn a_real_lock_is_recognised_and_waited_for() {
@@ -70,9 +81,8 @@ mod tests {
         let [holder, waiter] = [(); 2].map(|()| Connection::open(&path).unwrap());
         never_wait(&waiter).unwrap();
         holder.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let clock = ManualClock::new(Timestamp::MIN);
         let mut tries = 0;
-        let begun = patiently(&clock, || {
+        let begun = patiently(None, || {
             tries += 1;
             if tries == 3 {
                 holder.execute_batch("COMMIT").unwrap();
@@ -83,18 +93,34 @@ mod tests {
     }
 
     #[test]
-    fn patience_ends_with_the_time_limit_and_other_trouble_is_told_at_once() {
-        let clock = ManualClock::new(Timestamp::MIN);
-        let locked = patiently::<()>(&clock, || {
-            clock.advance(limits::LOCK_WAIT_MAX);
+    fn patience_ends_with_the_deadline_and_other_trouble_is_told_at_once() {
+        let mut tries = 0;
+        let locked = patiently::<()>(Some(Deadline::after(Duration::ZERO)), || {
+            tries += 1;
             Err(StoreError::Database("database is locked".to_owned()))
         });
         assert!(matches!(locked, Err(StoreError::Overloaded { .. })));
-        let mut tries = 0;
-        let full = patiently::<()>(&clock, || {
+        assert_eq!(tries, 1, "it is tried once in any case");
+        let full = patiently::<()>(None, || {
             tries += 1;
             Err(StoreError::Full)
         });
-        assert_eq!((full, tries), (Err(StoreError::Full), 1));
+        assert_eq!((full, tries), (Err(StoreError::Full), 2));
+    }
+
+    /// The handler inside SQLite naps for seconds unless it knows the deadline.
+    #[test]
+    fn a_lock_that_stays_is_given_up_at_the_deadline() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locked.db");
+        let [holder, waiter] = [(); 2].map(|()| Connection::open(&path).unwrap());
+        wait_for_locks(&waiter).unwrap();
+        holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let watch = crate::clock::Stopwatch::start();
+        let deadline = Deadline::after(Duration::from_millis(50));
+        let begun =
+            patiently(Some(deadline), || waiter.execute_batch("BEGIN IMMEDIATE").map_err(store_error));
+        assert!(matches!(begun, Err(StoreError::Overloaded { .. })));
+        assert!(watch.elapsed() < limits::LOCK_WAIT / 2, "{:?}", watch.elapsed());
     }
 }

@@ -2,12 +2,13 @@
 //! cannot tell that a damaged log has lost commits at its end; this can. It is written after each commit's fsync and not
 //! synced itself: it may lag behind the database and never leads.
 //!
-//! Deleting the marker accepts the loss, as after restoring an older backup of the same store.
+//! Deleting the marker accepts the loss, as after restoring an older backup of the same store. A file without a marker of
+//! its own begins a new generation: workers from before may hold leases that it knows nothing of.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::OpenError;
 
@@ -85,30 +86,77 @@ pub(super) fn refuse_lost_commits(marked: Option<Head>, stored: Head) -> Result<
     }
 }
 
+/// Why the file must have been put in place by hand, if so: a store that was written to has a marker of its own.
+/// One that is torn is its own: it was written while the machine went down.
+pub(super) fn why_put_back(marked: Option<Head>, is_there: bool, stored: Head) -> Option<&'static str> {
+    match marked {
+        _ if stored.commits == 0 => None,
+        None if is_there => None,
+        None => Some("the file has no head marker: it was put in place by hand, or the marker was deleted"),
+        Some(marked) if marked.store != stored.store => Some("the head marker belongs to another store"),
+        Some(_) => None,
+    }
+}
+
 /// The marker of an open store.
 pub(super) struct Marker {
-    file: File,
+    path: PathBuf,
+    mode: u32,
+    /// None until it is written for the first time.
+    file: Option<File>,
     store: [u8; 16],
+    /// Whether no other process had the store open when this one opened it.
+    is_alone: bool,
 }
 
 impl Marker {
     /// Opens or creates the marker, and moves it to `head`.
     pub(super) fn open(path: &Path, mode: u32, head: Head) -> io::Result<Marker> {
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).mode(mode).open(path)?;
-        let marker = Marker { file, store: head.store };
+        let mut marker = Marker::later(path, mode, head.store);
+        let (file, is_alone) = marker.create()?;
+        (marker.file, marker.is_alone) = (Some(file), is_alone);
         marker.advance(head.commits);
         Ok(marker)
     }
 
+    /// Whether no other process had the store open when this one opened it.
+    pub(super) fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
+    /// A marker that is opened or created with the first commit.
+    pub(super) fn later(path: &Path, mode: u32, store: [u8; 16]) -> Marker {
+        Marker { path: path.to_owned(), mode, file: None, store, is_alone: true }
+    }
+
+    /// Opens or creates the file; also returns whether no other process has it open.
+    fn create(&self) -> io::Result<(File, bool)> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(self.mode);
+        let file = options.open(&self.path)?;
+        // Locked by every process that has the store open, and released by the system when a process ends, however it ends.
+        let is_alone = file.try_lock().is_ok();
+        if let Err(error) = file.lock_shared() {
+            tracing::warn!(%error, "cannot lock the head marker: other processes take themselves to be alone");
+        }
+        Ok((file, is_alone))
+    }
+
     /// Notes that a commit is on disk. Never goes back, since another process may have come further.
-    pub(super) fn advance(&self, commits: u64) {
+    pub(super) fn advance(&mut self, commits: u64) {
+        if self.file.is_none() {
+            match self.create() {
+                Ok((file, _)) => self.file = Some(file),
+                Err(error) => return tracing::warn!(%error, "cannot create the head marker"),
+            }
+        }
+        let Some(file) = &self.file else { return };
         let is_ahead = |marked: Head| marked.store == self.store && marked.commits >= commits;
-        if read(&self.file).is_some_and(is_ahead) {
+        if read(file).is_some_and(is_ahead) {
             return;
         }
         let bytes = Head { store: self.store, commits }.encode();
-        if let Err(error) = self.file.write_all_at(&bytes, 0) {
+        if let Err(error) = file.write_all_at(&bytes, 0) {
             // A marker that lags is safe: it only sees less.
             tracing::warn!(%error, "cannot write the head marker");
         }
@@ -143,10 +191,20 @@ mod tests {
     }
 
     #[test]
+    fn a_file_without_a_marker_of_its_own_was_put_in_place() {
+        let marked = |store| Some(Head { store: [store; 16], commits: 3 });
+        assert_eq!(why_put_back(marked(7), true, HEAD), None);
+        assert!(why_put_back(marked(8), true, HEAD).is_some_and(|why| why.contains("another store")));
+        assert!(why_put_back(None, false, HEAD).is_some_and(|why| why.contains("no head marker")));
+        assert_eq!(why_put_back(None, true, HEAD), None, "it is torn");
+        assert_eq!(why_put_back(None, false, Head { commits: 0, ..HEAD }), None, "a new file has none yet");
+    }
+
+    #[test]
     fn a_marker_goes_forward_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("head");
-        let marker = Marker::open(&path, 0o600, HEAD).unwrap();
+        let mut marker = Marker::open(&path, 0o600, HEAD).unwrap();
         marker.advance(43);
         marker.advance(42);
         assert_eq!(look(&path).map(|head| head.commits), Some(43));

@@ -9,7 +9,10 @@ use crate::error::OpenError;
 use crate::store::schema::Schema;
 
 /// The steps by name, the first of which makes an empty file a store.
-const STEPS: [(&str, &str); 1] = [("0001_foundation", include_str!("migrations/0001_foundation.sql"))];
+const STEPS: [(&str, &str); 2] = [
+    ("0001_foundation", include_str!("migrations/0001_foundation.sql")),
+    ("0002_recovery", include_str!("migrations/0002_recovery.sql")),
+];
 
 /// The schema this build knows.
 #[allow(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]
@@ -27,6 +30,14 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
 /// Whether there is nothing in the file yet.
 pub(super) fn is_blank(connection: &Connection) -> Result<bool, OpenError> {
     Ok(version(connection)? == 0)
+}
+
+/// Whether an existing file is not a store: it is empty, or a database of another program without a schema version.
+pub(crate) fn is_blank_file(path: &Path) -> Result<bool, OpenError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
+    super::file::leave_log(&connection)?;
+    is_blank(&connection)
 }
 
 /// Looks at the schema of a file, which need not be there.

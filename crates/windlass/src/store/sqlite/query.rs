@@ -3,14 +3,13 @@
 mod scan;
 mod source;
 
-use rusqlite::OptionalExtension;
+use rusqlite::Rows;
 
 use super::row::{read_job, read_spec};
 use super::tables::{Holds, Tables, prepare, store_error};
-use crate::clock::Timestamp;
-use crate::job::{Job, JobId, Seq, Spec};
-use crate::store::durable::columns::{damaged, key_check, key_columns, need_of};
-use crate::store::engine::{Edge, EngineResult, Key, KeyHolder, Side};
+use crate::job::{Job, JobId, Need, Seq, Spec};
+use crate::store::durable::columns::{damaged, limit, need_code, need_of};
+use crate::store::engine::{Edge, EngineResult, Side};
 
 const BY_ID: &str = "SELECT seq, id, lane, policy, record FROM hot WHERE id = ?1";
 const BY_SEQ: &str = "SELECT seq, id, lane, policy, record FROM hot WHERE seq = ?1";
@@ -18,6 +17,9 @@ const SPEC: &str = "SELECT owner, content_type, idempotency_key, unique_key, con
      callback_url, traceparent, after, after_any, \"check\", payload FROM jobs WHERE seq = ?1";
 const DEPENDENTS: &str = "SELECT dependency, dependent, need FROM edges WHERE dependency = ?1";
 const DEPENDENCIES: &str = "SELECT dependency, dependent, need FROM edges WHERE dependent = ?1";
+
+const DEPENDENTS_FROM: &str = "SELECT dependency, dependent, need FROM edges \
+     WHERE dependency = ?1 AND (dependent, need) > (?2, ?3) ORDER BY dependent, need LIMIT ?4";
 
 impl<C: Holds> Tables<C> {
     pub(super) fn find_jobs(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>> {
@@ -56,33 +58,6 @@ impl<C: Holds> Tables<C> {
         Ok(specs)
     }
 
-    pub(super) fn key_holders(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
-        let sql = "SELECT seq, expires_at, \"check\" FROM keys \
-                   WHERE kind = ?1 AND tenant = ?2 AND type = ?3 AND key = ?4";
-        let mut statement = prepare(self.connection.get(), sql)?;
-        let mut holder = |key: &Key| {
-            let found: Option<(i64, i64, u32)> = statement
-                .query_row(key_columns(key), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-                .optional()
-                .map_err(store_error)?;
-            let Some((seq, expires_at, check)) = found else { return Ok(None) };
-            if key_check(key_columns(key), seq, expires_at) != check {
-                return Err(damaged("keys", seq, "does not match its checksum"));
-            }
-            Ok(Some(KeyHolder { seq: Seq(seq), expires_at: Timestamp::from_millis(expires_at) }))
-        };
-        keys.iter().map(&mut holder).collect()
-    }
-
-    pub(super) fn delete_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
-        let sql = "DELETE FROM keys WHERE kind = ?1 AND tenant = ?2 AND type = ?3 AND key = ?4";
-        let mut statement = prepare(self.connection.get(), sql)?;
-        for key in keys {
-            statement.execute(key_columns(key)).map_err(store_error)?;
-        }
-        Ok(())
-    }
-
     pub(super) fn edges_of(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {
         let sql = match side {
             Side::Dependency => DEPENDENTS,
@@ -91,17 +66,37 @@ impl<C: Holds> Tables<C> {
         let mut statement = prepare(self.connection.get(), sql)?;
         let mut edges = Vec::new();
         for seq in seqs {
-            let mut rows = statement.query([seq.0]).map_err(store_error)?;
-            while let Some(row) = rows.next().map_err(store_error)? {
-                let [dependency, dependent, need] = [0, 1, 2].map(|place| row.get::<_, i64>(place));
-                let need = need_of(need.map_err(store_error)?)
-                    .ok_or_else(|| damaged("edges", seq.0, "names no kind of need"))?;
-                let dependency = Seq(dependency.map_err(store_error)?);
-                edges.push(Edge { dependency, dependent: Seq(dependent.map_err(store_error)?), need });
-            }
+            read_edges(statement.query([seq.0]).map_err(store_error)?, &mut edges)?;
         }
         edges.sort_unstable();
         edges.dedup();
         Ok(edges)
     }
+
+    pub(super) fn edges_from(
+        &mut self,
+        dependency: Seq,
+        after: Option<(Seq, Need)>,
+        max: usize,
+    ) -> EngineResult<Vec<Edge>> {
+        let (dependent, need) = after.map_or((i64::MIN, 0), |(seq, need)| (seq.0, need_code(need)));
+        let mut statement = prepare(self.connection.get(), DEPENDENTS_FROM)?;
+        let mut edges = Vec::new();
+        let rows = statement.query([dependency.0, dependent, need, limit(max)]).map_err(store_error)?;
+        read_edges(rows, &mut edges)?;
+        Ok(edges)
+    }
+}
+
+/// Adds the edges in these rows.
+fn read_edges(mut rows: Rows<'_>, edges: &mut Vec<Edge>) -> EngineResult<()> {
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let [dependency, dependent, need] = [0, 1, 2].map(|place| row.get::<_, i64>(place));
+        let dependency = dependency.map_err(store_error)?;
+        let need = need_of(need.map_err(store_error)?)
+            .ok_or_else(|| damaged("edges", dependency, "names no kind of need"))?;
+        let dependent = Seq(dependent.map_err(store_error)?);
+        edges.push(Edge { dependency: Seq(dependency), dependent, need });
+    }
+    Ok(())
 }

@@ -84,6 +84,9 @@ impl Reader {
     }
 
     fn read(&mut self, mut task: Box<dyn ReadTask>) {
+        if task.is_withdrawn() {
+            return;
+        }
         // A look that is meant to be long is not shown, so that nobody ends it.
         let is_long = task.is_long();
         if !is_long {
@@ -98,9 +101,10 @@ impl Reader {
 
     fn look(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
         let tables = &mut self.tables;
-        lock::patiently(self.env.clock.as_ref(), || tables.begin_read())?;
+        lock::patiently(task.deadline(), || tables.begin_read())?;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            task.run(&mut View::new(&mut self.tables, &mut self.memo, &self.env));
+            let now = self.env.clock.now_after(self.tables.meta.stamp.at);
+            task.run(&mut View::within(&mut self.tables, &mut self.memo, &self.env, now));
         }));
         self.tables.end_read();
         outcome.map_err(|payload| {

@@ -1,5 +1,6 @@
 //! Disk space held back in a file beside the database. When the disk is full the file is cut, so that running work can
-//! still end; submissions are refused until the space can be taken back. Sized in `limits`; it never holds data.
+//! still end; submissions are refused until the space can be taken back. Free pages of the database count: where deleted jobs
+//! left enough of them, less has to be held back. Sized in `limits`; it never holds data.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -14,6 +15,8 @@ pub(super) struct Reserve {
     path: PathBuf,
     mode: u32,
     retry_at: Timestamp,
+    /// Bytes that have to be held back.
+    needed: u64,
     /// Cleared where no such file can be made for a reason other than space: then there is no reserve to wait for.
     is_possible: bool,
 }
@@ -21,8 +24,13 @@ pub(super) struct Reserve {
 impl Reserve {
     /// Takes the space if there is enough; else it is tried again when jobs are submitted.
     pub(super) fn open(path: &Path, mode: u32) -> Reserve {
-        let mut reserve =
-            Reserve { path: path.to_owned(), mode, retry_at: Timestamp::MIN, is_possible: true };
+        let mut reserve = Reserve {
+            path: path.to_owned(),
+            mode,
+            retry_at: Timestamp::MIN,
+            needed: limits::RESERVE_BYTES,
+            is_possible: true,
+        };
         // A power cut may have left the length without the blocks.
         let is_whole = fs::metadata(path).is_ok_and(|file| file.blocks() * 512 >= limits::RESERVE_BYTES);
         if !is_whole {
@@ -32,36 +40,45 @@ impl Reserve {
     }
 
     /// Whether submissions may use what space there is. The file is asked each time: another process may have cut it.
-    pub(super) fn is_held(&mut self, now: Timestamp) -> bool {
-        if !self.is_possible || self.has_length() {
+    /// Before the space is taken back, `regain` gives the log's space to the disk and returns the bytes of free pages in the
+    /// database.
+    pub(super) fn is_held(&mut self, now: Timestamp, regain: impl FnOnce() -> u64) -> bool {
+        if !self.is_possible || self.has_length(limits::RESERVE_BYTES) {
             return true;
         }
-        if now < self.retry_at {
-            return false;
+        if now >= self.retry_at {
+            self.retry_at = now.plus(limits::RESERVE_RETRY_EVERY);
+            let has_free_pages = regain() >= limits::RESERVE_BYTES;
+            self.needed =
+                if has_free_pages { limits::RESERVE_BYTES_BESIDE_FREE_PAGES } else { limits::RESERVE_BYTES };
+            self.take();
         }
-        self.retry_at = now.plus(limits::RESERVE_RETRY_EVERY);
-        self.take();
-        !self.is_possible || self.has_length()
+        !self.is_possible || self.has_length(self.needed)
     }
 
-    fn has_length(&self) -> bool {
-        fs::metadata(&self.path).is_ok_and(|file| file.len() >= limits::RESERVE_BYTES)
+    fn has_length(&self, bytes: u64) -> bool {
+        fs::metadata(&self.path).is_ok_and(|file| file.len() >= bytes)
     }
 
+    /// Takes all of the space, or at least what is needed.
     fn take(&mut self) {
-        let Err(error) = self.fill() else { return };
-        let is_full = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
-        self.is_possible = is_full;
-        self.cut();
-        tracing::warn!(path = %self.path.display(), %error, "cannot hold back disk space");
+        for bytes in [limits::RESERVE_BYTES, self.needed] {
+            let Err(error) = self.fill(bytes) else { return };
+            self.is_possible = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+            self.cut();
+            tracing::warn!(path = %self.path.display(), bytes, %error, "cannot hold back disk space");
+            if !self.is_possible || bytes == self.needed {
+                return;
+            }
+        }
     }
 
-    fn fill(&self) -> io::Result<()> {
+    fn fill(&self, bytes: u64) -> io::Result<()> {
         let mut file = self.open_file()?;
         // Not zeros: some file systems store those in no space at all.
         let mut noise = 0x9E37_79B9_7F4A_7C15_u64;
         let mut block = vec![0; 1 << 20];
-        for _ in 0..limits::RESERVE_BYTES >> 20 {
+        for _ in 0..bytes >> 20 {
             for word in block.chunks_exact_mut(8) {
                 noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 word.copy_from_slice(&(noise ^ (noise >> 29)).to_le_bytes());
@@ -99,9 +116,9 @@ mod tests {
         let mut reserve = Reserve::open(&path, 0o600);
         assert_eq!(fs::metadata(&path).unwrap().len(), limits::RESERVE_BYTES);
         reserve.release(Timestamp::MIN);
-        assert!(!reserve.is_held(Timestamp::MIN));
+        assert!(!reserve.is_held(Timestamp::MIN, || 0));
         assert_eq!(fs::metadata(&path).unwrap().len(), 0);
-        assert!(reserve.is_held(Timestamp::MIN.plus(limits::RESERVE_RETRY_EVERY)));
+        assert!(reserve.is_held(Timestamp::MIN.plus(limits::RESERVE_RETRY_EVERY), || 0));
         assert_eq!(fs::metadata(&path).unwrap().len(), limits::RESERVE_BYTES);
     }
 
@@ -109,6 +126,6 @@ mod tests {
     fn a_store_that_can_have_no_reserve_does_without() {
         let folder = tempfile::tempdir().unwrap();
         let mut reserve = Reserve::open(folder.path(), 0o600);
-        assert!(reserve.is_held(Timestamp::MIN));
+        assert!(reserve.is_held(Timestamp::MIN, || 0));
     }
 }

@@ -18,23 +18,31 @@ pub(super) struct IndexKeys {
     pub(super) order_key: i64,
     pub(super) rank: i64,
     pub(super) at: i64,
+    /// The column `expires_at`: when time moves a scheduled job, for whose column `at` is its place in the order; the end
+    /// of its lifetime for any other.
+    pub(super) expires_at: i64,
+    /// The rank of a job that waits for its time.
+    pub(super) due_rank: Option<i64>,
 }
 
 impl IndexKeys {
     /// Where a job in this lane stands.
     pub(super) fn of(job: &Job, lane: i64) -> IndexKeys {
         let state = code(job.state);
+        let expires_at = job.expires_at.as_millis();
         if job.state == State::Scheduled {
             let place = Place::of(job);
+            let expires_at = acts_at(job).map_or(expires_at, Timestamp::as_millis);
             let (rank, at) = (i64::from(place.rank), place.eligible_at.as_millis());
             if job.is_blocked {
                 let order_key = job.concurrency.map_or(0, |key| key.0);
-                return IndexKeys { state: SET_ASIDE, order_key, rank, at };
+                return IndexKeys { state: SET_ASIDE, order_key, rank, at, expires_at, due_rank: None };
             }
-            return IndexKeys { state, order_key: lane, rank, at };
+            return IndexKeys { state, order_key: lane, rank, at, expires_at, due_rank: None };
         }
         let at = if job.state.is_final() { 0 } else { acts_at(job).map_or(NEVER, Timestamp::as_millis) };
-        IndexKeys { state, order_key: 0, rank: 0, at }
+        let due_rank = Place::when_due(job).map(|place| i64::from(place.rank));
+        IndexKeys { state, order_key: 0, rank: 0, at, expires_at, due_rank }
     }
 }
 

@@ -6,18 +6,21 @@ mod intern;
 #[path = "tests.rs"]
 mod tests;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use rusqlite::config::DbConfig;
 use rusqlite::{CachedStatement, Connection, ErrorCode};
 
 pub(super) use self::intern::Interned;
 use crate::audit::Record;
-use crate::clock::Timestamp;
+use crate::clock::{Stamp, Timestamp, whole_millis};
 use crate::error::StoreError;
-use crate::job::{ConcurrencyKey, Job, JobId, Labels, Payload, Seq, Spec};
+use crate::job::{ConcurrencyKey, Job, JobId, Labels, Lane, Need, Payload, Seq, Spec};
 use crate::store::durable::columns::{limit, number};
 use crate::store::engine::{
     CountChange, Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, FacetWrite, Key,
-    KeyHolder, LaneCursor, NewRow, Read, RecordQuery, Side, Write,
+    KeyHolder, LaneCursor, NewRow, Place, Read, RecordQuery, Side, Write,
 };
 use crate::store::filter::{Found, Scan};
 
@@ -31,6 +34,9 @@ pub(super) struct Meta {
     pub(super) next_seq: i64,
     pub(super) next_record: u64,
     pub(super) config_version: u64,
+    /// When the last commit was made, or the current one is.
+    pub(super) stamp: Stamp,
+    pub(super) generation: u64,
 }
 
 /// A connection: the engine's own, or one that a caller lends with a transaction open on it.
@@ -60,6 +66,8 @@ pub(super) struct Tables<C = Connection> {
     generation: u64,
     /// None until somebody asks, and again after they may have changed behind our back.
     pub(super) counts: Option<Counts>,
+    /// Why the file was put in place by hand, and the generation it had when that was found.
+    pub(super) put_back: Option<(String, u64)>,
 }
 
 impl Tables {
@@ -89,16 +97,21 @@ impl<'c> Tables<&'c Connection> {
 impl<C: Holds> Tables<C> {
     fn over(connection: C) -> Tables<C> {
         let (interned, meta) = (Interned::default(), Meta::default());
-        Tables { connection, interned, meta, changes_before: 0, generation: 0, counts: None }
+        Tables { connection, interned, meta, changes_before: 0, generation: 0, counts: None, put_back: None }
     }
 
     /// Writes the numbers that go with what was written, and leaves committing to the connection's owner.
     pub(super) fn write_meta(&mut self) -> EngineResult<u64> {
         let meta = self.meta;
         let commits = meta.commits + 1;
-        let sql = "UPDATE meta SET commits = ?1, next_seq = ?2, next_record = ?3, config_version = ?4";
+        let sql = "UPDATE meta SET commits = ?1, next_seq = ?2, next_record = ?3, config_version = ?4, at = ?5, \
+             boot = ?6, uptime = ?7, generation = ?8";
+        let Stamp { at, boot, uptime } = meta.stamp;
+        let stamp = (at.as_millis(), boot, whole_millis(uptime));
+        let (record, config) = (number(meta.next_record), number(meta.config_version));
+        let generation = number(meta.generation);
         prepare(self.connection.get(), sql)?
-            .execute((number(commits), meta.next_seq, number(meta.next_record), number(meta.config_version)))
+            .execute((number(commits), meta.next_seq, record, config, stamp.0, stamp.1, stamp.2, generation))
             .map_err(store_error)?;
         Ok(commits)
     }
@@ -156,13 +169,20 @@ impl<C: Holds> Tables<C> {
     }
 
     fn refresh(&mut self) -> EngineResult<()> {
-        let sql = "SELECT commits, next_seq, next_record, config_version FROM meta";
+        let sql =
+            "SELECT commits, next_seq, next_record, config_version, at, boot, uptime, generation FROM meta";
         let read = |row: &rusqlite::Row<'_>| {
             Ok(Meta {
                 commits: row.get::<_, i64>(0)?.unsigned_abs(),
                 next_seq: row.get(1)?,
                 next_record: row.get::<_, i64>(2)?.unsigned_abs(),
                 config_version: row.get::<_, i64>(3)?.unsigned_abs(),
+                stamp: Stamp {
+                    at: Timestamp::from_millis(row.get(4)?),
+                    boot: row.get(5)?,
+                    uptime: Duration::from_millis(row.get::<_, i64>(6)?.unsigned_abs()),
+                },
+                generation: row.get::<_, i64>(7)?.unsigned_abs(),
             })
         };
         let meta = prepare(self.connection.get(), sql)?.query_row([], read).map_err(store_error)?;
@@ -199,6 +219,11 @@ pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
     }
 }
 
+/// Whether damage is that of the file itself, as SQLite words it, and not of a single record.
+pub(super) fn is_file_damage(what: &str) -> bool {
+    what.contains("disk image is malformed") || what.contains("is not a database")
+}
+
 impl<C: Holds> Read for Tables<C> {
     fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>> {
         self.find_jobs(ids)
@@ -215,6 +240,14 @@ impl<C: Holds> Read for Tables<C> {
     fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>> {
         self.due_jobs(now, max)
     }
+    fn due_in(
+        &mut self,
+        lanes: &[Arc<Lane>],
+        now: Timestamp,
+        each_max: usize,
+    ) -> EngineResult<Vec<Vec<Place>>> {
+        lanes.iter().map(|lane| self.due_in_lane(lane, now, each_max)).collect()
+    }
     fn next_due(&mut self) -> EngineResult<Option<Timestamp>> {
         self.first_due()
     }
@@ -229,6 +262,14 @@ impl<C: Holds> Read for Tables<C> {
     }
     fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {
         self.edges_of(seqs, side)
+    }
+    fn dependents(
+        &mut self,
+        dependency: Seq,
+        after: Option<(Seq, Need)>,
+        max: usize,
+    ) -> EngineResult<Vec<Edge>> {
+        self.edges_from(dependency, after, max)
     }
     fn facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>> {
         self.read_facets(query)
@@ -260,6 +301,11 @@ impl<C: Holds> Read for Tables<C> {
 }
 
 impl<C: Holds> Write for Tables<C> {
+    fn why_put_back(&mut self) -> EngineResult<Option<String>> {
+        let generation = self.meta.generation;
+        let pending = self.put_back.as_ref().filter(|(_, found)| generation <= *found);
+        Ok(pending.map(|(reason, _)| reason.clone()))
+    }
     fn allocate(&mut self, count: usize) -> EngineResult<Seq> {
         let first = self.meta.next_seq;
         self.meta.next_seq = first.saturating_add(limit(count));
@@ -277,8 +323,11 @@ impl<C: Holds> Write for Tables<C> {
     fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {
         self.rewrite_payload(seq, payload)
     }
-    fn remove(&mut self, seqs: &[Seq]) -> EngineResult<()> {
-        seqs.iter().try_for_each(|seq| self.remove_job(*seq))
+    fn remove(&mut self, seqs: &[Seq], now: Timestamp) -> EngineResult<()> {
+        seqs.iter().try_for_each(|seq| self.remove_job(*seq, now))
+    }
+    fn remove_expired_keys(&mut self, now: Timestamp, max: usize) -> EngineResult<usize> {
+        self.delete_expired_keys(now, max)
     }
     fn link(&mut self, edges: &[Edge]) -> EngineResult<()> {
         self.insert_edges(edges)

@@ -16,8 +16,9 @@ use super::*;
 use crate::audit::AuditEvent;
 use crate::error::OpenError;
 use crate::job::{
-    Category, ConcurrencyKey, Details, ErrorRecord, Fence, Has, JobType, Lane, Lease, Need, Parent, Payload,
-    Policy, Priority, Progress, QueueName, State, Suspension, Tenant, Wait, WorkerId, acts_at,
+    Category, ConcurrencyKey, Details, ErrorCause, ErrorRecord, Fence, Has, JobType, Lane, Lease, Need,
+    Parent, Payload, Policy, Priority, Progress, QueueName, State, SuspendMode, Suspension, Tenant, TraceId,
+    Wait, WorkerId, acts_at,
 };
 use crate::store::engine::{FacetKind, KeyKind, Place};
 use crate::store::filter::{Filter, Order};
@@ -86,6 +87,7 @@ fn plain_job(seq: i64) -> Job {
         concurrency: None,
         is_blocked: false,
         parent: None,
+        trace: None,
         cost_cents: 0,
         has: Has::default(),
         details: Arc::default(),
@@ -114,6 +116,7 @@ fn has_where(bit: impl Fn(u32) -> bool) -> Has {
         children: bit(3),
         result: bit(4),
         callback: bit(5),
+        claim_ahead: bit(6),
     }
 }
 
@@ -129,16 +132,16 @@ fn ticket() -> Ticket {
     Ticket::issue(&TicketKey::new([47, 48]), subject, 49, at(50), at(51))
 }
 
-fn full_job() -> Job {
-    let mut policy = Policy { crashes_max: 9, ..Policy::default() };
-    policy.retry.jitter = 0.123_456_789;
-    policy.timeouts.lease = Duration::new(7, 123_456_789);
+fn full_details() -> Details {
     let suspension = |n: i64| Suspension {
         by: format!("by{n}"),
         reason: Some(format!("reason{n}")),
+        mode: SuspendMode::Graceful,
+        at: at(n + 100),
         expires_at: Some(at(n)),
+        by_pause: n % 2 == 0,
     };
-    let details = Details {
+    Details {
         is_held: true,
         wait: Some(Wait::Signal { name: "go".into(), step: "one".into(), until: Some(at(31)) }),
         suspension: Some(suspension(32)),
@@ -151,6 +154,7 @@ fn full_job() -> Job {
             attempt: 35,
             retry_after: Some(Duration::from_millis(36)),
             retryable: true,
+            cause: vec![ErrorCause::new("disk").with_code("E2")],
         }),
         ticket: Some(Box::new(ticket())),
         progress: Some(Progress { percent: 12.345, message: Some("half".into()) }),
@@ -164,7 +168,14 @@ fn full_job() -> Job {
         signals: 43,
         checkpoints: 44,
         groups: 45,
-    };
+    }
+}
+
+fn full_job() -> Job {
+    let mut policy = Policy { crashes_max: 9, ..Policy::default() };
+    policy.retry.jitter = 0.123_456_789;
+    policy.timeouts.lease = Duration::new(7, 123_456_789);
+    policy.timeouts.start = Some(Duration::from_secs(77));
     Job {
         policy: Arc::new(policy),
         state: State::Running,
@@ -192,9 +203,10 @@ fn full_job() -> Job {
         concurrency: Some(ConcurrencyKey(i64::MIN)),
         is_blocked: true,
         parent: Some(Parent { seq: Seq(22), id: id(23), group: u64::MAX, index: 25 }),
+        trace: Some(TraceId::new(24)),
         cost_cents: -26,
         has: has_where(|_| true),
-        details: Arc::new(details),
+        details: Arc::new(full_details()),
         ..plain_job(77)
     }
 }
@@ -226,6 +238,8 @@ fn key(kind: KeyKind, text: &str) -> Key {
 }
 
 fn insert(tables: &mut Tables, job: &Job, spec: &Spec, keys: Vec<(Key, Timestamp)>) {
+    let held = |(key, expires_at)| (key, KeyHolder { seq: job.seq, expires_at, memory: None });
+    let keys = keys.into_iter().map(held).collect();
     tables.insert(&[NewRow { job: job.clone(), spec: spec.clone(), keys }]).unwrap();
     tables.count(&[CountChange { lane: job.lane.clone(), state: job.state, by: 1 }]).unwrap();
 }
@@ -273,7 +287,10 @@ fn random_job(rng: &mut StdRng, seq: i64, lanes: &[Arc<Lane>]) -> Job {
         suspension: rng.random_bool(0.7).then(|| Suspension {
             by: "x".into(),
             reason: None,
+            mode: SuspendMode::default(),
+            at: moment(rng),
             expires_at: rng.random_bool(0.5).then(|| moment(rng)),
+            by_pause: rng.random_bool(0.5),
         }),
         ..Details::default()
     };
@@ -360,7 +377,7 @@ fn populated(seed: u64) -> Populated {
             tables.relabel(&[(job.seq, spec.labels.clone())]).unwrap();
         }
         if rng.random_bool(0.1) {
-            tables.remove(&[job.seq]).unwrap();
+            tables.remove(&[job.seq], at(0)).unwrap();
             tables.count(&[CountChange { lane: job.lane, state: job.state, by: -1 }]).unwrap();
         } else {
             jobs.push((job, spec));
@@ -499,11 +516,11 @@ fn keys_are_held_replaced_released_and_go_with_their_job() {
     let (idem, unique) = (key(KeyKind::Idempotency, "idem"), key(KeyKind::Unique, "uniq"));
     let other = key(KeyKind::Unique, "idem");
     insert(&mut tables, &full_job(), &full_spec(), vec![(idem.clone(), at(5)), (unique.clone(), at(6))]);
-    let holder = |seq, millis| Some(KeyHolder { seq: Seq(seq), expires_at: at(millis) });
+    let holder = |seq, millis| Some(KeyHolder { seq: Seq(seq), expires_at: at(millis), memory: None });
     let all = [idem.clone(), other, unique.clone()];
     assert_eq!(tables.keyed(&all).unwrap(), [holder(77, 5), None, holder(77, 6)]);
     insert(&mut tables, &plain_job(78), &plain_spec(), vec![(idem.clone(), at(7))]);
-    tables.remove(&[Seq(77)]).unwrap();
+    tables.remove(&[Seq(77)], at(0)).unwrap();
     assert_eq!(tables.keyed(&all).unwrap(), [holder(78, 7), None, None]);
     tables.release_keys(&[idem, unique]).unwrap();
     assert_eq!(tables.keyed(&all).unwrap(), [None, None, None]);
@@ -516,7 +533,7 @@ fn removal_leaves_nothing_but_the_audit_trail() {
     tables.link(&[edge(77, 1, Need::After), edge(2, 77, Need::AfterAny)]).unwrap();
     tables.write_facets(&[FacetWrite::Put(facet(FacetKind::Result, "", 0, "x"))]).unwrap();
     tables.append(&mut [record(Some(id(77)))]).unwrap();
-    tables.remove(&[Seq(77), Seq(500)]).unwrap();
+    tables.remove(&[Seq(77), Seq(500)], at(0)).unwrap();
     for table in ["jobs", "hot", "tags", "keys", "edges", "facets"] {
         let sql = format!("SELECT count(*) FROM {table}");
         let rows: i64 = tables.connection().query_row(&sql, [], |row| row.get(0)).unwrap();
@@ -589,10 +606,11 @@ fn documents_move_the_configuration_only_if_they_are_part_of_it() {
         assert_eq!(tables.document(kind, "b").unwrap(), Some(document("b")));
         assert_eq!(tables.document(kind, "c").unwrap(), None);
     }
-    assert_eq!(tables.configuration_version().unwrap(), 8 * 5);
+    let kinds = DocumentKind::ALL.into_iter().filter(|kind| kind.is_configuration()).count() as u64;
+    assert_eq!(tables.configuration_version().unwrap(), kinds * 5);
     tables.commit().unwrap();
     tables.begin_read().unwrap();
-    assert_eq!(tables.configuration_version().unwrap(), 40);
+    assert_eq!(tables.configuration_version().unwrap(), kinds * 5);
     tables.end_read();
 }
 
@@ -606,6 +624,8 @@ fn record(job: Option<JobId>) -> Record {
         actor_id: "w1".into(),
         tenant: Tenant::default(),
         job,
+        queue: job.map(|_| crate::job::QueueName::default()),
+        job_type: None,
         trace_id: Some("t".into()),
         context: "{}".into(),
     }

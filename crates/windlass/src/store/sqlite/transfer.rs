@@ -5,16 +5,15 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, Row, params};
 
+use super::keys::read_key;
 use super::row::read_job;
 use super::tables::{Holds, Tables, prepare, store_error};
 use super::{file, lock};
 use crate::audit::Record;
-use crate::clock::Timestamp;
-use crate::error::StoreError;
-use crate::job::{JobType, Seq, Tenant};
+use crate::job::Seq;
 use crate::store::durable::columns::{
-    damaged, document_kind_code, facet_check, facet_kind_code, facet_kind_of, key_check, key_columns,
-    key_kind_of, limit, need_code, need_of, number,
+    damaged, document_kind_code, facet_check, facet_kind_code, facet_kind_of, key_columns, limit, need_code,
+    need_of, number,
 };
 use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, Facet, Key, KeyHolder, NewRow};
 use crate::store::transfer::rows::{Export, FacetPlace, Import, Numbers, Page};
@@ -23,14 +22,12 @@ const JOBS: &str =
     "SELECT seq, id, lane, policy, record FROM hot NOT INDEXED WHERE seq > ?1 ORDER BY seq LIMIT ?2";
 const FACETS: &str = "SELECT seq, kind, name, number, \"check\", body FROM facets \
      WHERE (seq, kind, name, number) > (?1, ?2, ?3, ?4) ORDER BY seq, kind, name, number LIMIT ?5";
-const KEYS: &str = "SELECT kind, tenant, type, key, seq, expires_at, \"check\" FROM keys \
+const KEYS: &str = "SELECT kind, tenant, type, key, seq, expires_at, \"check\", job, payload, ended FROM keys \
      WHERE (kind, tenant, type, key) > (?1, ?2, ?3, ?4) ORDER BY kind, tenant, type, key LIMIT ?5";
 const EDGES: &str = "SELECT dependency, dependent, need FROM edges \
      WHERE (dependency, dependent, need) > (?1, ?2, ?3) ORDER BY dependency, dependent, need LIMIT ?4";
 const DOCUMENTS: &str = "SELECT key, body, \"check\" FROM documents \
      WHERE kind = ?1 AND (?2 IS NULL OR key > ?2) ORDER BY key LIMIT ?3";
-const PUT_KEY: &str = "INSERT INTO keys (kind, tenant, type, key, seq, expires_at, \"check\") \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
 impl<C: Holds> Tables<C> {
     /// Rows of a statement until there are none or the page is full; the second of what `read` gives is a row's size.
@@ -57,7 +54,8 @@ impl<C: Holds> Tables<C> {
 
 impl<C: Holds> Export for Tables<C> {
     fn numbers(&mut self) -> EngineResult<Numbers> {
-        Ok(Numbers { seq: Seq(self.meta.next_seq), record: self.meta.next_record })
+        let generation = self.meta.generation;
+        Ok(Numbers { generation, seq: Seq(self.meta.next_seq), record: self.meta.next_record })
     }
 
     fn jobs_after(&mut self, after: Seq, page: Page) -> EngineResult<Vec<NewRow>> {
@@ -121,16 +119,7 @@ impl<C: Holds> Export for Tables<C> {
 
 impl<C: Holds> Import for Tables<C> {
     fn import_keys(&mut self, keys: &[(Key, KeyHolder)]) -> EngineResult<()> {
-        let mut statement = prepare(self.connection.get(), PUT_KEY)?;
-        for (key, holder) in keys {
-            let (kind, tenant, job_type, text) = key_columns(key);
-            let (seq, expires_at) = (holder.seq.0, holder.expires_at.as_millis());
-            let check = key_check(key_columns(key), seq, expires_at);
-            statement
-                .execute(params![kind, tenant, job_type, text, seq, expires_at, check])
-                .map_err(store_error)?;
-        }
-        Ok(())
+        self.put_keys(keys)
     }
 
     fn import_records(&mut self, records: &[Record]) -> EngineResult<()> {
@@ -140,6 +129,7 @@ impl<C: Holds> Import for Tables<C> {
     fn adopt(&mut self, numbers: Numbers) -> EngineResult<()> {
         self.meta.next_seq = numbers.seq.0;
         self.meta.next_record = numbers.record;
+        self.meta.generation = numbers.generation;
         Ok(())
     }
 }
@@ -167,25 +157,6 @@ fn read_facet(row: &Row<'_>) -> EngineResult<Facet> {
         return Err(damaged("facets", seq, "does not match its checksum"));
     }
     Ok(facet)
-}
-
-fn read_key(row: &Row<'_>) -> EngineResult<(Key, KeyHolder)> {
-    let kind: i64 = row.get(0).map_err(store_error)?;
-    let [tenant, job_type, text] = [1, 2, 3].map(|place| row.get::<_, String>(place).map_err(store_error));
-    let (tenant, job_type, text) = (tenant?, job_type?, text?);
-    let (seq, expires_at): (i64, i64) = (row.get(4).map_err(store_error)?, row.get(5).map_err(store_error)?);
-    let check: u32 = row.get(6).map_err(store_error)?;
-    if key_check((kind, &tenant, &job_type, &text), seq, expires_at) != check {
-        return Err(damaged("keys", seq, "does not match its checksum"));
-    }
-    let wrong = |problem: crate::error::Problem| -> StoreError { damaged("keys", seq, &problem.to_string()) };
-    let key = Key {
-        kind: key_kind_of(kind).ok_or_else(|| damaged("keys", seq, "is of no known kind"))?,
-        tenant: Tenant::new(&tenant).map_err(wrong)?,
-        job_type: JobType::new(&job_type).map_err(wrong)?,
-        text,
-    };
-    Ok((key, KeyHolder { seq: Seq(seq), expires_at: Timestamp::from_millis(expires_at) }))
 }
 
 /// Whether any other connection, of whatever process, has the file open.

@@ -13,9 +13,13 @@ use super::tables::store_error;
 use crate::limits;
 use crate::store::engine::EngineResult;
 use crate::store::environment::Environment;
+use crate::store::meter::Fallback;
 
 /// Glances at the log between two questions to SQLite while nothing seems to happen.
 const GLANCES: u32 = 10;
+/// Glances after a change of the log at which SQLite is asked: the log is written before the fsync, and the commit is seen
+/// after it, which on a busy disk takes a good part of a second.
+const GLANCES_ASKED: u32 = 50;
 
 /// How many commits this process made, so that its own do not look like another's.
 #[derive(Default)]
@@ -83,20 +87,36 @@ pub(super) struct Watch {
 struct Log {
     path: PathBuf,
     looks: Option<(u64, SystemTime)>,
-    /// Glances for which SQLite was not asked.
-    skipped: u32,
+    /// Glances since it last looked different.
+    settled_for: u32,
 }
 
 impl Log {
-    /// Whether SQLite has to be asked. It is asked twice after a change, since two writes within one tick of the file
-    /// system's clock look like one, and now and then whatever the log looks like.
-    fn may_have_grown(&mut self) -> bool {
-        let looks = std::fs::metadata(&self.path).and_then(|log| Ok((log.len(), log.modified()?))).ok();
+    /// Whether SQLite has to be asked, and why: for a while after the log has changed, and now and then whatever it looks
+    /// like.
+    fn reason_to_ask(&mut self) -> Option<Reason> {
+        let looks = self.glance();
         let is_settled = looks.is_some() && looks == self.looks;
         self.looks = looks;
-        self.skipped = if is_settled && self.skipped <= GLANCES { self.skipped + 1 } else { 0 };
-        self.skipped < 2
+        self.settled_for = if is_settled { self.settled_for.saturating_add(1) } else { 0 };
+        if self.settled_for < GLANCES_ASKED {
+            return Some(Reason::Log);
+        }
+        self.settled_for.is_multiple_of(GLANCES).then_some(Reason::Time)
     }
+
+    fn glance(&self) -> Option<(u64, SystemTime)> {
+        std::fs::metadata(&self.path).and_then(|log| Ok((log.len(), log.modified()?))).ok()
+    }
+}
+
+/// Why SQLite is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    /// The log has changed.
+    Log,
+    /// It was not asked for a while.
+    Time,
 }
 
 impl Watch {
@@ -110,7 +130,7 @@ impl Watch {
     ) -> EngineResult<Watch> {
         let readers =
             turns.into_iter().map(|turn| Watched { turn, look: 0, lasted: Duration::ZERO }).collect();
-        let log = Log { path: log, looks: None, skipped: 0 };
+        let log = Log { path: log, looks: None, settled_for: 0 };
         let mut watch = Watch { connection, env, own, version: 0, foreign: 0, log, readers };
         watch.has_changed_elsewhere()?;
         Ok(watch)
@@ -143,9 +163,7 @@ impl Watch {
 
     /// Whether another process has committed since this was last asked.
     pub(super) fn has_changed_elsewhere(&mut self) -> EngineResult<bool> {
-        if !self.log.may_have_grown() {
-            return Ok(false);
-        }
+        let Some(reason) = self.log.reason_to_ask() else { return Ok(false) };
         let version = {
             let mut look = self.connection.prepare_cached("PRAGMA data_version").map_err(store_error)?;
             look.query_row([], |row| row.get(0)).map_err(store_error)?
@@ -156,7 +174,12 @@ impl Watch {
         let connection = &self.connection;
         let foreign = self.own.foreign(|| file::head(connection).map(|head| head.commits))?;
         self.version = version;
-        Ok(std::mem::replace(&mut self.foreign, foreign) != foreign)
+        let has_changed = std::mem::replace(&mut self.foreign, foreign) != foreign;
+        // A change between the glance and the question is no miss.
+        if has_changed && reason == Reason::Time && self.log.glance() == self.log.looks {
+            self.env.meters.fell_back(Fallback::Process);
+        }
+        Ok(has_changed)
     }
 
     /// Time is counted in pauses: a clock that is set must not end a look.

@@ -10,9 +10,9 @@ use super::file::{self, Identity};
 use super::lock;
 use super::marker::Marker;
 use super::reserve::Reserve;
-use super::tables::Tables;
+use super::tables::{self, Tables};
 use super::watch::OwnCommits;
-use crate::clock::{Stopwatch, Timestamp};
+use crate::clock::Stopwatch;
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::durable::inbox::Inbox;
@@ -36,8 +36,6 @@ pub(super) struct Writer {
     pub(super) reserve: Reserve,
     pub(super) own: Arc<OwnCommits>,
     pub(super) memo: Memo,
-    /// Time of the last commit: the next one is not before it, whatever the clock says.
-    pub(super) now: Timestamp,
 }
 
 impl Writer {
@@ -73,8 +71,9 @@ impl Writer {
 
     /// Does a group's work and answers everybody in it. Fails only if nothing may be acknowledged any more.
     pub(super) fn commit(&mut self, mut tasks: Group) -> EngineResult<()> {
+        tasks.retain(|task| !task.is_withdrawn());
         let adds_jobs = tasks.iter().any(|task| task.adds_jobs());
-        if adds_jobs && !self.reserve.is_held(self.env.clock.now()) {
+        if adds_jobs && !self.has_space()? {
             tasks = refuse_new_jobs(tasks);
         }
         if tasks.is_empty() {
@@ -113,18 +112,29 @@ impl Writer {
         if outcome.is_err() {
             self.tables.rollback();
             self.memo.forget();
+            for task in tasks.iter_mut() {
+                task.undone();
+            }
         }
-        outcome
+        // A commit after it could be lost with the damaged pages.
+        outcome.map_err(|error| match error {
+            StoreError::Damaged(what) if tables::is_file_damage(&what) => {
+                StoreError::Stopped(format!("the database file is damaged: {what}; restore a backup"))
+            }
+            error => error,
+        })
     }
 
     fn transact(&mut self, tasks: &mut Group) -> EngineResult<Effects> {
         self.identity.check()?;
         let tables = &mut self.tables;
         let changes = tables.connection().total_changes();
-        lock::patiently(self.env.clock.as_ref(), || tables.begin_write())?;
+        let until = tasks.iter().map(|task| task.deadline()).max().flatten();
+        lock::patiently(until, || tables.begin_write())?;
         // Asked once it is this process's turn, so that later commits do not carry earlier times.
-        self.now = self.now.max(self.env.clock.now());
-        let effects = group::run(&mut self.tables, &mut self.memo, &self.env, self.now, tasks)?;
+        let now = self.env.clock.commit(self.tables.meta.stamp.at);
+        self.tables.meta.stamp = self.env.clock.stamp(now);
+        let effects = group::run(&mut self.tables, &mut self.memo, &self.env, now, tasks)?;
         let tables = &mut self.tables;
         let env = &self.env;
         let number = self.own.make(|| {
@@ -137,6 +147,19 @@ impl Writer {
         self.identity.check()?;
         self.marker.advance(number);
         Ok(effects)
+    }
+
+    /// Whether there is space for new jobs beside what running work needs to end.
+    fn has_space(&mut self) -> EngineResult<bool> {
+        let connection = self.tables.connection();
+        let mut moved = Ok(());
+        let is_held = self.reserve.is_held(self.env.clock.now(), || {
+            moved = checkpoint::cut(connection);
+            checkpoint::free_bytes(connection).unwrap_or(0)
+        });
+        let is_full = matches!(moved, Err(StoreError::Full));
+        self.settle(moved)?;
+        Ok(is_held && !is_full)
     }
 
     /// Lets work that is running end on a full disk.

@@ -11,6 +11,7 @@ use crate::audit::Record;
 use crate::store::config::encode;
 use crate::store::durable::columns::{
     SpecColumns, SpecParts, document_kind_code, event_code, facet_kind_code, key_columns, need_code,
+    state_code_of,
 };
 use crate::store::durable::packed::{Head, pack};
 use crate::store::engine::{Facet, Key, KeyHolder, NewRow};
@@ -119,6 +120,8 @@ fn fold_record(fold: &mut Fold<'_>, record: &Record) {
     fold.maybe(record.alias.as_deref().map(str::as_bytes));
     fold.maybe(record.trace_id.as_deref().map(str::as_bytes));
     fold.maybe(record.job.as_ref().map(|job| &job.as_bytes()[..]));
+    fold.maybe(record.queue.as_ref().map(|queue| queue.as_str().as_bytes()));
+    fold.maybe(record.job_type.as_ref().map(|job_type| job_type.as_str().as_bytes()));
 }
 
 fn fold_job(fold: &mut Fold<'_>, row: &NewRow, packed: &mut Vec<u8>) {
@@ -155,4 +158,7 @@ fn fold_key(fold: &mut Fold<'_>, key: &Key, holder: KeyHolder) {
     }
     fold.number(holder.seq.0);
     fold.number(holder.expires_at.as_millis());
+    fold.maybe(holder.memory.as_ref().map(|memory| &memory.id.as_bytes()[..]));
+    fold.maybe(holder.memory.as_ref().map(|memory| &memory.payload.0[..]));
+    fold.number(state_code_of(&holder).unwrap_or(-1));
 }

@@ -31,9 +31,11 @@ impl Page {
     }
 }
 
-/// The numbers that are given out next.
+/// The numbers that are given out next, and the generation that is part of every fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Numbers {
+    /// The store's generation, from 1 (M8).
+    pub generation: u64,
     /// To the next job.
     pub seq: Seq,
     /// To the next audit record.

@@ -434,7 +434,7 @@ fn is_blank(view: &mut View<'_>) -> Result<bool, StoreError> {
     let is_unused = matches!(first, Some(Batch { rows: Rows::Numbers(_), .. }));
     let has_mark = !view.db.documents(DocumentKind::Transfer)?.is_empty();
     let letters = view.db.letter_counts()?;
-    let is_new = numbers == (Numbers { seq: crate::job::Seq(1), record: 1 });
+    let is_new = numbers == (Numbers { seq: crate::job::Seq(1), record: 1, ..numbers });
     Ok(is_new && is_unused && !has_mark && letters == LetterCounts::default())
 }
 

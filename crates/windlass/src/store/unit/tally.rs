@@ -7,6 +7,8 @@ use serde::de::DeserializeOwned;
 use super::Unit;
 use crate::clock::Timestamp;
 use crate::job::{Payload, Seq};
+use crate::limits;
+use crate::store::cascade::{Budget, Cascade};
 use crate::store::config::{encode, parse};
 use crate::store::engine::{DocumentKind, EngineResult};
 
@@ -71,6 +73,29 @@ impl Unit<'_> {
     /// Whether others write too, so that little is worth remembering.
     pub(crate) fn is_shared(&self) -> bool {
         self.memo.is_shared
+    }
+
+    /// Makes room for the consequences of so many outcomes.
+    pub(crate) fn expect_outcomes(&mut self, count: usize) {
+        let jobs = count * limits::CASCADE_JOBS_PER_OUTCOME;
+        self.budgets[0] = Budget::new(self.env.options.cascade_jobs_per_commit.max(jobs));
+    }
+
+    /// Whether it is known that no cascade is left to go on with.
+    pub(crate) fn knows_no_cascades(&self) -> bool {
+        self.memo.tallies.has_no_cascades
+    }
+
+    /// Remembers that no cascade is left.
+    pub(crate) fn learn_no_cascades(&mut self) {
+        self.memo.tallies.has_no_cascades = !self.memo.is_shared;
+    }
+
+    /// Keeps a cascade for a later commit, in place of one with the same key.
+    pub(crate) fn keep_cascade(&mut self, cascade: Cascade) {
+        self.memo.tallies.has_no_cascades = false;
+        self.effects.has_cascades = true;
+        self.pending.cascades.push(cascade);
     }
 
     /// Remembers the moment before which no timer is due.

@@ -1,22 +1,25 @@
 //! Invariants of the audit trail: legal steps, one end per job, an unbroken chain.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
 use super::{Told, Verdict};
-use crate::audit::{AuditEvent, Record, Seal};
+use crate::audit::{AuditEvent, Record, Seal, SealPoint};
 use crate::error::StoreError;
 use crate::job::{JobId, LIFECYCLE, State};
 use crate::limits;
+use crate::store::command::seal::kept_head;
 use crate::store::config::parse;
 use crate::store::engine::{DocumentKind, RecordQuery};
 use crate::store::view::View;
+use crate::ticket::TicketPublicKey;
 
 /// Calls `each` for every record, oldest first.
 fn walk(view: &mut View<'_>, told: &mut Told<'_>, mut each: impl FnMut(&Record)) -> Result<(), StoreError> {
     let mut after = 0;
     loop {
+        view.is_wanted()?;
         let query = RecordQuery { after, limit: limits::PAGE_RECORDS_MAX, ..RecordQuery::default() };
         let page = view.db.records(&query)?;
         let Some(last) = page.last() else { return Ok(()) };
@@ -65,31 +68,119 @@ fn is_in_table(from: State, to: State) -> bool {
     LIFECYCLE.iter().any(|(_, states, ends)| states.contains(&from) && ends.contains(&to))
 }
 
-/// M93: no record was edited, removed, added or moved since it was sealed.
-pub(super) fn chain(view: &mut View<'_>, told: &mut Told<'_>) -> Result<Verdict, StoreError> {
+/// What an audit trail is compared with beside its own seals.
+#[derive(Debug, Clone, Default)]
+pub struct AuditCheck {
+    /// A head that was kept elsewhere: the record with its number must still come to its hash.
+    pub expected_head: Option<Seal>,
+    /// Keys whose signatures on seals count. If any are given, the newest seal must have one; if none are, any key does.
+    pub trusted: Vec<TicketPublicKey>,
+}
+
+/// What the store's own settings say about seals.
+pub(super) fn own_check(view: &View<'_>) -> AuditCheck {
+    let tickets = view.env.options.tickets.iter();
+    let trusted = tickets.flat_map(|tickets| {
+        std::iter::once(tickets.key.public()).chain(tickets.trusted.iter().cloned()).collect::<Vec<_>>()
+    });
+    AuditCheck { expected_head: None, trusted: trusted.collect() }
+}
+
+/// M93: no record was edited, removed, added or moved since it was sealed, and none that was written is missing.
+pub(super) fn chain(
+    view: &mut View<'_>,
+    told: &mut Told<'_>,
+    check: &AuditCheck,
+) -> Result<Verdict, StoreError> {
     let mut verdict = Verdict::new("M93", "the audit trail is as it was sealed");
-    let mut points: HashMap<u64, Seal> = HashMap::new();
+    let mut points: BTreeMap<u64, SealPoint> = BTreeMap::new();
     for document in view.db.documents(DocumentKind::Seal)? {
-        let seal: Seal = parse(&document.body)?;
-        points.insert(seal.through, seal);
+        let point: SealPoint = parse(&document.body)?;
+        points.insert(point.seal.through, point);
     }
-    let sealed_through = points.keys().max().copied().unwrap_or(0);
-    let (mut seal, mut expected) = (Seal::origin(), 1);
+    let written = view.db.numbers()?.record.saturating_sub(1);
+    let head = kept_head(view.db)?;
+    let (mut seal, mut expected, mut is_head_found) = (Seal::origin(), 1, false);
     walk(view, told, |record| {
         let gap = record.seq != expected;
         verdict.look(gap.then(|| format!("record {expected} is missing, {} follows", record.seq)));
         expected = record.seq + 1;
         seal = seal.extend(record);
+        if let Some(head) = check.expected_head.as_ref().filter(|head| head.through == record.seq) {
+            is_head_found = true;
+            let differs = *head != seal;
+            verdict.look(
+                differs.then(|| format!("up to record {} the trail is not the expected one", record.seq)),
+            );
+        }
         if let Some(point) = points.get(&record.seq)
-            && *point != seal
+            && point.seal != seal
         {
             verdict.look(Some(format!("a record up to {} is not as it was sealed", record.seq)));
             // Go on from what was sealed, so that one edit is told once.
-            seal = point.clone();
+            seal = point.seal.clone();
         }
     })?;
-    if sealed_through >= expected {
-        verdict.look(Some(format!("records {expected} to {sealed_through} were sealed and are gone")));
+    let ends = Ends { last: expected - 1, written, head };
+    ends.check(&mut verdict, &points);
+    check_signatures(&mut verdict, &points, &check.trusted);
+    if let Some(head) = check.expected_head.as_ref().filter(|_| !is_head_found) {
+        let missing = format!("the expected head is record {}, which is not there", head.through);
+        verdict.look(Some(missing));
     }
     Ok(verdict)
+}
+
+/// Where the trail ends, by what is there and by what the store says it wrote.
+struct Ends {
+    last: u64,
+    written: u64,
+    head: Option<Seal>,
+}
+
+impl Ends {
+    fn check(&self, verdict: &mut Verdict, points: &BTreeMap<u64, SealPoint>) {
+        let newest = points.last_key_value().map(|(_, point)| &point.seal);
+        let sealed = newest.into_iter().chain(&self.head).map(|seal| seal.through).max().unwrap_or(0);
+        let first_gone = self.last + 1;
+        verdict.look(
+            (sealed > self.last)
+                .then(|| format!("records {first_gone} to {sealed} were sealed and are gone")),
+        );
+        let unsealed_gone = first_gone.max(sealed + 1);
+        verdict.look(
+            (self.written >= unsealed_gone)
+                .then(|| format!("records {unsealed_gone} to {} were written and are gone", self.written)),
+        );
+        let finding = match (&self.head, newest) {
+            (Some(head), None) => {
+                Some(format!("the trail was sealed up to record {}, and no seal is there", head.through))
+            }
+            (Some(head), Some(newest)) if head != newest => Some(format!(
+                "the trail was sealed up to record {}, the newest seal is {newest}",
+                head.through
+            )),
+            (None, Some(newest)) => {
+                Some(format!("there is a seal up to record {}, but no head", newest.through))
+            }
+            _ => None,
+        };
+        verdict.look(finding);
+    }
+}
+
+/// Signatures fit, and none is missing after the first seal that has one.
+fn check_signatures(verdict: &mut Verdict, points: &BTreeMap<u64, SealPoint>, trusted: &[TicketPublicKey]) {
+    let mut is_signed = false;
+    for (through, point) in points {
+        let is_newest = points.last_key_value().is_some_and(|(newest, _)| newest == through);
+        if let Some(fault) = point.signature_fault(trusted) {
+            verdict.look(Some(format!("the signature on the seal up to record {through} {fault}")));
+        }
+        if point.signature.is_none() && (is_signed || (is_newest && !trusted.is_empty())) {
+            let finding = format!("the seal up to record {through} is not signed, and should be");
+            verdict.look(Some(finding));
+        }
+        is_signed |= point.signature.is_some();
+    }
 }

@@ -1,9 +1,12 @@
 //! Invariants between jobs: dependencies, child groups, keys, tenants.
 
+use std::collections::BTreeSet;
+
 use super::{Facts, Verdict};
 use crate::error::StoreError;
-use crate::job::{ChildGroup, Job, Lane, Need, State, Wait};
+use crate::job::{ChildGroup, Job, Lane, Need, State};
 use crate::limits;
+use crate::store::cascade;
 use crate::store::command::throttle::{KeyBucket, key_bucket_key};
 use crate::store::config::parse;
 use crate::store::engine::{DocumentKind, FacetKind, FacetQuery, Key, KeyKind, Place, Side};
@@ -28,7 +31,8 @@ impl Default for Graph {
             ),
             groups: Verdict::new(
                 "I16",
-                "open children equal a recount, and a decided group waits for nobody",
+                "open and completed children equal a recount, a live parent has all of them, and a decided group waits for \
+                 nobody",
             ),
             tenants: Verdict::new("I20", "no edge and no parent crosses tenants"),
             blocked: Verdict::new("M110", "a job set aside for its key waits for one that has it or is next"),
@@ -83,8 +87,20 @@ impl Graph {
             };
             let crosses = dependency.lane.tenant != job.lane.tenant;
             self.tenants.look(crosses.then(|| format!("job {}: waits for {}", job.id, dependency.id)));
-            after_open += u32::from(edge.need == Need::After && dependency.state != State::Completed);
-            any_ended |= edge.need == Need::AfterAny && dependency.state.is_final();
+            let is_final = dependency.state.is_final();
+            let is_told = is_final && (job.state.is_final() || !cascade::covers(view.db, &dependency, edge)?);
+            after_open +=
+                u32::from(edge.need == Need::After && !(is_told && dependency.state == State::Completed));
+            any_ended |= edge.need == Need::AfterAny && is_told;
+            let is_missed = is_told
+                && !job.state.is_final()
+                && match edge.need {
+                    Need::After => dependency.state != State::Completed,
+                    Need::AfterAny => job.any_unmet,
+                };
+            self.dependencies.look(is_missed.then(|| {
+                format!("job {}: still waits for {}, which is {}", job.id, dependency.id, dependency.state)
+            }));
             if dependency.depth >= job.depth {
                 let finding =
                     format!("job {}: is not deeper than {}, which it waits for", job.id, dependency.id);
@@ -109,29 +125,65 @@ impl Graph {
         let query = FacetQuery { seq: job.seq, kind: FacetKind::Group, name: None, above: None, limit };
         for facet in view.db.facets(query)? {
             let group: ChildGroup = parse(&facet.body)?;
-            let (open, stored) = count_children(view, job, facet.number)?;
-            let is_stuck =
-                group.decided.is_some() && job.details.wait == Some(Wait::Children { group: facet.number });
-            let differs = open != group.open || stored > group.total;
-            self.groups.look((differs || is_stuck).then(|| {
-                format!("job {}: group {} says {} open, found {open}", job.id, facet.number, group.open)
-            }));
+            let found = count_children(view, job, facet.number)?;
+            let waits = job.details.wait.as_ref().is_some_and(|wait| wait.is_for_group(facet.number));
+            let is_stuck = group.decided.is_some() && waits;
+            let say = |finding: String| format!("job {}: group {} {finding}", job.id, facet.number);
+            self.groups.look(found.differ_from(&group, job.state.is_final()).map(say));
+            self.groups.look(is_stuck.then(|| say("is decided, and its parent still waits for it".into())));
         }
         Ok(())
     }
 }
 
-fn count_children(view: &mut View<'_>, parent: &Job, group: u64) -> Result<(u32, u32), StoreError> {
-    let (mut open, mut stored, mut after) = (0, 0, None);
+/// What a recount of the children of one group came to.
+#[derive(Default)]
+struct Recount {
+    open: u32,
+    completed: u32,
+    /// The places in the input of the children that are stored.
+    places: BTreeSet<u32>,
+    stored: u32,
+}
+
+impl Recount {
+    fn add(&mut self, child: &Job) {
+        self.open += u32::from(!child.state.is_final());
+        self.completed += u32::from(child.state == State::Completed);
+        self.places.extend(child.parent.map(|parent| parent.index));
+        self.stored += 1;
+    }
+
+    /// How the group's own numbers differ from it. Children may be deleted once their parent has ended, not before.
+    fn differ_from(&self, group: &ChildGroup, is_parent_final: bool) -> Option<String> {
+        let ChildGroup { total, open, completed, .. } = *group;
+        let distinct = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
+        if distinct != self.stored || self.places.last().is_some_and(|last| *last >= total) {
+            return Some(format!("has {} children at {distinct} places of {total}", self.stored));
+        }
+        if !is_parent_final && self.stored != total {
+            let missing = (0..total).find(|place| !self.places.contains(place)).unwrap_or(0);
+            return Some(format!("has {} of {total} children: child {missing} is missing", self.stored));
+        }
+        if self.open != open {
+            return Some(format!("says {open} open, found {}", self.open));
+        }
+        let gone = total - self.stored;
+        let is_sound = (self.completed..=self.completed.saturating_add(gone)).contains(&completed);
+        (!is_sound).then(|| format!("says {completed} completed, found {}", self.completed))
+    }
+}
+
+fn count_children(view: &mut View<'_>, parent: &Job, group: u64) -> Result<Recount, StoreError> {
+    let (mut found, mut after) = (Recount::default(), None);
     loop {
         let filter = Filter { parent: Some(parent.id), ..Filter::default() };
         let scan = Scan { filter, order: Order::Oldest, after, limit: limits::VERIFY_PAGE };
         let page = view.db.scan(&scan)?;
-        let Some(last) = page.last() else { return Ok((open, stored)) };
+        let Some(last) = page.last() else { return Ok(found) };
         after = Some(Place::of(last));
         for child in page.iter().filter(|child| child.parent.is_some_and(|found| found.group == group)) {
-            open += u32::from(!child.state.is_final());
-            stored += 1;
+            found.add(child);
         }
     }
 }
@@ -150,6 +202,9 @@ fn unique_key(view: &mut View<'_>, facts: &Facts) -> Result<Option<String>, Stor
 fn idempotency_key(view: &mut View<'_>, facts: &Facts) -> Result<Option<String>, StoreError> {
     let text = facts.spec.idempotency_key.as_deref().unwrap_or_default();
     let holder = view.db.keyed(&[key(KeyKind::Idempotency, &facts.job.lane, text)])?.pop().flatten();
+    if holder.is_some_and(|holder| holder.seq == facts.job.seq && holder.removed().is_some()) {
+        return Ok(Some("its idempotency key says that it was deleted".into()));
+    }
     // Once the window was over a later job may have taken the key, and with that one removed nobody has it; an earlier
     // job never has it.
     let is_sound = holder.is_none_or(|holder| holder.seq >= facts.job.seq);

@@ -61,12 +61,14 @@ fn single_completion(facts: &Facts, _: Timestamp) -> Option<String> {
 
 fn attempts(facts: &Facts, _: Timestamp) -> Option<String> {
     let job = &facts.job;
-    let ended = job.attempt.saturating_sub(u32::from(job.lease.is_some()));
+    let has_begun = job.lease.is_some() && !job.has.claim_ahead;
+    let ended = job.attempt.saturating_sub(u32::from(has_begun));
     let numbers: Vec<u32> = facts.attempts.iter().map(|(number, _)| *number).collect();
     if numbers != (1..=ended).collect::<Vec<u32>>() {
         return Some(format!("has started {} times but keeps attempts {numbers:?}", job.attempt));
     }
-    if u64::from(job.attempt) > job.fence.0 {
+    let is_started_without_fence = u64::from(job.attempt) > job.fence.0;
+    if is_started_without_fence || job.fence.0 > limits::FENCE_MAX {
         return Some(format!("has started {} times with fence {}", job.attempt, job.fence.0));
     }
     let budget = job.policy.retry.max_attempts;

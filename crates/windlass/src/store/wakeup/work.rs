@@ -200,6 +200,11 @@ impl WorkListener {
         }
     }
 
+    /// Whether there were news since this was made or last returned.
+    pub(crate) fn has_news(&self) -> bool {
+        self.board.state().has_news_since(self.number, &self.interest)
+    }
+
     fn leave(&mut self) {
         if let Some(waiter) = self.waiter.take() {
             self.board.state().leave(&waiter);

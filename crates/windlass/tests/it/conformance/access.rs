@@ -4,15 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass::audit::AuditEvent;
+use windlass::callback;
 use windlass::clock::ManualClock;
 use windlass::entropy::Entropy;
-use windlass::error::ActError;
+use windlass::error::{ActError, WorkError};
+use windlass::job::{JobType, QueueName};
 use windlass::key::{KeyId, KeySecret};
 use windlass::limits;
 use windlass::store::Store;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::key::NewKey;
 use windlass::store::command::submit::SubmitOptions;
+use windlass::store::command::worker::NewWorker;
 use windlass::store::engine::RecordQuery;
 use windlass::store::environment::{Environment, StoreOptions};
 
@@ -24,6 +27,8 @@ on_every_engine!(
     only_admins_handle_keys,
     a_wrong_secret_opens_nothing,
     a_revoked_key_is_worthless_at_once,
+    the_last_key_of_an_admin_stays,
+    the_systems_own_queues_are_reserved,
     an_expired_key_is_worthless_and_still_closes_the_door,
     the_first_key_counts_at_once,
     the_secret_is_kept_nowhere,
@@ -46,17 +51,18 @@ async fn enter(t: &Fixture, secret: &str) -> Option<Caller> {
 async fn a_key_opens_the_door_as_its_role_and_tenant(t: &Fixture) {
     for role in [Role::Operator, Role::Submitter, Role::Worker, Role::Viewer] {
         let new = NewKey { tenant: Some(tenant("acme")), ..NewKey::new("billing", role) };
-        let (_, secret) = made(t, new).await;
-        assert_eq!(enter(t, &secret).await, Some(caller("billing", role, "acme")));
+        let (id, secret) = made(t, new).await;
+        let expected = Caller { key: Some(id), ..caller("billing", role, "acme") };
+        assert_eq!(enter(t, &secret).await, Some(expected));
     }
-    let (_, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
-    assert_eq!(enter(t, &secret).await, Some(caller("web", Role::Submitter, "default")));
+    let (id, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
+    let expected = Caller { key: Some(id), ..caller("web", Role::Submitter, "default") };
+    assert_eq!(enter(t, &secret).await, Some(expected));
 }
 
 /// M91
 async fn an_admins_key_is_for_all_tenants(t: &Fixture) {
-    let new = NewKey { tenant: Some(tenant("acme")), ..NewKey::new("root", Role::Admin) };
-    let created = t.store.create_key(&t.me, new).await.unwrap();
+    let created = t.store.create_key(&t.me, NewKey::new("root", Role::Admin)).await.unwrap();
     assert_eq!(created.key.tenant, None);
     let root = enter(t, created.secret.reveal()).await.expect("the key is good");
     assert_eq!((root.role, root.tenant), (Role::Admin, None));
@@ -113,7 +119,52 @@ async fn the_first_key_counts_at_once(t: &Fixture) {
     let (id, _) = made(t, NewKey::new("web", Role::Submitter)).await;
     assert!(t.store.has_keys().await.unwrap());
     t.store.revoke_key(&t.me, id).await.unwrap();
-    assert!(!t.store.has_keys().await.unwrap());
+    assert!(t.store.has_keys().await.unwrap(), "revoking the last key lets nobody in");
+}
+
+/// M91: a key that can make keys is always left, and an admin's key is nobody's in particular.
+async fn the_last_key_of_an_admin_stays(t: &Fixture) {
+    let (first, _) = made(t, NewKey::new("root", Role::Admin)).await;
+    let (operator, _) = made(t, NewKey::new("ops", Role::Operator)).await;
+    let refused = t.store.revoke_key(&t.me, first.clone()).await.unwrap_err();
+    assert_eq!(refused, ActError::LastAdminKey(first.clone()));
+    // One that has expired cannot stand in for it.
+    let brief = NewKey { expires: Some(secs(1)), ..NewKey::new("brief", Role::Admin) };
+    let (brief, _) = made(t, brief).await;
+    t.advance(secs(2));
+    assert_eq!(
+        t.store.revoke_key(&t.me, first.clone()).await.unwrap_err(),
+        ActError::LastAdminKey(first.clone())
+    );
+    t.store.revoke_key(&t.me, brief).await.unwrap();
+    let (second, _) = made(t, NewKey::new("root", Role::Admin)).await;
+    t.store.revoke_key(&t.me, first).await.unwrap();
+    t.store.revoke_key(&t.me, operator).await.unwrap();
+    assert_eq!(t.store.revoke_key(&t.me, second.clone()).await.unwrap_err(), ActError::LastAdminKey(second));
+    let within = NewKey { tenant: Some(tenant("acme")), ..NewKey::new("root", Role::Admin) };
+    let refused = t.store.create_key(&t.me, within).await.unwrap_err();
+    assert!(matches!(&refused, ActError::Invalid(invalid) if invalid.field == "tenant"), "{refused}");
+}
+
+/// M95: the system's own jobs are not a worker's to take.
+async fn the_systems_own_queues_are_reserved(t: &Fixture) {
+    let acme = Some(tenant("acme"));
+    let whos = [Role::Worker, Role::Operator].map(|role| Caller::new("w", role, acme.clone()));
+    for who in whos {
+        for (queues, types) in
+            [(vec![callback::QUEUE], vec![]), (vec![], vec![callback::TYPE]), (vec!["windlass.x"], vec![])]
+        {
+            let new = NewWorker {
+                queues: queues.iter().map(|name| QueueName::new(name).unwrap()).collect(),
+                types: types.iter().map(|name| JobType::new(name).unwrap()).collect(),
+                ..NewWorker::default()
+            };
+            let refused = t.store.register(&who, new).await.unwrap_err();
+            let field = if queues.is_empty() { "types" } else { "queues" };
+            assert!(matches!(&refused, WorkError::Invalid(invalid) if invalid.field == field), "{refused}");
+        }
+        t.store.register(&who, NewWorker::default()).await.unwrap();
+    }
 }
 
 /// M90

@@ -1,6 +1,7 @@
 //! What is kept of what happened, for whom, and that it is what happened.
 
 mod live;
+mod trace;
 
 use serde_json::{Value, json};
 use windlass::audit::{AuditEvent, AuditLevel, Record, Seal, Severity};
@@ -41,6 +42,7 @@ fn the_list_of_events_is_closed() {
         "job.lifecycle.expired",
         "job.lifecycle.cancelled",
         "job.lifecycle.suspended",
+        "job.lifecycle.suspend_requested",
         "job.lifecycle.resumed",
         "job.lifecycle.redriven",
         "job.lifecycle.reaped",
@@ -60,7 +62,7 @@ fn the_list_of_events_is_closed() {
     assert!(names.iter().all(is_dotted), "{names:?}");
     assert!(AuditEvent::ALL.iter().all(|event| event.as_str().parse() == Ok(*event)));
     let lifecycle = names.iter().filter(|name| name.starts_with("job.lifecycle.")).count();
-    assert_eq!(lifecycle, 12, "the lifecycle has no other event");
+    assert_eq!(lifecycle, 13, "the lifecycle has no other event");
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), AuditEvent::ALL.len());
@@ -135,7 +137,8 @@ async fn a_suspension_and_a_resume_say_who_why_and_from_where(t: &Fixture) {
     // The state it went to is told beside what the model names: without it the trail of a job could not be replayed (M3).
     let told = |reason: Option<&str>, from: &str, to: &str| {
         let job_id = placed.id.to_string();
-        let mut context = json!({"job_id": job_id, "actor_id": "local", "previous_state": from, "state": to});
+        let mut context = json!({"job_id": job_id, "actor_id": "local", "previous_state": from, "state": to,
+            "mode": "idle_only"});
         if let Some(reason) = reason {
             context["reason"] = json!(reason);
         }

@@ -1,5 +1,6 @@
 //! A job that spawns others: it parks until their group is decided, and resumes exactly once.
 
+mod deletion;
 mod ending;
 mod refusal;
 

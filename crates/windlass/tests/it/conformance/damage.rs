@@ -184,6 +184,28 @@ async fn a_group_that_miscounts_its_children_is_found() {
     assert_eq!(broken(&store).await, ["I16"]);
 }
 
+/// A child of a live parent that is missing is found, and leaves an empty slot instead of moving the others.
+#[tokio::test]
+async fn a_child_that_its_parent_needs_and_is_gone_is_found() {
+    let t = Fixture::new(On::Sqlite);
+    let (_, parent) = t.running(new_job("parent")).await;
+    let jobs = vec![new_job("child"); 3];
+    let group = NewGroup { name: "all".into(), strategy: GroupStrategy::CollectAll, jobs };
+    let children = t.store.spawn(&t.me, hand(&parent), group).await.unwrap().children;
+    t.cancel(children[1].id).await;
+    let store = edited(&t, |file| {
+        let seq = seq_of(file, children[1].id);
+        assert_eq!(file.execute("DELETE FROM hot WHERE seq = ?1", [seq]).unwrap(), 1);
+        assert_eq!(file.execute("DELETE FROM jobs WHERE seq = ?1", [seq]).unwrap(), 1);
+        file.execute("UPDATE counts SET n = 0 WHERE state = 11", []).unwrap();
+    })
+    .await;
+    assert_eq!(broken(&store).await, ["I16"]);
+    let group = store.groups(&t.me, parent.job.id).await.unwrap().unwrap().remove(0);
+    let slots = group.into_slots().into_iter().map(|slot| slot.map(|(child, _)| child.id));
+    assert_eq!(slots.collect::<Vec<_>>(), [Some(children[0].id), None, Some(children[2].id)]);
+}
+
 #[tokio::test]
 async fn a_unique_key_that_was_given_away_is_found() {
     let t = Fixture::new(On::Sqlite);

@@ -1,8 +1,10 @@
 //! Fences: whoever does not hold a job any more, or never did, changes nothing by any call.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use windlass::error::WorkError;
+use windlass::audit::AuditEvent;
+use windlass::error::{ActError, WorkError};
 use windlass::job::{Failure, Fence, GroupStrategy, JobId, NewJob, Progress, State, SuspendMode, WorkerId};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::act::{Act, Suspend};
@@ -25,6 +27,9 @@ on_every_engine!(
     one_stale_report_does_not_touch_the_others,
     another_tenants_worker_writes_nothing,
     a_write_is_all_or_nothing,
+    fences_carry_the_generation_and_random_bits,
+    a_new_generation_fences_off_every_lease,
+    a_new_generation_is_an_administrators_business,
 );
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -256,4 +261,62 @@ async fn a_write_is_all_or_nothing(t: &Fixture) {
     let checkpoints = t.store.checkpoints(&t.me, job.id).await.unwrap().unwrap();
     assert_eq!((checkpoints[0].step.as_str(), &checkpoints[0].value[..]), ("charge", &b"1"[..]));
     assert_eq!(t.store.logs(&t.me, job.id, 0).await.unwrap().unwrap()[0].1.text, "hello");
+}
+
+/// M5 M8: a fence is below 2^53, carries the generation, and does not follow from the ones before.
+async fn fences_carry_the_generation_and_random_bits(t: &Fixture) {
+    let worker = t.worker().await;
+    let count = t.submit_all(vec![new_job("email.send"); 20]).await.len();
+    let mut first = HashSet::new();
+    for generation in 1..=3 {
+        assert_eq!(t.store.generation().await.unwrap(), generation);
+        for claimed in t.claim(worker, count).await {
+            let fence = claimed.job.fence;
+            assert_eq!(fence.generation(), generation);
+            assert!(fence.0 < 1 << 53);
+            assert!(first.insert(fence), "another job was given {fence:?}");
+        }
+        t.store.begin_generation(&t.me, "a test").await.unwrap();
+    }
+    let within_first: Vec<u64> =
+        first.iter().filter(|fence| fence.generation() == 1).map(|fence| fence.0).collect();
+    let span = within_first.iter().max().unwrap() - within_first.iter().min().unwrap();
+    assert!(span > 1 << 20, "fences lie within {span} of each other");
+}
+
+/// M8 M101: whoever held a job before the generation changed writes nothing any more, and the job runs again without a
+/// failure being counted.
+async fn a_new_generation_fences_off_every_lease(t: &Fixture) {
+    let (worker, claimed) = t.running(new_job("email.send")).await;
+    let begun = t.store.begin_generation(&t.me, "the database was put back").await.unwrap();
+    assert_eq!((begun.number, begun.released), (2, 1));
+    t.tick().await;
+    nothing_is_written(t, worker, claimed.job.id, claimed.job.fence).await;
+    let again = t.claim_one(worker).await;
+    assert_eq!(
+        (again.job.id, again.job.attempt, again.job.failures, again.job.crashes),
+        (claimed.job.id, 2, 0, 0)
+    );
+    nothing_is_written(t, worker, claimed.job.id, claimed.job.fence).await;
+    assert_eq!(t.complete(worker, &again).await, Finish::Applied(State::Completed));
+    let records = t.trail().await;
+    let record =
+        records.iter().find(|record| record.event == AuditEvent::GenerationChanged).expect("recorded");
+    let context: serde_json::Value = serde_json::from_str(&record.context).unwrap();
+    assert_eq!(
+        context,
+        serde_json::json!({
+            "generation": 2, "previous_generation": 1, "reason": "the database was put back",
+        })
+    );
+}
+
+/// M91
+async fn a_new_generation_is_an_administrators_business(t: &Fixture) {
+    for role in Role::ALL.into_iter().filter(|role| *role != Role::Admin) {
+        let caller = Caller::new("ann", role, Some(tenant("default")));
+        let refused = t.store.begin_generation(&caller, "mine").await;
+        assert!(matches!(refused, Err(ActError::Denied(_))), "{role:?}: {refused:?}");
+    }
+    assert_eq!(t.store.generation().await.unwrap(), 1);
 }

@@ -1,7 +1,9 @@
 //! How attempts end: results, costs, releases, and reports that are stale or not allowed.
 
+mod cause;
 mod lifetime;
 mod retry;
+mod start;
 
 use windlass::error::WorkError;
 use windlass::job::{AttemptOutcome, Category, Failure, JobId, JobType, State};

@@ -192,7 +192,8 @@ async fn a_callback_to_a_literal_private_address_is_refused(t: &Fixture) {
 
 /// M95
 async fn a_callback_to_an_allowed_network_is_taken(t: &Fixture) {
-    let targets = TargetPolicy { networks: vec!["127.0.0.0/8".parse().unwrap()], ..TargetPolicy::default() };
+    let networks = vec!["127.0.0.0/8".parse().unwrap()];
+    let targets = TargetPolicy { networks, allows_http: true, ports: None };
     let t = t.another(StoreOptions { targets, ..StoreOptions::default() });
     let to = |url: &str| Labels { callback_url: Some(url.into()), ..Labels::default() };
     t.submit(NewJob { labels: to("http://127.0.0.1:1234/hook"), ..new_job("email.send") }).await;

@@ -1,6 +1,7 @@
 //! What people do to one job: cancel, change, delete, submit again.
 
 mod bulk;
+mod pending;
 mod redrive;
 mod suspend;
 

@@ -15,7 +15,7 @@ use windlass::schedule::{Missed, Overlap, Timing};
 use windlass::store::command::worker::NewWorker;
 use windlass::store::config::QueueSettings;
 use windlass::store::engine::RecordQuery;
-use windlass::store::schedules::{NewSchedule, PutSchedule, Schedule};
+use windlass::store::schedules::{NewSchedule, PutSchedule, RetriedRun, Schedule};
 
 use crate::fixture::{Fixture, just_before, new_job, on_every_engine, secs};
 
@@ -30,7 +30,9 @@ on_every_engine!(
     a_run_is_left_out_while_the_one_before_is_not_over,
     a_run_cancels_the_one_before,
     a_cancelled_run_hands_on_its_unique_key,
-    a_run_whose_job_is_refused_is_told_and_the_next_one_comes,
+    a_run_that_finds_no_room_is_tried_again_until_the_next_one_comes,
+    a_run_whose_unique_key_is_taken_is_left_out_and_told,
+    a_run_that_finds_no_room_for_an_hour_is_given_up,
     a_job_of_a_schedule_is_what_was_asked_for,
     the_next_moment_is_known,
 );
@@ -261,7 +263,7 @@ async fn a_cancelled_run_hands_on_its_unique_key(t: &Fixture) {
 }
 
 /// M113
-async fn a_run_whose_job_is_refused_is_told_and_the_next_one_comes(t: &Fixture) {
+async fn a_run_that_finds_no_room_is_tried_again_until_the_next_one_comes(t: &Fixture) {
     t.set_queue("default", QueueSettings { max_depth: Some(1), ..QueueSettings::default() }).await;
     let blocking = t.submit(new_job("other")).await;
     put(t, "often", every(60)).await;
@@ -269,11 +271,75 @@ async fn a_run_whose_job_is_refused_is_told_and_the_next_one_comes(t: &Fixture) 
     t.tick().await;
     let schedule = get(t, "often").await;
     let refused = schedule.refused.as_ref().expect("the queue is full");
-    assert_eq!((refused.run, schedule.submitted), (t.now(), 0));
+    let first = t.now();
+    assert_eq!((refused.run, refused.at, schedule.submitted), (first, first, 0));
+    assert_eq!(schedule.retry, Some(RetriedRun { run: first, until: first.plus(secs(60)) }));
+    assert_eq!(refusals(t).await.len(), 1);
+    t.advance(secs(20));
+    t.tick().await;
+    assert_eq!(get(t, "often").await, schedule, "still no room, and nothing is written");
+    // The next run takes its place, and is refused like it.
+    t.advance(secs(40));
+    t.tick().await;
+    let schedule = get(t, "often").await;
+    assert_eq!((schedule.submitted, schedule.refusals), (0, 1));
+    assert_eq!(schedule.retry.map(|retry| retry.run), Some(first.plus(secs(60))));
+    let said = refusals(t).await;
+    assert_eq!(said.len(), 3, "refused, given up, and the next one refused: {said:?}");
+    assert!(said[1].contains("left out") && said[2].contains("tried again"), "{said:?}");
     t.cancel(blocking.id).await;
+    t.advance(secs(1));
+    t.tick().await;
+    let schedule = get(t, "often").await;
+    assert_eq!((schedule.submitted, schedule.refusals, schedule.retry), (1, 1, None));
+    assert_eq!(schedule.last_run, Some(first.plus(secs(60))), "late, but the run that it was");
+    t.tick().await;
+    assert_eq!(get(t, "often").await.submitted, 1);
+}
+
+/// What the audit trail says of refused runs.
+async fn refusals(t: &Fixture) -> Vec<String> {
+    let records = t.trail().await.into_iter();
+    let refused = records.filter(|record| record.event == AuditEvent::ScheduleRefused);
+    refused.map(|record| record.context).collect()
+}
+
+/// M14 M81: another job has the unique key, and time alone does not change that.
+async fn a_run_whose_unique_key_is_taken_is_left_out_and_told(t: &Fixture) {
+    let job = NewJob { unique_key: Some("report".into()), ..new_job("report") };
+    let holder = t.submit(job.clone()).await;
+    put(t, "often", NewSchedule { job, ..every(60) }).await;
+    t.advance(secs(60));
+    t.tick().await;
+    let schedule = get(t, "often").await;
+    assert_eq!((schedule.retry, schedule.refusals, schedule.submitted), (None, 1, 0));
+    let said = refusals(t).await;
+    assert!(said.len() == 1 && said[0].contains(&holder.id.to_string()), "{said:?}");
+    t.cancel(holder.id).await;
+    t.tick().await;
+    assert_eq!(get(t, "often").await.submitted, 0, "it is not made up for");
     t.advance(secs(60));
     t.tick().await;
     assert_eq!(get(t, "often").await.submitted, 1);
+}
+
+/// M81: a run of a schedule that runs seldom is not tried for ever.
+async fn a_run_that_finds_no_room_for_an_hour_is_given_up(t: &Fixture) {
+    t.set_queue("default", QueueSettings { max_depth: Some(1), ..QueueSettings::default() }).await;
+    t.submit(NewJob { lifetime: Some(secs(90_000)), ..new_job("other") }).await;
+    let once = Timing::At(t.now().plus(secs(10)));
+    put(t, "once", NewSchedule { timing: once, ..every(60) }).await;
+    t.advance(secs(10));
+    t.tick().await;
+    t.advance(limits::SCHEDULE_RETRY_MAX.saturating_sub(secs(1)));
+    t.tick().await;
+    assert!(get(t, "once").await.retry.is_some());
+    t.advance(secs(1));
+    t.tick().await;
+    let schedule = get(t, "once").await;
+    assert_eq!((schedule.retry, schedule.refusals, schedule.submitted), (None, 1, 0));
+    t.tick().await;
+    assert_eq!(get(t, "once").await, schedule, "it is over");
 }
 
 /// M12 M81: payload and options, byte for byte.

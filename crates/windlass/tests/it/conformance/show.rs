@@ -5,6 +5,7 @@ use std::time::Duration;
 use windlass::job::{Dependency, Labels, NewJob, State};
 use windlass::store::command::act::{Act, Patch, Suspend};
 use windlass::store::command::claim::ClaimRequest;
+use windlass::store::command::precondition::{ActOptions, IfMatch};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::SubmitOptions;
 
@@ -35,20 +36,24 @@ async fn a_submission_shows_its_jobs_as_they_were_submitted(t: &Fixture) {
     assert_eq!(t.store.submit_shown(&t.me, Vec::new(), SubmitOptions::default()).await.unwrap(), []);
 }
 
+fn strict() -> ActOptions {
+    ActOptions { strict: true, ..ActOptions::default() }
+}
+
 /// M51, M16, M2
 async fn an_action_shows_the_job_as_it_left_it(t: &Fixture) {
     let id = t.submit(new_job("email.send")).await.id;
     let suspend = || Act::Suspend(Suspend::default());
-    let done = t.store.act_shown(&t.me, id, suspend(), true).await.unwrap();
+    let done = t.store.act_shown(&t.me, id, suspend(), strict()).await.unwrap();
     assert!(done.is_changed);
     assert_eq!((done.snapshot.job.state, done.snapshot.why.unwrap().code), (State::Suspended, "suspended"));
-    assert!(!t.store.act_shown(&t.me, id, suspend(), false).await.unwrap().is_changed);
-    t.store.act_shown(&t.me, id, suspend(), true).await.unwrap_err();
+    assert!(!t.store.act_shown(&t.me, id, suspend(), ActOptions::default()).await.unwrap().is_changed);
+    t.store.act_shown(&t.me, id, suspend(), strict()).await.unwrap_err();
     let patch = Patch { correlation_id: Some(Some("new".into())), ..Patch::default() };
-    let patched = t.store.act_shown(&t.me, id, Act::Patch(patch), false).await.unwrap();
+    let patched = t.store.act_shown(&t.me, id, Act::Patch(patch), ActOptions::default()).await.unwrap();
     assert_eq!(patched.snapshot.spec.labels.correlation_id.as_deref(), Some("new"));
     t.cancel(id).await;
-    let again = t.store.redrive_shown(&t.me, id, Redrive::default()).await.unwrap();
+    let again = t.store.redrive_shown(&t.me, id, Redrive::default(), IfMatch::any()).await.unwrap();
     assert_eq!((again.job.details.retry_of, again.job.state), (Some(id), State::Scheduled));
     assert_eq!(again.spec.labels.correlation_id.as_deref(), Some("new"));
 }

@@ -211,7 +211,7 @@ async fn delay_and_run_at_exclude_each_other(t: &Fixture) {
 
 fn limits(seconds: u64) -> PartialTimeouts {
     let limit = Some(Duration::from_secs(seconds));
-    PartialTimeouts { execution: limit, lease: limit, lifetime: limit }
+    PartialTimeouts { execution: limit, lease: limit, lifetime: limit, start: limit, max_execution: None }
 }
 
 fn attempts(max_attempts: u32) -> RetryPolicy {
@@ -245,6 +245,7 @@ async fn the_most_specific_setting_wins(t: &Fixture) {
         execution_timeout: Some(Duration::from_secs(4_000)),
         lease_timeout: Some(Duration::from_secs(4_000)),
         lifetime: Some(Duration::from_secs(4_000)),
+        start_timeout: Some(Duration::from_secs(4_000)),
         priority: Some(priority(40)),
         ..of_type.clone()
     };
@@ -252,7 +253,8 @@ async fn the_most_specific_setting_wins(t: &Fixture) {
         let job = t.submit(job).await;
         let limit = Duration::from_secs(u64::from(level) * 100);
         assert_eq!(job.policy.retry.max_attempts, level);
-        assert_eq!(job.policy.timeouts, Timeouts { execution: limit, lease: limit, lifetime: limit });
+        let start = Some(limit);
+        assert_eq!(job.policy.timeouts, Timeouts { execution: limit, lease: limit, lifetime: limit, start });
         assert_eq!(job.expires_at, t.now().plus(limit));
         assert_eq!(job.policy.crashes_max, 7);
         let expected = if level == 10 { Priority::NORMAL } else { priority(i64::from(level)) };

@@ -38,7 +38,12 @@ pub(super) fn run(task: &Task) {
         Some(now) => Arc::new(ManualClock::new(Timestamp::from_millis(now))),
         None => Arc::new(SystemClock::new()),
     };
-    let env = Environment::new(clock, Entropy::from_system(), StoreOptions::default());
+    // A kill may come between any two commits of a cascade.
+    let env = Environment::new(
+        clock,
+        Entropy::from_system(),
+        StoreOptions { cascade_jobs_per_commit: 1, ..StoreOptions::default() },
+    );
     let store = match Store::open_in(&task.address, env) {
         Ok(store) => store,
         Err(error) => {

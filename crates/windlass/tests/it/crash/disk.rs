@@ -13,6 +13,7 @@ use windlass::job::{JobId, NewJob, State};
 use windlass::limits;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
+use windlass::store::command::act::Act;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::step::Note;
@@ -25,25 +26,37 @@ use super::{open_at, verify};
 use crate::fixture::{START, hand};
 
 const DISK_MIB: u64 = 72;
+/// The name of a run in which nothing but jobs takes space.
+const OWN_JOBS: &str = "own";
 
 /// M100
 #[test]
 fn on_a_full_disk_running_work_ends_and_submissions_wait_for_space() {
     for (seed, filler_kib) in [(1, 12_288), (2, 21_003), (3, 33_333), (4, 38_001)] {
-        let folder = tempfile::tempdir().unwrap();
-        let address = format!("sqlite:{}", folder.path().join("jobs.db").display());
-        let name = filler_kib.to_string();
-        let task = Task { role: Role::Full, address, seed, now: Some(START), name };
-        let mount = format!(r#"mount -t tmpfs -o size={DISK_MIB}m tmpfs "$0" && exec "$@""#);
-        let folder = folder.path().to_str().unwrap();
-        let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
-        let as_root: &[&str] = if is_root { &[] } else { &["--user", "--map-root-user"] };
-        let own_mounts = [&["unshare", "--mount"], as_root, &["sh", "-c", &mount, folder]].concat();
-        let mut process = Process::start_under(&own_mounts, &task);
-        let lines = process.hear_all();
-        println!("{lines:?}");
-        assert!(process.end().success() && lines.last().is_some_and(|line| line == "done"), "{lines:?}");
+        run_on_small_disk(seed, &filler_kib.to_string());
     }
+}
+
+/// Where the jobs themselves fill the disk, deleting them is what frees it: the file keeps its size, but has free pages.
+#[test]
+fn a_disk_that_jobs_have_filled_takes_submissions_once_they_are_deleted() {
+    run_on_small_disk(5, OWN_JOBS);
+}
+
+fn run_on_small_disk(seed: u64, name: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let address = format!("sqlite:{}", folder.path().join("jobs.db").display());
+    let name = name.to_owned();
+    let task = Task { role: Role::Full, address, seed, now: Some(START), name };
+    let mount = format!(r#"mount -t tmpfs -o size={DISK_MIB}m tmpfs "$0" && exec "$@""#);
+    let folder = folder.path().to_str().unwrap();
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let as_root: &[&str] = if is_root { &[] } else { &["--user", "--map-root-user"] };
+    let own_mounts = [&["unshare", "--mount"], as_root, &["sh", "-c", &mount, folder]].concat();
+    let mut process = Process::start_under(&own_mounts, &task);
+    let lines = process.hear_all();
+    println!("{lines:?}");
+    assert!(process.end().success() && lines.last().is_some_and(|line| line == "done"), "{lines:?}");
 }
 
 /// What the child does on its small disk.
@@ -51,7 +64,8 @@ pub(super) async fn fill(task: &Task) {
     let path = task.address.strip_prefix("sqlite:").unwrap();
     let folder = Path::new(path).parent().unwrap();
     let filler = folder.join("filler");
-    fs::write(&filler, vec![1; task.name.parse::<usize>().unwrap() << 10]).unwrap();
+    let filler_kib = task.name.parse::<usize>().unwrap_or(0);
+    fs::write(&filler, vec![1; filler_kib << 10]).unwrap();
     let (store, clock) = open_at(&task.address, START).unwrap();
     let mut kept = submit(&store, "early", 60, 0).await.unwrap();
     let (running, worker) = claim(&store, 50).await;
@@ -59,11 +73,17 @@ pub(super) async fn fill(task: &Task) {
     let (big, refusal) = fill_up(&store).await;
     assert_eq!(refusal, SubmitError::Store(StoreError::Full));
     say(&format!("full after {} big jobs: {}", big.len(), sizes(folder)));
-    kept.extend(big);
+    if task.name != OWN_JOBS {
+        kept.extend(big.clone());
+    }
     end_all(&store, running, worker, &clock).await;
     verify(&store, "on a full disk").await;
 
-    fs::remove_file(&filler).unwrap();
+    if task.name == OWN_JOBS {
+        delete_all(&store, &big).await;
+    } else {
+        fs::remove_file(&filler).unwrap();
+    }
     clock.advance(limits::RESERVE_RETRY_EVERY);
     let late = submit(&store, "late", 10, 0).await.expect("submissions are taken again");
     kept.extend(late);
@@ -157,6 +177,13 @@ async fn end_all(
         }
     }
     say(&format!("{} jobs ended, {refused} of 5 submissions refused meanwhile", running.len()));
+}
+
+async fn delete_all(store: &Store, jobs: &Kept) {
+    for (id, _) in jobs {
+        store.act(&Caller::local(), *id, Act::Cancel { reason: None }).await.expect("a cancellation fits");
+        store.delete(&Caller::local(), *id).await.expect("a deletion fits");
+    }
 }
 
 async fn check(store: &Store, kept: &Kept) {

@@ -32,7 +32,7 @@ fn is_stopped<T>(outcome: &Result<T, SubmitError>) -> bool {
 #[tokio::test]
 async fn a_file_that_is_removed_or_replaced_stops_the_store() {
     type Harm = fn(&Path);
-    let harms: [(&str, Harm); 4] = [
+    let harms: [(&str, Harm); 5] = [
         ("removed", |path| fs::remove_file(path).unwrap()),
         ("moved away", |path| fs::rename(path, path.with_extension("old")).unwrap()),
         ("replaced by a copy", |path| {
@@ -40,6 +40,7 @@ async fn a_file_that_is_removed_or_replaced_stops_the_store() {
             fs::rename(path.with_extension("new"), path).unwrap();
         }),
         ("without its log", |path| fs::remove_file(path.with_extension("db-wal")).unwrap()),
+        ("without the locks of its log", |path| fs::remove_file(path.with_extension("db-shm")).unwrap()),
     ];
     for (what, harm) in harms {
         let folder = tempfile::tempdir().unwrap();
@@ -50,6 +51,47 @@ async fn a_file_that_is_removed_or_replaced_stops_the_store() {
         assert!(is_stopped(&submit(&store, "later").await), "nothing more is taken, file {what}");
         let read = store.verify().await;
         assert!(matches!(read, Err(StoreError::Stopped(_))), "nothing more is served, file {what}: {read:?}");
+        store.close();
+    }
+}
+
+/// M100: a restart after somebody deleted the database must not begin an empty store and delete what is left of the old one.
+#[tokio::test]
+async fn a_database_that_is_missing_beside_its_other_files_is_refused() {
+    for is_closed in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let address = address(folder.path());
+        let path = folder.path().join("jobs.db");
+        if is_closed {
+            let (store, _) = open_at(&address, START).unwrap();
+            submit(&store, "kept").await.unwrap();
+            store.close();
+        } else {
+            let name = "load".to_owned();
+            let task = Task { role: Role::Mixed, address: address.clone(), seed: 36, now: Some(START), name };
+            let mut process = Process::start(&task);
+            let _acknowledged: Vec<String> = std::iter::from_fn(|| process.hear()).take(60).collect();
+            process.kill();
+        }
+        fs::rename(&path, folder.path().join("elsewhere")).unwrap();
+        let remains = |ending: &str| fs::read(path.with_extension(ending)).ok();
+        let before = ["db-wal", "db-head"].map(remains);
+        assert_eq!(before[0].is_none(), is_closed, "a store that was killed leaves its log");
+        for _ in 0..2 {
+            let refused = open_at(&address, START).map(drop);
+            assert!(matches!(refused, Err(OpenError::DatabaseMissing { commits: 1.., .. })), "{refused:?}");
+        }
+        assert!(["db-wal", "db-head"].map(remains) == before, "what is left is left alone");
+        // The log alone is enough to refuse.
+        if !is_closed {
+            fs::rename(path.with_extension("db-head"), folder.path().join("head")).unwrap();
+            let refused = open_at(&address, START).map(drop);
+            assert!(matches!(refused, Err(OpenError::DatabaseMissing { commits: 0, .. })), "{refused:?}");
+            fs::rename(folder.path().join("head"), path.with_extension("db-head")).unwrap();
+        }
+        fs::rename(folder.path().join("elsewhere"), &path).unwrap();
+        let (store, _) = open_at(&address, START).expect("put back, the store opens");
+        verify(&store, "a database that was put back").await;
         store.close();
     }
 }

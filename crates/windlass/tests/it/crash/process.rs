@@ -105,6 +105,11 @@ impl Process {
         self.child.kill().expect("the child can be killed");
     }
 
+    /// What the system calls it.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its input; dropping it asks the child to end.
     pub(super) fn take_input(&mut self) -> ChildStdin {
         self.input.take().expect("the input is taken once")

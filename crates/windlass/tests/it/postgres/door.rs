@@ -8,7 +8,7 @@ use uuid::Uuid;
 use windlass::clock::Timestamp;
 use windlass::error::{StoreError, SubmitError};
 use windlass::job::{
-    Category, Dependency, JobId, JobType, NewJob, Payload, Priority, RetryPolicy, State, Strategy,
+    Category, Dependency, JitterMode, JobId, JobType, NewJob, Payload, Priority, RetryPolicy, State, Strategy,
 };
 use windlass::queue::Queue;
 use windlass::store::Store;
@@ -66,7 +66,7 @@ type Change = fn(&mut NewJob);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Options of the door, and the same asked of the library.
-const TAKEN: [(&str, Change); 16] = [
+const TAKEN: [(&str, Change); 18] = [
     ("{}", |_| {}),
     (r#"{"queue": "mail", "priority": "high", "run_at": null}"#, |job| {
         job.queue = queue("mail");
@@ -108,6 +108,14 @@ const TAKEN: [(&str, Change); 16] = [
     (r#"{"timeouts": {"execution": "1ms", "lease": "1s", "lifetime": null}}"#, |job| {
         job.execution_timeout = Some(Duration::from_millis(1));
         job.lease_timeout = Some(Duration::from_secs(1));
+    }),
+    (r#"{"timeouts": {"start": "1m"}}"#, |job| job.start_timeout = Some(MINUTE)),
+    (r#"{"retry": {"jitter_mode": "hashed", "retry_on": ["resource", "system"]}}"#, |job| {
+        job.retry = Some(RetryPolicy {
+            jitter_mode: JitterMode::Hashed,
+            retry_on: vec![Category::Resource, Category::System],
+            ..RetryPolicy::standard()
+        });
     }),
     (r#"{"tags": {"a": "b", "ä": ""}, "correlation_id": "order 1"}"#, |job| {
         job.labels.tags = BTreeMap::from([("a".into(), "b".into()), ("ä".into(), String::new())]);

@@ -4,21 +4,24 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass::clock::{Clock, SystemClock};
+use windlass::clock::{Clock, Reading, Stopwatch, SystemClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::error::WorkError;
-use windlass::job::State;
+use windlass::job::{State, WorkerId};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
+use windlass::store::command::act::Act;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Outcome, Report};
+use windlass::store::command::heartbeat::{Beat, Directive};
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::environment::{Environment, StoreOptions, Timing};
+use windlass::store::meter::Fallback;
 
-use super::{LONG, numbered, open, submit, verify};
-use crate::fixture::cluster::new_schema;
+use super::{LONG, numbered, open, open_with, submit, verify};
+use crate::fixture::cluster::{Cluster, new_schema, schema_at};
 use crate::fixture::queue;
 
 /// Jobs and claimers of the race.
@@ -95,6 +98,122 @@ async fn a_claim_that_waits_is_woken_by_another_node() {
     }
 }
 
+/// Polling that no test waits for.
+fn seldom() -> Timing {
+    Timing { backstop_every: Duration::from_secs(3600), ..Timing::default() }
+}
+
+/// Nothing was found by polling that a notification should have told of.
+fn assert_nothing_was_polled(store: &Store) {
+    for what in Fallback::ALL {
+        assert_eq!(store.environment().meters.fallbacks(what), 0, "{what:?}");
+    }
+}
+
+/// A claim that waits on one node gets what another submits.
+async fn picks_up(there: &Store, worker: WorkerId, submitting: impl Future<Output = ()>) {
+    let (waiting, me) = (there.clone(), Caller::local());
+    let claim = tokio::spawn(async move {
+        waiting.claim(&me, &ClaimRequest::new(worker, 1), Duration::from_secs(30)).await
+    });
+    while !there.environment().wakeups.has_waiters() && !claim.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    submitting.await;
+    let claimed = tokio::time::timeout(LONG, claim).await.expect("in time").unwrap().unwrap();
+    assert_eq!(claimed.jobs.len(), 1, "it was woken");
+}
+
+/// M103: notifications alone are enough, from the first commit of a node on, and after its look-out was cut off.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_submission_is_picked_up_on_another_node_without_polling() {
+    let cluster = Cluster::start(&["-c fsync=off"]);
+    let address = schema_at(&cluster.address());
+    let (here, there) = (open_with(&address, seldom()), open_with(&address, seldom()));
+    let me = Caller::local();
+    // Both commit before their look-outs are connected.
+    let worker = there.register(&me, NewWorker::default()).await.unwrap().id;
+    submit(&here, 0).await;
+    picks_up(&there, worker, async {}).await;
+    for number in 1..10 {
+        picks_up(&there, worker, submit(&here, number)).await;
+    }
+    // The look-outs lose their connections, and make new ones.
+    let listening = "FROM pg_stat_activity WHERE (query LIKE '%pg_notify%' OR query LIKE '%LISTEN%' \
+                     OR query LIKE '%inbox%' OR query LIKE '%GROUP BY 1%') AND pid <> pg_backend_pid()";
+    cluster.query(&format!("SELECT count(pg_terminate_backend(pid)) {listening}"));
+    submit(&here, 10).await;
+    picks_up(&there, worker, async {}).await;
+    for number in 11..20 {
+        picks_up(&there, worker, submit(&here, number)).await;
+    }
+    // A store that is opened only to submit.
+    picks_up(&there, worker, async {
+        let short = open_with(&address, seldom());
+        submit(&short, 20).await;
+        short.close();
+    })
+    .await;
+    assert_nothing_was_polled(&here);
+    assert_nothing_was_polled(&there);
+    verify(&here).await;
+    here.close();
+    there.close();
+}
+
+/// M31, M103: a worker on one node hears of a cancellation on another, also among thousands of submissions.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancellation_is_heard_on_another_node_without_polling() {
+    let address = new_schema();
+    let (here, there) = (open_with(&address, seldom()), open_with(&address, seldom()));
+    let me = Caller::local();
+    let worker = there.register(&me, NewWorker::default()).await.unwrap().id;
+    submit(&here, 0).await;
+    let mut claimed = Vec::new();
+    while claimed.is_empty() {
+        claimed = there.claim(&me, &ClaimRequest::new(worker, 1), Duration::ZERO).await.unwrap().jobs;
+    }
+    let job = claimed[0].job.clone();
+    let (waiting, caller) = (there.clone(), me.clone());
+    let beating = tokio::spawn(async move {
+        let beats = vec![Beat::new(job.id, job.fence)];
+        waiting.heartbeat_with_news(&caller, worker, beats, Duration::from_secs(20)).await
+    });
+    while !there.environment().wakeups.has_waiters() {
+        tokio::task::yield_now().await;
+    }
+    let watch = Stopwatch::start();
+    for number in 1..200 {
+        submit(&here, number).await;
+    }
+    here.act(&me, claimed[0].job.id, Act::Cancel { reason: None }).await.unwrap();
+    let pulse = tokio::time::timeout(LONG, beating).await.expect("in time").unwrap().unwrap();
+    assert_ne!(pulse.directives[0].1, Directive::Continue);
+    assert!(watch.elapsed() < Duration::from_secs(15), "before the heartbeat asked by itself");
+    here.close();
+    there.close();
+}
+
+/// The look finds what no notification told of, and counts it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_nobody_announced_is_found_by_polling_and_counted() {
+    let address = new_schema();
+    let (mute, there) = (open(&format!("{address}&notify=off")), open(&address));
+    let me = Caller::local();
+    let worker = there.register(&me, NewWorker::default()).await.unwrap().id;
+    let counted = async {
+        for number in 0.. {
+            picks_up(&there, worker, submit(&mute, number)).await;
+            if there.environment().meters.fallbacks(Fallback::Node) > 0 {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(LONG, counted).await.expect("it is counted");
+    mute.close();
+    there.close();
+}
+
 /// M57: a pause made on one node binds the next claim on every other.
 #[tokio::test]
 async fn a_pause_binds_every_node_at_once() {
@@ -138,13 +257,8 @@ async fn events_reach_every_node_in_order() {
 async fn a_node_with_a_wrong_clock_goes_by_the_databases() {
     let address = new_schema();
     let right = SystemClock::new();
-    for wrong_by in [Duration::from_secs(3600), Duration::ZERO] {
-        let clock = SystemClock::new();
-        clock.follow(if wrong_by.is_zero() {
-            right.now().minus(Duration::from_secs(3600))
-        } else {
-            right.now().plus(wrong_by)
-        });
+    for wrong_by in [3_600_000, -3_600_000] {
+        let clock = WrongClock { by: wrong_by, machine: SystemClock::new() };
         let env = Environment::new(Arc::new(clock), Entropy::from_system(), StoreOptions::default());
         let store = Store::open_in(&address, env).unwrap();
         let receipts =
@@ -152,5 +266,23 @@ async fn a_node_with_a_wrong_clock_goes_by_the_databases() {
         let (stamped, now) = (receipts[0].job.created_at, right.now());
         assert!(stamped.since(now).max(now.since(stamped)) < LONG, "{stamped} is not near {now}");
         store.close();
+    }
+}
+
+/// The clocks of a machine whose wall clock is off.
+struct WrongClock {
+    /// In milliseconds.
+    by: i64,
+    machine: SystemClock,
+}
+
+impl Clock for WrongClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.machine.now().as_millis() + self.by)
+    }
+
+    fn reading(&self) -> Option<Reading> {
+        let reading = self.machine.reading()?;
+        Some(Reading { wall: Timestamp::from_millis(reading.wall.as_millis() + self.by), ..reading })
     }
 }

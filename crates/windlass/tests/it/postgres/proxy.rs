@@ -4,30 +4,48 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 /// Where a server listens within its folder.
 const SOCKET: &str = ".s.PGSQL.5432";
 
-/// When to cut a connection.
+/// What to do to a connection that asks for a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cut {
-    /// The server never hears of the commit.
+    /// Cut it; the server never hears of the commit.
     BeforeCommit = 1,
-    /// The server commits, but nobody hears of it.
+    /// Cut it; the server commits, but nobody hears of it.
     AfterCommit = 2,
+    /// The server commits, and the connection stays open without an answer.
+    Mute = 3,
+    /// The server hears of the commit only after [`Proxy::delay`].
+    Late = 4,
 }
 
 /// A proxy before a server.
 pub(super) struct Proxy {
     folder: TempDir,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
     /// What to do at the next commit; 0 for nothing.
-    armed: Arc<AtomicUsize>,
-    /// How many connections were cut.
-    cuts: Arc<AtomicUsize>,
+    armed: AtomicUsize,
+    /// How many commits something was done to.
+    cuts: AtomicUsize,
+    /// Whether nobody is let through.
+    is_shut: AtomicBool,
+    /// Whether nobody is let through after the next cut.
+    shuts: AtomicBool,
+    /// In milliseconds.
+    delay: AtomicUsize,
+    /// How many statements were passed on.
+    statements: AtomicUsize,
 }
 
 impl Proxy {
@@ -35,15 +53,17 @@ impl Proxy {
     pub(super) fn before(server: &Path) -> Proxy {
         let folder = tempfile::tempdir().expect("a folder");
         let listener = UnixListener::bind(folder.path().join(SOCKET)).expect("a socket");
-        let (armed, cuts) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (server, shared) = (server.join(SOCKET), (armed.clone(), cuts.clone()));
+        let shared: Arc<Shared> = Arc::default();
+        let (server, of_all) = (server.join(SOCKET), shared.clone());
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                let (server, shared) = (server.clone(), shared.clone());
-                thread::spawn(move || pass_on(client, &server, &shared));
+                let (server, shared) = (server.clone(), of_all.clone());
+                if !shared.is_shut.load(Ordering::SeqCst) {
+                    thread::spawn(move || pass_on(client, &server, &shared));
+                }
             }
         });
-        Proxy { folder, armed, cuts }
+        Proxy { folder, shared }
     }
 
     /// The address through the proxy, without a schema.
@@ -51,40 +71,79 @@ impl Proxy {
         format!("postgres:///postgres?user=windlass&host={}", self.folder.path().display())
     }
 
-    /// Cuts the connection that asks for a commit next.
+    /// Does this to the connection that asks for a commit next.
     pub(super) fn arm(&self, cut: Cut) {
-        self.armed.store(cut as usize, Ordering::SeqCst);
+        self.shared.armed.store(cut as usize, Ordering::SeqCst);
     }
 
-    /// How many connections were cut.
+    /// How many statements were passed on so far.
+    pub(super) fn statements(&self) -> usize {
+        self.shared.statements.load(Ordering::SeqCst)
+    }
+
+    /// The same, and lets nobody through from then on.
+    pub(super) fn arm_and_shut(&self, cut: Cut) {
+        self.shared.shuts.store(true, Ordering::SeqCst);
+        self.arm(cut);
+    }
+
+    /// Does nothing to the next commit.
+    pub(super) fn disarm(&self) {
+        self.shared.shuts.store(false, Ordering::SeqCst);
+        self.shared.armed.store(0, Ordering::SeqCst);
+    }
+
+    /// Lets nobody new through, or everybody again.
+    pub(super) fn shut(&self, is_shut: bool) {
+        self.shared.is_shut.store(is_shut, Ordering::SeqCst);
+    }
+
+    /// How late a commit comes that is late.
+    pub(super) fn delay(&self, by: Duration) {
+        self.shared.delay.store(usize::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+
+    /// How many commits something was done to.
     pub(super) fn cuts(&self) -> usize {
-        self.cuts.load(Ordering::SeqCst)
+        self.shared.cuts.load(Ordering::SeqCst)
     }
 }
 
-fn pass_on(client: UnixStream, server: &PathBuf, shared: &(Arc<AtomicUsize>, Arc<AtomicUsize>)) {
+fn pass_on(client: UnixStream, server: &PathBuf, shared: &Shared) {
     let Ok(server) = UnixStream::connect(server) else { return };
     let (mut answers, mut to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+    let is_mute = Arc::new(AtomicBool::new(false));
+    let mute = is_mute.clone();
     thread::spawn(move || {
-        let _ended = std::io::copy(&mut answers, &mut to_client);
+        let mut buffer = vec![0; 64 << 10];
+        while let Ok(length @ 1..) = answers.read(&mut buffer) {
+            // A server whose answers nobody takes would give up what it was asked to commit.
+            if !mute.load(Ordering::SeqCst) && to_client.write_all(&buffer[..length]).is_err() {
+                mute.store(true, Ordering::SeqCst);
+            }
+        }
         let _closed = to_client.shutdown(std::net::Shutdown::Both);
     });
     // A broken pipe on either side ends both.
-    let _ended = pass_requests(client, server, shared);
+    let _ended = pass_requests(client, server, shared, &is_mute);
 }
 
 fn pass_requests(
     mut client: UnixStream,
     mut server: UnixStream,
-    (armed, cuts): &(Arc<AtomicUsize>, Arc<AtomicUsize>),
+    shared: &Shared,
+    is_mute: &AtomicBool,
 ) -> std::io::Result<()> {
     // The first message has no kind.
     let mut message = read_body(&mut client, Vec::new())?;
     loop {
         let is_commit = message.ends_with(b"COMMIT\0") && message.first() == Some(&b'Q');
-        let cut = if is_commit { armed.swap(0, Ordering::SeqCst) } else { 0 };
+        let cut = if is_commit { shared.armed.swap(0, Ordering::SeqCst) } else { 0 };
         if cut != 0 {
-            cuts.fetch_add(1, Ordering::SeqCst);
+            shared.is_shut.fetch_or(shared.shuts.swap(false, Ordering::SeqCst), Ordering::SeqCst);
+            shared.cuts.fetch_add(1, Ordering::SeqCst);
+        }
+        if cut == Cut::BeforeCommit as usize || cut == Cut::AfterCommit as usize {
             client.shutdown(std::net::Shutdown::Both)?;
             if cut == Cut::AfterCommit as usize {
                 server.write_all(&message)?;
@@ -94,6 +153,16 @@ fn pass_requests(
                 server.shutdown(std::net::Shutdown::Both)?;
             }
             return Ok(());
+        }
+        // A statement ends with a request to synchronise, or is a plain query.
+        if matches!(message.first(), Some(b'S' | b'Q')) {
+            shared.statements.fetch_add(1, Ordering::SeqCst);
+        }
+        if cut == Cut::Mute as usize {
+            is_mute.store(true, Ordering::SeqCst);
+        }
+        if cut == Cut::Late as usize {
+            thread::sleep(Duration::from_millis(shared.delay.load(Ordering::SeqCst) as u64));
         }
         server.write_all(&message)?;
         let mut kind = [0];

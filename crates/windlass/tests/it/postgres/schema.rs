@@ -7,7 +7,7 @@ use windlass::store::command::submit::SubmitOptions;
 use windlass::store::environment::StoreOptions;
 
 use super::{numbered, open, verify};
-use crate::fixture::cluster::new_schema;
+use crate::fixture::cluster::{Cluster, new_schema};
 
 /// Runs a statement in the schema of an address, past the store.
 async fn meddle(address: &str, sql: &str) {
@@ -26,6 +26,28 @@ fn many_nodes_that_start_at_once_make_the_schema_once() {
             store.join().expect("every node starts").close();
         }
     });
+}
+
+/// The role of an application often owns a schema that somebody else created, has short time limits, or reads by default.
+/// On a server of its own: the trigger that makes the migration slow counts for all of it.
+#[tokio::test]
+async fn a_role_that_only_owns_its_schema_can_start_whatever_its_own_settings_are() {
+    let cluster = Cluster::start(&["-c fsync=off"]);
+    for sql in [
+        "CREATE ROLE app LOGIN; CREATE SCHEMA windlass AUTHORIZATION app",
+        "ALTER ROLE app SET statement_timeout = '1500ms'",
+        "ALTER ROLE app SET default_transaction_read_only = on",
+        "CREATE FUNCTION slow() RETURNS event_trigger LANGUAGE plpgsql AS \
+         'BEGIN IF tg_tag = ''CREATE TABLE'' THEN PERFORM pg_sleep(0.2); END IF; END'",
+        "CREATE EVENT TRIGGER slow ON ddl_command_end EXECUTE FUNCTION slow()",
+    ] {
+        cluster.query(sql);
+    }
+    let address = cluster.address().replace("user=windlass", "user=app");
+    let store = Store::open(&address, StoreOptions::default()).expect("owning the schema is enough");
+    store.submit(&Caller::local(), vec![numbered(1)], SubmitOptions::default()).await.unwrap();
+    verify(&store).await;
+    store.close();
 }
 
 #[tokio::test]

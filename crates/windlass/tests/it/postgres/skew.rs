@@ -1,11 +1,8 @@
 //! Worker processes whose machine's clock is off by an hour, each way: nothing is due early, no lease ends early or late.
 //! The child is this test binary, started again under `faketime`. Only here does real time pass.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 use windlass::clock::{Clock, SystemClock, Timestamp};
 use windlass::context::Cx;
@@ -20,6 +17,7 @@ use windlass::worker::Worker;
 
 use super::{LONG, open, verify};
 use crate::fixture::cluster::new_schema;
+use crate::fixture::faketime::Skewed;
 use crate::worker::kinds::{Greet, greet};
 
 const ADDRESS: &str = "WINDLASS_SKEW_ADDRESS";
@@ -52,44 +50,6 @@ async fn run(job: Greet, cx: Cx) -> anyhow::Result<String> {
     Ok(job.name)
 }
 
-/// A process that works by another clock; it ends with this.
-struct Skewed {
-    child: Child,
-    lines: mpsc::Receiver<String>,
-}
-
-impl Skewed {
-    fn start(by: &str, address: &str) -> Skewed {
-        let mut child = Command::new("faketime")
-            .args(["-m", "--exclude-monotonic", "-f", by])
-            .arg(std::env::current_exe().unwrap())
-            .args(["--exact", "postgres::skew::child", "--nocapture"])
-            .env(ADDRESS, address)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("faketime is needed (Debian: apt-get install faketime)");
-        let (said, lines) = mpsc::channel(100);
-        let spoken = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let own = spoken.filter_map(|line| line.strip_prefix('@').map(str::to_owned));
-        std::thread::spawn(move || own.for_each(|line| said.blocking_send(line).unwrap_or_default()));
-        Skewed { child, lines }
-    }
-
-    async fn hear(&mut self) -> String {
-        let heard = tokio::time::timeout(LONG, self.lines.recv()).await;
-        heard.expect("it says something in time").expect("it still runs")
-    }
-}
-
-impl Drop for Skewed {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
-    }
-}
-
 /// The attempts of a job that have ended.
 async fn attempts(store: &Store, id: windlass::job::JobId) -> Vec<AttemptRecord> {
     let attempts = store.attempts(&Caller::local(), id).await.unwrap().expect("the job is there");
@@ -116,7 +76,7 @@ async fn a_worker_with_a_wrong_clock_breaks_nothing(by: &str, is_kept_here: bool
     let later = queue.submit(greet("later")).delay(SOON).await.unwrap();
     let long = queue.submit(greet("long")).lease(LEASE).await.unwrap();
 
-    let mut skewed = Skewed::start(by, &address);
+    let mut skewed = Skewed::start(by, "postgres::skew::child", (ADDRESS, &address));
     let shown = skewed.hear().await;
     let shown: i64 = shown.strip_prefix("clock ").expect("the clock comes first").parse().unwrap();
     let off = SystemClock::new().now().as_millis() - shown;

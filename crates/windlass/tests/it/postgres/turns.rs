@@ -17,12 +17,12 @@ use crate::fixture::cluster::{Cluster, new_schema, schema_at};
 const LATE: usize = 5;
 
 /// The commits so far.
-async fn commits(client: &Client, schema: &str) -> i64 {
+pub(super) async fn commits(client: &Client, schema: &str) -> i64 {
     client.query_one(&format!("SELECT max(n) FROM {schema}.commits"), &[]).await.unwrap().get(0)
 }
 
 /// The lock that nodes take turns with, as a number.
-fn turn(schema: &str) -> String {
+pub(super) fn turn(schema: &str) -> String {
     format!("('x' || left(encode(sha256('windlass {schema} write'), 'hex'), 16))::bit(64)::bigint")
 }
 
@@ -36,7 +36,7 @@ async fn ask<F: Future + ?Sized>(future: &mut Pin<Box<F>>) {
 }
 
 /// Returns when so many wait for their turn, with what the server calls them.
-async fn waiting(client: &Client, schema: &str, count: usize) -> Vec<i32> {
+pub(super) async fn waiting(client: &Client, schema: &str, count: usize) -> Vec<i32> {
     let sql = format!(
         "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted \
          AND (classid::bigint << 32 | objid::bigint) = {}",
@@ -52,7 +52,7 @@ async fn waiting(client: &Client, schema: &str, count: usize) -> Vec<i32> {
 }
 
 /// Takes the turn that all wait for, or gives it back.
-async fn hold(client: &Client, schema: &str, is_held: bool) {
+pub(super) async fn hold(client: &Client, schema: &str, is_held: bool) {
     let verb = if is_held { "lock" } else { "unlock" };
     client.batch_execute(&format!("SELECT pg_advisory_{verb}({})", turn(schema))).await.unwrap();
 }

@@ -8,7 +8,7 @@ use super::tree::SourceFile;
 const LAYERS: [&[&str]; 3] = [
     &[
         "job", "callback", "key", "schedule", "ticket", "clock", "limits", "error", "audit", "entropy",
-        "target",
+        "similar", "target",
     ],
     &["store"],
     &["queue", "handler", "context", "worker", "maintenance", "testing", "doctests", "bench"],

@@ -32,6 +32,8 @@ use crate::fixture::{On, hand, job_type, new_job, queue, secs, tenant};
 
 /// What the ones who use the store know of it.
 pub(super) struct Known {
+    /// A job that was deleted, and whose idempotency key is still in force.
+    gone: windlass::job::JobId,
     secret: String,
     worker: WorkerId,
     /// A job that runs.
@@ -167,10 +169,15 @@ pub(super) async fn fill(address: &str) -> Known {
         job.labels.correlation_id = Some(format!("order {number}"));
         submit(&store, job).await;
     }
+    let month = Some(secs(30 * 86_400));
+    let gone = NewJob { idempotency_key: Some("gone".into()), idempotency_window: month, ..new_job("gone") };
+    let gone = submit(&store, gone).await;
+    store.act(&me, gone, Act::Cancel { reason: None }).await.unwrap();
+    store.delete(&me, gone).await.unwrap();
     store.tick().await.unwrap();
     store.seal().await.unwrap();
     store.close();
-    Known { secret, worker, held, parked }
+    Known { gone, secret, worker, held, parked }
 }
 
 fn told(answer: impl Debug) -> String {
@@ -233,6 +240,9 @@ async fn go_on(address: &str, known: Known) {
     let again = NewJob { idempotency_key: Some("order 17 ✓".into()), ..new_job("first") };
     let receipt = store.submit(&me, vec![again], SubmitOptions::default()).await.unwrap().remove(0);
     assert!(receipt.is_duplicate, "keys are still remembered");
+    let again = NewJob { idempotency_key: Some("gone".into()), ..new_job("gone") };
+    let receipt = store.submit(&me, vec![again], SubmitOptions::default()).await.unwrap().remove(0);
+    assert_eq!((receipt.job.id, receipt.is_deleted, receipt.payload_differs), (known.gone, true, false));
     let taken = NewJob { queue: queue("mail"), unique_key: Some("one".into()), ..new_job("email.send") };
     assert!(store.submit(&me, vec![taken], SubmitOptions::default()).await.is_err(), "keys are still taken");
     assert!(claimed_nothing_of_that_key(&store, known.worker).await, "the key is still held");

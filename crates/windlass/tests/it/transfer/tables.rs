@@ -13,7 +13,8 @@ type Table = (&'static str, &'static str, &'static str);
 
 const JOB: &str = "seq, owner, content_type, idempotency_key, unique_key, concurrency_key, tags, correlation_id, \
                    callback_url, traceparent, after, after_any, check, payload";
-const AUDIT: &str = "seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context";
+const AUDIT: &str =
+    "seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context, queue, type";
 
 /// What both engines have.
 const BOTH: [Table; 10] = [
@@ -21,7 +22,7 @@ const BOTH: [Table; 10] = [
     ("policies", "id, body, check", "with the jobs; the numbers are the engine's own"),
     ("jobs", JOB, "as jobs"),
     ("tags", "name, value, seq", "follow from the jobs"),
-    ("keys", "kind, tenant, type, key, seq, expires_at, check", "as keys"),
+    ("keys", "kind, tenant, type, key, seq, expires_at, check, job, payload, ended", "as keys"),
     ("edges", "dependency, dependent, need", "as dependencies"),
     ("facets", "seq, kind, name, number, check, body", "as side records"),
     ("documents", "kind, key, check, body", "as documents"),
@@ -32,21 +33,22 @@ const BOTH: [Table; 10] = [
 const SQLITE: [Table; 3] = [
     (
         "meta",
-        "one, store_id, commits, next_seq, next_record, config_version",
+        "one, store_id, commits, next_seq, next_record, config_version, generation, at, boot, uptime",
         "as numbers; the others are the file's own",
     ),
     (
         "hot",
-        "seq, id, lane, policy, state, order_key, rank, at, expires_at, created_at, concurrency, parent, record",
+        "seq, id, lane, policy, state, order_key, rank, at, expires_at, created_at, concurrency, parent, record, \
+         due_rank",
         "as jobs",
     ),
     ("counts", "lane, state, n", "follow from the jobs"),
 ];
 
-const POSTGRES: [Table; 9] = [
+const POSTGRES: [Table; 10] = [
     (
         "commits",
-        "n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, timer_at, has_swept",
+        "n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, timer_at, has_swept, generation",
         "as numbers; the others are the schema's own",
     ),
     ("hot", "seq, id, lane, policy, created_at, parent, state, record", "as jobs"),
@@ -60,6 +62,7 @@ const POSTGRES: [Table; 9] = [
         "n, id, owner, tenant, type, idempotency_key, unique_key, content_type, body, refusal, payload",
         "becomes jobs before the move; what was set aside is in its way",
     ),
+    ("cluster", "is_only, system_identifier, timeline, relation", "the database's own"),
     ("door", "is_only, payload_bytes_max", "said anew by the next node that starts"),
 ];
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 /// A stream of numbers that a seed decides (splitmix64).
 #[derive(Debug, Clone)]
-pub(super) struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub(super) fn new(seed: u64) -> Dice {
+    pub(crate) fn new(seed: u64) -> Dice {
         Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,33 +21,33 @@ impl Dice {
     }
 
     /// A number from 0 up to, not including, `end`.
-    pub(super) fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         let end = u64::try_from(end.max(1)).expect("a length fits 64 bits");
         usize::try_from(self.next() % end).expect("it is below a length")
     }
 
     /// True so often in a hundred.
-    pub(super) fn chance(&mut self, percent: usize) -> bool {
+    pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    pub(super) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+    pub(crate) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())].clone()
     }
 
     /// One of these so often in a hundred, else none.
-    pub(super) fn maybe<T: Clone>(&mut self, percent: usize, from: &[T]) -> Option<T> {
+    pub(crate) fn maybe<T: Clone>(&mut self, percent: usize, from: &[T]) -> Option<T> {
         self.chance(percent).then(|| self.pick(from))
     }
 
     /// One of the latest so often in a hundred, else any; none if there are none.
-    pub(super) fn recent<T: Clone>(&mut self, from: &[T], latest: usize) -> Option<T> {
+    pub(crate) fn recent<T: Clone>(&mut self, from: &[T], latest: usize) -> Option<T> {
         let start = if self.chance(75) { from.len().saturating_sub(latest) } else { 0 };
         (!from.is_empty()).then(|| self.pick(&from[start..]))
     }
 
     /// One of these many milliseconds.
-    pub(super) fn time(&mut self, millis: &[u64]) -> Duration {
+    pub(crate) fn time(&mut self, millis: &[u64]) -> Duration {
         Duration::from_millis(self.pick(millis))
     }
 }

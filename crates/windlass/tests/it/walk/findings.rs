@@ -128,7 +128,8 @@ async fn keys_and_edges_of_removed_jobs_are_missed_by_nobody(t: &Fixture) {
     let second = t.submit(job()).await;
     assert_ne!(first.id, second.id);
     let after_any = vec![Dependency::Job(first.id), Dependency::Job(second.id)];
-    t.submit(NewJob { after_any, hold: true, ..new_job("email.send") }).await;
+    let dependent = t.submit(NewJob { after_any, hold: true, ..new_job("email.send") }).await;
     t.cancel(second.id).await;
+    t.cancel(dependent.id).await;
     t.store.delete(&t.me, second.id).await.expect("it has ended");
 }

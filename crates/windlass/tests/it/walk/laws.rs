@@ -4,18 +4,26 @@
 use std::collections::HashMap;
 
 use windlass::audit::{AuditEvent, Record};
-use windlass::job::{Fence, Job, JobId, Priority, State};
+use windlass::clock::Timestamp;
+use windlass::job::{Fence, Job, JobId, JobType, Priority, State, Tenant, WorkerId};
 use windlass::store::command::finish::Finish;
 use windlass::store::command::heartbeat::Directive;
+use windlass::store::environment::StoreOptions;
 use windlass::store::query::snapshot::Snapshot;
 
 use super::operation::{Answer, Operation};
 
-/// All jobs as they were at the last look, and the last fence that each was given out with.
+/// All jobs as they were at the last look, the last fence and worker that each was given out with, and the store's
+/// generation.
 #[derive(Default)]
 pub(super) struct Laws {
     before: HashMap<JobId, Job>,
-    fences: HashMap<JobId, Fence>,
+    claims: HashMap<JobId, (Fence, WorkerId)>,
+    generation: u64,
+    /// The children of each parent, as they were spawned.
+    children: HashMap<JobId, Vec<JobId>>,
+    /// Until when each idempotency key stands for which job, by tenant, type and key.
+    keys: HashMap<(Tenant, JobType, String), (Timestamp, JobId)>,
 }
 
 impl Laws {
@@ -29,8 +37,28 @@ impl Laws {
                 return Err(format!("job {} has lost its payload", job.id));
             }
         }
+        let before = std::mem::take(&mut self.before);
         self.before = now.iter().map(|found| (found.job.id, found.job.clone())).collect();
+        now.iter().try_for_each(|found| self.has_what_it_needs(&before, found))?;
         now.iter().try_for_each(|found| self.inherits(found))
+    }
+
+    /// M60, M64: nothing that a live job needs is deleted or pruned: no child of it, nothing that it depends on.
+    fn has_what_it_needs(
+        &self,
+        before: &HashMap<JobId, Job>,
+        Snapshot { job, spec, .. }: &Snapshot,
+    ) -> Result<(), String> {
+        if job.state.is_final() {
+            return Ok(());
+        }
+        let children = self.children.get(&job.id).into_iter().flatten();
+        let was_there = |id: &&JobId| before.contains_key(&job.id) && before.contains_key(*id);
+        let mut needed = children.chain(spec.after.iter().chain(&spec.after_any).filter(was_there));
+        match needed.find(|id| !self.before.contains_key(*id)) {
+            Some(gone) => Err(format!("job {} needs {gone}, which is gone: {job:?}", job.id)),
+            None => Ok(()),
+        }
     }
 
     /// M24: a job that waits is as urgent as the most urgent of those it waits for.
@@ -50,44 +78,113 @@ impl Laws {
         Err(format!("job {} inherits {:?}, not {most:?}", job.id, job.inherited))
     }
 
-    /// M5: fences only grow, and nothing is taken from a worker that does not name the last one.
+    /// M13: within its window a key stands for one job, whether that is still stored or not.
+    pub(super) fn submitted(
+        &mut self,
+        now: Timestamp,
+        operation: &Operation,
+        answer: &Answer,
+    ) -> Result<(), String> {
+        let (Operation::Submit(_, jobs, _), Answer::Submitted(Ok(receipts))) = (operation, answer) else {
+            return Ok(());
+        };
+        for (new, receipt) in jobs.iter().zip(receipts) {
+            let Some(text) = &new.idempotency_key else { continue };
+            let lane = &receipt.job.lane;
+            let key = (lane.tenant.clone(), lane.job_type.clone(), text.clone());
+            let holder = self.keys.get(&key).filter(|(until, _)| *until > now);
+            match holder {
+                Some((_, holder)) if !receipt.is_duplicate || receipt.job.id != *holder => {
+                    return Err(format!("key {key:?} stands for {holder}, but {receipt:?}"));
+                }
+                Some(_) => {}
+                // Jobs of one batch are one whatever the window.
+                None if receipts
+                    .iter()
+                    .any(|other| !other.is_duplicate && other.job.id == receipt.job.id)
+                    && receipt.is_duplicate => {}
+                None if receipt.is_duplicate => {
+                    return Err(format!("key {key:?} stands for nothing, but {receipt:?}"));
+                }
+                None if receipt.is_debounced => {}
+                None => {
+                    let window = new.idempotency_window.unwrap_or(StoreOptions::default().idempotency_window);
+                    self.keys.insert(key, (now.plus(window), receipt.job.id));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// M5: fences only grow, and nothing is taken but from the worker that claimed last, with the fence it was given, in
+    /// the generation that gave it (M8).
     pub(super) fn answered(&mut self, operation: &Operation, answer: &Answer) -> Result<(), String> {
         match (operation, answer) {
             (_, Answer::Claimed(_, Ok(claimed))) => {
                 for claimed in &claimed.jobs {
                     let (job, fence) = (claimed.job.id, claimed.job.fence);
-                    if self.fences.insert(job, fence).is_some_and(|before| before >= fence) {
+                    let Some(lease) = claimed.job.lease else {
+                        return Err(format!("job {job} has no lease"));
+                    };
+                    let before = self.claims.insert(job, (fence, lease.worker));
+                    if before.is_some_and(|(before, _)| before >= fence) {
                         return Err(format!("job {job} was given out again with {fence:?}"));
+                    }
+                    if fence.generation() < self.generation {
+                        return Err(format!(
+                            "job {job} was given out with {fence:?} of an earlier generation"
+                        ));
                     }
                 }
                 Ok(())
             }
-            (Operation::Finish(_, _, reports), Answer::Finished(Ok(ends))) => {
-                let taken = reports.iter().zip(ends).filter(|(_, end)| matches!(end, Finish::Applied(_)));
-                taken.into_iter().try_for_each(|(report, _)| self.is_last(report.job, report.fence))
+            (_, Answer::Began(Ok(begun))) => {
+                if begun.number <= self.generation {
+                    return Err(format!("generation {} came twice", begun.number));
+                }
+                self.generation = begun.number;
+                Ok(())
             }
-            (Operation::Heartbeat(_, _, beats), Answer::Beaten(Ok(pulse))) => {
+            (Operation::Finish(_, worker, reports), Answer::Finished(Ok(ends))) => {
+                let taken = reports.iter().zip(ends).filter(|(_, end)| matches!(end, Finish::Applied(_)));
+                taken
+                    .into_iter()
+                    .try_for_each(|(report, _)| self.is_last(report.job, report.fence, Some(*worker)))
+            }
+            (Operation::Heartbeat(_, worker, beats), Answer::Beaten(Ok(pulse))) => {
                 let taken = beats.iter().zip(&pulse.directives);
                 let mut taken = taken.filter(|(_, (_, directive))| *directive == Directive::Continue);
-                taken.try_for_each(|(beat, _)| self.is_last(beat.job, beat.fence))
+                taken.try_for_each(|(beat, _)| self.is_last(beat.job, beat.fence, Some(*worker)))
             }
-            (Operation::Note(_, hand, _), Answer::Noted(Ok(()))) => self.is_last(hand.job, hand.fence),
+            (Operation::Note(_, hand, _), Answer::Noted(Ok(()))) => {
+                self.is_last(hand.job, hand.fence, hand.worker)
+            }
             (Operation::Spawn(_, hand, _), Answer::Spawned(Ok(spawned))) => {
                 // M64: a group that is decided is no reason to stop again.
                 if spawned.is_known && spawned.parent.state == State::Scheduled {
                     return Err(format!("job {} was stopped for nothing", spawned.parent.id));
                 }
-                self.is_last(hand.job, hand.fence)
+                if !spawned.is_known {
+                    let ids = spawned.children.iter().map(|child| child.id);
+                    self.children.entry(spawned.parent.id).or_default().extend(ids);
+                }
+                self.is_last(hand.job, hand.fence, hand.worker)
             }
             _ => Ok(()),
         }
     }
 
-    fn is_last(&self, job: JobId, fence: Fence) -> Result<(), String> {
-        match self.fences.get(&job) {
-            Some(last) if *last == fence => Ok(()),
-            last => Err(format!("job {job} was given out with {last:?}, but {fence:?} was taken")),
+    fn is_last(&self, job: JobId, fence: Fence, worker: Option<WorkerId>) -> Result<(), String> {
+        let last = self.claims.get(&job);
+        let is_taken_from_the_last = last.is_some_and(|(last, holder)| {
+            *last == fence
+                && worker.is_none_or(|worker| worker == *holder)
+                && fence.generation() >= self.generation
+        });
+        if is_taken_from_the_last {
+            return Ok(());
         }
+        Err(format!("job {job} was given out with {last:?}, but {fence:?} of {worker:?} was taken"))
     }
 }
 

@@ -11,7 +11,8 @@ use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
 use windlass::store::config::{
-    BudgetPeriod, FairBy, PartialTimeouts, PauseMode, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
+    BudgetPeriod, FairBy, PartialTimeouts, PauseMode, Push, QueueSettings, Rate, Retention, TenantSettings,
+    TypeSettings,
 };
 use windlass::store::filter::{Filter, Order};
 
@@ -23,7 +24,11 @@ use super::world::{self, World};
 
 pub(super) fn act(dice: &mut Dice, world: &World) -> Operation {
     let (caller, job, act) = (manager(dice), world.job(dice), one_act(dice));
-    if dice.chance(15) { Operation::ActStrictly(caller, job, act) } else { Operation::Act(caller, job, act) }
+    match dice.below(20) {
+        0..=2 => Operation::ActStrictly(caller, job, act),
+        3..=4 => Operation::ActIfSeen(caller, job, act, dice.chance(70)),
+        _ => Operation::Act(caller, job, act),
+    }
 }
 
 pub(super) fn signal(dice: &mut Dice, world: &World) -> Operation {
@@ -71,7 +76,9 @@ pub(super) fn configure(dice: &mut Dice) -> Operation {
                 timeouts: timeouts(dice),
                 priority: dice.chance(20).then(|| priority(dice)),
                 success_event: dice.maybe(30, &["EMAIL_SENT".to_owned()]),
+                exhausted_event: dice.maybe(30, &["EMAIL_LOST".to_owned()]),
                 rate: rate(dice),
+                retention: retention(dice),
             },
         ),
         1 => Settings::Tenant(
@@ -99,6 +106,7 @@ pub(super) fn configure(dice: &mut Dice) -> Operation {
                 fair_by: dice.maybe(30, &[FairBy::Tenant]),
                 aging: dice.chance(20).then(|| dice.time(&[1_000, 60_000])),
                 push: dice.chance(5).then(|| Push::to("https://example.org/work")),
+                retention: retention(dice),
             },
         ),
     };
@@ -168,7 +176,19 @@ fn rate(dice: &mut Dice) -> Option<Rate> {
 
 fn timeouts(dice: &mut Dice) -> PartialTimeouts {
     let mut some = |percent: usize, seconds: u64| dice.chance(percent).then(|| Duration::from_secs(seconds));
-    PartialTimeouts { execution: some(10, 15), lease: some(10, 3), lifetime: some(10, 7_200) }
+    PartialTimeouts {
+        execution: some(10, 15),
+        lease: some(10, 3),
+        lifetime: some(10, 7_200),
+        start: some(10, 40),
+        max_execution: some(10, 20),
+    }
+}
+
+fn retention(dice: &mut Dice) -> Retention {
+    let mut some =
+        || dice.maybe(10, &[Duration::ZERO, Duration::from_secs(600), Duration::from_secs(86_400 * 90)]);
+    Retention { completed: some(), failed: some(), dead_letter: some(), cancelled: some() }
 }
 
 fn manager(dice: &mut Dice) -> Caller {

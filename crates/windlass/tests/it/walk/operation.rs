@@ -14,8 +14,10 @@ use windlass::store::command::bulk::{Bulk, BulkAct};
 use windlass::store::command::children::{NewGroup, Spawned};
 use windlass::store::command::claim::{ClaimAnswer, ClaimRequest};
 use windlass::store::command::finish::{Finish, Report};
+use windlass::store::command::generation::NewGeneration;
 use windlass::store::command::heartbeat::{Beat, Pulse};
 use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::precondition::{ActOptions, IfMatch};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::seal::Sealed;
 use windlass::store::command::settings::{Configured, Settings};
@@ -34,6 +36,8 @@ pub(super) enum Operation {
     Submit(Caller, Vec<NewJob>, SubmitOptions),
     Act(Caller, JobId, Act),
     ActStrictly(Caller, JobId, Act),
+    /// On the version that is there, or on one that is not.
+    ActIfSeen(Caller, JobId, Act, bool),
     Redrive(Caller, JobId, Redrive),
     Delete(Caller, JobId),
     Signal(Caller, JobId, &'static str, Vec<u8>),
@@ -56,6 +60,7 @@ pub(super) enum Operation {
     Seal,
     Prune,
     Config,
+    BeginGeneration(Caller),
     Pass(Duration),
 }
 
@@ -84,6 +89,7 @@ pub(super) enum Answer {
     Sealed(Result<Sealed, StoreError>),
     Pruned(Result<usize, StoreError>),
     Config(Result<Config, StoreError>),
+    Began(Result<NewGeneration, ActError>),
     Passed,
 }
 
@@ -97,6 +103,12 @@ impl Operation {
             Operation::Act(who, id, act) => Answer::Acted(store.act(who, *id, act.clone()).await),
             Operation::ActStrictly(who, id, act) => {
                 Answer::Acted(store.act_strictly(who, *id, act.clone()).await)
+            }
+            Operation::ActIfSeen(who, id, act, is_there) => {
+                let seen = store.get(&Caller::local(), *id).await.expect("the store answers");
+                let seen = seen.filter(|_| *is_there).map(|seen| seen.version());
+                let options = ActOptions { strict: false, if_match: IfMatch::one_of(seen) };
+                Answer::Acted(store.act_with(who, *id, act.clone(), options).await)
             }
             Operation::Redrive(who, id, how) => Answer::Redriven(store.redrive(who, *id, *how).await),
             Operation::Delete(who, id) => Answer::Deleted(store.delete(who, *id).await),
@@ -145,6 +157,7 @@ impl Operation {
             Operation::Seal => Answer::Sealed(store.seal().await),
             Operation::Prune => Answer::Pruned(store.prune().await),
             Operation::Config => Answer::Config(store.config(&Caller::local()).await),
+            Operation::BeginGeneration(who) => Answer::Began(store.begin_generation(who, "a walk").await),
             _ => Answer::Passed,
         }
     }
@@ -179,6 +192,7 @@ impl Answer {
             | Answer::Configured(Err(ActError::Store(error)))
             | Answer::Bulk(Err(ActError::Store(error)))
             | Answer::Counted(Err(ActError::Store(error)))
+            | Answer::Began(Err(ActError::Store(error)))
             | Answer::Registered(Err(WorkError::Store(error)))
             | Answer::Left(_, Err(WorkError::Store(error)))
             | Answer::Claimed(_, Err(WorkError::Store(error)))

@@ -9,6 +9,7 @@ use tokio::sync::broadcast::error::TryRecvError;
 use windlass::audit::Record;
 use windlass::clock::{Clock, ManualClock, Timestamp};
 use windlass::entropy::Entropy;
+use windlass::limits;
 use windlass::store::Store;
 use windlass::store::environment::{Environment, StoreOptions};
 
@@ -39,8 +40,8 @@ impl Pair {
             On::Sqlite => format!("sqlite:{}", files.path().join("jobs.db").display()),
             On::Memory | On::Postgres => on.address().1,
         };
-        let memory = open("memory:", &clock, Entropy::seeded(seed));
-        let durable = open(&address, &clock, Entropy::seeded(seed));
+        let memory = open("memory:", &clock, Entropy::seeded(seed), seed);
+        let durable = open(&address, &clock, Entropy::seeded(seed), seed);
         let mut pair = Pair {
             memory,
             durable,
@@ -129,14 +130,17 @@ impl Pair {
         while entropy.bits() != place {}
         // Opening draws the name of the node.
         self.memory.environment().entropy.bits();
-        self.durable = open(&self.address, &self.clock, entropy);
+        self.durable = open(&self.address, &self.clock, entropy, self.seed);
         if had_listeners {
             self.listen();
         }
     }
 }
 
-fn open(address: &str, clock: &Arc<ManualClock>, entropy: Entropy) -> Store {
-    let options = StoreOptions { payload_bytes_max: 64, ..StoreOptions::default() };
+fn open(address: &str, clock: &Arc<ManualClock>, entropy: Entropy, seed: u64) -> Store {
+    // In most walks nearly every consequence is left to a later commit.
+    let cascade_jobs_per_commit =
+        [limits::CASCADE_JOBS_PER_COMMIT, 1, 2, 5][usize::try_from(seed % 4).unwrap()];
+    let options = StoreOptions { payload_bytes_max: 64, cascade_jobs_per_commit, ..StoreOptions::default() };
     Store::open_in(address, Environment::new(clock.clone(), entropy, options)).expect("the store opens")
 }

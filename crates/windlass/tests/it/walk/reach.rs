@@ -21,10 +21,11 @@ pub(super) struct Reach {
 }
 
 /// Answers without which a set of walks shows little.
-const ANSWERS: [&str; 24] = [
+const ANSWERS: [&str; 26] = [
     "submitted",
     "duplicate",
     "payload differs",
+    "duplicate of a deleted job",
     "unique key taken",
     "too deep",
     "invalid submission",
@@ -35,6 +36,7 @@ const ANSWERS: [&str; 24] = [
     "job not found",
     "redriven",
     "deleted",
+    "deletion refused",
     "claimed",
     "worker paused",
     "no such worker",
@@ -87,7 +89,10 @@ impl Reach {
 /// Whether no step of a walk can bring it about: keys and schedules are no business of a job, and tickets are off.
 fn is_beyond(event: AuditEvent) -> bool {
     let name = event.as_str();
-    name.starts_with("key.") || name.starts_with("schedule.") || name.ends_with(".refused")
+    name.starts_with("key.")
+        || name.starts_with("schedule.")
+        || name.starts_with("clock.")
+        || name.ends_with(".refused")
 }
 
 /// What an answer shows.
@@ -96,6 +101,7 @@ fn names(answer: &Answer) -> Vec<&'static str> {
         Answer::Submitted(Ok(receipts)) => receipts
             .iter()
             .map(|receipt| match (receipt.is_duplicate, receipt.payload_differs) {
+                _ if receipt.is_deleted => "duplicate of a deleted job",
                 (false, _) => "submitted",
                 (true, false) => "duplicate",
                 (true, true) => "payload differs",
@@ -112,6 +118,7 @@ fn names(answer: &Answer) -> Vec<&'static str> {
         Answer::Acted(Err(ActError::NotFound(_))) => vec!["job not found"],
         Answer::Redriven(Ok(_)) => vec!["redriven"],
         Answer::Deleted(Ok(())) => vec!["deleted"],
+        Answer::Deleted(Err(ActError::Needed { .. })) => vec!["deletion refused"],
         Answer::Claimed(_, Ok(claimed)) if claimed.is_paused => vec!["worker paused"],
         Answer::Claimed(_, Ok(claimed)) => vec!["claimed"; claimed.jobs.len()],
         Answer::Claimed(_, Err(WorkError::NoSuchWorker(_))) => vec!["no such worker"],

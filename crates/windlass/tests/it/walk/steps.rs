@@ -43,7 +43,10 @@ pub(super) fn next(dice: &mut Dice, world: &World) -> Operation {
                 how,
             )
         }
-        74 => Operation::Delete(world::caller(dice, &[Role::Operator]), world.ended(dice)),
+        74 => {
+            let job = if dice.chance(50) { world.relative(dice) } else { world.ended(dice) };
+            Operation::Delete(world::caller(dice, &[Role::Operator]), job)
+        }
         75..=77 => operate::bulk(dice, world),
         78..=79 => operate::pause(dice, world),
         80..=82 => operate::resume(dice, world),
@@ -72,7 +75,11 @@ fn jump(dice: &mut Dice) -> Duration {
 }
 
 fn maintain(dice: &mut Dice) -> Operation {
-    if dice.chance(50) { Operation::Seal } else { Operation::Prune }
+    match dice.below(5) {
+        0 => Operation::BeginGeneration(world::caller(dice, &[Role::Operator])),
+        1..=2 => Operation::Seal,
+        _ => Operation::Prune,
+    }
 }
 
 /// A question whose answer an engine may find through an index.
@@ -92,7 +99,10 @@ fn look(dice: &mut Dice, world: &World) -> Operation {
                 tenant: dice.chance(20).then(|| world::tenant(dice)),
                 since: dice.chance(20).then(|| world.now.minus(jump(dice))),
                 until: dice.chance(20).then(|| world.now.minus(jump(dice))),
+                queue: dice.chance(20).then(|| world::queue(dice)),
+                job_type: dice.chance(20).then(|| world::job_type(dice)),
                 limit: dice.pick(&[1, 7, 1_000]),
+                reach: dice.maybe(50, &[1, 10, 100]),
             };
             Operation::Audit(caller, query)
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use windlass::job::{
-    Category, Debounce, Dependency, Labels, NewJob, Payload, Priority, RetryPolicy, Strategy,
+    Category, Debounce, Dependency, JitterMode, Labels, NewJob, Payload, Priority, RetryPolicy, Strategy,
 };
 use windlass::store::caller::Role;
 use windlass::store::command::submit::SubmitOptions;
@@ -15,6 +15,7 @@ use super::world::{self, World};
 const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
 
 /// One job, a batch, or a graph.
 pub(super) fn submission(dice: &mut Dice, world: &World) -> Operation {
@@ -85,8 +86,8 @@ fn new_job(dice: &mut Dice, world: &World) -> NewJob {
 }
 
 fn keys(dice: &mut Dice, job: &mut NewJob) {
-    job.idempotency_key = dice.maybe(20, &["i1", "i2"]).map(str::to_owned);
-    job.idempotency_window = dice.chance(8).then(|| dice.time(&[0, SECOND, HOUR]));
+    job.idempotency_key = dice.maybe(40, &["i1", "i2"]).map(str::to_owned);
+    job.idempotency_window = dice.chance(50).then(|| dice.time(&[0, SECOND, HOUR, 60 * DAY, 60 * DAY]));
     job.unique_key = dice.maybe(12, &["u1", "u2"]).map(str::to_owned);
     job.concurrency_key = dice.maybe(40, &["c1", "c2"]).map(str::to_owned);
 }
@@ -95,6 +96,7 @@ fn limits(dice: &mut Dice, job: &mut NewJob) {
     job.retry = dice.chance(35).then(|| retry(dice));
     job.execution_timeout = dice.chance(15).then(|| dice.time(&[500, 20 * SECOND, 10 * MINUTE]));
     job.lease_timeout = dice.chance(15).then(|| dice.time(&[SECOND, 20 * SECOND, 2 * MINUTE]));
+    job.start_timeout = dice.chance(10).then(|| dice.time(&[SECOND, MINUTE]));
     job.lifetime = dice.chance(10).then(|| dice.time(&[SECOND, MINUTE, 2 * HOUR]));
     if dice.chance(1) {
         job.lease_timeout = Some(dice.time(&[1]));
@@ -146,8 +148,13 @@ pub(super) fn retry(dice: &mut Dice) -> RetryPolicy {
             max_delay: dice.time(&[SECOND, HOUR]),
             multiplier: dice.pick(&[1.0, 2.0, 3.5]),
             jitter: dice.pick(&[0.0, 0.1, 1.0]),
+            jitter_mode: dice.pick(&[JitterMode::Random, JitterMode::Hashed]),
             max_attempts: dice.pick(&[1, 2, 4, 9, 0, 3, 3, 3]).max(u32::from(!dice.chance(3))),
-            retry_on: dice.pick(&[vec![], vec![Category::System], vec![Category::Timeout, Category::System]]),
+            retry_on: dice.pick(&[
+                vec![],
+                vec![Category::System],
+                vec![Category::Timeout, Category::System, Category::Resource],
+            ]),
         },
     }
 }

@@ -148,6 +148,7 @@ fn failure(dice: &mut Dice) -> Failure {
         failure.category = Category::Temporary;
     }
     failure.code = dice.maybe(30, &["e1".to_owned()]);
+    failure.cause = dice.maybe(20, &["disk".into(), "nét".into()]).into_iter().collect();
     failure.retry_after = dice.chance(20).then(|| dice.time(&[0, 10, 400_000]));
     failure
 }

@@ -2,7 +2,7 @@
 //! meets everything else often.
 
 use windlass::clock::Timestamp;
-use windlass::job::{Fence, JobId, JobType, QueueName, Tenant, WorkerId};
+use windlass::job::{Dependency, Fence, JobId, JobType, QueueName, Tenant, WorkerId};
 use windlass::limits;
 use windlass::store::caller::{Caller, Role};
 
@@ -33,6 +33,8 @@ pub(super) struct World {
     pub(super) ended: Vec<JobId>,
     /// Those that have spawned children.
     parents: Vec<JobId>,
+    /// Children, and jobs that others were submitted to wait for.
+    relatives: Vec<JobId>,
     pub(super) workers: Vec<WorkerId>,
     pub(super) held: Vec<Held>,
     /// Whether there are so many live jobs that no more are submitted for a while.
@@ -46,6 +48,7 @@ impl World {
             jobs: Vec::new(),
             ended: Vec::new(),
             parents: Vec::new(),
+            relatives: Vec::new(),
             workers: Vec::new(),
             held: Vec::new(),
             is_full: false,
@@ -66,6 +69,11 @@ impl World {
     pub(super) fn ended(&self, dice: &mut Dice) -> JobId {
         let ended = dice.recent(&self.ended, 40).filter(|_| dice.chance(75));
         ended.unwrap_or_else(|| self.job(dice))
+    }
+
+    /// A job, mostly a child or a dependency: one that another job may need.
+    pub(super) fn relative(&self, dice: &mut Dice) -> JobId {
+        dice.recent(&self.relatives, 40).unwrap_or_else(|| self.ended(dice))
     }
 
     pub(super) fn worker(&self, dice: &mut Dice) -> WorkerId {
@@ -102,6 +110,13 @@ impl World {
         if matches!(operation, Operation::Pass(time) if *time >= limits::WORKER_SILENCE_MAX) {
             self.held.retain(|_| dice.chance(20));
         }
+        if let (Operation::Submit(_, jobs, _), Answer::Submitted(Ok(_))) = (operation, answer) {
+            let named = jobs.iter().flat_map(|job| job.after.iter().chain(&job.after_any));
+            self.relatives.extend(named.filter_map(|dependency| match dependency {
+                Dependency::Job(id) => Some(*id),
+                Dependency::Named(_) => None,
+            }));
+        }
         match answer {
             Answer::Submitted(Ok(receipts)) => {
                 let new = receipts.iter().filter(|receipt| !receipt.is_duplicate);
@@ -111,6 +126,7 @@ impl World {
             Answer::Spawned(Ok(spawned)) if !spawned.is_known => {
                 self.parents.push(spawned.parent.id);
                 self.jobs.extend(spawned.children.iter().map(|child| child.id));
+                self.relatives.extend(spawned.children.iter().map(|child| child.id));
             }
             Answer::Registered(Ok(worker)) => self.workers.push(worker.id),
             Answer::Claimed(_, Ok(claimed)) => {

@@ -30,6 +30,8 @@ step_by_step_on_every_engine!(
     a_held_job_says_why_it_does_not_run,
     what_counts_for_a_kind_or_a_queue_is_set_once,
     a_reason_stays_with_what_was_cancelled,
+    actions_on_a_version_that_is_gone_are_refused,
+    the_strict_forms_of_pauses_name_what_is_in_the_way,
 );
 
 async fn echo(job: Greet) -> anyhow::Result<String> {
@@ -53,9 +55,10 @@ async fn suspending_and_resuming_say_whether_they_changed_anything(t: &TestQueue
     assert_eq!(t.run_due(echoing(t)).await, 0);
     assert_eq!(job.resume().await.unwrap(), Outcome::Changed);
     assert_eq!(t.run_due(echoing(t)).await, 1);
-    // M53: it ended first.
+    // M1: it is final.
     let how = Suspend { mode: SuspendMode::Graceful, ..Suspend::default() };
-    assert_eq!(job.suspend(how).await.unwrap(), Outcome::Unchanged);
+    let Err(ActError::Refused(refused)) = job.suspend(how).await else { panic!("a final job is refused") };
+    assert_eq!((refused.state, refused.action), (JobState::Completed, Action::Suspend));
 }
 
 /// M51
@@ -138,7 +141,8 @@ async fn a_result_is_there_or_says_why_not(t: &TestQueue) {
     assert!(matches!(early, ResultError::NotYet { state: JobState::Scheduled, .. }), "{early}");
     t.run_due(Worker::new(t.queue()).handle(never)).await;
     let late = failed.result(Duration::ZERO).await.unwrap_err();
-    assert!(late.to_string().ends_with("ended failed: not in a hundred years"), "{late}");
+    let said = late.to_string();
+    assert!(said.contains("ended failed in attempt 1") && said.contains("not in a hundred years"), "{said}");
     let ResultError::Ended { error: Some(error), .. } = late else { panic!("{late}") };
     assert_eq!(error.code.as_deref(), Some("no"));
 }
@@ -215,4 +219,35 @@ async fn a_reason_stays_with_what_was_cancelled(t: &TestQueue) {
     let error = t.job(job.id()).await.job.details.error.clone().unwrap();
     assert!(error.message.ends_with("sold out"), "{}", error.message);
     assert_eq!(job.attempts().await.unwrap(), Some(vec![]));
+}
+
+/// Whoever keeps the store: what was seen is named by the snapshot, and anything newer is refused.
+async fn actions_on_a_version_that_is_gone_are_refused(t: &TestQueue) {
+    let job = t.queue().submit(greet("a")).await.unwrap();
+    let seen = job.snapshot().await.unwrap().unwrap().version();
+    assert_eq!(job.if_match(seen).set_priority("HIGH").await.unwrap(), Outcome::Changed);
+    let now = job.snapshot().await.unwrap().unwrap().version();
+    assert_ne!(seen, now);
+    let changed = ActError::Changed { id: job.id(), version: now };
+    let old = job.if_match(seen);
+    assert_eq!(old.suspend(Suspend::default()).await, Err(changed.clone()));
+    assert_eq!(old.suspend_strictly(Suspend::default()).await, Err(changed.clone()));
+    assert_eq!(old.cancel().await, Err(changed.clone()));
+    assert_eq!(old.patch(Patch::default()).await, Err(changed.clone()));
+    assert_eq!(old.delete().await, Err(changed.clone()));
+    assert_eq!(old.redrive(Redrive::default()).await.map(|new| new.id()), Err(changed));
+    assert_eq!(job.if_match(now).cancel().await.unwrap(), Outcome::Changed);
+    let end = job.snapshot().await.unwrap().unwrap().version();
+    job.if_match(end).delete().await.unwrap();
+}
+
+/// M51
+async fn the_strict_forms_of_pauses_name_what_is_in_the_way(t: &TestQueue) {
+    let queue = t.queue();
+    assert_eq!(queue.resume_queue_strictly("mail").await, Err(ActError::NotPaused("queue mail".into())));
+    queue.pause_queue_strictly("mail", Pause::aggressive()).await.unwrap();
+    let again = queue.pause_queue_strictly("mail", Pause::graceful()).await;
+    assert_eq!(again, Err(ActError::AlreadyPaused("queue mail".into())));
+    queue.resume_queue_strictly("mail").await.unwrap();
+    assert_eq!(queue.resume_paused_jobs("mail").await.unwrap(), 0);
 }

@@ -17,8 +17,8 @@ step_by_step_on_every_engine!(
     tasks_of_their_own_may_call_steps_in_any_order,
     a_task_that_nobody_awaits_yet_is_waited_for,
     a_step_that_failed_before_another_was_saved_runs_again,
-    a_step_tried_again_within_a_handler_is_the_same_step,
-    a_step_given_up_half_way_is_the_same_step_when_it_comes_again,
+    every_try_within_a_handler_replays_as_it_was,
+    a_step_given_up_half_way_stays_given_up,
     changed_code_is_found_beside_steps_that_ran_concurrently,
     a_step_that_was_moved_or_removed_is_changed_code,
     hundreds_of_concurrent_steps_replay,
@@ -187,7 +187,7 @@ async fn a_step_that_failed_before_another_was_saved_runs_again(t: &TestQueue) {
 }
 
 /// M71
-async fn a_step_tried_again_within_a_handler_is_the_same_step(t: &TestQueue) {
+async fn every_try_within_a_handler_replays_as_it_was(t: &TestQueue) {
     let stubborn = |_: Greet, cx: Cx| async move {
         let mut tries = 0;
         let outcome = loop {
@@ -205,12 +205,14 @@ async fn a_step_tried_again_within_a_handler_is_the_same_step(t: &TestQueue) {
     };
     let job = submit(t.queue()).await;
     run(t, stubborn).await;
-    t.assert_completed(&job, "3 NEXT 13 NEW 1").await;
-    t.assert_replayed(job.id(), "try#2", 1);
+    t.assert_completed(&job, "3 NEXT 13 NEW 3").await;
+    t.assert_ran(job.id(), "try", 1);
+    t.assert_replayed(job.id(), "try#3", 1);
+    t.assert_replayed(job.id(), "try#4", 1);
 }
 
 /// M71
-async fn a_step_given_up_half_way_is_the_same_step_when_it_comes_again(t: &TestQueue) {
+async fn a_step_given_up_half_way_stays_given_up(t: &TestQueue) {
     let impatient = |_: Greet, cx: Cx| async move {
         let never = cx.step("ask", std::future::pending::<anyhow::Result<u32>>());
         tokio::select! {
@@ -225,7 +227,11 @@ async fn a_step_given_up_half_way_is_the_same_step_when_it_comes_again(t: &TestQ
     let job = submit(t.queue()).await;
     t.run_due(Worker::new(t.queue()).handle(impatient)).await;
     let saved = t.queue().store().checkpoints(t.queue().caller(), job.id()).await.unwrap().unwrap();
-    assert_eq!(saved.iter().map(|saved| &*saved.step).collect::<Vec<_>>(), ["ask"]);
+    assert_eq!(saved.iter().map(|saved| &*saved.step).collect::<Vec<_>>(), ["ask", "ask#2"]);
+    t.advance(secs(5)).await;
+    t.run_due(Worker::new(t.queue()).handle(impatient)).await;
+    t.assert_completed(&job, "7").await;
+    t.assert_ran(job.id(), "ask", 1);
 }
 
 /// Two steps beside each other, then one alone; the first attempt dies after that.
@@ -306,7 +312,7 @@ async fn hundreds_of_concurrent_steps_replay(t: &TestQueue) {
 
 /// M71
 #[tokio::test(start_paused = true)]
-async fn a_step_whose_turn_does_not_come_in_a_busy_handler_is_tried_again() {
+async fn a_step_whose_turn_does_not_come_in_a_busy_handler_runs() {
     let bench = Bench::in_virtual_time();
     let busy = |_: Greet, cx: Cx| async move {
         if cx.attempt() == 1 {
@@ -322,9 +328,33 @@ async fn a_step_whose_turn_does_not_come_in_a_busy_handler_is_tried_again() {
     };
     let job = submit(&bench.queue).await;
     let running = Started::new(bench.worker().handle(busy));
-    let ended = job.wait(secs(600)).await.unwrap().unwrap().job;
-    assert_eq!(ended.state, JobState::DeadLetter);
-    let error = ended.details.error.clone().unwrap();
-    assert_eq!(error.code.as_deref(), Some("steps_changed"), "{}", error.message);
+    assert_eq!(job.result(secs(600)).await.unwrap(), "B");
+    running.stop().await;
+}
+
+/// M71
+#[tokio::test(start_paused = true)]
+async fn steps_behind_a_semaphore_may_come_in_any_order() {
+    let bench = Bench::in_virtual_time();
+    let behind = |_: Greet, cx: Cx| async move {
+        let one_at_a_time = tokio::sync::Semaphore::new(1);
+        let branch = |name: &'static str, delay: usize| {
+            let (cx, one_at_a_time) = (&cx, &one_at_a_time);
+            async move {
+                turns(delay).await;
+                let _permit = one_at_a_time.acquire().await?;
+                step(cx, name).await
+            }
+        };
+        let is_odd = usize::from(cx.attempt() % 2 == 1);
+        let (a, b) = tokio::try_join!(branch("a", 9 * (1 - is_odd)), branch("b", 9 * is_odd))?;
+        anyhow::ensure!(cx.attempt() > 3, "again");
+        let c = step(&cx, "c").await?;
+        anyhow::Ok(format!("{a}{b}{c}"))
+    };
+    let job = submit(&bench.queue).await;
+    let running = Started::new(bench.worker().handle(behind));
+    assert_eq!(job.result(secs(600)).await.unwrap(), "ABC");
+    assert_eq!(bench.job(job.id()).await.job.attempt, 4);
     running.stop().await;
 }

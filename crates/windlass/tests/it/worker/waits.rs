@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::context::{Children, Cx};
+use windlass::context::{ChildError, Children, Cx};
 use windlass::handler::State;
 use windlass::job::{Failure, GroupStrategy, JobId, State as JobState};
 use windlass::queue::Draft;
@@ -119,7 +119,8 @@ async fn a_signal_of_another_kind_is_an_error(t: &TestQueue) {
     let job = t.queue().submit(greet("x")).await.unwrap();
     job.signal("number", &"seven").await.unwrap();
     t.run_due(Worker::new(t.queue()).handle(handler)).await;
-    t.assert_state(job.id(), JobState::Retrying).await;
+    t.assert_state(job.id(), JobState::Failed).await;
+    t.assert_failed(job.id(), "signal_unreadable").await;
 }
 
 /// A child that does what its name says.
@@ -152,7 +153,8 @@ struct How {
 fn describe(children: &Children<String>) -> String {
     let results = children.results.iter().map(|child| match child {
         Ok(result) => result.clone(),
-        Err(error) => error.state.to_string(),
+        Err(ChildError::NotCompleted { state, .. }) => state.to_string(),
+        Err(error) => error.to_string(),
     });
     format!("{}: {}", children.is_well, results.collect::<Vec<_>>().join(", "))
 }

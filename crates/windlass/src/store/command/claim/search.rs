@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::job::{Job, Lane, QueueName, Seq, State};
 use crate::limits;
 use crate::store::config::{Config, Worker};
-use crate::store::engine::{LaneCursor, Place};
+use crate::store::engine::{LaneCursor, Place, StateCounts};
 use crate::store::unit::Unit;
 
 /// How many jobs of each lane are read at once when there are several lanes.
@@ -23,6 +23,9 @@ const READ_AHEAD: usize = 16;
 /// How many at least: where jobs of many lanes are mixed, some lanes have more than their share, and to read on in each of them
 /// is a question each.
 const READ_AHEAD_MIN: usize = 4;
+
+/// States in which a job waits for its time.
+const TIMED: [State; 3] = [State::Delayed, State::Retrying, State::Waiting];
 
 /// One lane's jobs, read ahead in order; where jobs age, those of one rank, since the first of them has aged most.
 struct Strand {
@@ -63,14 +66,17 @@ impl Search {
         config: &Arc<Config>,
         worker: &Worker,
         request: &ClaimRequest,
+        has_more_due: bool,
     ) -> Result<Search, StoreError> {
         let counts = unit.db()?.counts()?;
+        let has_jobs = |counts: &StateCounts| {
+            counts[State::Scheduled as usize] > 0
+                || (has_more_due && TIMED.iter().any(|state| counts[*state as usize] > 0))
+        };
         let open: Vec<Arc<Lane>> = counts
             .lanes
             .iter()
-            .filter(|(lane, counts)| {
-                counts[State::Scheduled as usize] > 0 && worker.takes(lane) && request.wants(lane)
-            })
+            .filter(|(lane, counts)| has_jobs(counts) && worker.takes(lane) && request.wants(lane))
             .map(|(lane, _)| lane.clone())
             .collect();
         let mut search = Search {
@@ -84,6 +90,9 @@ impl Search {
             set_aside: 0,
         };
         search.open(unit, open)?;
+        if has_more_due {
+            search.promote_most_urgent(unit, request.limit)?;
+        }
         // Of many lanes only the first jobs are looked at; the few that are taken from are read on. Of a single one all
         // that are wanted and one more, since a lane is read on as soon as its last job is taken.
         let share = 2 * request.limit.div_ceil(search.strands.len().max(1));
@@ -130,6 +139,28 @@ impl Search {
             self.strands.push(Strand { lane, rank: None, aging, jobs, last: None, is_drained, slots, fair });
         }
         Ok(())
+    }
+
+    /// More jobs are due than one commit moves, and those that came first were moved: also moves the most urgent ones of
+    /// the open lanes, so that this claim chooses among all that are due (M21).
+    fn promote_most_urgent(&self, unit: &mut Unit<'_>, wanted: usize) -> Result<(), StoreError> {
+        let lanes: Vec<Arc<Lane>> = self.strands.iter().map(|strand| strand.lane.clone()).collect();
+        if lanes.is_empty() {
+            return Ok(());
+        }
+        let each = wanted.min(limits::DUE_PLACES_MAX / lanes.len()).max(1);
+        let due = unit.db()?.due_in(&lanes, self.now, each)?;
+        // The first of each lane too: it may be its tenant's turn, or the other lanes may be at their limit.
+        let mut places: Vec<Place> = due.iter().filter_map(|places| places.first()).copied().collect();
+        places.sort_unstable();
+        places.truncate(limits::TICK_JOBS_PER_COMMIT);
+        let mut others: Vec<Place> = due.into_iter().flat_map(|places| places.into_iter().skip(1)).collect();
+        others.sort_unstable();
+        others.truncate(wanted);
+        places.append(&mut others);
+        let seqs: Vec<Seq> = places.into_iter().map(|place| place.seq).collect();
+        unit.load(&seqs)?;
+        seqs.into_iter().try_for_each(|seq| unit.catch_up(seq))
     }
 
     /// Makes of each lane whose jobs age one strand for each rank that it has jobs of: 101 at most.

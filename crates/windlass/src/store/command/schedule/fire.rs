@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::record;
 use crate::audit::AuditEvent;
 use crate::clock::Timestamp;
-use crate::error::{ScheduleError, StoreError};
+use crate::error::{ScheduleError, StoreError, SubmitError};
 use crate::job::{Event, Job, JobId, NewJob, Seq};
 use crate::limits;
 use crate::schedule::Overlap;
@@ -14,7 +14,7 @@ use crate::store::caller::{Caller, Role};
 use crate::store::command::record::Cause;
 use crate::store::command::submit::{self, SubmitOptions};
 use crate::store::config::Config;
-use crate::store::schedules::{RefusedRun, Schedule};
+use crate::store::schedules::{RefusedRun, RetriedRun, Schedule};
 use crate::store::unit::Unit;
 
 /// What one round of firing did.
@@ -35,8 +35,13 @@ pub(crate) fn fire(unit: &mut Unit<'_>) -> Result<Fired, StoreError> {
         let config = unit.config()?;
         config.schedules.values().filter(|schedule| schedule.is_due(now)).cloned().collect()
     };
-    due.sort_by_key(|schedule| schedule.next_at);
-    let has_more = due.len() > limits::TICK_SCHEDULES_PER_COMMIT;
+    let has_run = |schedule: &Schedule| schedule.next_at.is_some_and(|at| at <= now);
+    // What is only tried again waits until everything else has had its turn, and is no reason for another round at once.
+    due.sort_by_key(|schedule| {
+        (!has_run(schedule), schedule.retry.map(|retry| retry.until), schedule.next_at)
+    });
+    let has_more =
+        due.iter().filter(|schedule| has_run(schedule)).count() > limits::TICK_SCHEDULES_PER_COMMIT;
     let mut jobs = 0;
     for schedule in due.into_iter().take(limits::TICK_SCHEDULES_PER_COMMIT) {
         jobs += unit.fire_one(Schedule::clone(&schedule))?;
@@ -53,7 +58,16 @@ pub(crate) fn next_run(config: &Config, now: Timestamp) -> Option<Timestamp> {
 impl Schedule {
     /// Whether a run is due.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
-        self.next_at.is_some_and(|at| at <= now)
+        self.next_at.is_some_and(|at| at <= now) || self.retry.is_some()
+    }
+
+    /// Until when a refused run is tried again: its refusal must be one that time may lift, and no later run may have come.
+    fn retried_until(&self, run: Timestamp, refused: &ScheduleError, now: Timestamp) -> Option<Timestamp> {
+        let ScheduleError::Refused(refused) = refused else { return None };
+        let SubmitError::TooDeep { .. } = **refused else { return None };
+        let longest = run.plus(limits::SCHEDULE_RETRY_MAX);
+        let until = self.timing.next_after(self.start, run).map_or(longest, |next| next.min(longest));
+        (until > now).then_some(until)
     }
 
     /// The job of a run; `None` for one by hand.
@@ -83,6 +97,12 @@ impl Unit<'_> {
     fn fire_one(&mut self, mut schedule: Schedule) -> Result<usize, StoreError> {
         let now = self.now;
         let due = schedule.timing.due(schedule.start, schedule.done_through, now, schedule.missed);
+        if let Some(retried) = schedule.retry {
+            if due.is_none() && retried.until > now && schedule.pause_now(now).is_none() {
+                return self.retry_run(schedule, retried);
+            }
+            self.end_retries(&mut schedule, retried);
+        }
         let Some(due) = due else {
             schedule.next_at = schedule.first_run();
             self.put_schedule(schedule)?;
@@ -98,10 +118,7 @@ impl Unit<'_> {
             match self.submit_run(&mut schedule, Some(*run)) {
                 Ok(_) => jobs += 1,
                 Err(ScheduleError::Store(error)) => return Err(error),
-                Err(refused) => {
-                    tracing::warn!(schedule = %schedule.name, %run, %refused, "the job of a schedule was refused");
-                    schedule.refused = Some(RefusedRun { run: *run, at: now, message: refused.to_string() });
-                }
+                Err(refused) => self.note_refusal(&mut schedule, *run, &refused),
             }
         }
         if schedule.pause_now(now).is_none() {
@@ -116,6 +133,64 @@ impl Unit<'_> {
         }
         self.put_schedule(schedule)?;
         Ok(jobs)
+    }
+
+    /// Tries once more to submit the job of a run that was refused for want of room. Nothing is written if there is none yet.
+    fn retry_run(&mut self, mut schedule: Schedule, retried: RetriedRun) -> Result<usize, StoreError> {
+        if schedule.overlap == Overlap::Skip && self.is_still_open(&mut schedule)? {
+            schedule.overlapped += 1;
+            schedule.retry = None;
+            self.put_schedule(schedule)?;
+            return Ok(0);
+        }
+        match self.submit_run(&mut schedule, Some(retried.run)) {
+            Ok(_) => {
+                schedule.retry = None;
+                self.put_schedule(schedule)?;
+                Ok(1)
+            }
+            Err(ScheduleError::Store(error)) => Err(error),
+            Err(refused) if schedule.retried_until(retried.run, &refused, self.now).is_some() => Ok(0),
+            Err(refused) => {
+                schedule.retry = None;
+                self.note_refusal(&mut schedule, retried.run, &refused);
+                self.put_schedule(schedule)?;
+                Ok(0)
+            }
+        }
+    }
+
+    /// Keeps, logs and records that the job of a run was refused, and whether it is tried again.
+    fn note_refusal(&mut self, schedule: &mut Schedule, run: Timestamp, refused: &ScheduleError) {
+        let message = refused.to_string();
+        tracing::warn!(schedule = %schedule.name, %run, %refused, "the job of a schedule was refused");
+        let until = schedule.retried_until(run, refused, self.now);
+        schedule.refused = Some(RefusedRun { run, at: self.now, message: message.clone() });
+        schedule.retry = until.map(|until| RetriedRun { run, until });
+        schedule.refusals += u64::from(until.is_none());
+        let then =
+            until.map_or_else(|| "it is left out".into(), |until| format!("it is tried again until {until}"));
+        let reason = format!("the run of {run} was refused: {message}; {then}");
+        record(
+            self,
+            AuditEvent::ScheduleRefused,
+            schedule,
+            &Cause { reason: Some(reason), ..Cause::system() },
+        );
+    }
+
+    /// Ends the retries of a run that was refused all the time.
+    fn end_retries(&mut self, schedule: &mut Schedule, retried: RetriedRun) {
+        schedule.retry = None;
+        schedule.refusals += 1;
+        let reason = format!("the run of {} was refused until {}; it is left out", retried.run, self.now);
+        tracing::warn!(schedule = %schedule.name, run = %retried.run, "the job of a schedule was refused for good");
+        record(
+            self,
+            AuditEvent::ScheduleRefused,
+            schedule,
+            &Cause { reason: Some(reason), ..Cause::system() },
+        );
     }
 
     /// Submits the job of a run and remembers it.

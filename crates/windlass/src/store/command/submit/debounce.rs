@@ -58,7 +58,9 @@ impl Batch<'_> {
                     self.caller.must_manage(&found, &spec)?;
                 }
                 let target = Target::Stored(seq);
-                duplicates.insert(index, Duplicate { target, payload_differs: false, is_debounced: true });
+                let duplicate =
+                    Duplicate { target, payload_differs: false, is_debounced: true, removed: None };
+                duplicates.insert(index, duplicate);
             }
         }
         Ok(())

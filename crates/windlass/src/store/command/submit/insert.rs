@@ -6,15 +6,14 @@ use std::sync::Arc;
 use super::keys::{Duplicate, concurrency_key};
 use super::{Batch, Receipt, Target};
 use crate::audit::AuditEvent;
-use crate::clock::Timestamp;
 use crate::error::SubmitError;
 use crate::job::{
     Details, Event, Has, Job, JobId, Lane, Need, NewJob, Parent, Policy, Priority, Seq, Spec, State,
-    Transition, transition,
+    Traceparent, Transition, transition,
 };
 use crate::store::command::record::Cause;
 use crate::store::config::Config;
-use crate::store::engine::{Edge, KeyKind};
+use crate::store::engine::{Edge, KeyHolder, KeyKind, KeyMemory};
 use crate::store::unit::Unit;
 
 impl Batch<'_> {
@@ -46,15 +45,22 @@ impl Batch<'_> {
         let seqs: Vec<Seq> =
             seqs.into_iter().map(|seq| seq.expect("every job has its place by now")).collect();
         let mut policies = Policies::default();
+        let removed = removed_among(duplicates);
         for &index in self.order.iter().filter(|index| !duplicates.contains_key(index)) {
-            self.insert_one(unit, &config, index, &seqs, depths[index], &mut policies)?;
+            let needs = self.stored_needs(unit, index, &seqs, &removed)?;
+            self.insert_one(unit, &config, (index, depths[index]), &seqs, needs, &mut policies)?;
         }
         self.debounce(unit, duplicates, &seqs)?;
         let mut receipts = Vec::with_capacity(self.jobs.len());
         for (index, seq) in seqs.iter().enumerate() {
             let duplicate = duplicates.get(&index);
+            let job = match removed.get(seq) {
+                Some(known) => self.sketch(*seq, index, *known),
+                None => unit.job(*seq)?.expect("a job that was just added is there").clone(),
+            };
             receipts.push(Receipt {
-                job: unit.job(*seq)?.expect("a job that was just added is there").clone(),
+                job,
+                is_deleted: removed.contains_key(seq),
                 is_duplicate: duplicate.is_some_and(|duplicate| !duplicate.is_debounced),
                 is_debounced: duplicate.is_some_and(|duplicate| duplicate.is_debounced),
                 payload_differs: duplicate.is_some_and(|duplicate| duplicate.payload_differs),
@@ -67,26 +73,26 @@ impl Batch<'_> {
         &self,
         unit: &mut Unit<'_>,
         config: &Config,
-        index: usize,
+        (index, depth): (usize, u32),
         seqs: &[Seq],
-        depth: u32,
+        needs: Vec<StoredNeed>,
         policies: &mut Policies,
     ) -> Result<(), SubmitError> {
         let (new, lane, now) = (&self.jobs[index], &self.lanes[index], unit.now);
         let (policy, priority) = policies.resolve(config, new, lane, &unit.env.options.policy);
-        let needs = self.stored_needs(unit, index, seqs)?;
         let id = self.given_id.unwrap_or_else(|| JobId::new(now, unit.env.entropy.bits()));
-        let any_met = needs.iter().any(|need| need.edge.need == Need::AfterAny && need.state.is_final());
+        let any_met = needs.iter().any(|need| need.need == Need::AfterAny && need.state.is_final());
         let job = Job {
             priority,
             inherited: needs.iter().map(|need| need.priority).max().unwrap_or(Priority::BULK),
             run_at: new.runs_at(now),
             after_unmet: u32::try_from(needs.iter().filter(|need| need.is_open(Need::After)).count())
                 .expect("the number of dependencies is limited"),
-            any_unmet: !any_met && needs.iter().any(|need| need.edge.need == Need::AfterAny),
+            any_unmet: !any_met && needs.iter().any(|need| need.need == Need::AfterAny),
             depth,
             concurrency: new.concurrency_key.as_deref().map(|key| concurrency_key(&lane.tenant, key)),
             parent: self.parent_of(index),
+            trace: new.traceparent.as_deref().and_then(Traceparent::parse).map(|parent| parent.trace_id()),
             has: Has {
                 unique_key: new.unique_key.is_some(),
                 callback: new.labels.callback_url.is_some(),
@@ -101,7 +107,7 @@ impl Batch<'_> {
         for need in needs {
             mark_dependency(unit, &need)?;
             // One that had ended badly before takes this job with it at once (M61).
-            if need.edge.need == Need::After && need.state.is_final() && need.state != State::Completed {
+            if need.need == Need::After && need.state.is_final() && need.state != State::Completed {
                 let event = Event::DependencyEnded { need: Need::After, state: need.state };
                 let _refused = unit.apply(seq, &event, &Cause::system())?;
             }
@@ -129,10 +135,11 @@ impl Batch<'_> {
         let mut keys = Vec::new();
         if let Some(text) = &new.idempotency_key {
             let window = new.idempotency_window.unwrap_or(unit.env.options.idempotency_window);
-            keys.push((self.key(KeyKind::Idempotency, index, text), unit.now.plus(window)));
+            let holder = KeyHolder::idempotency(job.seq, job.id, &new.payload, unit.now.plus(window));
+            keys.push((self.key(KeyKind::Idempotency, index, text), holder));
         }
         if let Some(text) = &new.unique_key {
-            keys.push((self.key(KeyKind::Unique, index, text), Timestamp::MAX));
+            keys.push((self.key(KeyKind::Unique, index, text), KeyHolder::unique(job.seq)));
         }
         let event = if new.hold { AuditEvent::Held } else { AuditEvent::Submitted };
         let cause = Cause::caller(self.caller, None);
@@ -142,7 +149,7 @@ impl Batch<'_> {
     }
 
     fn spec(&self, new: &NewJob, needs: &[StoredNeed]) -> Spec {
-        let ids = |need: Need| needs.iter().filter(|n| n.edge.need == need).map(|n| n.id).collect();
+        let ids = |need: Need| needs.iter().filter(|n| n.need == need).map(|n| n.id).collect();
         Spec {
             payload: new.payload.clone(),
             idempotency_key: new.idempotency_key.clone(),
@@ -161,6 +168,7 @@ impl Batch<'_> {
         unit: &mut Unit<'_>,
         index: usize,
         seqs: &[Seq],
+        removed: &HashMap<Seq, KeyMemory>,
     ) -> Result<Vec<StoredNeed>, SubmitError> {
         let mut found = Vec::with_capacity(self.needs[index].len());
         for (need, target) in &self.needs[index] {
@@ -168,9 +176,14 @@ impl Batch<'_> {
                 Target::Stored(seq) => *seq,
                 Target::InBatch(other) => seqs[*other],
             };
-            if let Some(job) = unit.job(seq)? {
+            if let Some(known) = removed.get(&seq) {
+                let state = known.ended.unwrap_or(State::Completed);
+                let priority = Priority::BULK;
+                found.push(StoredNeed { need: *need, edge: None, id: known.id, state, priority });
+            } else if let Some(job) = unit.job(seq)? {
                 found.push(StoredNeed {
-                    edge: Edge { dependency: seq, dependent: seqs[index], need: *need },
+                    need: *need,
+                    edge: Some(Edge { dependency: seq, dependent: seqs[index], need: *need }),
                     id: job.id,
                     state: job.state,
                     priority: job.effective_priority(),
@@ -179,11 +192,29 @@ impl Batch<'_> {
         }
         Ok(found)
     }
+
+    /// What is still known of a removed job, in the form of a job.
+    fn sketch(&self, seq: Seq, index: usize, known: KeyMemory) -> Job {
+        let at = known.id.submitted_at();
+        let state = known.ended.unwrap_or(State::Completed);
+        Job { state, ..Job::new(seq, known.id, self.lanes[index].clone(), Arc::default(), at) }
+    }
+}
+
+/// The duplicates whose jobs were removed, by their places.
+fn removed_among(duplicates: &HashMap<usize, Duplicate>) -> HashMap<Seq, KeyMemory> {
+    let removed = duplicates.values().filter_map(|duplicate| match duplicate.target {
+        Target::Stored(seq) => Some((seq, duplicate.removed?)),
+        Target::InBatch(_) => None,
+    });
+    removed.collect()
 }
 
 /// A dependency as it is now.
 struct StoredNeed {
-    edge: Edge,
+    need: Need,
+    /// None if the dependency was removed: it has ended, and there is nothing to wait for.
+    edge: Option<Edge>,
     id: JobId,
     state: State,
     priority: Priority,
@@ -191,7 +222,7 @@ struct StoredNeed {
 
 impl StoredNeed {
     fn is_open(&self, need: Need) -> bool {
-        self.edge.need == need && self.state != State::Completed
+        self.need == need && self.state != State::Completed
     }
 }
 
@@ -213,7 +244,8 @@ impl Policies {
         let is_plain = new.retry.is_none()
             && new.execution_timeout.is_none()
             && new.lease_timeout.is_none()
-            && new.lifetime.is_none();
+            && new.lifetime.is_none()
+            && new.start_timeout.is_none();
         if !is_plain {
             let (policy, priority) = config.resolve(new, lane, defaults);
             return (Arc::new(policy), priority);
@@ -235,8 +267,9 @@ impl Policies {
 }
 
 fn mark_dependency(unit: &mut Unit<'_>, need: &StoredNeed) -> Result<(), SubmitError> {
-    unit.link(need.edge);
-    if let Some(job) = unit.job(need.edge.dependency)?
+    let Some(edge) = need.edge else { return Ok(()) };
+    unit.link(edge);
+    if let Some(job) = unit.job(edge.dependency)?
         && !job.has.dependents
     {
         let mut job = job.clone();

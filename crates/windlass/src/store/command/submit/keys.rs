@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 
 use super::{Batch, SubmitOptions, Target, invalid};
 use crate::error::{Problem, StoreError, SubmitError};
-use crate::job::{ConcurrencyKey, JobId, NewJob, Seq, Tenant};
-use crate::store::engine::{Key, KeyHolder, KeyKind};
+use crate::job::{ConcurrencyKey, JobId, NewJob, Payload, Tenant};
+use crate::store::engine::{Key, KeyHolder, KeyKind, KeyMemory};
 use crate::store::unit::Unit;
 
 /// An earlier job with the same idempotency or debounce key.
@@ -17,11 +17,13 @@ pub(super) struct Duplicate {
     pub(super) payload_differs: bool,
     /// Whether it is the debounce key; its payload and delay are then replaced.
     pub(super) is_debounced: bool,
+    /// What its key still knows of it, if it was removed.
+    pub(super) removed: Option<KeyMemory>,
 }
 
 impl Duplicate {
     fn idempotent(target: Target, payload_differs: bool) -> Duplicate {
-        Duplicate { target, payload_differs, is_debounced: false }
+        Duplicate { target, payload_differs, is_debounced: false, removed: None }
     }
 }
 
@@ -44,15 +46,14 @@ impl Batch<'_> {
             if let Some(&first) = first_with.get(&key) {
                 let differs = self.jobs[first].payload != job.payload;
                 duplicates.insert(index, Duplicate::idempotent(Target::InBatch(first), differs));
-            } else if let Some(seq) = live_holder(unit, held.get(&key))? {
-                let differs = unit.spec(seq)?.is_some_and(|spec| spec.payload != job.payload);
-                duplicates.insert(index, Duplicate::idempotent(Target::Stored(seq), differs));
+            } else if let Some(duplicate) = live_holder(unit, held.get(&key), &job.payload)? {
+                duplicates.insert(index, duplicate);
             } else {
                 first_with.insert(key, index);
                 continue;
             }
             if options.strict && duplicates[&index].payload_differs {
-                return Err(differs(unit, index, duplicates[&index].target)?);
+                return Err(differs(unit, index, &duplicates[&index])?);
             }
         }
         Ok(duplicates)
@@ -106,8 +107,11 @@ impl Batch<'_> {
 }
 
 /// The refusal of a key that was used with another payload.
-fn differs(unit: &mut Unit<'_>, index: usize, target: Target) -> Result<SubmitError, SubmitError> {
-    Ok(match target {
+fn differs(unit: &mut Unit<'_>, index: usize, duplicate: &Duplicate) -> Result<SubmitError, SubmitError> {
+    if let Some(removed) = duplicate.removed {
+        return Ok(SubmitError::PayloadDiffers { index, existing: removed.id });
+    }
+    Ok(match duplicate.target {
         Target::Stored(seq) => {
             let existing = unit.job(seq)?.expect("the holder of the key was just found").id;
             SubmitError::PayloadDiffers { index, existing }
@@ -119,11 +123,24 @@ fn differs(unit: &mut Unit<'_>, index: usize, target: Target) -> Result<SubmitEr
     })
 }
 
-/// The job that holds an idempotency key, if its window is not over.
-fn live_holder(unit: &mut Unit<'_>, holder: Option<&KeyHolder>) -> Result<Option<Seq>, SubmitError> {
+/// The job that holds an idempotency key, if its window is not over. One that was removed is still answered for.
+fn live_holder(
+    unit: &mut Unit<'_>,
+    holder: Option<&KeyHolder>,
+    payload: &Payload,
+) -> Result<Option<Duplicate>, SubmitError> {
     let now = unit.now;
     let Some(holder) = holder.filter(|holder| holder.expires_at > now) else { return Ok(None) };
-    Ok(unit.job(holder.seq)?.map(|job| job.seq))
+    let target = Target::Stored(holder.seq);
+    if let Some(removed) = holder.removed() {
+        let differs = removed.payload != payload.digest();
+        return Ok(Some(Duplicate { removed: Some(removed), ..Duplicate::idempotent(target, differs) }));
+    }
+    if unit.job(holder.seq)?.is_none() {
+        return Ok(None);
+    }
+    let differs = unit.spec(holder.seq)?.is_some_and(|spec| spec.payload != *payload);
+    Ok(Some(Duplicate::idempotent(target, differs)))
 }
 
 /// The job that holds a unique key, if it is not final.

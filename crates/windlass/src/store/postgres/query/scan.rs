@@ -309,9 +309,8 @@ impl Tables {
                     sources.push(Source::new(from, "d.state = $1::bigint", vec![state.into()]).unsorted());
                 }
                 _ => {
-                    for lane in &lanes {
-                        sources.extend(self.find_lane(lane)?.map(Source::ready));
-                    }
+                    let ids = self.find_lanes(lanes.iter())?;
+                    sources.extend(ids.into_iter().filter(|id| *id != 0).map(Source::ready));
                 }
             }
         }

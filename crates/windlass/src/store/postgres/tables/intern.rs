@@ -1,6 +1,7 @@
 //! Lanes and policies in the database: whatever a set of rows needs is read or added in one go. What is remembered of them
 //! is kept elsewhere.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::link::get;
@@ -14,9 +15,11 @@ use crate::store::engine::EngineResult;
 
 const LANES: &str = "SELECT id, tenant, queue, type, \"check\" FROM @.lanes WHERE id = ANY($1) ORDER BY id";
 const POLICIES: &str = "SELECT id, body, \"check\" FROM @.policies WHERE id = ANY($1) ORDER BY id";
-const FIND_LANE: &str = "SELECT id FROM @.lanes WHERE tenant = $1 AND queue = $2 AND type = $3";
-const ADD_LANE: &str =
-    "INSERT INTO @.lanes (tenant, queue, type, \"check\") VALUES ($1, $2, $3, $4) RETURNING id";
+const FIND_LANES: &str = "SELECT u.place, l.id \
+     FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY u(tenant, queue, type, place) \
+     JOIN @.lanes l ON l.tenant = u.tenant AND l.queue = u.queue AND l.type = u.type";
+const ADD_LANES: &str = "INSERT INTO @.lanes (tenant, queue, type, \"check\") \
+     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) RETURNING id, tenant, queue, type, \"check\"";
 const FIND_POLICY: &str = "SELECT id FROM @.policies WHERE md5(body) = md5($1) AND body = $1";
 const ADD_POLICY: &str = "INSERT INTO @.policies (body, \"check\") VALUES ($1, $2) RETURNING id";
 
@@ -54,30 +57,72 @@ impl Tables {
         Ok(())
     }
 
-    /// The number of a lane; none if no job was ever in it.
-    pub(in super::super) fn find_lane(&mut self, lane: &Arc<Lane>) -> EngineResult<Option<i64>> {
-        if let Some(id) = self.interned.known_lane_id(lane) {
-            return Ok(Some(id));
+    /// The numbers of lanes, asked for together; zero, which is no lane's, for one that no job was ever in.
+    pub(in super::super) fn find_lanes<'l>(
+        &mut self,
+        lanes: impl Iterator<Item = &'l Arc<Lane>>,
+    ) -> EngineResult<Vec<i64>> {
+        let (mut ids, mut unknown) = (Vec::new(), Vec::new());
+        for lane in lanes {
+            let id = self.interned.known_lane_id(lane);
+            if id.is_none() {
+                unknown.push((ids.len(), lane));
+            }
+            ids.push(id.unwrap_or(0));
         }
-        let names = lane_names(lane).map(Into::into);
-        let found = self.link.fetch(FIND_LANE, Vec::from(names))?;
-        let Some(row) = found.first() else { return Ok(None) };
-        let id = get(row, 0)?;
-        self.interned.remember_lane(lane, id);
-        Ok(Some(id))
+        if unknown.is_empty() {
+            return Ok(ids);
+        }
+        let names = lane_columns(unknown.iter().map(|(_, lane)| *lane));
+        for row in self.link.fetch(FIND_LANES, names.map(Into::into).into())? {
+            let (place, id): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
+            let found = usize::try_from(place - 1).ok().and_then(|place| unknown.get(place));
+            if let Some((at, lane)) = found {
+                self.interned.remember_lane(lane, id);
+                ids[*at] = id;
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Makes sure that these lanes have numbers which are remembered: those that are new are added together.
+    pub(in super::super) fn know_lanes<'l>(
+        &mut self,
+        lanes: impl Iterator<Item = &'l Arc<Lane>>,
+    ) -> EngineResult<()> {
+        let mut wanted: Vec<&Arc<Lane>> = Vec::new();
+        for lane in lanes {
+            // Jobs mostly come lane by lane.
+            if wanted.last().is_none_or(|last| !Arc::ptr_eq(last, lane)) {
+                wanted.push(lane);
+            }
+        }
+        let ids = self.find_lanes(wanted.iter().copied())?;
+        let unknown = ids.iter().zip(&wanted).filter(|(id, _)| **id == 0);
+        let new: BTreeSet<&Arc<Lane>> = unknown.map(|(_, lane)| *lane).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let [tenants, queues, types] = lane_columns(new.iter().copied());
+        let checks = Column::of(new.iter().map(|lane| i64::from(checksum_of_texts(&lane_names(lane)))));
+        self.has_written = true;
+        let values = vec![tenants.into(), queues.into(), types.into(), checks.into()];
+        for row in self.link.fetch(ADD_LANES, values)? {
+            let id = get(&row, 0)?;
+            let lane = read_lane(id, [get(&row, 1)?, get(&row, 2)?, get(&row, 3)?], check(get(&row, 4)?))?;
+            self.interned.remember_lane(new.get(&lane).copied().unwrap_or(&lane), id);
+        }
+        Ok(())
     }
 
     /// The number of a lane, which is added if it is new.
     pub(in super::super) fn lane_id(&mut self, lane: &Arc<Lane>) -> EngineResult<i64> {
-        if let Some(id) = self.find_lane(lane)? {
+        if let Some(id) = self.interned.known_lane_id(lane) {
             return Ok(id);
         }
-        let names = lane_names(lane);
-        let [tenant, queue, job_type] = names.map(Into::into);
-        let values = vec![tenant, queue, job_type, i64::from(checksum_of_texts(&names)).into()];
-        let id = self.added(ADD_LANE, values)?;
-        self.interned.remember_lane(lane, id);
-        Ok(id)
+        self.know_lanes(std::iter::once(lane))?;
+        let known = self.interned.known_lane_id(lane);
+        known.ok_or_else(|| StoreError::Database("a lane was added without a number".into()))
     }
 
     /// The number of a policy, which is added if it is new.
@@ -126,6 +171,17 @@ impl Tables {
         }
         Ok(())
     }
+}
+
+/// The names of lanes, as columns.
+fn lane_columns<'l>(lanes: impl Iterator<Item = &'l Arc<Lane>>) -> [Column; 3] {
+    let mut columns = [(); 3].map(|()| Column::texts());
+    for lane in lanes {
+        for (column, name) in columns.iter_mut().zip(lane_names(lane)) {
+            column.push(name.as_bytes());
+        }
+    }
+    columns
 }
 
 /// A checksum as stored; one that is out of range matches nothing.

@@ -42,6 +42,26 @@ fn a_task_that_fails_takes_none_of_its_group_with_it() {
     assert_eq!([t.answer(), t.answer()], [("damaged", Err(damaged)), ("after", Ok(()))]);
 }
 
+/// Damage of one record is that record's; damage of the file may be anywhere, so nothing more is acknowledged.
+#[test]
+fn damage_of_the_file_stops_the_store() {
+    let t = Fixture::new();
+    let engine = t.open();
+    engine.write(t.note("before"));
+    assert_eq!(t.answer(), ("before", Ok(())));
+    let malformed = "database disk image is malformed".to_owned();
+    engine.write(t.task("meets damage", move |unit| unit.give_up(&StoreError::Damaged(malformed.clone()))));
+    for name in ["meets damage", "after"] {
+        let (answered, outcome) = t.answer();
+        assert_eq!(answered, name);
+        let Err(StoreError::Stopped(why)) = outcome else { panic!("{name}: {outcome:?}") };
+        assert!(why.contains("restore a backup"), "{why}");
+        if name == "meets damage" {
+            engine.write(t.note("after"));
+        }
+    }
+}
+
 #[test]
 fn trouble_in_the_middle_of_a_command_leaves_nothing_of_it() {
     let t = Fixture::new();

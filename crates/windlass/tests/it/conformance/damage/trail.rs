@@ -1,10 +1,17 @@
 //! Nothing that was sealed can be edited, removed, added or moved unseen (M93).
 
+use windlass::audit::Seal;
 use windlass::job::State;
 use windlass::store::Store;
+use windlass::store::command::act::Act;
+use windlass::store::command::submit::SubmitOptions;
+use windlass::store::environment::{StoreOptions, TicketOptions};
+use windlass::store::query::list::ListRequest;
+use windlass::store::verify::AuditCheck;
+use windlass::ticket::{TicketKey, TicketPublicKey};
 
 use super::{edited, file_of};
-use crate::fixture::{Fixture, On};
+use crate::fixture::{Fixture, On, new_job};
 
 /// A sealed trail of eight records, and two more that are not sealed yet.
 async fn sealed() -> Fixture {
@@ -78,7 +85,8 @@ async fn a_gap_that_was_closed_by_renumbering_is_found() {
     let closed = "DELETE FROM audit WHERE seq = 4; UPDATE audit SET seq = -(seq - 1) WHERE seq > 4; \
                   UPDATE audit SET seq = -seq WHERE seq < 0;";
     let findings = found_after(closed).await;
-    assert_eq!(findings, ["a record up to 8 is not as it was sealed"]);
+    let shortened = "records 10 to 10 were written and are gone";
+    assert_eq!(findings, ["a record up to 8 is not as it was sealed", shortened]);
 }
 
 /// M93
@@ -93,9 +101,10 @@ async fn two_records_that_changed_places_are_found() {
 #[tokio::test]
 async fn a_trail_that_was_cut_off_is_found() {
     let findings = found_after("DELETE FROM audit WHERE seq > 6").await;
-    assert_eq!(findings, ["records 7 to 8 were sealed and are gone"]);
+    let unsealed = "records 9 to 10 were written and are gone";
+    assert_eq!(findings, ["records 7 to 8 were sealed and are gone", unsealed]);
     let findings = found_after("DELETE FROM audit").await;
-    assert_eq!(findings, ["records 1 to 8 were sealed and are gone"]);
+    assert_eq!(findings, ["records 1 to 8 were sealed and are gone", unsealed]);
 }
 
 /// M93
@@ -108,4 +117,88 @@ async fn the_trail_goes_on_after_a_forgery_and_it_is_still_found() {
     // Later seals build on the chain as it was, not on what was forged.
     assert_eq!(store.seal().await.unwrap().seal.through, 10);
     assert!(!findings(&store).await.is_empty());
+}
+
+/// M93: the last records are missed although nothing had sealed them.
+#[tokio::test]
+async fn a_record_that_was_not_sealed_yet_is_missed() {
+    for gone in ["DELETE FROM audit WHERE seq = 10", "DELETE FROM audit WHERE seq > 8"] {
+        let first = if gone.contains('=') { 10 } else { 9 };
+        let expected = [format!("records {first} to 10 were written and are gone")];
+        assert_eq!(found_after(gone).await, expected);
+        let t = sealed().await;
+        let store = edited(&t, |file| file.execute_batch(gone).unwrap()).await;
+        assert_eq!(findings(&store).await, expected, "also while the store is closed");
+    }
+}
+
+/// Deletes all seals; their kind is the sixth.
+const NO_SEALS: &str = "DELETE FROM documents WHERE kind = 6";
+
+/// M93: a trail whose seals are gone is neither sound nor sealed anew as if nothing had been there.
+#[tokio::test]
+async fn a_missing_seal_is_found_and_not_replaced() {
+    let t = sealed().await;
+    let missing = ["the trail was sealed up to record 8, and no seal is there"];
+    let store = edited(&t, |file| file.execute_batch(NO_SEALS).unwrap()).await;
+    assert_eq!(findings(&store).await, missing);
+    let refused = store.seal().await.unwrap_err();
+    assert!(refused.to_string().contains("sealed up to record 8"), "{refused}");
+    assert_eq!(findings(&store).await, missing, "it is still found");
+}
+
+/// M93: without the separate head a forger would only have to delete one row.
+#[tokio::test]
+async fn a_missing_head_is_found() {
+    let t = sealed().await;
+    file_of(&t).execute_batch("DELETE FROM documents WHERE kind = 17").unwrap();
+    assert_eq!(findings(&t.store).await, ["there is a seal up to record 8, but no head"]);
+}
+
+/// M93: whoever edits the database can write trail and seals anew, and a head that was kept elsewhere shows it.
+#[tokio::test]
+async fn a_head_that_was_kept_elsewhere_shows_a_trail_that_was_written_anew() {
+    let t = sealed().await;
+    let head = t.store.audit_head(&t.me).await.unwrap().unwrap().seal;
+    let against = async |store: &Store, head: &Seal| {
+        let check = AuditCheck { expected_head: Some(head.clone()), trusted: Vec::new() };
+        store.verify_audit_telling(check, |_| {}).await.unwrap().findings
+    };
+    assert!(against(&t.store, &head).await.is_empty());
+    t.store.seal().await.unwrap();
+    assert!(against(&t.store, &head).await.is_empty(), "the trail may have grown");
+    let later = t.store.audit_head(&t.me).await.unwrap().unwrap().seal;
+    assert_eq!((head.through, later.through), (8, 10));
+    let forged =
+        "UPDATE audit SET actor_id = 'eve' WHERE seq = 2; DELETE FROM documents WHERE kind IN (6, 17)";
+    let store = edited(&t, |file| file.execute_batch(forged).unwrap()).await;
+    store.seal().await.unwrap();
+    assert!(findings(&store).await.is_empty(), "the forged trail is sound in itself");
+    assert_eq!(against(&store, &head).await, ["up to record 8 the trail is not the expected one"]);
+    let beyond = Seal { through: 99, ..head };
+    assert_eq!(against(&store, &beyond).await, ["the expected head is record 99, which is not there"]);
+}
+
+/// M93 M94: seals are signed with the key of tickets, and one that is not signed does not follow one that is.
+#[tokio::test]
+async fn signed_seals_cannot_be_replaced_without_the_key() {
+    let key = TicketKey::new([1, 2]);
+    let tickets = Some(TicketOptions::new(key.clone()));
+    let t = Fixture::with(On::Sqlite, StoreOptions { tickets, ..StoreOptions::default() }, 1);
+    t.placed(State::Cancelled).await;
+    t.store.seal().await.unwrap();
+    assert!(findings(&t.store).await.is_empty());
+    let point = t.store.audit_head(&t.me).await.unwrap().unwrap();
+    assert_eq!(point.signature.as_ref().map(|by| by.key.clone()), Some(key.public().to_string()));
+    // Without the key, whoever has the file can only leave the signature out.
+    let store = edited(&t, |_| {}).await;
+    let me = &t.me;
+    store.submit(me, vec![new_job("report")], SubmitOptions::default()).await.unwrap();
+    let id = store.list(me, ListRequest::default()).await.unwrap().jobs[0].job.id;
+    store.act(me, id, Act::Cancel { reason: None }).await.unwrap();
+    store.seal().await.unwrap();
+    let trusting = |trusted: Vec<TicketPublicKey>| AuditCheck { expected_head: None, trusted };
+    let check = trusting(vec![key.public()]);
+    let found = store.verify_audit_telling(check, |_| {}).await.unwrap().findings;
+    assert_eq!(found, ["the seal up to record 2 is not signed, and should be"]);
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use windlass::audit::AuditEvent;
-use windlass::job::{AttemptOutcome, Category, Failure, JobType, NewJob, RetryPolicy, State, Strategy};
+use windlass::job::{
+    AttemptOutcome, Category, Failure, JitterMode, JobType, NewJob, RetryPolicy, State, Strategy,
+};
 use windlass::store::command::finish::Finish;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
@@ -17,6 +19,7 @@ on_every_engine!(
     each_preset_waits_as_it_says_and_then_gives_up,
     each_strategy_grows_as_it_says_up_to_its_cap,
     jitter_stays_within_its_share,
+    a_hashed_retry_time_can_be_computed_again,
     a_type_or_queue_may_name_its_preset,
     retry_after_replaces_the_backoff_but_not_the_lifetime,
     exhaustion_is_audited_exactly_once,
@@ -31,7 +34,7 @@ fn with_policy(retry: RetryPolicy) -> NewJob {
 async fn each_category_is_retried_or_not_as_its_policy_says(t: &Fixture) {
     let defaults = vec![Category::Timeout, Category::System];
     let choices =
-        [defaults, vec![Category::Timeout], vec![Category::System], vec![Category::Temporary], Vec::new()];
+        [defaults, vec![Category::Timeout], vec![Category::System], vec![Category::Resource], Vec::new()];
     for retry_on in choices {
         for category in Category::ALL {
             let job = with_policy(RetryPolicy { retry_on: retry_on.clone(), ..RetryPolicy::standard() });
@@ -39,7 +42,7 @@ async fn each_category_is_retried_or_not_as_its_policy_says(t: &Fixture) {
             let is_retried = match category {
                 Category::Temporary => true,
                 Category::Permanent | Category::Cancelled => false,
-                Category::Timeout | Category::System => retry_on.contains(&category),
+                Category::Timeout | Category::System | Category::Resource => retry_on.contains(&category),
             };
             let expected = if is_retried { State::Retrying } else { State::Failed };
             let answer = t.fail(worker, &claimed, Failure::new(category, "as told")).await;
@@ -212,4 +215,19 @@ async fn three_crashes_are_poison_whatever_the_budget(t: &Fixture) {
     assert_eq!((job.state, job.attempt), (State::DeadLetter, 3));
     assert_eq!(job.details.error.as_ref().unwrap().code.as_deref(), Some("poison"));
     assert_eq!(t.events_of(job.id).await, [AuditEvent::Exhausted]);
+}
+
+/// M40: from what the job shows of itself, on every engine and with every seed.
+async fn a_hashed_retry_time_can_be_computed_again(t: &Fixture) {
+    let retry = RetryPolicy { jitter: 1.0, jitter_mode: JitterMode::Hashed, ..RetryPolicy::backoff() };
+    let (worker, mut claimed) = t.running(with_policy(retry.clone())).await;
+    for attempt in 1..=3 {
+        t.fail(worker, &claimed, Failure::temporary("busy")).await;
+        let job = t.get(claimed.job.id).await.job;
+        let at = job.details.error.as_ref().unwrap().at;
+        let expected = at.plus(retry.delay(job.failures, retry.fraction(job.id, attempt, f64::NAN)));
+        assert_eq!(job.retry_at, Some(expected), "attempt {attempt}");
+        t.advance(expected.since(t.now()));
+        claimed = t.claim_one(worker).await;
+    }
 }

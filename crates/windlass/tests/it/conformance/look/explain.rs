@@ -62,7 +62,8 @@ async fn a_suspension_and_a_hold_say_who_and_until_when(t: &Fixture) {
     let reason = only(t, placed.id).await;
     let until = t.now().plus(secs(60)).to_string();
     assert_eq!((reason.code, reason.message), ("suspended", format!("suspended by local until {until}")));
-    let details = json!({"by": "local", "since": t.now().to_string(), "reason": "wait", "expires_at": until});
+    let details = json!({"by": "local", "since": t.now().to_string(), "reason": "wait", "mode": "idle_only",
+        "expires_at": until});
     assert_eq!(reason.details, details);
     assert_eq!(only(t, t.placed(State::Created).await.id).await.code, "held");
 }

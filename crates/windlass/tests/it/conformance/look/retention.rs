@@ -1,19 +1,28 @@
 //! Final jobs are removed when they have been kept long enough, with all that hangs on them.
 
 use windlass::clock::Timestamp;
-use windlass::job::{Dependency, JobId, Labels, NewJob, State};
+use windlass::error::ActError;
+use windlass::job::{Dependency, Failure, JobId, Labels, NeededBy, NewJob, State};
 use windlass::limits;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
+use windlass::store::command::bulk::{Bulk, BulkAct};
 use windlass::store::command::finish::{Finish, Outcome};
+use windlass::store::config::{QueueSettings, Retention, TypeSettings};
 
-use crate::fixture::{Fixture, MOMENT, On, START, just_under, new_job, on_every_engine, secs};
+use windlass::store::filter::Filter;
+
+use crate::fixture::{Fixture, MOMENT, On, START, just_under, new_job, on_every_engine, queue, secs};
 
 on_every_engine!(
     each_final_state_is_kept_for_its_time,
     a_job_that_others_still_wait_with_is_kept,
+    a_dependency_is_not_deleted_before_its_dependents_have_ended,
     more_jobs_than_one_commit_takes_are_all_removed,
     what_hangs_on_a_job_goes_with_it_and_the_audit_stays,
+    each_type_queue_and_state_has_its_own_time,
+    a_change_of_retention_counts_for_jobs_that_ended_before,
+    a_job_that_ends_among_kept_ones_is_removed_at_its_time,
 );
 
 const DAY: u64 = 24 * 3600;
@@ -59,6 +68,25 @@ async fn a_job_that_others_still_wait_with_is_kept(t: &Fixture) {
     assert!(is_there(&t.store, &t.me, first).await);
     t.cancel(second).await;
     assert_eq!(t.store.prune().await.unwrap(), 1);
+    assert!(!is_there(&t.store, &t.me, first).await);
+}
+
+/// M60: deleting follows the same rule as pruning.
+async fn a_dependency_is_not_deleted_before_its_dependents_have_ended(t: &Fixture) {
+    let worker = t.steady_worker().await;
+    let first = t.submit(new_job("first")).await.id;
+    let claimed = t.claim_one(worker).await;
+    let after = vec![Dependency::Job(first)];
+    let second = t.submit(NewJob { after, ..new_job("second") }).await.id;
+    t.complete(worker, &claimed).await;
+    let needed = ActError::Needed { id: first, state: State::Completed, by: NeededBy::Dependent(second) };
+    assert_eq!(t.store.delete(&t.me, first).await, Err(needed));
+    let completed = Filter { states: vec![State::Completed], ..Filter::default() };
+    let done = t.store.bulk(&t.me, &completed, BulkAct::Delete).await.unwrap();
+    assert_eq!(done, Bulk { matched: 1, changed: 0, skipped: 1 });
+    assert!(is_there(&t.store, &t.me, first).await);
+    t.cancel(second).await;
+    t.store.delete(&t.me, first).await.expect("nobody needs it any more");
     assert!(!is_there(&t.store, &t.me, first).await);
 }
 
@@ -131,4 +159,91 @@ async fn no_row_of_a_removed_job_is_left_in_the_file() {
             file.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
         assert_eq!(rows, 0, "{table}");
     }
+}
+
+fn keep(completed: u64, failed: Option<u64>) -> Retention {
+    let days = |days: u64| secs(days * DAY);
+    Retention { completed: Some(days(completed)), failed: failed.map(days), ..Retention::default() }
+}
+
+/// Ends a new job of this type in this queue well or badly.
+async fn ended(t: &Fixture, job_type: &str, name: &str, is_well: bool) -> JobId {
+    let worker = t.steady_worker_for(&[name]).await;
+    let id = t.submit(NewJob { queue: queue(name), ..new_job(job_type) }).await.id;
+    let claimed = t.claim_one(worker).await;
+    if is_well {
+        t.complete(worker, &claimed).await;
+    } else {
+        t.fail(worker, &claimed, Failure::permanent("no", "no")).await;
+    }
+    id
+}
+
+/// M96: the type's before the queue's before the server's, for each state by itself.
+async fn each_type_queue_and_state_has_its_own_time(t: &Fixture) {
+    t.set_queue("short", QueueSettings { retention: keep(1, None), ..QueueSettings::default() }).await;
+    t.set_queue("long", QueueSettings { retention: keep(90, Some(60)), ..QueueSettings::default() }).await;
+    t.set_type("brief", TypeSettings { retention: keep(2, None), ..TypeSettings::default() }).await;
+    let mut kept = Vec::new();
+    for (job_type, name, is_well, days) in [
+        ("report", "default", true, 7),
+        ("report", "long", true, 90),
+        ("report", "short", true, 1),
+        ("report", "short", false, 7),
+        ("brief", "long", true, 2),
+        ("brief", "long", false, 60),
+        ("brief", "short", true, 2),
+    ] {
+        kept.push((ended(t, job_type, name, is_well).await, days));
+    }
+    let mut days: Vec<u64> = kept.iter().map(|(_, days)| *days).collect();
+    days.sort_unstable();
+    days.dedup();
+    for day in days {
+        let until = Timestamp::from_millis(START).plus(secs(day * DAY));
+        t.advance(just_under(until.since(t.now())));
+        assert_eq!(t.store.prune().await.unwrap(), 0, "day {day}: one millisecond too early");
+        t.advance(MOMENT);
+        let due = kept.iter().filter(|(_, days)| *days == day).count();
+        assert_eq!(t.store.prune().await.unwrap(), due, "day {day}");
+        for (id, days) in &kept {
+            assert_eq!(is_there(&t.store, &t.me, *id).await, *days > day, "day {day}");
+        }
+    }
+}
+
+/// M96
+async fn a_change_of_retention_counts_for_jobs_that_ended_before(t: &Fixture) {
+    let id = ended(t, "report", "mail", true).await;
+    t.advance(secs(DAY));
+    assert_eq!(t.store.prune().await.unwrap(), 0);
+    t.set_queue("mail", QueueSettings { retention: keep(90, None), ..QueueSettings::default() }).await;
+    t.advance(secs(10 * DAY));
+    assert_eq!(t.store.prune().await.unwrap(), 0);
+    t.set_type("report", TypeSettings { retention: keep(0, None), ..TypeSettings::default() }).await;
+    assert_eq!(t.store.prune().await.unwrap(), 1);
+    assert!(!is_there(&t.store, &t.me, id).await);
+}
+
+/// M96: what was walked over once is looked at again when a job ends in its midst, and not otherwise.
+async fn a_job_that_ends_among_kept_ones_is_removed_at_its_time(t: &Fixture) {
+    t.set_queue("long", QueueSettings { retention: keep(365, None), ..QueueSettings::default() }).await;
+    t.set_queue("gone", QueueSettings { retention: keep(0, None), ..QueueSettings::default() }).await;
+    ended(t, "report", "long", true).await;
+    let late = t
+        .submit(NewJob { queue: queue("gone"), lifetime: Some(secs(99 * DAY)), ..new_job("report") })
+        .await
+        .id;
+    for _ in 0..3 {
+        ended(t, "report", "long", true).await;
+    }
+    t.advance(secs(20 * DAY));
+    assert_eq!(t.store.prune().await.unwrap(), 0);
+    let worker = t.steady_worker_for(&["gone"]).await;
+    let claimed = t.claim_one(worker).await;
+    assert_eq!(claimed.job.id, late);
+    t.complete(worker, &claimed).await;
+    assert_eq!(t.store.prune().await.unwrap(), 1);
+    assert!(!is_there(&t.store, &t.me, late).await);
+    assert_eq!(t.store.stats(&t.me).await.unwrap().states.values().sum::<u64>(), 4);
 }

@@ -30,7 +30,7 @@ fn cancel() -> BulkAct {
 }
 
 async fn bulk(t: &Fixture, filter: &Filter, action: BulkAct) -> (u64, u64) {
-    let Bulk { matched, changed } = t.store.bulk(&t.me, filter, action).await.unwrap();
+    let Bulk { matched, changed, .. } = t.store.bulk(&t.me, filter, action).await.unwrap();
     (matched, changed)
 }
 
@@ -131,7 +131,7 @@ async fn a_bulk_action_never_leaves_the_callers_tenant_or_own_jobs(t: &Fixture) 
     for (who, expected) in [(&ann, 1), (&eve, 1)] {
         assert_eq!(t.store.bulk_dry_run(who, &Filter::default()).await.unwrap(), expected);
         let done = t.store.bulk(who, &Filter::default(), high.clone()).await.unwrap();
-        assert_eq!(done, Bulk { matched: expected, changed: expected });
+        assert_eq!(done, Bulk { matched: expected, changed: expected, skipped: 0 });
     }
     let blue = Filter { tenant: Some(crate::fixture::tenant("blue")), ..Filter::default() };
     assert_eq!(t.store.bulk_dry_run(&eve, &blue).await.unwrap(), 0, "as if it did not exist");

@@ -19,7 +19,7 @@ on_every_engine!(
     an_aggressive_suspension_cuts_the_attempt_off,
     suspending_twice_and_resuming_in_vain_change_nothing,
     the_strict_form_names_what_was_found,
-    an_attempt_that_ended_first_is_left_alone,
+    a_final_job_is_refused_in_every_mode,
     a_resumed_job_goes_where_its_facts_say,
     a_resume_drops_the_backoff_but_not_the_users_delay,
     dependencies_that_end_during_a_suspension_are_counted,
@@ -149,19 +149,18 @@ async fn the_strict_form_names_what_was_found(t: &Fixture) {
     assert!(t.store.act_strictly(&t.me, scheduled, suspend(SuspendMode::IdleOnly)).await.unwrap().is_changed);
 }
 
-/// M53 M1
-async fn an_attempt_that_ended_first_is_left_alone(t: &Fixture) {
-    for state in [State::Completed, State::Failed, State::DeadLetter] {
+/// M1 M53
+async fn a_final_job_is_refused_in_every_mode(t: &Fixture) {
+    for state in State::FINAL {
         let placed = t.placed(state).await;
-        is_unchanged(t, placed.id, suspend(SuspendMode::Graceful)).await;
-        is_unchanged(t, placed.id, suspend(SuspendMode::Aggressive)).await;
-        is_refused(t, placed.id, suspend(SuspendMode::IdleOnly), Action::Suspend).await;
+        for mode in MODES {
+            is_refused(t, placed.id, suspend(mode), Action::Suspend).await;
+        }
     }
-    // A job that never ran has not won a race.
-    let cancelled = t.placed(State::Cancelled).await.id;
-    for mode in MODES {
-        is_refused(t, cancelled, suspend(mode), Action::Suspend).await;
-    }
+    // One that wins the race after the request was accepted is a success: nobody is refused any more.
+    let placed = t.placed(State::Running).await;
+    assert!(t.act(placed.id, suspend(SuspendMode::Graceful)).await.is_changed);
+    assert_eq!(t.complete(placed.worker, &placed.claimed.unwrap()).await, Finish::Applied(State::Completed));
 }
 
 /// M52

@@ -1,0 +1,55 @@
+//! For how long jobs are kept after they ended, on the wire: by the state they ended in.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass::store::settings::Retention;
+use windlass::store::settings::patch::{Field, RetentionPatch};
+
+use super::time::Span;
+
+/// For how long jobs are to be kept; what is not named stays, null clears.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "RetentionChange")]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RetentionBody {
+    #[schemars(with = "Option<Span>")]
+    completed: Field<Span>,
+    #[schemars(with = "Option<Span>")]
+    failed: Field<Span>,
+    #[schemars(with = "Option<Span>")]
+    dead_letter: Field<Span>,
+    #[schemars(with = "Option<Span>")]
+    cancelled: Field<Span>,
+}
+
+impl From<RetentionBody> for RetentionPatch {
+    fn from(body: RetentionBody) -> RetentionPatch {
+        RetentionPatch {
+            completed: body.completed.map(|span| span.0),
+            failed: body.failed.map(|span| span.0),
+            dead_letter: body.dead_letter.map(|span| span.0),
+            cancelled: body.cancelled.map(|span| span.0),
+        }
+    }
+}
+
+/// For how long jobs are kept after they ended in each state; null is not set.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Retention")]
+pub(super) struct RetentionView {
+    completed: Option<Span>,
+    failed: Option<Span>,
+    dead_letter: Option<Span>,
+    cancelled: Option<Span>,
+}
+
+impl From<Retention> for RetentionView {
+    fn from(set: Retention) -> RetentionView {
+        RetentionView {
+            completed: set.completed.map(Span),
+            failed: set.failed.map(Span),
+            dead_letter: set.dead_letter.map(Span),
+            cancelled: set.cancelled.map(Span),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Deadlines in real time, and who is woken when they pass. It needs no runtime with a timer, since callers of a store may
+//! have none, and it is not moved by one whose time is paused.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use super::monotonic_now;
+
+/// The moment by which a request is answered. It counts real time: neither the store's clock nor a runtime whose time is
+/// paused moves it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    /// A deadline `wait` from now.
+    pub fn after(wait: Duration) -> Deadline {
+        let now = monotonic_now();
+        Deadline(now.checked_add(wait).unwrap_or(now))
+    }
+
+    /// This deadline moved into the future.
+    #[must_use]
+    pub fn plus(self, by: Duration) -> Deadline {
+        Deadline(self.0.checked_add(by).unwrap_or(self.0))
+    }
+
+    /// This deadline moved towards the present or into the past.
+    #[must_use]
+    pub fn minus(self, by: Duration) -> Deadline {
+        Deadline(self.0.checked_sub(by).unwrap_or(self.0))
+    }
+
+    /// Time left; zero once it has passed.
+    pub fn left(self) -> Duration {
+        self.0.saturating_duration_since(monotonic_now())
+    }
+
+    /// Whether it has passed.
+    pub fn is_over(self) -> bool {
+        self.left().is_zero()
+    }
+
+    /// Returns once it has passed.
+    pub fn over(self) -> impl Future<Output = ()> + Send {
+        Alarm { deadline: self, number: None }
+    }
+}
+
+/// Somebody who waits for a deadline.
+struct Alarm {
+    deadline: Deadline,
+    /// Its number among those who are to be woken.
+    number: Option<u64>,
+}
+
+impl Future for Alarm {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.deadline.is_over() {
+            return Poll::Ready(());
+        }
+        let mut alarms = ALARMS.lock();
+        let number = *self.number.get_or_insert_with(|| alarms.next_number());
+        let is_first = alarms.waiting.keys().next().is_none_or(|first| self.deadline < first.0);
+        alarms.waiting.insert((self.deadline, number), context.waker().clone());
+        drop(alarms);
+        if is_first {
+            ALARMS.changed.notify_one();
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            ALARMS.lock().waiting.remove(&(self.deadline, number));
+        }
+    }
+}
+
+/// All who wait for deadlines in this process, and the thread that wakes them.
+static ALARMS: LazyLock<Alarms> = LazyLock::new(|| {
+    let thread = std::thread::Builder::new().name("windlass-deadlines".to_owned());
+    if let Err(error) = thread.spawn(|| ALARMS.ring()) {
+        tracing::error!(%error, "cannot start a thread: callers are not answered by their deadlines");
+    }
+    Alarms::default()
+});
+
+#[derive(Default)]
+struct Alarms {
+    state: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    waiting: BTreeMap<(Deadline, u64), Waker>,
+    given: u64,
+}
+
+impl Waiting {
+    fn next_number(&mut self) -> u64 {
+        self.given += 1;
+        self.given
+    }
+}
+
+impl Alarms {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes whoever's deadline has passed, for ever.
+    fn ring(&self) {
+        let mut state = self.lock();
+        loop {
+            let Some(first) = state.waiting.keys().next().map(|(deadline, _)| *deadline) else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            if !first.is_over() {
+                let waited = self.changed.wait_timeout(state, first.left());
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            let due = state.waiting.pop_first();
+            drop(state);
+            // Not under the lock: whoever is woken may come back at once.
+            if let Some((_, waker)) = due {
+                waker.wake();
+            }
+            state = self.lock();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a runtime that cannot wait by itself.
+    #[test]
+    fn deadlines_pass_in_their_order_without_a_timer() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let [soon, late] = [20, 60].map(|millis| Deadline::after(Duration::from_millis(millis)));
+        runtime.block_on(async {
+            let never = Deadline::after(Duration::from_secs(3600));
+            tokio::select! {
+                () = never.over() => panic!("an hour has not passed"),
+                () = late.over() => panic!("the sooner one comes first"),
+                () = soon.over() => {}
+            }
+            assert!(soon.is_over());
+            late.over().await;
+            assert!(late.is_over());
+        });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn paused_time_does_not_move_a_deadline() {
+        let deadline = Deadline::after(Duration::from_secs(3600));
+        let early = tokio::time::timeout(Duration::from_secs(7200), deadline.over()).await;
+        assert!(early.is_err() && !deadline.is_over());
+    }
+}

@@ -1,0 +1,287 @@
+//! Store time as a process keeps it: what the clocks of the machine and of the database show is put before the rule in
+//! [`store_time`](super::store_time), and what a gap or a jump means for leases and lifetimes is remembered.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::store_time::{Belief, Grace, Origin, StoreTime, Wall};
+use super::{Clock, Reading, Timestamp, whole_millis};
+use crate::limits;
+
+/// Store time: advances with monotonic time, approaches the wall clock at a bounded rate, and never goes back. A wall clock
+/// that jumped is not believed. A clock without [readings](Clock::reading) is store time by itself.
+pub struct StoreClock {
+    source: Arc<dyn Clock>,
+    state: Mutex<Option<State>>,
+}
+
+struct State {
+    time: StoreTime,
+    grace: Grace,
+    /// Monotonic time of the last commit, or of the last try that went as far as the database.
+    reached: Duration,
+    opened_at: Timestamp,
+    opened: Duration,
+    /// Whether the store began with a jump that nobody else vouched for.
+    is_cautious: bool,
+    /// How many times an operator had accepted the wall clock, as far as this process knows.
+    accepted: Option<u64>,
+    /// Since when the wall clock has not been believed.
+    doubted_since: Option<Timestamp>,
+}
+
+/// When a commit was made, by store time and by the machine's own: what the next process on the same file goes on from.
+#[cfg(feature = "sqlite")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Stamp {
+    /// [`Timestamp::MIN`] if there was no commit yet.
+    pub(crate) at: Timestamp,
+    /// The start of the machine from which `uptime` counts; zero if it is not known.
+    pub(crate) boot: i64,
+    pub(crate) uptime: Duration,
+}
+
+/// How store time stands to the wall clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockReport {
+    /// Store time.
+    pub now: Timestamp,
+    /// The wall clock it goes by: the database's, or the machine's.
+    pub wall: Timestamp,
+    /// Milliseconds by which the wall clock is ahead of store time; negative if it is behind.
+    pub ahead_ms: i64,
+    /// Whether the wall clock is believed.
+    pub is_believed: bool,
+    /// Since when it is not, in store time.
+    pub doubted_since: Option<Timestamp>,
+    /// Until when no lifetime ends and nothing is pruned, because the store began with a jump of its time.
+    pub lifetimes_from: Option<Timestamp>,
+}
+
+impl ClockReport {
+    /// Whether somebody should look at it: the wall clock is not believed, or store time is still far from it.
+    pub fn is_off(&self) -> bool {
+        !self.is_believed || self.ahead_ms.abs() > whole_millis(limits::CLOCK_STEP_MAX)
+    }
+}
+
+impl StoreClock {
+    /// Store time by the readings of `source`, or as `source` shows it if it has none.
+    pub fn new(source: Arc<dyn Clock>) -> StoreClock {
+        StoreClock { source, state: Mutex::new(None) }
+    }
+
+    /// Store time now.
+    pub fn now(&self) -> Timestamp {
+        let Some(reading) = self.source.reading() else { return self.source.now() };
+        match &mut *self.lock() {
+            Some(state) => {
+                state.time.advance(reading.elapsed, Timestamp::MIN);
+                state.time.now()
+            }
+            // Not the wall clock itself, which may be set while somebody measures by it.
+            None => self.source.now(),
+        }
+    }
+
+    /// Store time now, which is not before that of a commit which somebody has seen.
+    pub(crate) fn now_after(&self, last: Timestamp) -> Timestamp {
+        self.now().max(last)
+    }
+
+    /// Monotonic time.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.source.reading().map_or(Duration::ZERO, |reading| reading.elapsed)
+    }
+
+    /// What time may not do yet.
+    pub(crate) fn grace(&self) -> Grace {
+        self.lock().as_ref().map_or_else(Grace::default, |state| state.grace)
+    }
+
+    /// How store time stands to the wall clock.
+    pub fn report(&self) -> ClockReport {
+        let now = self.now();
+        let state = self.lock();
+        let Some(State { time, grace, doubted_since, .. }) = &*state else {
+            return ClockReport {
+                now,
+                wall: now,
+                ahead_ms: 0,
+                is_believed: true,
+                doubted_since: None,
+                lifetimes_from: None,
+            };
+        };
+        ClockReport {
+            now,
+            wall: time.wall(),
+            ahead_ms: time.ahead(),
+            is_believed: time.belief() == Belief::Believed,
+            doubted_since: *doubted_since,
+            lifetimes_from: Some(grace.lifetimes_from).filter(|from| *from > now),
+        }
+    }
+
+    /// Goes on from the last commit to a file. Whoever is alone with it has no history, and believes the machine's wall
+    /// clock; beside other processes store time runs already.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn open_file(&self, last: Stamp, is_alone: bool) {
+        let Some(reading) = self.source.reading() else { return };
+        let is_history = last.boot != 0 && reading.boot == Some(last.boot) && last.uptime <= reading.elapsed;
+        let origin = if last.at == Timestamp::MIN {
+            Origin::New
+        } else if is_history && !is_alone {
+            Origin::Running(last.at.plus(reading.elapsed.saturating_sub(last.uptime)))
+        } else {
+            Origin::Last { at: last.at, is_vouched_for: true }
+        };
+        self.open(own_wall(reading), last.at, origin, true);
+    }
+
+    /// Goes on from the last commit to a database, whose clock was read after `asked`. A jump is believed if the machine's
+    /// own wall clock agrees with it.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn open_database(&self, last: Timestamp, database: Timestamp, asked: Duration) {
+        let Some(reading) = self.source.reading() else { return };
+        let wall = Wall { shows: self.source.database(database), from: asked, to: reading.elapsed };
+        let origin = match last {
+            Timestamp::MIN => Origin::New,
+            at => Origin::Last { at, is_vouched_for: agree(wall.shows, reading.wall) },
+        };
+        self.open(wall, last, origin, false);
+    }
+
+    fn open(&self, wall: Wall, last: Timestamp, origin: Origin, is_cautious_of_jumps: bool) {
+        let (time, has_jumped) = StoreTime::start(wall, origin);
+        let now = time.now();
+        let is_believed = time.belief() == Belief::Believed;
+        let was_away = origin != Origin::New && (!is_believed || now.since(last) > limits::HEARTBEAT_EVERY);
+        let mut state = State {
+            time,
+            grace: Grace::default(),
+            reached: wall.to,
+            opened_at: now,
+            opened: wall.to,
+            is_cautious: has_jumped && is_cautious_of_jumps,
+            accepted: None,
+            doubted_since: None,
+        };
+        if has_jumped {
+            tracing::info!(%now, last_commit = %last, "store time goes on from the wall clock, far from the last commit");
+        }
+        state.settle(was_away);
+        *self.lock() = Some(state);
+    }
+
+    /// The time of a commit that follows one at `last`, by the machine's wall clock.
+    pub(crate) fn commit(&self, last: Timestamp) -> Timestamp {
+        let Some(reading) = self.source.reading() else { return self.source.now().max(last) };
+        self.observe(own_wall(reading), last, false)
+    }
+
+    /// The same by the database's clock, which was read after `asked`.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn commit_by(&self, last: Timestamp, database: Timestamp, asked: Duration) -> Timestamp {
+        let Some(reading) = self.source.reading() else { return self.source.now().max(last) };
+        let wall = Wall { shows: self.source.database(database), from: asked, to: reading.elapsed };
+        self.observe(wall, last, agree(wall.shows, reading.wall))
+    }
+
+    fn observe(&self, wall: Wall, last: Timestamp, is_vouched_for: bool) -> Timestamp {
+        if self.lock().is_none() {
+            self.open(wall, Timestamp::MIN, Origin::New, false);
+        }
+        let mut state = self.lock();
+        let Some(state) = &mut *state else { return wall.shows };
+        let has_jumped = state.time.observe(wall, last, is_vouched_for);
+        let was_away = wall.to.saturating_sub(state.reached) > limits::HEARTBEAT_EVERY;
+        state.reached = wall.to;
+        state.settle(has_jumped || was_away);
+        state.time.now()
+    }
+
+    /// The same moment as the machine counts it, to be kept with the commit.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn stamp(&self, at: Timestamp) -> Stamp {
+        let reading = self.source.reading();
+        let uptime = reading.map_or(Duration::ZERO, |reading| reading.elapsed);
+        Stamp { at, boot: reading.and_then(|reading| reading.boot).unwrap_or(0), uptime }
+    }
+
+    /// An operator accepted the wall clock as it is now.
+    pub(crate) fn accept(&self, number: u64) {
+        if let Some(state) = &mut *self.lock() {
+            state.accept(number);
+        }
+    }
+
+    /// How often operators have accepted the wall clock, as another process may have been asked to; believes it once more
+    /// than it did before.
+    pub(crate) fn learn_accepted(&self, number: u64) {
+        if let Some(state) = &mut *self.lock() {
+            match state.accepted {
+                Some(known) if number > known => state.accept(number),
+                _ => state.accepted = Some(number),
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<State>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clock for StoreClock {
+    fn now(&self) -> Timestamp {
+        StoreClock::now(self)
+    }
+}
+
+impl State {
+    fn accept(&mut self, number: u64) {
+        self.accepted = Some(number);
+        let has_jumped = self.time.accept();
+        self.settle(has_jumped);
+    }
+
+    /// Draws the consequences of a reading: what time may not do yet, and what people should know.
+    fn settle(&mut self, has_gap: bool) {
+        let now = self.time.now();
+        let is_believed = self.time.belief() == Belief::Believed;
+        if has_gap {
+            self.grace.served_since = now;
+        }
+        let is_young = self.reached.saturating_sub(self.opened) < limits::CLOCK_CAUTION;
+        self.is_cautious &= is_young || !is_believed;
+        self.grace.lifetimes_from = match (self.is_cautious, is_young) {
+            (false, _) => Timestamp::MIN,
+            (true, true) => self.opened_at.plus(limits::CLOCK_CAUTION),
+            (true, false) => now.plus(limits::CLOCK_CAUTION),
+        };
+        let (wall, ahead_ms) = (self.time.wall(), self.time.ahead());
+        match (is_believed, self.doubted_since) {
+            (false, None) => {
+                self.doubted_since = Some(now);
+                tracing::error!(
+                    store_time = %now, %wall, ahead_ms,
+                    "the wall clock jumped and is not believed: store time goes on without it; see `windlass clock`"
+                );
+            }
+            (true, Some(since)) => {
+                self.doubted_since = None;
+                tracing::info!(store_time = %now, %wall, ahead_ms, %since, "the wall clock is believed again");
+            }
+            (true, None) | (false, Some(_)) => {}
+        }
+    }
+}
+
+fn own_wall(reading: Reading) -> Wall {
+    Wall { shows: reading.wall, from: reading.elapsed, to: reading.elapsed }
+}
+
+#[cfg(feature = "postgres")]
+fn agree(one: Timestamp, other: Timestamp) -> bool {
+    one.since(other).max(other.since(one)) <= limits::CLOCK_STEP_MAX
+}

@@ -1,0 +1,217 @@
+//! The rule of store time, as a pure function of what clocks show: it advances with monotonic time, approaches a wall clock
+//! at a bounded rate, never goes back, and does not believe a wall clock that jumped. It reads no clock and knows no engine.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use super::Timestamp;
+use crate::limits;
+
+/// A wall clock that was read at some moment between two moments of monotonic time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wall {
+    pub(crate) shows: Timestamp,
+    /// Monotonic time before it was asked.
+    pub(crate) from: Duration,
+    /// Monotonic time after it had answered.
+    pub(crate) to: Duration,
+}
+
+/// What is known of store time before this process has kept any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The store is new.
+    New,
+    /// The time of the last commit, however long ago that was.
+    Last {
+        at: Timestamp,
+        /// Whether the wall clock is believed even if it is far from it.
+        is_vouched_for: bool,
+    },
+    /// Store time now, by monotonic time since the last commit.
+    Running(Timestamp),
+}
+
+/// Whether the wall clock is believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Belief {
+    Believed,
+    NotBelieved,
+}
+
+/// Store time as one process keeps it. In microseconds, so that many small steps lose nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoreTime {
+    /// Store time at the monotonic time `elapsed`.
+    at: i64,
+    elapsed: i64,
+    /// What the wall clock should show at monotonic time zero, as far as it is believed.
+    base: i64,
+    /// The same as last read, believed or not.
+    read: i64,
+    /// Monotonic time of that reading.
+    read_at: i64,
+    belief: Belief,
+    /// Whether there is any history to compare the wall clock with: not if the first reading was not believed.
+    has_history: bool,
+}
+
+impl StoreTime {
+    /// The first reading; the second value tells whether store time jumped from that of the last commit by more than
+    /// [`limits::CLOCK_STEP_MAX`].
+    pub(crate) fn start(wall: Wall, origin: Origin) -> (StoreTime, bool) {
+        let (shows, elapsed) = (micros(wall.shows), whole_micros(wall.to));
+        let read = shows - elapsed;
+        let known = |at: i64, belief, has_history| {
+            let base = if belief == Belief::Believed { read } else { at - elapsed };
+            let at = at.max(base + elapsed);
+            StoreTime { at, elapsed, base, read, read_at: elapsed, belief, has_history }
+        };
+        match origin {
+            Origin::New => (known(shows, Belief::Believed, true), false),
+            Origin::Last { at, is_vouched_for } => {
+                let at = micros(at);
+                let is_near = is_near(shows, at);
+                let belief = if is_near || is_vouched_for { Belief::Believed } else { Belief::NotBelieved };
+                let is_believed = belief == Belief::Believed;
+                (known(at, belief, is_believed), is_believed && !is_near)
+            }
+            Origin::Running(at) => {
+                let at = micros(at);
+                let belief = if is_near(shows, at) { Belief::Believed } else { Belief::NotBelieved };
+                (known(at, belief, true), false)
+            }
+        }
+    }
+
+    /// Takes in a reading of the wall clock and the time of the last commit, whoever made it. `is_vouched_for` tells whether
+    /// another clock agrees with it, which counts only as long as there is no history. Tells whether store time jumped.
+    pub(crate) fn observe(&mut self, wall: Wall, last: Timestamp, is_vouched_for: bool) -> bool {
+        let (shows, from, to) = (micros(wall.shows), whole_micros(wall.from), whole_micros(wall.to));
+        // The wall clock may have been read at any moment in between: the one that fits best is taken.
+        let read = self.base.clamp(shows - to, shows - from.min(to));
+        let passed = (to - self.read_at).max(0);
+        (self.read, self.read_at) = (read, to);
+        let is_steady = is_near(read, self.base);
+        if is_steady {
+            // Not all at once, or a wall clock that runs too fast would be followed wherever it goes.
+            self.base += (read - self.base).clamp(-passed / SLOWEST, passed * (FASTEST - 1));
+        }
+        let has_jumped = self.advance(wall.to, last);
+        if is_steady {
+            self.belief = Belief::Believed;
+            self.has_history = true;
+        } else if is_near(read + self.elapsed, self.at) {
+            // Another process believed it, and store time has gone there since.
+            self.trust();
+        } else if is_vouched_for && !self.has_history {
+            return self.accept() || has_jumped;
+        } else {
+            self.belief = Belief::NotBelieved;
+        }
+        has_jumped
+    }
+
+    /// Moves on to a moment of monotonic time, and to the time of the last commit if that is later. Tells whether that was
+    /// a jump.
+    pub(crate) fn advance(&mut self, to: Duration, last: Timestamp) -> bool {
+        let to = whole_micros(to).max(self.elapsed);
+        let passed = to - self.elapsed;
+        let target = self.base + to;
+        self.at = target.clamp(self.at + passed / SLOWEST, self.at + passed * FASTEST);
+        self.elapsed = to;
+        let last = micros(last);
+        let has_jumped = last > self.at && !is_near(last, self.at);
+        self.at = self.at.max(last);
+        has_jumped
+    }
+
+    /// Believes the wall clock as it was last read. If it is ahead, store time goes there at once; if it is behind, store
+    /// time runs slowly until they meet. Tells whether store time jumped.
+    pub(crate) fn accept(&mut self) -> bool {
+        self.trust();
+        let target = self.base + self.elapsed;
+        let has_jumped = target > self.at && !is_near(target, self.at);
+        self.at = self.at.max(target);
+        has_jumped
+    }
+
+    fn trust(&mut self) {
+        self.base = self.read;
+        self.belief = Belief::Believed;
+        self.has_history = true;
+    }
+
+    /// Store time.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.at.div_euclid(1_000))
+    }
+
+    /// What the wall clock shows by now, as last read.
+    pub(crate) fn wall(&self) -> Timestamp {
+        Timestamp::from_millis((self.read + self.elapsed).div_euclid(1_000))
+    }
+
+    /// Milliseconds by which the wall clock is ahead of store time.
+    pub(crate) fn ahead(&self) -> i64 {
+        (self.read + self.elapsed - self.at).div_euclid(1_000)
+    }
+
+    pub(crate) fn belief(&self) -> Belief {
+        self.belief
+    }
+}
+
+/// Store time runs at least at one part in this many of real time, and at most this many times as fast.
+const SLOWEST: i64 = limits::CLOCK_SLOWEST;
+const FASTEST: i64 = limits::CLOCK_FASTEST;
+
+fn is_near(one: i64, other: i64) -> bool {
+    (one - other).abs() <= whole_micros(limits::CLOCK_STEP_MAX)
+}
+
+fn micros(at: Timestamp) -> i64 {
+    at.as_millis() * 1_000
+}
+
+fn whole_micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX / 4)
+}
+
+/// What time may not do yet, because the store itself was not there or because its time has just jumped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Grace {
+    /// Since when the store has been served again after a gap, during which no worker could report;
+    /// [`Timestamp::MIN`] if there was none.
+    pub served_since: Timestamp,
+    /// Until when no lifetime ends and nothing is pruned.
+    pub lifetimes_from: Timestamp,
+}
+
+impl Grace {
+    /// Until when no lease from before the gap ends, so that every worker can report once.
+    pub fn leases_until(&self) -> Timestamp {
+        if self.served_since == Timestamp::MIN {
+            return Timestamp::MIN;
+        }
+        self.served_since.plus(limits::LEASE_GRACE)
+    }
+
+    /// When the silence of a worker begins to count, which was last heard of at `seen_at`.
+    pub fn heard_at(&self, seen_at: Timestamp) -> Timestamp {
+        seen_at.max(self.served_since)
+    }
+
+    /// Whether silence since `seen_at` counts as a crash: not if the worker may have tried to report during the gap.
+    pub fn is_crash(&self, seen_at: Timestamp) -> bool {
+        seen_at >= self.served_since
+    }
+
+    /// The same of a lease from `started_at` that ended by itself. Several nodes may have come back one after another, each
+    /// of which moved leases by its own grace.
+    pub fn is_crash_of_lease(&self, started_at: Timestamp, expires_at: Timestamp) -> bool {
+        self.is_crash(started_at) || expires_at > self.leases_until().plus(limits::LEASE_GRACE)
+    }
+}

@@ -1,0 +1,325 @@
+//! Knowing when nothing in a handler can go on any more. Then, and not before, a job parks: what the handler runs beside
+//! a sleep or a wait gets its chance to end first, as `select!` and `join!` promise. It is also when a call that waits
+//! for its turn in vain is known to wait for code that is gone.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use super::order::{Order, State};
+use crate::clock::Timestamp;
+use crate::limits;
+use crate::store::command::finish::Park;
+
+/// A call that waits for something that the handler itself does not do.
+pub(super) struct Waiter {
+    pub(super) kind: Kind,
+    pub(super) waker: Waker,
+    answer: Option<Answer>,
+}
+
+/// What a parked job is woken by.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Awaited {
+    Moment(Timestamp),
+    Signal { name: String, step: String, until: Option<Timestamp> },
+}
+
+impl Awaited {
+    fn until(&self) -> Option<Timestamp> {
+        match self {
+            Awaited::Moment(until) => Some(*until),
+            Awaited::Signal { until, .. } => *until,
+        }
+    }
+
+    /// As the store takes it.
+    pub(super) fn into_park(self, now: Timestamp) -> Park {
+        match self {
+            Awaited::Moment(until) => Park::Until(until),
+            Awaited::Signal { name, step, until } => {
+                Park::Signal { name, step: Some(step), timeout: until.map(|until| until.since(now)) }
+            }
+        }
+    }
+}
+
+/// What a call waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Kind {
+    /// For calls that come before it.
+    Turn,
+    /// The handler dropped it in an earlier attempt.
+    LeftOut,
+    /// To park.
+    Park(Awaited),
+    /// To spawn children and park.
+    Spawn,
+    /// To be told to stop; keeps no job from parking.
+    Stop,
+}
+
+/// What a call that waits hears.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Answer {
+    /// Go on.
+    Go,
+    /// What it waits for will not come.
+    Changed,
+    /// Spawn now, and park on these as well.
+    Spawn(Vec<Awaited>),
+    /// Park, alone: nobody who could do it polls the handler.
+    Alone,
+}
+
+/// What polling a handler came to.
+pub(super) enum Polled<T> {
+    Ready(T),
+    Pending,
+    /// It parks on any of these.
+    Parks(Vec<Awaited>),
+}
+
+/// What to do about a handler that cannot go on.
+enum Decision {
+    /// Poll it again: a call was answered.
+    Again,
+    Park(Vec<Awaited>),
+    Nothing,
+}
+
+impl Order {
+    /// Waits until `is_ready`, or until the call is answered.
+    pub(super) async fn wait(&self, kind: Kind, is_ready: impl Fn(&State) -> bool) -> Answer {
+        let mut entry = Entry { order: self, id: None };
+        poll_fn(|context| {
+            let mut state = self.lock();
+            if is_ready(&state) {
+                return Poll::Ready(Answer::Go);
+            }
+            if let Some(answer) = entry.id.and_then(|id| state.waiters.get_mut(&id)?.answer.take()) {
+                return Poll::Ready(answer);
+            }
+            let is_new = entry.id.is_none();
+            let id = *entry.id.get_or_insert_with(|| {
+                state.waiters_made += 1;
+                state.waiters_made
+            });
+            state
+                .waiters
+                .insert(id, Waiter { kind: kind.clone(), waker: context.waker().clone(), answer: None });
+            drop(state);
+            // Being polled again is not news: patience goes on.
+            if is_new && kind != Kind::Stop {
+                self.changed.notify_one();
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Polls a handler, and decides about calls that wait once nothing else in it can go on. Whether tasks of its own
+    /// might make further calls is for `has_tasks` to say.
+    pub(super) fn poll<T>(
+        &self,
+        context: &mut Context<'_>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+        has_tasks: impl Fn() -> bool,
+    ) -> Polled<T> {
+        loop {
+            if let Poll::Ready(ended) = poll(context) {
+                return Polled::Ready(ended);
+            }
+            if !self.has_waiters(context) {
+                return Polled::Pending;
+            }
+            // Once more, and this time it is seen who keeps a way to wake the handler.
+            let witness =
+                Arc::new(Witness { waker: context.waker().clone(), has_woken: AtomicBool::default() });
+            let waker = Waker::from(witness.clone());
+            if let Poll::Ready(ended) = poll(&mut Context::from_waker(&waker)) {
+                return Polled::Ready(ended);
+            }
+            let mut state = self.lock();
+            let is_quiet = state.others(&witness, &waker) == 0 && !witness.has_woken.load(Ordering::SeqCst);
+            if !is_quiet && !state.must_park {
+                return Polled::Pending;
+            }
+            match state.decide(has_tasks()) {
+                Decision::Again => {}
+                Decision::Park(parks) => return Polled::Parks(parks),
+                Decision::Nothing => return Polled::Pending,
+            }
+        }
+    }
+
+    fn has_waiters(&self, context: &Context<'_>) -> bool {
+        let mut state = self.lock();
+        let has_waiters = state.waiters.values().any(|waiter| waiter.kind != Kind::Stop);
+        if has_waiters {
+            state.handler = Some(context.waker().clone());
+        }
+        has_waiters
+    }
+
+    /// Never ends; decides about calls that have waited for too long, and ends sleeps whose time comes while the handler
+    /// is busy with something else.
+    pub(super) async fn hurry(&self, now: impl Fn() -> Timestamp) -> Infallible {
+        loop {
+            let (wait, ends_at) = self.lock().patience(now());
+            let Some(wait) = wait else {
+                self.changed.notified().await;
+                continue;
+            };
+            tokio::select! {
+                () = self.changed.notified() => {}
+                () = tokio::time::sleep(wait) => self.lose_patience(ends_at),
+            }
+        }
+    }
+
+    /// Nothing has changed for as long as is waited for it.
+    fn lose_patience(&self, ends_at: Option<Timestamp>) {
+        let mut state = self.lock();
+        if let Some(ends_at) = ends_at {
+            return state.end_waits(ends_at);
+        }
+        if state.has(|kind| *kind == Kind::Turn) {
+            drop(state);
+            tracing::warn!("steps come in another order than in earlier attempts; they run in this one");
+            return self.forget_order();
+        }
+        state.park_now();
+    }
+}
+
+impl State {
+    /// Parks without waiting for what else the handler does. A call that is not made by the handler itself, but by a
+    /// task of its own or in another way, parks by itself.
+    fn park_now(&mut self) {
+        match &self.handler {
+            Some(handler) if !self.must_park => {
+                handler.wake_by_ref();
+                self.must_park = true;
+            }
+            _ => {
+                self.answer(|kind| matches!(kind, Kind::Park(_) | Kind::Spawn), &Answer::Alone, 1);
+            }
+        }
+    }
+
+    fn has(&self, is_it: impl Fn(&Kind) -> bool) -> bool {
+        self.waiters.values().any(|waiter| is_it(&waiter.kind))
+    }
+
+    /// How many beside calls that wait keep a way to wake the handler.
+    fn others(&self, witness: &Arc<Witness>, waker: &Waker) -> usize {
+        // The token that tells a handler to stop keeps one more.
+        let held = |waiter: &Waiter| if waiter.kind == Kind::Stop { 2 } else { 1 };
+        let own =
+            self.waiters.values().filter(|waiter| waiter.waker.will_wake(waker)).map(held).sum::<usize>();
+        // One is the witness itself, one its waker.
+        Arc::strong_count(witness).saturating_sub(2 + own)
+    }
+
+    fn answer(&mut self, is_it: impl Fn(&Kind) -> bool, answer: &Answer, most: usize) -> bool {
+        let mut found = self.waiters.values_mut().filter(|waiter| is_it(&waiter.kind)).take(most).peekable();
+        let is_any = found.peek().is_some();
+        for waiter in found {
+            waiter.answer = Some(answer.clone());
+            waiter.waker.wake_by_ref();
+        }
+        is_any
+    }
+
+    fn parks(&self) -> Vec<Awaited> {
+        let parks = self.waiters.values().filter_map(|waiter| match &waiter.kind {
+            Kind::Park(awaited) => Some(awaited.clone()),
+            Kind::Turn | Kind::LeftOut | Kind::Spawn | Kind::Stop => None,
+        });
+        parks.collect()
+    }
+
+    /// What to do now that nothing can go on.
+    fn decide(&mut self, has_tasks: bool) -> Decision {
+        self.must_park = false;
+        if self.is_over {
+            return Decision::Nothing;
+        }
+        let parks = self.parks();
+        if self.has(|kind| *kind == Kind::Spawn) {
+            self.answer(|kind| *kind == Kind::Spawn, &Answer::Spawn(parks), 1);
+            return Decision::Again;
+        }
+        if !parks.is_empty() {
+            return Decision::Park(parks);
+        }
+        // A call that was dropped in an earlier attempt, and is not this time: the first of them goes on.
+        if self.answer(|kind| *kind == Kind::LeftOut, &Answer::Go, 1) {
+            return Decision::Again;
+        }
+        if !has_tasks && self.answer(|kind| *kind == Kind::Turn, &Answer::Changed, usize::MAX) {
+            return Decision::Again;
+        }
+        Decision::Nothing
+    }
+
+    /// How long to wait for a change, if for any; and the moment that then has come, if a sleep ends there.
+    fn patience(&self, now: Timestamp) -> (Option<Duration>, Option<Timestamp>) {
+        if self.has(|kind| *kind == Kind::Turn) {
+            return (Some(limits::STEP_TURN_WAIT_MAX), None);
+        }
+        let parks = self.parks();
+        if !self.has(|kind| *kind == Kind::Spawn) && parks.is_empty() {
+            return (None, None);
+        }
+        if self.working == 0 {
+            return (Some(limits::PARK_WAIT_MAX), None);
+        }
+        // A step runs beside it, and may end first.
+        let first = parks.iter().filter_map(Awaited::until).min();
+        (first.map(|until| until.since(now)), first)
+    }
+
+    fn end_waits(&mut self, ends_at: Timestamp) {
+        let is_over = |kind: &Kind| matches!(kind, Kind::Park(Awaited::Moment(until)) if *until <= ends_at);
+        if !self.answer(is_over, &Answer::Go, usize::MAX) {
+            // Whether a signal came in time is for the store to say.
+            self.park_now();
+        }
+    }
+}
+
+/// A waiter as long as its call waits.
+struct Entry<'a> {
+    order: &'a Order,
+    id: Option<u64>,
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.order.lock().waiters.remove(&id);
+        }
+    }
+}
+
+/// Sees whether somebody keeps a waker, or has used it.
+struct Witness {
+    waker: Waker,
+    has_woken: AtomicBool,
+}
+
+impl Wake for Witness {
+    fn wake(self: Arc<Witness>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Witness>) {
+        self.has_woken.store(true, Ordering::SeqCst);
+        self.waker.wake_by_ref();
+    }
+}

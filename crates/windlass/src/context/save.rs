@@ -1,0 +1,100 @@
+//! What a context saves: checkpoints, and the records of a job's calls. Whatever has to be known before a call is saved in
+//! the same commit, or before it.
+
+use std::sync::Arc;
+
+use super::history::Record;
+use super::order::Call;
+use super::{Cx, failed, lock};
+use crate::error::{Invalid, Problem, WorkError};
+use crate::store::command::step::{Note, check_step};
+
+impl Cx {
+    /// Writes all of these or none.
+    pub(super) async fn note_all(&self, notes: Vec<Note>) -> Result<(), WorkError> {
+        let queue = &self.0.queue;
+        queue.store().note(queue.caller(), self.hand(), notes).await
+    }
+
+    /// Saves a checkpoint, here and in the store.
+    pub(super) async fn save(&self, step: &str, value: Vec<u8>) -> Result<(), WorkError> {
+        self.note(Note::Checkpoint { step: step.to_owned(), value: value.clone() }).await?;
+        self.remember(vec![(step.to_owned(), value)]);
+        Ok(())
+    }
+
+    pub(super) fn remember(&self, records: Vec<(String, Vec<u8>)>) {
+        lock(&self.0.saved).extend(records.into_iter().map(|(key, value)| (key, value.into())));
+    }
+
+    pub(super) fn saved(&self, step: &str) -> Option<Arc<[u8]>> {
+        lock(&self.0.saved).get(step).cloned()
+    }
+
+    /// A call of something that is saved, when it may go on: in its turn, if the worker is strict (M71).
+    pub(super) async fn call(&self, name: &str) -> Result<Call<'_>, anyhow::Error> {
+        let mut call = self.0.order.call(name);
+        call.may_go_on(self.is_strict()).await?;
+        // Before anything is done that could then not be saved.
+        check_step("step", call.key()).map_err(|invalid| failed(invalid.into()))?;
+        Ok(call)
+    }
+
+    /// What earlier attempts saved of a call.
+    pub(super) fn saved_by(&self, call: &Call<'_>) -> Option<Arc<[u8]>> {
+        call.is_saved().then(|| self.saved(call.key())).flatten()
+    }
+
+    /// Saves what a call came to, together with what ended without a value before it.
+    pub(super) async fn save_call(&self, call: &Call<'_>, record: &Record<'_>) -> Result<(), WorkError> {
+        let unwritable = |error: serde_json::Error| {
+            Invalid::new("step", Problem::Contradiction(format!("cannot be written as JSON: {error}")))
+        };
+        let value = serde_json::to_vec(record).map_err(unwritable)?;
+        self.save_after(call, Some((call.key().to_owned(), value))).await
+    }
+
+    /// The job parks on several sleeps or groups at once: none of them has to come before what follows.
+    pub(crate) async fn forget_places(&self) -> Result<(), WorkError> {
+        let mut records = std::mem::take(&mut *lock(&self.0.unplaced));
+        if records.is_empty() {
+            records = self.0.order.beside_each_other();
+        }
+        if records.is_empty() {
+            return Ok(());
+        }
+        let notes = records.into_iter().map(|(step, value)| Note::Checkpoint { step, value });
+        self.note_all(notes.collect()).await
+    }
+
+    /// The attempt fails with this error. If that is what a step said, the step runs again in the next attempt, also if
+    /// the handler had gone on for a while.
+    pub(crate) async fn reopen(&self, error: &anyhow::Error, message: &str) {
+        let records = self.0.order.reopened_by(error, message);
+        if records.is_empty() {
+            return;
+        }
+        let notes = records.into_iter().map(|(step, value)| Note::Checkpoint { step, value });
+        if let Err(error) = self.note_all(notes.collect()).await {
+            tracing::warn!(job = %self.job_id(), %error, "a step that failed stays failed in the next attempt");
+        }
+    }
+
+    /// Saves what has to be saved before this call, and after it `record`.
+    pub(super) async fn save_after(
+        &self,
+        call: &Call<'_>,
+        record: Option<(String, Vec<u8>)>,
+    ) -> Result<(), WorkError> {
+        let before = self.0.order.saved_before(call);
+        let records: Vec<_> = before.iter().cloned().chain(record).collect();
+        if records.is_empty() {
+            return Ok(());
+        }
+        let notes = records.iter().cloned().map(|(step, value)| Note::Checkpoint { step, value });
+        self.note_all(notes.collect()).await?;
+        self.remember(records);
+        self.0.order.settle(before.iter().map(|(key, _)| key));
+        Ok(())
+    }
+}

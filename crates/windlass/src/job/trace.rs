@@ -1,0 +1,88 @@
+//! The trace that a job or a call belongs to, as W3C Trace Context writes it. Nothing here sends spans anywhere.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The id of a trace: 16 bytes, written as 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TraceId(u128);
+
+impl TraceId {
+    /// The id with these bits; no id is zero.
+    pub fn new(bits: u128) -> TraceId {
+        TraceId(bits.max(1))
+    }
+
+    /// The id with these 16 bytes.
+    pub fn from_bytes(bytes: [u8; 16]) -> TraceId {
+        TraceId(u128::from_be_bytes(bytes))
+    }
+
+    /// The id's 16 bytes.
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+}
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A `traceparent` that is well-formed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Traceparent(String);
+
+impl Traceparent {
+    /// The first span of a trace, to be kept by whoever keeps spans; from random bits.
+    pub fn new(trace: u128, span: u64) -> Traceparent {
+        Traceparent(format!("00-{}-{:016x}-01", TraceId::new(trace), span.max(1)))
+    }
+
+    /// A header's value; none if it is malformed, which the standard treats as absent.
+    pub fn parse(text: &str) -> Option<Traceparent> {
+        let parts: Vec<&str> = text.split('-').collect();
+        let is_hex = |part: &str, length: usize| {
+            part.len() == length && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        };
+        let is_zero = |part: &str| part.bytes().all(|byte| byte == b'0');
+        let &[version, trace, parent, flags] = parts.as_slice() else { return None };
+        let is_fit = is_hex(version, 2) && version != "ff" && is_hex(flags, 2);
+        let has_ids = is_hex(trace, 32) && !is_zero(trace) && is_hex(parent, 16) && !is_zero(parent);
+        (is_fit && has_ids).then(|| Traceparent(text.to_owned()))
+    }
+
+    /// The trace's own id.
+    pub fn trace_id(&self) -> TraceId {
+        TraceId(u128::from_str_radix(self.id(), 16).expect("it was parsed as hexadecimal digits"))
+    }
+
+    /// The same as text.
+    pub fn id(&self) -> &str {
+        &self.0[3..35]
+    }
+
+    /// The span that whatever it is given to is part of.
+    pub fn span_id(&self) -> &str {
+        &self.0[36..52]
+    }
+
+    /// Whether whoever began the trace wants it to be kept.
+    pub fn is_sampled(&self) -> bool {
+        u8::from_str_radix(&self.0[53..55], 16).is_ok_and(|flags| flags & 1 == 1)
+    }
+
+    /// The whole header.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}

@@ -1,0 +1,110 @@
+//! A job's version: a digest that changes with every change of the job, for optimistic preconditions (`ETag`, `If-Match`).
+//! It is computed from the record and never stored.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::{Details, Job, JobId, Labels, Priority, State, WorkerId};
+use crate::clock::Timestamp;
+use crate::error::Problem;
+
+/// Bytes of the digest that are kept: 96 bits, so that no two versions of a job are ever mistaken for each other.
+const BYTES: usize = 12;
+
+/// Which state of a job somebody has seen. Two equal versions of one job mean that nobody changed it in between.
+///
+/// Covered is everything that a request, a worker's outcome or the passing of time changes: state, priority, attempts,
+/// times, lease holder, error, suspension, dependencies, costs, tags and the other labels. Not covered is what a running
+/// attempt reports about itself while nothing happens to the job (lease extensions, progress, log lines, checkpoints), and
+/// what is computed for display (`why`): otherwise no precondition on a running job could ever hold.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version([u8; BYTES]);
+
+/// What a version covers, in the order in which it is hashed.
+#[derive(Serialize)]
+struct Covered<'a> {
+    id: JobId,
+    state: State,
+    priorities: (Priority, Priority),
+    counts: (u32, u32, u32, u64, u32, bool),
+    times: [Timestamp; 4],
+    more_times: [Option<Timestamp>; 5],
+    workers: (Option<WorkerId>, Option<WorkerId>),
+    deadline_at: Option<Timestamp>,
+    cost_cents: i64,
+    details: &'a Details,
+    labels: &'a Labels,
+}
+
+impl Version {
+    /// The version of a job with these labels.
+    pub fn of(job: &Job, labels: &Labels) -> Version {
+        // These counters move with log lines, signals and steps, which are no change of the job.
+        let details = Details {
+            progress: None,
+            log_lines: 0,
+            signals: 0,
+            checkpoints: 0,
+            groups: 0,
+            ..Details::clone(&job.details)
+        };
+        let covered = Covered {
+            id: job.id,
+            state: job.state,
+            priorities: (job.priority, job.effective_priority()),
+            counts: (job.attempt, job.failures, job.crashes, job.fence.0, job.after_unmet, job.any_unmet),
+            times: [job.created_at, job.run_at, job.expires_at, job.updated_at],
+            more_times: [
+                job.retry_at,
+                job.scheduled_at,
+                job.first_started_at,
+                job.started_at,
+                job.completed_at,
+            ],
+            workers: (job.lease.map(|lease| lease.worker), job.completed_by),
+            deadline_at: job.lease.map(|lease| lease.deadline_at),
+            cost_cents: job.cost_cents,
+            details: &details,
+            labels,
+        };
+        let bytes = serde_json::to_vec(&covered).expect("a job's record is plain data");
+        let digest = Sha256::digest(&bytes);
+        let mut version = [0; BYTES];
+        version.copy_from_slice(&digest[..BYTES]);
+        Version(version)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Version({self})")
+    }
+}
+
+impl FromStr for Version {
+    type Err = Problem;
+
+    fn from_str(text: &str) -> Result<Version, Problem> {
+        let unknown = || Problem::Unknown {
+            value: text.chars().take(BYTES * 4).collect(),
+            allowed: "the versions that were shown with a job",
+        };
+        if text.len() != BYTES * 2 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(unknown());
+        }
+        let mut version = [0; BYTES];
+        for (place, byte) in version.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[place * 2..place * 2 + 2], 16).map_err(|_| unknown())?;
+        }
+        Ok(Version(version))
+    }
+}

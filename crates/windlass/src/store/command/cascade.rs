@@ -1,0 +1,372 @@
+//! Working off what follows from a change: dependents are told of an end, priorities passed on, children cancelled, leases of
+//! lost workers ended. A commit does as much as its budget allows, level by level of the dependency graph; the rest is kept
+//! as cursors, which [`continue_cascades`](Unit::continue_cascades) goes on from. It decides nothing about single jobs.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::record::Cause;
+use crate::clock::Timestamp;
+use crate::job::{ConcurrencyKey, Event, Job, JobId, Need, Priority, Seq, State, WorkerId};
+use crate::limits;
+use crate::store::cascade::{Cascade, KEYS_END, LeaseEnd, Task};
+use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, Place, Side};
+use crate::store::filter::{Filter, Order, Scan};
+use crate::store::unit::Unit;
+
+/// What follows from the changes made so far.
+#[derive(Default)]
+pub(super) struct Consequences {
+    /// Jobs that became final.
+    pub(super) ended: VecDeque<Seq>,
+    /// Concurrency keys of which a holder, or a candidate, went.
+    pub(super) freed: VecDeque<ConcurrencyKey>,
+    /// By key, so that shallower levels come first.
+    cascades: BTreeMap<String, Cascade>,
+    /// Cascades of earlier commits, not begun yet in this one; by key.
+    stored: VecDeque<Document>,
+    /// Whether there are stored cascades that were not read.
+    has_unread: bool,
+    /// Which budget of the unit is used.
+    source: Source,
+    /// Jobs that were changed.
+    changed: usize,
+}
+
+/// Whose consequences they are.
+#[derive(Clone, Copy, Default)]
+enum Source {
+    #[default]
+    ThisCommit = 0,
+    EarlierCommits = 1,
+}
+
+/// A cascade that stopped because its page or the budget was used up.
+type Rest = Option<Task>;
+
+impl Consequences {
+    pub(super) fn add(&mut self, since: Timestamp, depth: u32, task: Task) {
+        let cascade = Cascade { since, depth, task };
+        self.cascades.insert(cascade.key(), cascade);
+    }
+
+    /// The key of the next stored cascade, if it comes before everything new.
+    fn is_stored_next(&self) -> bool {
+        match (self.stored.front(), self.cascades.first_key_value()) {
+            (Some(stored), Some((key, _))) => stored.key <= *key,
+            (stored, None) => stored.is_some(),
+            (None, Some(_)) => false,
+        }
+    }
+}
+
+impl Unit<'_> {
+    /// Does what follows, as far as the budget allows, and keeps the rest.
+    pub(super) fn work_off(&mut self, mut todo: Consequences) -> EngineResult<Consequences> {
+        loop {
+            self.settle(&mut todo)?;
+            if self.budgets[todo.source as usize].left() == 0 {
+                break;
+            }
+            let Some(cascade) = self.next_cascade(&mut todo)? else { break };
+            let Cascade { since, depth, task } = cascade;
+            if let Some(rest) = self.advance_cascade(task, &mut todo)? {
+                todo.add(since, depth, rest);
+            }
+        }
+        for cascade in std::mem::take(&mut todo.cascades).into_values() {
+            todo.has_unread = true;
+            self.keep_cascade(cascade);
+        }
+        Ok(todo)
+    }
+
+    /// What concerns only the jobs that ended and those whose turn it is for a key.
+    fn settle(&mut self, todo: &mut Consequences) -> EngineResult<()> {
+        while let Some(seq) = todo.ended.pop_front() {
+            self.ended(seq, todo)?;
+        }
+        while let Some(key) = todo.freed.pop_front() {
+            self.unblock(key)?;
+        }
+        Ok(())
+    }
+
+    fn next_cascade(&mut self, todo: &mut Consequences) -> EngineResult<Option<Cascade>> {
+        if todo.is_stored_next()
+            && let Some(document) = todo.stored.pop_front()
+        {
+            self.put_document(DocumentKind::Cascade, &document.key, None, |_| {})?;
+            // One that began again in this commit starts from the front.
+            let again = todo.cascades.remove(&document.key);
+            return again.map_or_else(|| Cascade::parse(&document), Ok).map(Some);
+        }
+        // Those that were not read may come before what is new.
+        if todo.has_unread {
+            return Ok(None);
+        }
+        Ok(todo.cascades.pop_first().map(|(_, cascade)| cascade))
+    }
+
+    fn advance_cascade(&mut self, task: Task, todo: &mut Consequences) -> EngineResult<Rest> {
+        match task {
+            Task::Priority { job, after } => self.pass_on_priority(job, after, todo),
+            Task::Dependents { job, after, last } => self.tell_dependents(job, after, last, todo),
+            Task::Children { parent, id, group, reason, after } => {
+                self.cancel_children((parent, id, group), reason, after, todo)
+            }
+            Task::Leases { workers, before, end, after } => {
+                let task = Task::Leases { workers, before, end, after };
+                self.end_leases(task, todo)
+            }
+        }
+    }
+
+    /// How many jobs the next page of a cascade may hold; one at least.
+    fn page_of(&self, todo: &Consequences) -> usize {
+        self.budgets[todo.source as usize].left().clamp(1, limits::CASCADE_PAGE)
+    }
+
+    /// Lets an event happen to a job of a cascade.
+    fn step_in_cascade(
+        &mut self,
+        job: &Job,
+        event: &Event,
+        cause: &Cause,
+        todo: &mut Consequences,
+    ) -> EngineResult<()> {
+        self.budgets[todo.source as usize].change(job);
+        // A job that has moved on by itself (cancelled, or content with another dependency) does not listen any more.
+        let is_changed = self.step(job.seq, event, cause, todo)?.unwrap_or(false);
+        todo.changed += usize::from(is_changed);
+        // At once, so that what follows directly counts before the budget is looked at again.
+        self.settle(todo)
+    }
+
+    fn edges_after(
+        &mut self,
+        job: Seq,
+        after: Option<(Seq, Need)>,
+        todo: &Consequences,
+    ) -> EngineResult<(Vec<Edge>, bool)> {
+        let max = self.page_of(todo);
+        let mut edges = self.db()?.dependents(job, after, max + 1)?;
+        let has_more = edges.len() > max;
+        edges.truncate(max);
+        self.load(&edges.iter().map(|edge| edge.dependent).collect::<Vec<_>>())?;
+        Ok((edges, has_more))
+    }
+
+    fn tell_dependents(
+        &mut self,
+        job: Seq,
+        mut after: Option<(Seq, Need)>,
+        last: Seq,
+        todo: &mut Consequences,
+    ) -> EngineResult<Rest> {
+        let Some(ended) = self.job(job)?.cloned() else { return Ok(None) };
+        let (edges, has_more) = self.edges_after(job, after, todo)?;
+        for (place, edge) in edges.iter().enumerate() {
+            if edge.dependent > last {
+                return Ok(None);
+            }
+            if place > 0 && self.budgets[todo.source as usize].left() == 0 {
+                return Ok(Some(Task::Dependents { job, after, last }));
+            }
+            after = Some((edge.dependent, edge.need));
+            // An end may overtake a priority that is still being passed on.
+            self.inherit(edge.dependent, ended.effective_priority())?;
+            if let Some(dependent) = self.job(edge.dependent)?.cloned() {
+                let event = Event::DependencyEnded { need: edge.need, state: ended.state };
+                self.step_in_cascade(&dependent, &event, &Cause::system(), todo)?;
+            }
+        }
+        Ok(has_more.then_some(Task::Dependents { job, after, last }))
+    }
+
+    /// Raises what a job inherits to this at least, if it still waits for others.
+    fn inherit(&mut self, seq: Seq, priority: Priority) -> EngineResult<()> {
+        if let Some(job) = self.job(seq)?
+            && job.inherited < priority
+            && !job.state.is_final()
+            && job.has_unmet_dependencies()
+        {
+            let job = Job { inherited: priority, ..job.clone() };
+            self.put(job);
+        }
+        Ok(())
+    }
+
+    /// Jobs that wait inherit the highest priority of those they wait for (M24).
+    fn pass_on_priority(
+        &mut self,
+        job: Seq,
+        mut after: Option<(Seq, Need)>,
+        todo: &mut Consequences,
+    ) -> EngineResult<Rest> {
+        let Some(priority) = self.job(job)?.map(Job::effective_priority) else { return Ok(None) };
+        let (edges, has_more) = self.edges_after(job, after, todo)?;
+        for some in edges.chunks(limits::CASCADE_INHERITING_AT_ONCE) {
+            if after.is_some() && self.budgets[todo.source as usize].left() == 0 {
+                return Ok(Some(Task::Priority { job, after }));
+            }
+            let seqs: Vec<Seq> = some.iter().map(|edge| edge.dependent).collect();
+            let inherited = self.inherited_by(&seqs, priority, todo)?;
+            for (seq, inherited) in inherited {
+                let Some(dependent) = self.job(seq)?.cloned() else { continue };
+                self.budgets[todo.source as usize].change(&dependent);
+                let was = dependent.effective_priority();
+                let next = Job { inherited, ..dependent };
+                if next.effective_priority() != was && next.has.dependents {
+                    todo.add(self.now, next.depth, Task::Priority { job: seq, after: None });
+                }
+                todo.changed += 1;
+                self.put(next);
+            }
+            after = some.last().map(|edge| (edge.dependent, edge.need));
+        }
+        Ok(has_more.then_some(Task::Priority { job, after }))
+    }
+
+    /// What these jobs inherit now that one of their dependencies has this priority, as far as that changes.
+    fn inherited_by(
+        &mut self,
+        seqs: &[Seq],
+        priority: Priority,
+        todo: &Consequences,
+    ) -> EngineResult<BTreeMap<Seq, Priority>> {
+        let (mut inherited, mut lowered) = (BTreeMap::new(), Vec::new());
+        self.budgets[todo.source as usize].look_at(seqs.len());
+        for seq in seqs {
+            let Some(job) = self.job(*seq)? else { continue };
+            if job.state.is_final() || !job.has_unmet_dependencies() {
+                continue;
+            }
+            if job.inherited < priority {
+                inherited.insert(*seq, priority);
+            } else if job.inherited > priority {
+                // It may have it from another one.
+                lowered.push(*seq);
+            }
+        }
+        if lowered.is_empty() {
+            return Ok(inherited);
+        }
+        let edges = self.db()?.edges(&lowered, Side::Dependent)?;
+        self.budgets[todo.source as usize].look_at(edges.len());
+        self.load(&edges.iter().map(|edge| edge.dependency).collect::<Vec<_>>())?;
+        let mut highest: BTreeMap<Seq, Priority> = BTreeMap::new();
+        for edge in edges {
+            let priority = self.job(edge.dependency)?.map_or(Priority::BULK, Job::effective_priority);
+            let best = highest.entry(edge.dependent).or_insert(Priority::BULK);
+            *best = priority.max(*best);
+        }
+        for (seq, priority) in highest {
+            if self.job(seq)?.is_some_and(|job| job.inherited != priority) {
+                inherited.insert(seq, priority);
+            }
+        }
+        Ok(inherited)
+    }
+
+    fn cancel_children(
+        &mut self,
+        (parent, id, group): (Seq, JobId, Option<u64>),
+        reason: String,
+        mut after: Option<Seq>,
+        todo: &mut Consequences,
+    ) -> EngineResult<Rest> {
+        let filter = Filter { parent: Some(id), ..Filter::default() };
+        let (page, has_more) = self.scan_page(filter, after, todo)?;
+        let event = Event::Cancel { message: reason.clone() };
+        for seq in page {
+            if after.is_some() && self.budgets[todo.source as usize].left() == 0 {
+                return Ok(Some(Task::Children { parent, id, group, reason, after }));
+            }
+            after = Some(seq);
+            let is_meant = |job: &&Job| {
+                let is_child = job.parent.is_some_and(|found| group.is_none_or(|group| found.group == group));
+                is_child && !job.state.is_final()
+            };
+            if let Some(child) = self.job(seq)?.filter(is_meant).cloned() {
+                self.step_in_cascade(&child, &event, &Cause::system(), todo)?;
+            }
+        }
+        Ok(has_more.then_some(Task::Children { parent, id, group, reason, after }))
+    }
+
+    fn end_leases(&mut self, task: Task, todo: &mut Consequences) -> EngineResult<Rest> {
+        let Task::Leases { workers, before, end, mut after } = task else { return Ok(None) };
+        let filter = Filter { states: vec![State::Running], ..Filter::default() };
+        let (page, has_more) = self.scan_page(filter, after, todo)?;
+        for seq in page {
+            if after.is_some() && self.budgets[todo.source as usize].left() == 0 {
+                return Ok(Some(Task::Leases { workers, before, end, after }));
+            }
+            after = Some(seq);
+            let Some((job, worker)) = self.leased_to(seq, &workers, before)? else { continue };
+            let reason = Some(format!("worker {worker} is gone"));
+            let cause = Cause { reason, ..Cause::system() };
+            let random = self.env.entropy.fraction();
+            let event = match end {
+                LeaseEnd::Release => Event::Release,
+                LeaseEnd::Crash => Event::LeaseExpired { random, is_crash: true },
+                LeaseEnd::Gap => Event::LeaseExpired { random, is_crash: false },
+            };
+            self.step_in_cascade(&job, &event, &cause, todo)?;
+        }
+        Ok(has_more.then_some(Task::Leases { workers, before, end, after }))
+    }
+
+    fn leased_to(
+        &mut self,
+        seq: Seq,
+        workers: &std::collections::BTreeSet<WorkerId>,
+        before: Timestamp,
+    ) -> EngineResult<Option<(Job, WorkerId)>> {
+        let Some(job) = self.job(seq)? else { return Ok(None) };
+        let worker = job.lease.map(|lease| lease.worker).filter(|worker| workers.contains(worker));
+        let is_old = job.started_at.is_none_or(|started_at| started_at < before);
+        Ok(worker.filter(|_| is_old).map(|worker| (job.clone(), worker)))
+    }
+
+    /// The next jobs that fit, first submitted first, and whether there are more.
+    fn scan_page(
+        &mut self,
+        filter: Filter,
+        after: Option<Seq>,
+        todo: &Consequences,
+    ) -> EngineResult<(Vec<Seq>, bool)> {
+        let limit = self.page_of(todo);
+        let after = after.map(|seq| Place { rank: 0, eligible_at: Timestamp::MIN, seq });
+        let scan = Scan { filter, order: Order::Oldest, after, limit };
+        let page = self.db()?.scan(&scan)?;
+        self.budgets[todo.source as usize].look_at(page.len());
+        let has_more = page.len() == limit;
+        Ok((page.into_iter().map(|job| self.remember(job)).collect(), has_more))
+    }
+
+    /// Begins a cascade: does what the budget allows and keeps the rest. Says how many jobs were changed.
+    pub(crate) fn cascade(&mut self, depth: u32, task: Task) -> EngineResult<usize> {
+        let mut todo = Consequences::default();
+        todo.add(self.now, depth, task);
+        Ok(self.work_off(todo)?.changed)
+    }
+
+    /// Goes on with what earlier commits left to do; says whether there is more.
+    pub(crate) fn continue_cascades(&mut self) -> EngineResult<bool> {
+        if self.knows_no_cascades() {
+            return Ok(false);
+        }
+        let max = limits::CASCADE_PAGE;
+        let stored = self.db()?.documents_before(DocumentKind::Cascade, KEYS_END, max)?;
+        if stored.is_empty() {
+            self.learn_no_cascades();
+            return Ok(false);
+        }
+        let has_unread = stored.len() == max;
+        let source = Source::EarlierCommits;
+        let todo = Consequences { stored: stored.into(), has_unread, source, ..Consequences::default() };
+        let todo = self.work_off(todo)?;
+        Ok(todo.has_unread || !todo.stored.is_empty())
+    }
+}

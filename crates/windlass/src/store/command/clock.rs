@@ -1,0 +1,62 @@
+//! Accepting the wall clock after it jumped: kept in the store, so that every process on it believes its own reading too.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::record::Cause;
+use crate::audit::AuditEvent;
+use crate::clock::{ClockReport, Timestamp};
+use crate::error::{ActError, StoreError};
+use crate::job::Tenant;
+use crate::store::caller::{Caller, Permission};
+use crate::store::config::{encode, parse};
+use crate::store::engine::DocumentKind;
+use crate::store::unit::Unit;
+
+/// The only document of its kind.
+const KEY: &str = "accepted";
+
+/// How often the wall clock was accepted, and the last time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Accepted {
+    pub(crate) number: u64,
+    /// Store time.
+    at: Timestamp,
+    wall: Timestamp,
+    by: String,
+}
+
+/// Notes that an operator accepts the wall clock as it was read for this commit.
+pub(crate) fn accept(unit: &mut Unit<'_>, caller: &Caller) -> Result<Accepted, ActError> {
+    caller.must(Permission::Administer)?;
+    let ClockReport { wall, ahead_ms, is_believed, .. } = unit.env.clock.report();
+    let number = unit.accepted_clock()?.number + 1;
+    let accepted = Accepted { number, at: unit.now, wall, by: caller.id.clone() };
+    unit.put_document(DocumentKind::Clock, KEY, Some(&encode(&accepted)), |_| {})?;
+    let context = json!({
+        "actor_id": caller.id,
+        "store_time": unit.now.to_string(),
+        "wall_clock": wall.to_string(),
+        "ahead_ms": ahead_ms,
+        "was_believed": is_believed,
+    });
+    let cause = Cause::caller(caller, None);
+    unit.record_operation(AuditEvent::ClockAccepted, Tenant::default(), &cause, &context);
+    Ok(accepted)
+}
+
+impl Unit<'_> {
+    fn accepted_clock(&mut self) -> Result<Accepted, StoreError> {
+        let found = self.db()?.document(DocumentKind::Clock, KEY)?;
+        found.map_or(Ok(Accepted::default()), |document| parse(&document.body))
+    }
+
+    /// Looks whether an operator accepted the wall clock through another process. Not worth a question while it is believed.
+    pub(crate) fn learn_accepted_clock(&mut self) -> Result<(), StoreError> {
+        if self.env.clock.report().is_off() {
+            let number = self.accepted_clock()?.number;
+            self.env.clock.learn_accepted(number);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! The store's generation (M8). It is part of every fence and changes when the store may have lost acknowledged commits:
+//! after a restore, a failover, or when a node finds commits missing. Leases of an earlier generation are worth nothing;
+//! their jobs are claimable again, and the interruption counts neither as a failure nor as a crash.
+
+use serde_json::json;
+
+use super::record::Cause;
+use crate::audit::AuditEvent;
+use crate::error::{ActError, StoreError};
+use crate::job::{Event, Seq, State, Tenant};
+use crate::limits;
+use crate::store::caller::{Caller, Permission};
+use crate::store::engine::Place;
+use crate::store::filter::{Filter, Order, Scan};
+use crate::store::transfer::rows::Numbers;
+use crate::store::unit::Unit;
+
+/// A generation of the store that was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewGeneration {
+    /// Its number.
+    pub number: u64,
+    /// How many jobs were running, and are claimable again.
+    pub released: u64,
+}
+
+/// How far the running jobs were searched for leases of an earlier generation.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LeaseSweep {
+    /// The generation that was searched for.
+    generation: u64,
+    /// The last job looked at.
+    after: Option<Place>,
+    is_done: bool,
+}
+
+/// What a page of the search came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Swept {
+    /// Jobs whose lease was of an earlier generation, and which are claimable again.
+    pub(crate) released: usize,
+    /// Whether there are more running jobs to look at.
+    pub(crate) has_more: bool,
+}
+
+/// Begins a new generation on behalf of an operator; returns its number.
+pub(crate) fn begin(unit: &mut Unit<'_>, caller: &Caller, reason: &str) -> Result<u64, ActError> {
+    caller.must(Permission::Administer)?;
+    Ok(unit.begin_generation(&Cause::caller(caller, Some(reason)))?)
+}
+
+impl Unit<'_> {
+    /// The store's generation.
+    pub(crate) fn generation(&mut self) -> Result<u64, StoreError> {
+        Ok(self.raw(|db| db.numbers())?.generation)
+    }
+
+    /// Begins a new generation: from this commit on no fence given out before is accepted. One commit begins one at most,
+    /// for however many reasons.
+    pub(crate) fn begin_generation(&mut self, cause: &Cause) -> Result<u64, StoreError> {
+        let numbers = self.db()?.numbers()?;
+        let previous = self.generation_before.unwrap_or(numbers.generation);
+        let generation = (previous + 1).min(limits::GENERATION_MAX);
+        self.raw(|db| db.adopt(Numbers { generation, ..numbers }))?;
+        self.generation_before = Some(previous);
+        let context = json!({
+            "generation": generation,
+            "previous_generation": previous,
+            "reason": cause.reason,
+        });
+        self.record_operation(AuditEvent::GenerationChanged, Tenant::default(), cause, &context);
+        tracing::warn!(
+            generation,
+            reason = cause.reason.as_deref().unwrap_or_default(),
+            "the store begins a new generation: leases given out before are not accepted any more"
+        );
+        self.interrupt();
+        Ok(generation)
+    }
+
+    /// Releases a job whose lease is of an earlier generation.
+    pub(crate) fn release_if_older(&mut self, seq: Seq) -> Result<bool, StoreError> {
+        let generation = self.generation()?;
+        let is_older = self
+            .job(seq)?
+            .is_some_and(|job| job.state == State::Running && job.fence.generation() < generation);
+        if is_older {
+            let reason = "its lease was given out before the store's generation changed".to_owned();
+            let cause = Cause { reason: Some(reason), ..Cause::system() };
+            let _always_allowed = self.apply(seq, &Event::Release, &cause)?;
+        }
+        Ok(is_older)
+    }
+
+    /// Releases jobs whose leases are of an earlier generation: one bounded page of the running jobs, in the order of
+    /// submission. Once all were looked at in a generation, nothing is read any more.
+    pub(crate) fn sweep_leases(&mut self) -> Result<Swept, StoreError> {
+        let generation = self.generation()?;
+        let mut sweep = self.lease_sweep();
+        if sweep.generation != generation {
+            sweep = LeaseSweep { generation, after: None, is_done: generation == 1 };
+        }
+        if sweep.is_done {
+            return Ok(Swept::default());
+        }
+        let filter = Filter { states: vec![State::Running], ..Filter::default() };
+        let limit = limits::BULK_JOBS_PER_COMMIT;
+        let page = self.db()?.scan(&Scan { filter, order: Order::Oldest, after: sweep.after, limit })?;
+        sweep.is_done = page.len() < limit;
+        sweep.after = page.last().map(Place::of).or(sweep.after);
+        let mut released = 0;
+        for job in page {
+            let seq = self.remember(job);
+            released += usize::from(self.release_if_older(seq)?);
+        }
+        self.set_lease_sweep(sweep);
+        Ok(Swept { released, has_more: !sweep.is_done })
+    }
+}

@@ -1,0 +1,34 @@
+//! Which final jobs other jobs still need. Deleting and pruning both ask here, so that no job loses a result it has yet
+//! to read or a dependency it has yet to start after.
+
+use crate::error::StoreError;
+use crate::job::{Job, NeededBy, Seq};
+use crate::limits;
+use crate::store::unit::Unit;
+
+/// The first job that still needs this one, if any does.
+pub(crate) fn needed_by(unit: &mut Unit<'_>, job: &Job) -> Result<Option<NeededBy>, StoreError> {
+    if let Some(parent) = job.parent
+        && let Some(parent) = unit.job(parent.seq)?.filter(|parent| !parent.state.is_final())
+    {
+        return Ok(Some(NeededBy::Parent(parent.id)));
+    }
+    if !job.has.dependents {
+        return Ok(None);
+    }
+    let mut after = None;
+    loop {
+        // Read past the unit, which would remember every dependent of a job that has very many.
+        let db = unit.db()?;
+        let page = db.dependents(job.seq, after, limits::CASCADE_PAGE)?;
+        let seqs: Vec<Seq> = page.iter().map(|edge| edge.dependent).collect();
+        let open = db.load(&seqs)?.into_iter().flatten().find(|dependent| !dependent.state.is_final());
+        if let Some(dependent) = open {
+            return Ok(Some(NeededBy::Dependent(dependent.id)));
+        }
+        match page.last() {
+            Some(last) if page.len() == limits::CASCADE_PAGE => after = Some((last.dependent, last.need)),
+            _ => return Ok(None),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Who has a key, and what an idempotency key remembers of its job.
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Timestamp;
+use crate::job::{JobId, Payload, PayloadDigest, Seq, State};
+
+/// Who has a key, and until when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyHolder {
+    /// The job; it may have been removed since.
+    pub seq: Seq,
+    /// When the key is free again by itself.
+    pub expires_at: Timestamp,
+    /// What an idempotency key remembers of its job; none for other keys.
+    pub memory: Option<KeyMemory>,
+}
+
+/// What an idempotency key remembers, so that it can still answer for its job after that was removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyMemory {
+    /// The job's id.
+    pub id: JobId,
+    /// The digest of the payload that was submitted with the key.
+    pub payload: PayloadDigest,
+    /// The state the job ended in, once it was removed; none while it is stored.
+    pub ended: Option<State>,
+}
+
+impl KeyHolder {
+    /// A unique key: the job has it until it ends.
+    pub fn unique(seq: Seq) -> KeyHolder {
+        KeyHolder { seq, expires_at: Timestamp::MAX, memory: None }
+    }
+
+    /// An idempotency key of a new job.
+    pub fn idempotency(seq: Seq, id: JobId, payload: &Payload, expires_at: Timestamp) -> KeyHolder {
+        let memory = KeyMemory { id, payload: payload.digest(), ended: None };
+        KeyHolder { seq, expires_at, memory: Some(memory) }
+    }
+
+    /// What is left of the key when its job, which ended in `state`, is removed: an idempotency key stays until its own end.
+    pub fn outlive(self, state: State, now: Timestamp) -> Option<KeyHolder> {
+        let memory = self.memory.filter(|_| self.expires_at > now)?;
+        Some(KeyHolder { memory: Some(KeyMemory { ended: Some(state), ..memory }), ..self })
+    }
+
+    /// What the key knows of a job that was removed.
+    pub fn removed(&self) -> Option<KeyMemory> {
+        self.memory.filter(|memory| memory.ended.is_some())
+    }
+}

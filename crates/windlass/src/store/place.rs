@@ -1,0 +1,49 @@
+//! Where a job stands among those that could be claimed.
+
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::job::{Job, Priority, Seq, State, acts_at};
+
+/// A job's place among the claimable ones of its lane: most urgent first, then longest eligible, then first submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// 100 − priority, so that smaller is sooner.
+    pub rank: u8,
+    /// Since when it could have been claimed.
+    pub eligible_at: Timestamp,
+    /// Place in the order of submission.
+    pub seq: Seq,
+}
+
+impl Place {
+    /// The place of a claimable job.
+    pub fn of(job: &Job) -> Place {
+        Place {
+            rank: rank(job.effective_priority()),
+            eligible_at: job.eligible_at.unwrap_or(job.created_at),
+            seq: job.seq,
+        }
+    }
+
+    /// The place of a job that waits for its time, by the moment that comes; none if it waits for something else.
+    pub fn when_due(job: &Job) -> Option<Place> {
+        let is_timed = matches!(job.state, State::Delayed | State::Retrying | State::Waiting);
+        let eligible_at = acts_at(job).filter(|_| is_timed)?;
+        Some(Place { eligible_at, ..Place::of(job) })
+    }
+
+    /// The place after waiting until `now`, where each `every` raises a job by one point (M23). Among jobs of one rank the
+    /// order stays as it is: whoever has waited longest has risen most.
+    #[must_use]
+    pub fn aged(self, every: Duration, now: Timestamp) -> Place {
+        let waited = now.since(self.eligible_at).as_millis();
+        let points = waited / every.as_millis().max(1);
+        Place { rank: self.rank.saturating_sub(u8::try_from(points).unwrap_or(u8::MAX)), ..self }
+    }
+}
+
+/// 100 − priority.
+pub fn rank(priority: Priority) -> u8 {
+    100 - priority.value()
+}

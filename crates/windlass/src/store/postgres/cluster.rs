@@ -1,0 +1,140 @@
+//! Which database a schema lies in: compared when a node connects with what the last node to write found. Another system
+//! identifier, timeline or table means that the database was restored or that a standby took over, and that commits may be
+//! missing which nobody can name.
+
+use tokio_postgres::Row;
+
+use super::link::get;
+use super::parameter::Parameter;
+use super::tables::Tables;
+use crate::error::StoreError;
+use crate::store::engine::EngineResult;
+
+/// Changes with `initdb`, and so with every restore into a new server that is not a copy of the old one's files.
+const SYSTEM: &str = "SELECT system_identifier FROM pg_control_system()";
+/// The first eight digits of a log file's name. Unlike `pg_control_checkpoint()` it is right from the promotion on.
+const TIMELINE: &str = "SELECT ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint";
+/// Changes when the table is created again, as `pg_restore` does.
+const RELATION: &str = "SELECT tableoid::bigint FROM @.commits LIMIT 1";
+const STORED: &str = "SELECT system_identifier, timeline, relation FROM @.cluster";
+const STORE: &str = "INSERT INTO @.cluster (system_identifier, timeline, relation) VALUES ($1, $2, $3) \
+     ON CONFLICT (is_only) DO UPDATE SET system_identifier = excluded.system_identifier, \
+     timeline = excluded.timeline, relation = excluded.relation";
+
+/// A database, as far as it can be told from another; none is what the role may not ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cluster {
+    system_identifier: Option<i64>,
+    timeline: Option<i64>,
+    relation: Option<i64>,
+}
+
+/// Commits that a node knew of and that are gone.
+#[derive(Debug, Clone)]
+pub(super) struct Loss {
+    /// What is missing, in words.
+    pub(super) reason: String,
+    /// The generation that the node knew. A later one in the database means that another node has found the loss before.
+    pub(super) generation: i64,
+}
+
+/// What a connection knows about the database being the same as before.
+#[derive(Debug, Default)]
+pub(super) struct Identity {
+    /// Whether the database was found to be the one that is stored in it.
+    is_confirmed: bool,
+    /// Commits that were found missing.
+    pub(super) loss: Option<Loss>,
+}
+
+impl Cluster {
+    fn read(row: &Row) -> EngineResult<Cluster> {
+        let (system_identifier, timeline, relation) = (get(row, 0)?, get(row, 1)?, get(row, 2)?);
+        Ok(Cluster { system_identifier, timeline, relation })
+    }
+
+    /// How this database differs from the one that was stored, in words.
+    fn difference(self, stored: Cluster) -> Option<String> {
+        let differs =
+            |here: Option<i64>, there: Option<i64>| here.zip(there).filter(|(here, there)| here != there);
+        if let Some((here, there)) = differs(self.system_identifier, stored.system_identifier) {
+            return Some(format!("the database's system identifier is {here}, it was {there}"));
+        }
+        if let Some((here, there)) = differs(self.timeline, stored.timeline) {
+            return Some(format!("the database is on timeline {here}, it was on {there}"));
+        }
+        differs(self.relation, stored.relation)
+            .map(|_| "the tables were created again, as when a dump is restored".to_owned())
+    }
+}
+
+impl Tables {
+    /// Why leases given out so far must not count any more, if so: commits were found missing, or this is another database
+    /// than the last node wrote to. What is found is stored with the commit. To be asked with the lock held.
+    pub(super) fn find_put_back(&mut self) -> EngineResult<Option<String>> {
+        let known_loss = self.identity.loss.as_ref().filter(|loss| self.meta.generation <= loss.generation);
+        let mut why = known_loss.map(|loss| loss.reason.clone());
+        if self.identity.is_confirmed {
+            return Ok(why);
+        }
+        let here = Cluster {
+            system_identifier: self.ask_permitted(SYSTEM)?,
+            timeline: self.ask_permitted(TIMELINE)?,
+            relation: self.ask_permitted(RELATION)?,
+        };
+        let rows = self.link.fetch(STORED, Vec::new())?;
+        let stored = rows.first().map(Cluster::read).transpose()?;
+        if let Some(difference) = stored.and_then(|stored| here.difference(stored)) {
+            why.get_or_insert(difference);
+        }
+        // Known only once it is read from the database: this commit may fail.
+        self.identity.is_confirmed = stored == Some(here);
+        if !self.identity.is_confirmed {
+            let values = [here.system_identifier, here.timeline, here.relation].map(Parameter::Number);
+            self.write(STORE, values.into(), None)?;
+        }
+        Ok(why)
+    }
+
+    /// The answer to a question that a role may not be permitted to ask; none then. A refusal leaves the transaction whole.
+    fn ask_permitted(&mut self, sql: &str) -> EngineResult<Option<i64>> {
+        self.link.run("SAVEPOINT cluster")?;
+        match self.link.fetch(sql, Vec::new()) {
+            Ok(rows) => {
+                self.link.run("RELEASE SAVEPOINT cluster")?;
+                rows.first().map(|row| get(row, 0)).transpose()
+            }
+            Err(error @ StoreError::Database(_)) => {
+                self.link.run("ROLLBACK TO SAVEPOINT cluster; RELEASE SAVEPOINT cluster")?;
+                tracing::info!(
+                    %error,
+                    "the database does not tell which server it is: some restores and failovers go unnoticed"
+                );
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(numbers: [i64; 3]) -> Cluster {
+        let [system_identifier, timeline, relation] = numbers.map(Some);
+        Cluster { system_identifier, timeline, relation }
+    }
+
+    #[test]
+    fn every_difference_is_named_and_what_is_not_known_is_none() {
+        let stored = cluster([1, 1, 1]);
+        assert_eq!(stored.difference(stored), None);
+        for (here, word) in [([2, 1, 1], "system"), ([1, 2, 1], "timeline"), ([1, 1, 2], "tables")] {
+            let difference = cluster(here).difference(stored).expect("they differ");
+            assert!(difference.contains(word), "{difference}");
+        }
+        let unknown = Cluster { system_identifier: None, timeline: None, relation: None };
+        assert_eq!((unknown.difference(stored), stored.difference(unknown)), (None, None));
+    }
+}

@@ -1,0 +1,69 @@
+//! How long the owner of a connection waits for the database server: until the requests it works for must be answered, and
+//! not for long once the store is being closed.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Deadline;
+use crate::limits;
+
+/// Whether the store is being closed.
+#[derive(Clone, Default)]
+pub(super) struct Closing(Arc<(CancellationToken, OnceLock<Deadline>)>);
+
+impl Closing {
+    /// The store is being closed from now on.
+    pub(super) fn begin(&self) {
+        self.0.1.get_or_init(|| Deadline::after(limits::CLOSE_MAX));
+        self.0.0.cancel();
+    }
+
+    /// Until when a server that is away is waited for; none while the store is open.
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        self.0.1.get().copied()
+    }
+
+    /// Returns some time after closing began. Each call to the server has that long, so that one which answers can end its
+    /// work however much there is.
+    async fn expired(&self) {
+        self.0.0.cancelled().await;
+        tokio::time::sleep(limits::CLOSE_MAX).await;
+    }
+}
+
+/// How long to wait for the server.
+#[derive(Clone, Default)]
+pub(super) struct Waits {
+    /// When the last of the requests in hand must be answered; none if nobody waits.
+    pub(super) until: Option<Deadline>,
+    /// For one answer at most; the limit's default if none.
+    pub(super) call_max: Option<Duration>,
+    pub(super) closing: Closing,
+}
+
+impl Waits {
+    /// How long one call may take.
+    pub(super) fn call_max(&self) -> Duration {
+        self.bounded(self.call_max.unwrap_or(limits::CALL_MAX))
+    }
+
+    /// How long connecting may take.
+    pub(super) fn connect_max(&self) -> Duration {
+        self.bounded(self.call_max.unwrap_or(limits::CONNECT_MAX).min(limits::CONNECT_MAX))
+    }
+
+    fn bounded(&self, most: Duration) -> Duration {
+        self.until.map_or(most, |until| most.min(until.left() + limits::CALL_MARGIN))
+    }
+
+    /// Does `work`, at most for `most`; none if it was given up.
+    pub(super) async fn give<T>(&self, work: impl Future<Output = T>, most: Duration) -> Option<T> {
+        tokio::select! {
+            biased;
+            done = tokio::time::timeout(most, work) => done.ok(),
+            () = self.closing.expired() => None,
+        }
+    }
+}

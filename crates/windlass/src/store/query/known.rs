@@ -1,0 +1,96 @@
+//! Whether anything has ever used a name. Queues, types and tenants come into being with their first job, so a mistyped name
+//! is accepted everywhere; this tells the two apart.
+
+use std::collections::BTreeSet;
+
+use crate::error::StoreError;
+use crate::job::{JobType, Lane, QueueName, Tenant};
+use crate::similar::similar;
+use crate::store::caller::Caller;
+use crate::store::config::{Config, Scope};
+use crate::store::view::View;
+
+/// A name of something that is made by being used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    /// A queue.
+    Queue(QueueName),
+    /// A type.
+    Type(JobType),
+    /// A tenant.
+    Tenant(Tenant),
+}
+
+/// Whether something is known, and what looks like it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Whether a job, a setting, a pause, a schedule, a worker or a key that this caller may see names it.
+    pub is_known: bool,
+    /// Known names that look like it, the closest first; none if it is known itself.
+    pub similar: Vec<String>,
+}
+
+/// The name of the queue and of the tenant of whoever names none.
+const DEFAULT: &str = "default";
+
+/// Whether a name is known.
+pub(crate) fn known(view: &mut View<'_>, caller: &Caller, what: &Named) -> Result<Known, StoreError> {
+    let config = view.config()?.seen_by(caller);
+    let keys = view.config()?;
+    let tenants_of_keys = keys.keys.values().filter_map(|key| key.tenant.clone());
+    let tenants_of_keys: BTreeSet<Tenant> = tenants_of_keys.filter(|tenant| caller.sees(tenant)).collect();
+    let lanes = view.db.counts()?.lanes.keys().filter(|lane| caller.sees(&lane.tenant));
+    let (name, names): (&str, BTreeSet<&str>) = match what {
+        Named::Queue(queue) => (queue.as_str(), queues(&config, lanes.map(|lane| &**lane))),
+        Named::Type(job_type) => (job_type.as_str(), types(&config, lanes.map(|lane| &**lane))),
+        Named::Tenant(tenant) => {
+            let mut names = tenants(&config, lanes.map(|lane| &**lane));
+            names.extend(tenants_of_keys.iter().map(Tenant::as_str));
+            (tenant.as_str(), names)
+        }
+    };
+    let is_known = names.contains(name);
+    let similar = if is_known { Vec::new() } else { similar(name, names) };
+    Ok(Known { is_known, similar: similar.into_iter().map(str::to_owned).collect() })
+}
+
+fn queues<'a>(config: &'a Config, lanes: impl Iterator<Item = &'a Lane>) -> BTreeSet<&'a str> {
+    let mut names: BTreeSet<&str> = lanes.map(|lane| lane.queue.as_str()).collect();
+    names.extend(config.queues.keys().map(|(queue, _)| queue.as_str()));
+    names.extend(config.workers.values().flat_map(|worker| &worker.queues).map(QueueName::as_str));
+    names.extend(config.schedules.values().map(|schedule| schedule.job.queue.as_str()));
+    names.extend(config.holds.keys().chain(config.resumed.keys()).filter_map(|scope| match scope {
+        Scope::Queue { queue, .. } => Some(queue.as_str()),
+        Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } | Scope::Worker(_) => None,
+    }));
+    // Every job that names no queue is in this one.
+    names.insert(DEFAULT);
+    names
+}
+
+fn types<'a>(config: &'a Config, lanes: impl Iterator<Item = &'a Lane>) -> BTreeSet<&'a str> {
+    let mut names: BTreeSet<&str> = lanes.map(|lane| lane.job_type.as_str()).collect();
+    names.extend(config.types.keys().map(JobType::as_str));
+    names.extend(config.workers.values().flat_map(|worker| &worker.types).map(JobType::as_str));
+    names.extend(config.schedules.values().map(|schedule| schedule.job.job_type.as_str()));
+    names.extend(config.holds.keys().filter_map(|scope| match scope {
+        Scope::Type { job_type, .. } => Some(job_type.as_str()),
+        Scope::Gate | Scope::Tenant(_) | Scope::Queue { .. } | Scope::Worker(_) => None,
+    }));
+    names
+}
+
+fn tenants<'a>(config: &'a Config, lanes: impl Iterator<Item = &'a Lane>) -> BTreeSet<&'a str> {
+    let mut names: BTreeSet<&str> = lanes.map(|lane| lane.tenant.as_str()).collect();
+    names.extend(config.tenants.keys().map(Tenant::as_str));
+    names.extend(config.workers.values().filter_map(|worker| worker.tenant.as_ref()).map(Tenant::as_str));
+    names.extend(config.schedules.keys().map(|(tenant, _)| tenant.as_str()));
+    names.extend(config.holds.keys().filter_map(|scope| match scope {
+        Scope::Tenant(tenant) => Some(tenant.as_str()),
+        Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => tenant.as_ref().map(Tenant::as_str),
+        Scope::Gate | Scope::Worker(_) => None,
+    }));
+    // Every job whose submitter names no tenant is of this one.
+    names.insert(DEFAULT);
+    names
+}

@@ -1,0 +1,74 @@
+//! Pages of the audit trail. Where no index leads to the records that fit, a page looks at a bounded number of records and
+//! says where to go on.
+
+use crate::audit::Record;
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::limits;
+use crate::store::engine::RecordQuery;
+use crate::store::view::View;
+
+/// A page of the audit trail, oldest record first.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RecordPage {
+    /// The records; fewer than asked for, or none, also before the last page, where few of many that were looked at fit.
+    pub records: Vec<Record>,
+    /// The number to go on after; none after the last page.
+    pub next: Option<u64>,
+}
+
+/// The next page.
+pub(crate) fn page(view: &mut View<'_>, query: &RecordQuery) -> Result<RecordPage, StoreError> {
+    let mut query = query.clone();
+    if query.job.is_some() {
+        // The records of a job are found by an index, however far apart.
+        let records = view.db.records(&query)?;
+        return Ok(RecordPage { next: last_of_full(&records, query.limit), records });
+    }
+    if let Some(since) = query.since.take() {
+        query.after = query.after.max(first_at(view, since)? - 1);
+    }
+    if let Some(until) = query.until.take() {
+        let end = first_at(view, until)?;
+        query.before = Some(query.before.map_or(end, |before| before.min(end)));
+    }
+    let reach = query.reach.unwrap_or(limits::AUDIT_REACH).clamp(1, limits::AUDIT_REACH);
+    let horizon = query.after.saturating_add(reach);
+    let end = query.before.map_or(horizon + 1, |before| before.min(horizon + 1));
+    let records = view.db.records(&RecordQuery { before: Some(end), ..query.clone() })?;
+    let next = match last_of_full(&records, query.limit) {
+        Some(last) => Some(last),
+        None if has_record_between(view, horizon, query.before)? => Some(horizon),
+        None => None,
+    };
+    Ok(RecordPage { records, next })
+}
+
+fn last_of_full(records: &[Record], limit: usize) -> Option<u64> {
+    records.last().filter(|_| records.len() == limit).map(|last| last.seq)
+}
+
+fn has_record_between(view: &mut View<'_>, after: u64, before: Option<u64>) -> Result<bool, StoreError> {
+    let query = RecordQuery { after, before, limit: 1, ..RecordQuery::default() };
+    Ok(!view.db.records(&query)?.is_empty())
+}
+
+/// The number of the first record at or after a moment; one more than the last if there is none. Store time never goes
+/// back, so records are in the order of time, and numbers have no gaps: halving finds it.
+fn first_at(view: &mut View<'_>, at: Timestamp) -> Result<u64, StoreError> {
+    let mut is_before = |number: u64| -> Result<bool, StoreError> {
+        let query = RecordQuery { after: number - 1, limit: 1, ..RecordQuery::default() };
+        Ok(view.db.records(&query)?.first().is_some_and(|record| record.at < at))
+    };
+    let mut above = 1;
+    while is_before(above)? {
+        above *= 2;
+    }
+    // Record `below` is before the moment, or is 0; record `above` is not, or is not there.
+    let mut below = above / 2;
+    while above - below > 1 {
+        let middle = below + (above - below) / 2;
+        if is_before(middle)? { below = middle } else { above = middle }
+    }
+    Ok(above)
+}

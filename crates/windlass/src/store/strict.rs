@@ -1,0 +1,59 @@
+//! The strict forms of pausing and resuming, and what belongs to the end of a pause.
+
+use super::Store;
+use super::caller::Caller;
+use super::command::act::Act;
+use super::command::bulk::{Bulk, BulkAct};
+use super::command::hold::{Pause, Target};
+use super::filter::Filter;
+use crate::error::ActError;
+use crate::job::{QueueName, State};
+
+impl Store {
+    /// As [`pause`](Store::pause), but what is paused already is an error.
+    ///
+    /// # Errors
+    /// [`ActError::AlreadyPaused`] if it is; the pause in force stays as it is.
+    pub async fn pause_strictly(
+        &self,
+        caller: &Caller,
+        target: Target,
+        pause: Pause,
+    ) -> Result<(), ActError> {
+        let what = target.to_string();
+        let is_changed = self.pause(caller, target, pause).await?;
+        if is_changed { Ok(()) } else { Err(ActError::AlreadyPaused(what)) }
+    }
+
+    /// As [`resume`](Store::resume), but what is not paused is an error.
+    ///
+    /// # Errors
+    /// [`ActError::NotPaused`] if it is not.
+    pub async fn resume_strictly(
+        &self,
+        caller: &Caller,
+        target: Target,
+        reason: Option<String>,
+    ) -> Result<(), ActError> {
+        let what = target.to_string();
+        let is_changed = self.resume(caller, target, reason).await?;
+        if is_changed { Ok(()) } else { Err(ActError::NotPaused(what)) }
+    }
+
+    /// Resumes the jobs that aggressive pauses of a queue have suspended, in bounded commits; whether the queue itself is
+    /// paused does not matter. Jobs that somebody suspended one by one stay suspended.
+    pub async fn resume_paused_jobs(
+        &self,
+        caller: &Caller,
+        queue: QueueName,
+        reason: Option<String>,
+    ) -> Result<Bulk, ActError> {
+        let filter = Filter {
+            queue: Some(queue),
+            states: vec![State::Suspended],
+            is_suspended_by_pause: Some(true),
+            ..Filter::default()
+        };
+        self.bulk(caller, &filter, BulkAct::Act(Act::Resume { reason })).await
+    }
+}

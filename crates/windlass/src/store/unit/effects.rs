@@ -1,0 +1,41 @@
+//! What a commit announces once it is on disk; nothing here is stored.
+
+use super::Unit;
+use crate::audit::Record;
+use crate::job::{Seq, State};
+use crate::store::feed::Change;
+use crate::store::wakeup::WorkNews;
+
+/// What a commit announces once it is on disk.
+#[derive(Default)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a name of its own")]
+pub struct Effects {
+    /// Where jobs became claimable.
+    pub work: WorkNews,
+    /// Whether jobs became final.
+    pub has_ends: bool,
+    /// Whether running jobs were cut off.
+    pub has_interrupts: bool,
+    /// What happened, for live readers; kept ones have their number.
+    pub records: Vec<Record>,
+    /// Whose jobs changed.
+    pub change: Change,
+    /// Whether consequences were left to maintenance.
+    pub has_cascades: bool,
+    /// Whether rates of a minute that is over were written.
+    pub has_late_rates: bool,
+    /// Jobs that ended among those that pruning does not look at every time.
+    pub late_ends: Vec<(State, Seq)>,
+}
+
+impl Unit<'_> {
+    /// Says that waiting workers should look again.
+    pub fn wake(&mut self) {
+        self.effects.work = WorkNews::everywhere();
+    }
+
+    /// Says that running jobs were cut off: their workers should ask.
+    pub fn interrupt(&mut self) {
+        self.effects.has_interrupts = true;
+    }
+}

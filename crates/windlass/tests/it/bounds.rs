@@ -1,0 +1,129 @@
+//! What many jobs may cost everybody else: commits stay small beside any number of dependents, and a caller who leaves takes
+//! its question along. `WINDLASS_CASCADE_DEPENDENTS` makes the first one as large as you like.
+
+use std::sync::mpsc;
+
+use windlass::clock::Timestamp;
+use windlass::job::{JobId, NewJob, State};
+use windlass::limits;
+use windlass::store::command::act::Act;
+use windlass::store::command::heartbeat::{Beat, Directive};
+
+use crate::fixture::{Fixture, On, after, new_job, priority};
+
+/// Dependents of one job, unless said otherwise.
+const DEPENDENTS: usize = 5_000;
+/// Jobs of which `verify` makes several pages.
+const PAGES: usize = 3;
+/// Bytes by which the process may grow while it cancels any number of dependents.
+const GROWTH_MAX: u64 = 100 << 20;
+
+#[tokio::test]
+async fn many_dependents_stop_nobody_on_a_file() {
+    many_dependents_stop_nobody(&Fixture::new(On::Sqlite)).await;
+}
+
+#[tokio::test]
+async fn many_dependents_stop_nobody_on_postgres() {
+    many_dependents_stop_nobody(&Fixture::new(On::Postgres)).await;
+}
+
+async fn held_with_dependents(t: &Fixture, count: usize) -> JobId {
+    let root = t.submit(NewJob { hold: true, ..new_job("root") }).await.id;
+    for first in (0..count).step_by(limits::BATCH_JOBS_MAX) {
+        let some = limits::BATCH_JOBS_MAX.min(count - first);
+        t.submit_all(vec![after(&[root]); some]).await;
+    }
+    root
+}
+
+async fn cancelled(t: &Fixture) -> usize {
+    let states = t.store.stats(&t.me).await.unwrap().states;
+    usize::try_from(states.get(&State::Cancelled).copied().unwrap_or(0)).unwrap()
+}
+
+/// M9: no commit changes more jobs than the bound, others get their turn between any two, and all is done in the end.
+async fn many_dependents_stop_nobody(t: &Fixture) {
+    let asked: Option<usize> =
+        std::env::var("WINDLASS_CASCADE_DEPENDENTS").ok().map(|count| count.parse().expect("a number"));
+    let count = asked.unwrap_or(DEPENDENTS);
+    let (worker, running) = t.running(new_job("beating")).await;
+    let root = held_with_dependents(t, count).await;
+    let began = resident_bytes();
+    t.act(root, Act::Priority(priority(90))).await;
+    let mut commits = 2;
+    while t.store.tick().await.unwrap().has_more {
+        commits += 1;
+    }
+    assert!(commits >= count / limits::CASCADE_JOBS_PER_COMMIT, "{commits} commits");
+    t.cancel(root).await;
+    let mut before = cancelled(t).await;
+    // The root itself, and as many as one commit may.
+    assert!(before <= limits::CASCADE_JOBS_PER_COMMIT + 1, "{before}");
+    loop {
+        let pulse = t.store.heartbeat(&t.me, worker, vec![Beat::new(running.job.id, running.job.fence)]);
+        let pulse = pulse.await.expect("the worker is known");
+        assert_eq!(pulse.directives, [(running.job.id, Directive::Continue)]);
+        let has_more = t.store.tick().await.unwrap().has_more;
+        let now = cancelled(t).await;
+        assert!(now - before <= limits::CASCADE_JOBS_PER_COMMIT, "{now} after {before}");
+        before = now;
+        if !has_more {
+            break;
+        }
+    }
+    assert_eq!(before, count + 1);
+    // Other tests in the same process use memory too.
+    if asked.is_some() {
+        let grown = resident_bytes().saturating_sub(began);
+        println!("{count} dependents: {} MB more", grown >> 20);
+        assert!(grown <= GROWTH_MAX, "{} MB more", grown >> 20);
+    }
+    t.verify().await;
+}
+
+/// What the process has in memory, where the system tells.
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) << 10
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_who_leaves_stops_its_query_on_a_file() {
+    a_caller_who_leaves_stops_its_query(&Fixture::new(On::Sqlite)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_who_leaves_stops_its_query_on_postgres() {
+    a_caller_who_leaves_stops_its_query(&Fixture::new(On::Postgres)).await;
+}
+
+/// A look at everything ends at its next page once nobody waits for it.
+async fn a_caller_who_leaves_stops_its_query(t: &Fixture) {
+    t.submit_all(vec![new_job("many"); PAGES * limits::VERIFY_PAGE]).await;
+    let (told, tells) = mpsc::sync_channel::<Timestamp>(PAGES);
+    let (leave, left) = mpsc::sync_channel::<()>(1);
+    let store = t.store.clone();
+    let asking = tokio::spawn(async move {
+        let now = Timestamp::from_millis(0);
+        // Whoever tells waits until the caller has left, so that the first page is the last.
+        store
+            .verify_telling(move |_| {
+                let _sent = told.send(now);
+                let _left = left.recv();
+            })
+            .await
+    });
+    let tells = tokio::task::spawn_blocking(move || {
+        tells.recv().expect("a page is told of");
+        tells
+    });
+    let tells = tells.await.unwrap();
+    asking.abort();
+    assert!(asking.await.unwrap_err().is_cancelled());
+    drop(leave);
+    // The channel closes when the question is given up; nothing more was told until then.
+    let more = tokio::task::spawn_blocking(move || tells.iter().count()).await.unwrap();
+    assert_eq!(more, 0, "it went on for {more} pages");
+}

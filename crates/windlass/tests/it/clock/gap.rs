@@ -1,0 +1,119 @@
+//! Time for which the store was not served is not the silence of its workers, on every engine.
+
+use std::time::Duration;
+
+use windlass::job::State;
+use windlass::store::command::heartbeat::Directive;
+
+use super::{Node, SECOND, on_engines};
+use crate::fixture::{On, new_job};
+
+on_engines!([Sqlite, Postgres]
+    a_restart_after_half_a_minute_ends_no_lease,
+    a_lease_that_ended_while_the_store_was_away_is_kept_for_a_heartbeat,
+    a_quick_restart_changes_nothing,
+);
+
+on_engines!([Memory, Sqlite, Postgres]
+    a_store_that_stood_still_ends_no_lease,
+    a_worker_that_does_not_come_back_after_a_gap_is_lost_without_a_crash,
+    a_lease_given_after_a_gap_ends_as_any_other,
+);
+
+/// M7, M31: 33 seconds without a store, 50 jobs running.
+async fn a_restart_after_half_a_minute_ends_no_lease(on: On) {
+    let t = Node::new(on);
+    let worker = t.worker().await;
+    t.submit(vec![new_job("email.send"); 50]).await;
+    let held = t.claim(worker, 50).await;
+    t.pass_beating(20, worker, &held).await;
+    let mut t = t;
+    for _ in 0..4 {
+        t = t.restart_after(Duration::from_secs(33));
+        t.tick().await;
+        t.pass(8).await;
+        t.pass_beating(60, worker, &held).await;
+    }
+    assert_eq!(t.states().await, [(State::Running, 50)]);
+    assert_eq!(t.job(held[0].job.id).await.crashes, 0);
+    t.verify().await;
+}
+
+/// M7, M31: ten minutes without a store, with leases of five.
+async fn a_lease_that_ended_while_the_store_was_away_is_kept_for_a_heartbeat(on: On) {
+    let t = Node::new(on);
+    let worker = t.worker().await;
+    t.submit(vec![new_job("email.send"); 3]).await;
+    let held = t.claim(worker, 3).await;
+    let t = t.restart_after(Duration::from_secs(600));
+    t.tick().await;
+    t.pass(9).await;
+    t.pass_beating(60, worker, &held).await;
+    assert_eq!(t.states().await, [(State::Running, 3)]);
+    t.verify().await;
+}
+
+/// M31: a worker that dies while its store is started again is found out as soon as ever, and that is a crash.
+async fn a_quick_restart_changes_nothing(on: On) {
+    let t = Node::new(on);
+    let worker = t.worker().await;
+    t.submit(vec![new_job("email.send")]).await;
+    let held = t.claim(worker, 1).await;
+    let t = t.restart_after(Duration::from_secs(5));
+    t.pass(24).await;
+    assert_eq!(t.job(held[0].job.id).await.state, State::Running);
+    t.pass(1).await;
+    let lost = t.job(held[0].job.id).await;
+    assert_eq!((lost.state, lost.crashes), (State::Retrying, 1));
+    t.verify().await;
+}
+
+/// M7, M31: a frozen process, a suspended machine or a database that is away: nobody ticks for ten minutes.
+async fn a_store_that_stood_still_ends_no_lease(on: On) {
+    let t = Node::new(on);
+    let worker = t.worker().await;
+    t.submit(vec![new_job("email.send"); 3]).await;
+    let held = t.claim(worker, 3).await;
+    t.pass_beating(20, worker, &held).await;
+    t.clocks.pass(Duration::from_secs(600));
+    t.tick().await;
+    t.pass(9).await;
+    t.pass_beating(60, worker, &held).await;
+    assert_eq!(t.states().await, [(State::Running, 3)]);
+    t.verify().await;
+}
+
+/// M6, M31
+async fn a_worker_that_does_not_come_back_after_a_gap_is_lost_without_a_crash(on: On) {
+    let t = Node::new(on);
+    let worker = t.worker().await;
+    t.submit(vec![new_job("email.send")]).await;
+    let held = t.claim(worker, 1).await;
+    t.pass_beating(5, worker, &held).await;
+    t.clocks.pass(Duration::from_secs(60));
+    t.tick().await;
+    t.pass(29).await;
+    assert_eq!(t.job(held[0].job.id).await.state, State::Running);
+    t.pass(1).await;
+    let lost = t.job(held[0].job.id).await;
+    assert_eq!((lost.state, lost.crashes, lost.failures), (State::Retrying, 0, 1));
+    assert_eq!(t.beat(worker, &held).await, [Directive::Lost]);
+    t.verify().await;
+}
+
+/// M31, M35
+async fn a_lease_given_after_a_gap_ends_as_any_other(on: On) {
+    let t = Node::new(on);
+    t.submit(vec![new_job("email.send")]).await;
+    t.clocks.pass(Duration::from_secs(60));
+    let worker = t.worker().await;
+    let mut short = new_job("sync");
+    short.lease_timeout = Some(SECOND);
+    let short = t.submit(vec![short]).await[0];
+    let held = t.claim(worker, 2).await;
+    assert_eq!(held.len(), 2);
+    t.pass(1).await;
+    let lost = t.job(short).await;
+    assert_eq!((lost.state, lost.crashes), (State::Retrying, 1));
+    t.verify().await;
+}

@@ -1,0 +1,161 @@
+//! A database server whose clock jumps, with two nodes on it: eight days ahead for a moment, ten minutes each way. Real
+//! servers and real time; the nodes' own clocks are right.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use windlass::job::{JobId, NewJob, State, WorkerId};
+use windlass::store::Store;
+use windlass::store::caller::Caller;
+use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::finish::{Outcome, Report};
+use windlass::store::command::heartbeat::{Beat, Directive};
+use windlass::store::command::submit::SubmitOptions;
+use windlass::store::command::worker::NewWorker;
+
+use super::{LONG, numbered, open, verify};
+use crate::fixture::cluster::{Cluster, schema_at};
+use crate::fixture::faketime;
+
+const MINUTE: i64 = 60;
+const DAY: i64 = 24 * 60 * MINUTE;
+
+/// Two nodes that keep a store, and a worker that beats at the first.
+struct Fleet {
+    nodes: [Store; 2],
+    worker: WorkerId,
+    held: Vec<Claimed>,
+}
+
+impl Fleet {
+    async fn start(address: &str) -> Fleet {
+        let nodes = [open(address), open(address)];
+        let me = Caller::local();
+        let worker = nodes[0].register(&me, NewWorker::default()).await.unwrap().id;
+        let mut fleet = Fleet { nodes, worker, held: Vec::new() };
+        fleet.submit((0..100).map(numbered).collect()).await;
+        for done in fleet.claim(10).await {
+            let report = Report::new(done.job.id, done.job.fence, Outcome::Completed { result: None });
+            fleet.nodes[0].finish(&me, worker, vec![report]).await.unwrap();
+        }
+        fleet.held = fleet.claim(20).await;
+        fleet
+    }
+
+    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<JobId> {
+        let receipts = self.nodes[1].submit(&Caller::local(), jobs, SubmitOptions::default()).await.unwrap();
+        receipts.into_iter().map(|receipt| receipt.job.id).collect()
+    }
+
+    async fn claim(&self, limit: usize) -> Vec<Claimed> {
+        let request = ClaimRequest::new(self.worker, limit);
+        self.nodes[0].claim(&Caller::local(), &request, Duration::ZERO).await.unwrap().jobs
+    }
+
+    /// Keeps the store on both nodes for some time, and until `is_enough`; every lease is held all along.
+    async fn go_on(&self, time: Duration, mut is_enough: impl FnMut(&Fleet) -> bool) {
+        let began = Instant::now();
+        let mut rounds = interval(Duration::from_millis(200));
+        rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while began.elapsed() < time || !is_enough(self) {
+            assert!(began.elapsed() < LONG, "{:?}", self.nodes[0].clock());
+            rounds.tick().await;
+            for node in &self.nodes {
+                while node.tick().await.unwrap().has_more {}
+            }
+            let beats = self.held.iter().map(|held| Beat::new(held.job.id, held.job.fence)).collect();
+            let pulse = self.nodes[0].heartbeat(&Caller::local(), self.worker, beats).await.unwrap();
+            let lost = pulse.directives.iter().filter(|(_, told)| *told != Directive::Continue).count();
+            assert_eq!(lost, 0, "leases are lost");
+        }
+        for node in &self.nodes {
+            assert_eq!(node.prune().await.unwrap(), 0);
+        }
+    }
+
+    fn are_believing(&self, is_believed: bool) -> bool {
+        self.nodes.iter().all(|node| node.clock().is_believed == is_believed)
+    }
+
+    async fn count(&self, state: State) -> u64 {
+        self.nodes[0].stats(&Caller::local()).await.unwrap().states.get(&state).copied().unwrap_or(0)
+    }
+
+    async fn assert_whole(&self) {
+        let counts = [self.count(State::Running).await, self.count(State::Completed).await];
+        assert_eq!((counts, self.count(State::DeadLetter).await), ([20, 10], 0));
+        verify(&self.nodes[0]).await;
+    }
+}
+
+/// A server whose clock is off by what a file says, and that file.
+fn clocked() -> (Cluster, PathBuf) {
+    let cluster = Cluster::start_in(&["-c fsync=off"], &|folder| {
+        faketime::set(&folder.join("clock"), 0);
+        faketime::by_file(&folder.join("clock"))
+    });
+    let file = cluster.folder().join("clock");
+    (cluster, file)
+}
+
+/// A job that is due in a second becomes due, by a clock that goes on.
+async fn time_goes_on(fleet: &Fleet) {
+    let mut job = numbered(1_000);
+    job.delay = Some(Duration::from_secs(1));
+    let id = fleet.submit(vec![job]).await[0];
+    let began = Instant::now();
+    loop {
+        fleet.go_on(Duration::from_millis(200), |_| true).await;
+        let found = fleet.nodes[1].get(&Caller::local(), id).await.unwrap().expect("the job is there");
+        if found.job.state == State::Scheduled {
+            return;
+        }
+        assert!(began.elapsed() < LONG, "it is {} at {}", found.job.state, fleet.nodes[1].clock().now);
+    }
+}
+
+async fn jump(fleet: &Fleet, clock: &Path, seconds: i64, time: Duration) {
+    let before = fleet.nodes[0].clock().now;
+    let began = Instant::now();
+    faketime::set(clock, seconds);
+    fleet.go_on(time, |fleet| fleet.are_believing(false)).await;
+    let (moved, passed) = (fleet.nodes[0].clock().now.since(before), began.elapsed());
+    assert!(moved <= passed * 2 + Duration::from_secs(1), "{seconds}: {moved:?} in {passed:?}");
+    time_goes_on(fleet).await;
+    faketime::set(clock, 0);
+    fleet.go_on(Duration::ZERO, |fleet| fleet.are_believing(true)).await;
+    fleet.assert_whole().await;
+}
+
+/// M7, M31, M33, M35, M96
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_clock_that_jumps_destroys_nothing() {
+    let (cluster, clock) = clocked();
+    let fleet = Fleet::start(&schema_at(&cluster.address())).await;
+    jump(&fleet, &clock, 8 * DAY, Duration::from_secs(3)).await;
+    jump(&fleet, &clock, 10 * MINUTE, Duration::from_secs(1)).await;
+    jump(&fleet, &clock, -10 * MINUTE, Duration::from_secs(1)).await;
+    fleet.nodes.iter().for_each(Store::close);
+}
+
+/// M7: a node that is started while the database's clock is wrong does not believe it; once an operator accepts it, every node
+/// does, and no lease ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_started_on_a_database_with_a_wrong_clock_does_not_believe_it_until_it_is_accepted() {
+    let (cluster, clock) = clocked();
+    let address = schema_at(&cluster.address());
+    let mut fleet = Fleet::start(&address).await;
+    faketime::set(&clock, 10 * MINUTE);
+    fleet.go_on(Duration::ZERO, |fleet| fleet.are_believing(false)).await;
+    fleet.nodes[1].close();
+    fleet.nodes[1] = open(&address);
+    assert!(!fleet.nodes[1].clock().is_believed, "its own clock says otherwise");
+    fleet.go_on(Duration::from_secs(1), |fleet| fleet.are_believing(false)).await;
+    let before = fleet.nodes[0].clock().now;
+    let accepted = fleet.nodes[1].accept_clock(&Caller::local()).await.unwrap();
+    assert!(accepted.is_believed && accepted.now.since(before) >= Duration::from_secs(590), "{accepted:?}");
+    fleet.go_on(Duration::from_secs(2), |fleet| fleet.are_believing(true)).await;
+    fleet.assert_whole().await;
+    fleet.nodes.iter().for_each(Store::close);
+}

@@ -1,0 +1,34 @@
+//! `submit` in SQL honours idempotency keys whose jobs were deleted.
+
+use std::time::Duration;
+
+use windlass::Queue;
+use windlass::error::SubmitError;
+
+use super::door::stranger;
+use super::verify;
+use crate::fixture::cluster::new_schema;
+use crate::worker::kinds::greet;
+
+/// M13
+#[tokio::test]
+async fn a_deleted_job_answers_for_its_key_in_sql() {
+    let address = new_schema();
+    let jobs = Queue::open(&address).await.unwrap();
+    let (mut client, _) = stranger(&address).await;
+    let month = Duration::from_secs(30 * 86_400);
+    let first = jobs.submit(greet("a")).key("k").key_window(month).await.unwrap();
+    first.cancel().await.unwrap();
+    jobs.store().delete(jobs.caller(), first.id()).await.unwrap();
+    let transaction = client.transaction().await.unwrap();
+    let again = jobs.submit(greet("a")).key("k").within_postgres(&transaction).await.unwrap();
+    assert_eq!(again.id(), first.id());
+    let again = jobs.submit(greet("a")).key("k").strict().within_postgres(&transaction).await.unwrap();
+    assert_eq!(again.id(), first.id(), "the payload is the same");
+    let differs = jobs.submit(greet("b")).key("k").strict().within_postgres(&transaction).await.err();
+    assert_eq!(differs, Some(SubmitError::PayloadDiffers { index: 0, existing: first.id() }));
+    transaction.commit().await.unwrap();
+    assert_eq!(super::numbers_of_jobs(jobs.store()).await, 0, "nothing was submitted");
+    verify(jobs.store()).await;
+    jobs.close();
+}

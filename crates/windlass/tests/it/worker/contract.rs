@@ -1,0 +1,212 @@
+//! The table of the replay contract in `docs/durable-steps.md`, executed row by row.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use windlass::context::Cx;
+use windlass::handler::State;
+use windlass::job::{Failure, GroupStrategy, RetryPolicy};
+use windlass::testing::{CrashPoint, TestQueue};
+use windlass::worker::Worker;
+
+use super::kinds::{Fill, Greet, greet};
+use crate::fixture::secs;
+
+const DOCUMENT: &str = include_str!("../../../../../docs/durable-steps.md");
+
+/// What the attempts of one job saw and did.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<(Vec<String>, usize)>>);
+
+impl Seen {
+    /// What an attempt was given.
+    fn given(&self, what: impl std::fmt::Debug) {
+        self.0.lock().unwrap().0.push(format!("{what:?}"));
+    }
+
+    fn ran(&self) {
+        self.0.lock().unwrap().1 += 1;
+    }
+}
+
+/// The two rows of cells of the contract's table.
+fn rows() -> Vec<(&'static str, &'static str)> {
+    let (_, after) = DOCUMENT.split_once("## The replay contract").expect("the contract has a heading");
+    let table =
+        after.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let cells = table.skip(2).map(|line| {
+        let mut cells = line.trim_matches('|').split('|').map(str::trim);
+        (cells.next().expect("a row has cells"), cells.next().expect("a row has two cells"))
+    });
+    cells.collect()
+}
+
+async fn fails(cx: &Cx, seen: &Seen) -> anyhow::Result<u32> {
+    let work = async {
+        seen.ran();
+        if cx.attempt() == 1 { Err(anyhow::anyhow!("not now")) } else { Ok(7) }
+    };
+    let outcome = cx.step("it", work).await;
+    seen.given(outcome.as_ref().map_err(ToString::to_string));
+    outcome
+}
+
+async fn drops(cx: &Cx, seen: &Seen) {
+    let work = async {
+        seen.ran();
+        if cx.attempt() == 1 {
+            std::future::pending::<()>().await;
+        }
+        anyhow::Ok(7)
+    };
+    let patience = async {
+        for _ in 0..5 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        value = cx.step("it", work) => seen.given(value.unwrap()),
+        () = patience => seen.given("dropped"),
+    }
+}
+
+async fn tries(cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
+    for number in 1..=3 {
+        let work = async {
+            seen.ran();
+            if number < 3 { Err(anyhow::anyhow!("not now")) } else { Ok(number) }
+        };
+        seen.given(cx.step("it", work).await.map_err(|error| error.to_string()));
+    }
+    Ok(())
+}
+
+async fn later(cx: &Cx) -> anyhow::Result<()> {
+    cx.step("later", async { anyhow::Ok(()) }).await
+}
+
+/// What one row says happened, as a handler does it. The first attempt fails at its end.
+async fn happens(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
+    let count = |value| async move {
+        seen.ran();
+        anyhow::Ok(value)
+    };
+    match row {
+        "a step returned a value"
+        | "a worker died before a step's value was saved"
+        | "a worker died after a step's value was saved" => seen.given(cx.step("it", count(7)).await?),
+        "a step returned a value that JSON changes, such as `Some(())`" => {
+            let work = async {
+                seen.ran();
+                anyhow::Ok(Some(()))
+            };
+            seen.given(cx.step("it", work).await?);
+        }
+        "a step failed for good" => {
+            let work = async {
+                seen.ran();
+                Err::<(), _>(Failure::permanent("no", format!("in attempt {}", cx.attempt())))
+            };
+            seen.given(cx.step("it", work).await.map_err(|error| error.to_string()));
+        }
+        "a step failed for now, and the attempt failed with that error" => drop(fails(cx, seen).await?),
+        "a step failed for now, the handler went on, and nothing was saved after it" => {
+            drop(fails(cx, seen).await);
+        }
+        "a step failed for now, the handler went on, and a later call was saved" => {
+            drop(fails(cx, seen).await);
+            later(cx).await?;
+        }
+        "a step failed for now, a later call was saved, and the attempt then failed with that error" => {
+            let failed = fails(cx, seen).await;
+            later(cx).await?;
+            failed?;
+        }
+        "a step was dropped before it ended, and nothing was saved after it" => drops(cx, seen).await,
+        "a step was dropped before it ended, and a later call was saved" => {
+            drops(cx, seen).await;
+            later(cx).await?;
+        }
+        "a step was tried three times in place, the last time with success" => tries(cx, seen).await?,
+        other => waits(other, cx, seen).await?,
+    }
+    Ok(())
+}
+
+async fn waits(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
+    match row {
+        "a sleep began" => {
+            let begun = cx.queue().store().environment().clock.now();
+            cx.sleep(secs(60)).await?;
+            let now = cx.queue().store().environment().clock.now();
+            anyhow::ensure!(now.since(begun) < secs(60), "it slept once more");
+            seen.given("slept");
+        }
+        "a signal was heard" => seen.given(cx.wait_signal::<String>("word", None).await?),
+        "a wait for a signal was over" => {
+            seen.given(cx.wait_signal::<String>("never", Some(secs(5))).await?);
+            // It would be heard now, and is not.
+            cx.queue().job(cx.job_id()).signal("never", &"late").await?;
+        }
+        "children were spawned" => {
+            let children = [1, 2].map(|bytes| Fill { bytes });
+            seen.given(cx.spawn_all(children, GroupStrategy::CollectAll).await?.all()?);
+        }
+        other => panic!("the contract says what no test does: {other}"),
+    }
+    Ok(())
+}
+
+fn crash_of(row: &str) -> Option<CrashPoint> {
+    match row {
+        "a worker died before a step's value was saved" => Some(CrashPoint::BeforeStep("it".into())),
+        "a worker died after a step's value was saved" => Some(CrashPoint::AfterStep("it".into())),
+        _ => None,
+    }
+}
+
+/// M70, M71, M72
+#[tokio::test(start_paused = true)]
+async fn every_row_of_the_contract_holds() {
+    let rows = rows();
+    assert!(rows.len() >= 16, "{rows:?}");
+    for (row, promise) in rows {
+        let t = TestQueue::new();
+        let seen = Seen::default();
+        let handler = move |_: Greet, cx: Cx, State(seen): State<Seen>| async move {
+            happens(row, &cx, &seen).await?;
+            anyhow::ensure!(cx.failures() > 0, "once more");
+            anyhow::Ok(String::new())
+        };
+        let child = |job: Fill, State(seen): State<Seen>| async move {
+            seen.ran();
+            anyhow::Ok(format!("child {}", job.bytes))
+        };
+        let job = t.queue().submit(greet("x")).retry(RetryPolicy::fixed().attempts(9)).await.unwrap();
+        job.signal("word", &"heard").await.unwrap();
+        let worker = || Worker::new(t.queue()).with(seen.clone()).handle(handler).handle(child);
+        if let Some(point) = crash_of(row) {
+            t.run_due(worker().crash_at(point)).await;
+        }
+        t.run_for(secs(600), worker).await;
+        job.result(Duration::ZERO).await.unwrap();
+        let (given, runs) = seen.0.lock().unwrap().clone();
+        check(row, promise, &given, runs);
+    }
+}
+
+fn check(row: &str, promise: &str, given: &[String], runs: usize) {
+    let (first, last) = given.split_at(given.len() / 2);
+    if promise.starts_with("the same") {
+        let is_only_one = crash_of(row).is_some();
+        assert!(is_only_one || first == last, "{row}: {given:?}");
+        let most = if row.contains("three times") { 3 } else { 2 };
+        let expected = if row == "children were spawned" || row.contains("three times") { most } else { 1 };
+        assert!(runs <= expected, "{row}: ran {runs} times");
+    } else {
+        assert_eq!(promise, "runs again", "{row}: the tests know no such promise");
+        let was_counted = usize::from(crash_of(row).is_some());
+        assert_eq!(runs + was_counted, 2, "{row}: {given:?}");
+    }
+}

@@ -1,0 +1,249 @@
+//! A replay is the first run once more: what a handler decided on errors, on steps it dropped and on values holds in
+//! every later attempt.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass::context::Cx;
+use windlass::job::{Failure, RetryPolicy, State as JobState};
+use windlass::queue::{Handle, Job};
+use windlass::testing::{CrashPoint, TestQueue};
+use windlass::worker::Worker;
+
+use super::bench::step_by_step_on_every_engine;
+use super::kinds::{Greet, greet};
+use crate::fixture::secs;
+
+step_by_step_on_every_engine!(
+    a_loop_that_skips_what_failed_skips_it_again,
+    a_fallback_stays_a_fallback,
+    a_dropped_step_stays_dropped,
+    an_error_that_fails_the_attempt_is_tried_again,
+    an_error_kept_for_later_is_tried_again,
+    a_caught_error_is_saved_with_the_next_step,
+    an_error_before_a_sleep_is_part_of_the_history,
+    values_are_the_same_in_every_attempt,
+    a_value_that_does_not_survive_json_fails_where_it_was_made,
+);
+
+async fn submit(t: &TestQueue) -> Handle<Greet> {
+    t.queue().submit(greet("x")).retry(RetryPolicy::fixed().attempts(10)).await.unwrap()
+}
+
+async fn run<H, Args: 'static>(t: &TestQueue, handler: H) -> usize
+where
+    H: windlass::handler::Handler<Greet, Args>,
+{
+    t.run_for(secs(120), || Worker::new(t.queue()).handle(handler.clone())).await
+}
+
+/// M70
+async fn a_loop_that_skips_what_failed_skips_it_again(t: &TestQueue) {
+    let pages = |_: Greet, cx: Cx| async move {
+        let mut pages = Vec::new();
+        for number in 0..4 {
+            let page = cx.step("page", async {
+                if cx.attempt() == 1 && number == 1 { Err(anyhow::anyhow!("down")) } else { Ok(number) }
+            });
+            pages.push(page.await.map_or("skipped".to_owned(), |page| page.to_string()));
+        }
+        anyhow::ensure!(cx.attempt() > 2, "again");
+        anyhow::Ok(pages.join(" "))
+    };
+    let job = submit(t).await;
+    run(t, pages).await;
+    t.assert_completed(&job, "0 skipped 2 3").await;
+    t.assert_ran(job.id(), "page#2", 1);
+}
+
+/// M70, M71
+async fn a_fallback_stays_a_fallback(t: &TestQueue) {
+    let order = |_: Greet, cx: Cx| async move {
+        let primary = cx.step("primary", async {
+            if cx.attempt() == 1 { Err(anyhow::anyhow!("down")) } else { Ok("primary".to_owned()) }
+        });
+        let from = match primary.await {
+            Ok(from) => from,
+            Err(_) => cx.step("fallback", async { anyhow::Ok("fallback".to_owned()) }).await?,
+        };
+        let shipped = cx.step("ship", async { anyhow::Ok(format!("from {from}")) }).await?;
+        anyhow::ensure!(cx.attempt() > 1, "again");
+        anyhow::Ok(shipped)
+    };
+    for point in [CrashPoint::AfterStep("fallback".into()), CrashPoint::AfterStep("ship".into())] {
+        let job = submit(t).await;
+        t.run_due(Worker::new(t.queue()).handle(order).crash_at(point)).await;
+        run(t, order).await;
+        t.assert_completed(&job, "from fallback").await;
+        t.assert_ran(job.id(), "primary", 1);
+    }
+}
+
+/// M70
+async fn a_dropped_step_stays_dropped(t: &TestQueue) {
+    let impatient = |_: Greet, cx: Cx| async move {
+        let mut asked = Vec::new();
+        for number in 0..3_i32 {
+            let is_slow = cx.attempt() == 1 && number == 1;
+            let work = async {
+                if is_slow {
+                    std::future::pending::<()>().await;
+                }
+                anyhow::Ok(number)
+            };
+            let patience = async {
+                for _ in 0..9 {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::select! {
+                biased;
+                answer = cx.step("ask", work) => asked.push(answer?),
+                // Much longer than a replay takes, and shorter than the step.
+                () = patience, if is_slow || cx.attempt() > 1 => asked.push(-1),
+            }
+        }
+        anyhow::ensure!(cx.attempt() > 2, "again");
+        anyhow::Ok(format!("{asked:?}"))
+    };
+    let job = submit(t).await;
+    run(t, impatient).await;
+    t.assert_completed(&job, "[0, -1, 2]").await;
+}
+
+/// M70
+async fn an_error_that_fails_the_attempt_is_tried_again(t: &TestQueue) {
+    let careful = |_: Greet, cx: Cx| async move {
+        let charge = cx.step("charge", async {
+            if cx.attempt() < 3 { Err(anyhow::anyhow!("no funds")) } else { Ok("charged".to_owned()) }
+        });
+        match charge.await {
+            Ok(charged) => anyhow::Ok(charged),
+            Err(error) => {
+                cx.step("notify", async { anyhow::Ok(()) }).await?;
+                Err(error.context("charging"))
+            }
+        }
+    };
+    let job = submit(t).await;
+    run(t, careful).await;
+    t.assert_completed(&job, "charged").await;
+    t.assert_ran(job.id(), "charge", 3);
+    t.assert_ran(job.id(), "notify", 1);
+}
+
+/// M70
+async fn an_error_kept_for_later_is_tried_again(t: &TestQueue) {
+    let careful = |_: Greet, cx: Cx| async move {
+        let first = cx
+            .step("first", async { if cx.attempt() == 1 { Err(anyhow::anyhow!("not yet")) } else { Ok(1) } });
+        let first = first.await;
+        let second = cx.step("second", async { anyhow::Ok(2) }).await?;
+        let first = first.map_err(|error| anyhow::anyhow!("the first failed: {error}"))?;
+        let third = cx.step("third", async { anyhow::Ok(3) }).await?;
+        anyhow::ensure!(cx.attempt() > 2, "once more");
+        anyhow::Ok(format!("{first}{second}{third}"))
+    };
+    let job = submit(t).await;
+    run(t, careful).await;
+    t.assert_completed(&job, "123").await;
+    t.assert_ran(job.id(), "first", 2);
+    t.assert_ran(job.id(), "second", 1);
+    t.assert_ran(job.id(), "third", 1);
+}
+
+/// M3, M70
+async fn a_caught_error_is_saved_with_the_next_step(t: &TestQueue) {
+    let handler = |_: Greet, cx: Cx| async move {
+        let caught = cx.step("a", async { Err::<u32, _>(anyhow::anyhow!("no")) }).await.is_err();
+        let before = cx.queue().store().checkpoints(cx.queue().caller(), cx.job_id()).await?;
+        let saved = before.unwrap_or_default().len();
+        cx.step("b", async { anyhow::Ok(()) }).await?;
+        anyhow::ensure!(cx.attempt() > 1, "once more");
+        anyhow::Ok(format!("{caught} {saved}"))
+    };
+    let job = submit(t).await;
+    t.run_due(Worker::new(t.queue()).handle(handler)).await;
+    t.advance(secs(5)).await;
+    let saved = t.queue().store().checkpoints(t.queue().caller(), job.id()).await.unwrap().unwrap();
+    assert_eq!(saved.iter().map(|saved| &*saved.step).collect::<Vec<_>>(), ["a", "b"]);
+    run(t, handler).await;
+    t.assert_completed(&job, "true 2").await;
+    t.assert_ran(job.id(), "a", 1);
+}
+
+/// M70, M72
+async fn an_error_before_a_sleep_is_part_of_the_history(t: &TestQueue) {
+    let patient = |_: Greet, cx: Cx| async move {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let attempt = cx.attempt();
+            let work = async { if attempt < 3 { Err(anyhow::anyhow!("no")) } else { Ok(attempt) } };
+            match cx.step("try", work).await {
+                Ok(_) => break anyhow::Ok(tries.to_string()),
+                Err(_) => cx.sleep(secs(10)).await?,
+            }
+        }
+    };
+    let job = submit(t).await;
+    run(t, patient).await;
+    t.assert_completed(&job, "3").await;
+    for step in ["try", "try#2", "try#3"] {
+        t.assert_ran(job.id(), step, 1);
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Numbers(Vec<f64>);
+
+impl Job for Numbers {
+    const TYPE: &'static str = "numbers";
+    type Output = Vec<f64>;
+}
+
+/// Numbers with many digits.
+fn numbers() -> Vec<f64> {
+    let bits = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11;
+    #[allow(clippy::cast_precision_loss, reason = "53 bits are kept exactly")]
+    (1..500).map(|n| bits(n) as f64 / 2.0_f64.powi(53)).collect()
+}
+
+/// M70
+async fn values_are_the_same_in_every_attempt(t: &TestQueue) {
+    let handler = |job: Numbers, cx: Cx| async move {
+        anyhow::ensure!(job.0 == numbers(), "the payload differs");
+        let saved = cx.step("numbers", async { anyhow::Ok(numbers()) }).await?;
+        anyhow::ensure!(saved == numbers(), "the step differs");
+        // What JSON cannot tell apart is not told apart in the first attempt either.
+        let nothing: Option<()> = cx.step("some", async { anyhow::Ok(Some(())) }).await?;
+        let none: Option<f64> = cx.step("nan", async { anyhow::Ok(Some(f64::NAN)) }).await?;
+        anyhow::ensure!(nothing.is_none() && none.is_none(), "differs");
+        if cx.attempt() < 3 {
+            return Err(Failure::temporary("again").into());
+        }
+        anyhow::Ok(saved)
+    };
+    let job = t.queue().submit(Numbers(numbers())).await.unwrap();
+    t.run_for(secs(60), || Worker::new(t.queue()).handle(handler)).await;
+    assert_eq!(job.result(Duration::ZERO).await.unwrap(), numbers());
+}
+
+/// M70
+async fn a_value_that_does_not_survive_json_fails_where_it_was_made(t: &TestQueue) {
+    let step = |_: Greet, cx: Cx| async move {
+        cx.step("nan", async { anyhow::Ok(f64::NAN) }).await?;
+        anyhow::Ok(String::new())
+    };
+    let job = submit(t).await;
+    t.run_due(Worker::new(t.queue()).handle(step)).await;
+    t.assert_state(job.id(), JobState::Failed).await;
+    t.assert_failed(job.id(), "step_unwritable").await;
+    let refused = t.queue().submit(Numbers(vec![f64::INFINITY])).await.unwrap_err();
+    assert!(refused.to_string().contains("payload"), "{refused}");
+    let result = |_: Numbers| async { anyhow::Ok(vec![f64::NAN]) };
+    let job = t.queue().submit(Numbers(vec![])).await.unwrap();
+    t.run_due(Worker::new(t.queue()).handle(result)).await;
+    t.assert_state(job.id(), JobState::Failed).await;
+    t.assert_failed(job.id(), "result_unwritable").await;
+}
