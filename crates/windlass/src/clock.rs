@@ -248,7 +248,9 @@ impl Patience {
     /// Waits for `news`, at most until patience ends, and at most for `backstop`; true if there were news.
     pub(crate) async fn wait_for(self, news: impl Future<Output = ()>, backstop: Duration) -> bool {
         let until = self.0.min(tokio::time::Instant::now() + backstop);
-        tokio::time::timeout_at(until, news).await.is_ok()
+        let has_news = tokio::time::timeout_at(until, news).await.is_ok();
+        Deadline::restart_request();
+        has_news
     }
 }
 

@@ -430,7 +430,7 @@ impl Store {
         T: Send + 'static,
         E: MayBeTrouble + Send + 'static,
     {
-        let deadline = Deadline::after(self.env.timing.request_max);
+        let deadline = Deadline::for_call(self.env.timing.request_max);
         let (task, answer) = Command::with_answer(kind, deadline, work);
         self.engine(verb)?.write(task);
         let span = tracing::debug_span!("store", otel.name = format!("store {verb}"));
@@ -449,7 +449,7 @@ impl Store {
     {
         // Proving is the one question that looks at everything.
         let is_long = verb.starts_with("verify");
-        let deadline = (!is_long).then(|| Deadline::after(self.env.timing.request_max));
+        let deadline = (!is_long).then(|| Deadline::for_call(self.env.timing.request_max));
         // Alive as long as the caller waits.
         let asker = Arc::new(());
         let (task, answer) = Query::with_answer(deadline, Arc::downgrade(&asker), work);

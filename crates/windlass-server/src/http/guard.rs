@@ -10,9 +10,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
-use windlass::clock::Stopwatch;
+use windlass::clock::{Deadline, Stopwatch};
 use windlass::job::Traceparent;
-use windlass::limits::KEYS_TRUSTED_FOR;
+use windlass::limits::{KEYS_TRUSTED_FOR, REQUEST_MAX};
 use windlass::similar::similar;
 
 use super::access::Access;
@@ -53,13 +53,17 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
     // What the body takes is given back when the request is answered.
     let room = gate.app.bodies().room();
     request.extensions_mut().insert(room.clone());
-    let response = match admit(&gate, &mut request).await {
-        Err(problem) => problem.into_response(),
-        Ok(pass) => {
-            let response = next.run(request).await;
-            still_admitted(&gate, pass, watch.elapsed(), response).await
+    let answering = async {
+        match admit(&gate, &mut request).await {
+            Err(problem) => problem.into_response(),
+            Ok(pass) => {
+                let response = next.run(request).await;
+                still_admitted(&gate, pass, watch.elapsed(), response).await
+            }
         }
     };
+    // Checking the key and the work itself have this long together.
+    let response = Deadline::after(REQUEST_MAX).scope(answering).await;
     gate.counter.answered(response.status(), watch.elapsed());
     drop(room);
     response
@@ -68,10 +72,13 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
 /// The answer to a request that lasted, unless its key was revoked meanwhile: jobs claimed for it then go back.
 async fn still_admitted(gate: &Gate, pass: Option<Pass>, took: Duration, response: Response) -> Response {
     match pass {
-        Some(pass) if took > KEYS_TRUSTED_FOR => match pass.caller(&gate.app).await {
-            Ok(_) => response,
-            Err(problem) => problem.into_response(),
-        },
+        // A refusal tells nothing that its caller may not know.
+        Some(pass) if took > KEYS_TRUSTED_FOR && response.status().is_success() => {
+            match pass.caller(&gate.app).await {
+                Ok(_) => response,
+                Err(problem) => problem.into_response(),
+            }
+        }
         Some(_) | None => response,
     }
 }

@@ -6,6 +6,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
+use windlass::clock::{Deadline, Stopwatch};
 
 use super::app::App;
 use super::objects;
@@ -26,7 +27,10 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Body<T> {
     async fn from_request(request: Request, app: &App) -> Result<Body<T>, Problem> {
         let limit = request.extensions().get::<BytesMax>().map_or(limits::BODY_BYTES_SMALL, |limit| limit.0);
         let room = request.extensions().get::<Room>().cloned().unwrap_or_else(|| app.bodies().room());
+        let watch = Stopwatch::start();
         let bytes = read(request, limit, &room).await?;
+        // The time that a client takes to send its request is not the store's.
+        Deadline::extend_request(watch.elapsed());
         if bytes.len() <= limits::BODY_BYTES_ASIDE {
             return decode(&bytes).map(Body);
         }

@@ -1,6 +1,7 @@
 //! Deadlines in real time, and who is woken when they pass. It needs no runtime with a timer, since callers of a store may
 //! have none, and it is not moved by one whose time is paused.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +16,36 @@ use super::monotonic_now;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(Instant);
 
+tokio::task_local! {
+    /// The deadline of the request that this task works for; none once it has waited for something on purpose.
+    static REQUEST: Cell<Option<Deadline>>;
+}
+
 impl Deadline {
+    /// Runs a request that makes several calls to a store: together they have until this deadline. A call that waits on
+    /// purpose, such as a claim that waits for jobs, ends that; the calls after it have their own time again.
+    pub async fn scope<T>(self, request: impl Future<Output = T>) -> T {
+        REQUEST.scope(Cell::new(Some(self)), request).await
+    }
+
+    /// The deadline of one call to a store: `wait` from now, and not after that of its request.
+    pub(crate) fn for_call(wait: Duration) -> Deadline {
+        let own = Deadline::after(wait);
+        REQUEST.try_with(Cell::get).ok().flatten().map_or(own, |request| own.min(request))
+    }
+
+    /// Moves the deadline of the request that this task works for: its client took this long to send the rest of it.
+    pub fn extend_request(by: Duration) {
+        // Outside a request there is nothing to extend.
+        let _ = REQUEST.try_with(|request| request.set(request.get().map(|deadline| deadline.plus(by))));
+    }
+
+    /// The request has waited on purpose, which does not count as time that the store took.
+    pub(crate) fn restart_request() {
+        // Outside a request there is nothing to restart.
+        let _ = REQUEST.try_with(|request| request.set(None));
+    }
+
     /// A deadline `wait` from now.
     pub fn after(wait: Duration) -> Deadline {
         let now = monotonic_now();
@@ -144,6 +174,22 @@ impl Alarms {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_calls_of_a_request_share_its_deadline_until_it_waits_on_purpose() {
+        let (long, short) = (Duration::from_secs(60), Duration::from_secs(5));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let request = Deadline::after(short);
+        runtime.block_on(request.scope(async {
+            assert_eq!(Deadline::for_call(long), request);
+            assert!(Deadline::for_call(Duration::ZERO) < request, "a call may have less time");
+            Deadline::extend_request(short);
+            assert_eq!(Deadline::for_call(long), request.plus(short));
+            Deadline::restart_request();
+            assert!(Deadline::for_call(long) > request.plus(short));
+        }));
+        assert!(Deadline::for_call(long) > request, "outside a request a call has its own time");
+    }
 
     /// In a runtime that cannot wait by itself.
     #[test]
