@@ -306,7 +306,7 @@ pub enum ActError {
     #[error("{0} is not paused")]
     NotPaused(String),
     /// The job cannot be deleted yet: another job still needs it.
-    #[error("job {id} cannot be deleted: job {}, its {}, has not ended and needs it", by.job(), by.as_str())]
+    #[error("job {id} cannot be deleted: {by}")]
     Needed {
         /// The job that was to be deleted.
         id: JobId,

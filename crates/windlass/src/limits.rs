@@ -103,7 +103,7 @@ pub const DUE_PLACES_MAX: usize = 50_000;
 /// Jobs that one maintenance commit moves, so that claims never wait long behind it.
 pub const TICK_JOBS_PER_COMMIT: usize = 1_000;
 /// Jobs that one commit changes as consequences of what it was asked for (dependents told, priorities passed on, children
-/// cancelled, leases of lost workers ended). What remains is kept as a cursor and continued by maintenance, as many per
+/// cancelled, leases of lost workers ended, running jobs of a paused queue suspended). What remains is kept as a cursor and continued by maintenance, as many per
 /// commit, so that nothing stops the other callers for long.
 pub const CASCADE_JOBS_PER_COMMIT: usize = 1_000;
 /// A commit with many outcomes may change so many jobs for each of them: jobs of workflows that end together each have a
@@ -122,6 +122,11 @@ pub const CASCADE_INHERITING_AT_ONCE: usize = 20;
 pub const CASCADES_COUNTED_MAX: usize = 1_000;
 /// Workers that one commit declares lost or forgets: each is a document of the configuration.
 pub const SILENT_WORKERS_PER_COMMIT: usize = 200;
+/// Dependents of a final job that are looked at to find out whether one still needs it, and whose edges go with it. A job of
+/// which more are stored is kept until some of them have been removed; a commit that removes many jobs stops here too.
+pub const DEPENDENTS_LOOKED_AT: usize = 10_000;
+/// Pauses that one commit of maintenance lifts because their time is over: each is a document of the configuration.
+pub const EXPIRED_PAUSES_PER_COMMIT: usize = 200;
 /// Running jobs that are looked at to find out whether a worker that does not beat may be forgotten; beside more of them it
 /// stays in the registry.
 pub const BUSY_JOBS_LOOKED_AT: usize = 5_000;

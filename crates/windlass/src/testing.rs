@@ -186,7 +186,7 @@ impl TestQueue {
     /// Takes a worker out of the registry that holds nothing any more.
     async fn leave(&self, worker: WorkerId) {
         let (store, caller) = (&self.store, &Caller::local());
-        let filter = Filter { worker: Some(worker), states: vec![State::Running], ..Filter::default() };
+        let filter = Filter { workers: vec![worker], states: vec![State::Running], ..Filter::default() };
         let held = store.list(caller, ListRequest { filter, limit: 1, ..ListRequest::default() }).await;
         if held.expect("the store answers").jobs.is_empty() {
             store.deregister(caller, worker).await.expect("the worker leaves");

@@ -134,7 +134,7 @@ impl Asked {
                 "owner" => filter.owner = Some(value.clone()),
                 "correlation_id" => filter.correlation_id = Some(value.clone()),
                 "parent" => filter.parent = Some(parse_id(name, value)?),
-                "worker" => filter.worker = Some(parse_worker(value)?),
+                "worker" => filter.workers = vec![parse_worker(value)?],
                 "redriven" => filter.is_redriven = Some(yes_or_no(name, value)?),
                 "created_after" => filter.created_after = Some(moment(name, value)?),
                 "created_before" => filter.created_before = Some(moment(name, value)?),

@@ -1,6 +1,9 @@
 //! Who needs a final job.
 
+use std::fmt;
+
 use super::id::JobId;
+use crate::limits;
 
 /// A job that is not final and needs a final one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,21 +12,38 @@ pub enum NeededBy {
     Parent(JobId),
     /// A job that depends on it and has not ended.
     Dependent(JobId),
+    /// One of more dependents than are looked at, ended or not: it goes after them.
+    Dependents(JobId),
 }
 
 impl NeededBy {
     /// The job that needs it.
     pub fn job(self) -> JobId {
         match self {
-            NeededBy::Parent(id) | NeededBy::Dependent(id) => id,
+            NeededBy::Parent(id) | NeededBy::Dependent(id) | NeededBy::Dependents(id) => id,
         }
     }
 
-    /// What that job is to the needed one: `parent` or `dependent`.
+    /// What that job is to the needed one: `parent`, `dependent` or, as one of too many, `dependents`.
     pub fn as_str(self) -> &'static str {
         match self {
             NeededBy::Parent(_) => "parent",
             NeededBy::Dependent(_) => "dependent",
+            NeededBy::Dependents(_) => "dependents",
+        }
+    }
+}
+
+impl fmt::Display for NeededBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NeededBy::Parent(id) | NeededBy::Dependent(id) => {
+                write!(f, "job {id}, its {}, has not ended and needs it", self.as_str())
+            }
+            NeededBy::Dependents(id) => {
+                let max = limits::DEPENDENTS_LOOKED_AT;
+                write!(f, "more than {max} stored jobs depend on it, such as job {id}: delete those first")
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Consequences of a change that did not fit into its commit. What follows from the end of a job, from a new priority or from
-//! the loss of a worker may concern any number of jobs; one commit does a bounded part of it and keeps a cursor for the
-//! rest, from which maintenance goes on. Only the data is here; `command/cascade.rs` does the work.
+//! Consequences of a change that did not fit into its commit. What follows from the end of a job, from a new priority, from
+//! the loss of a worker or from an aggressive pause may concern any number of jobs; one commit does a bounded part of it and
+//! keeps a cursor for the rest, from which maintenance goes on. Only the data is here; `command/cascade.rs` does the work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Store;
 use super::caller::Caller;
-use super::config::{encode, parse};
+use super::config::{Hold, Scope, encode, parse};
 use super::engine::{Document, DocumentKind, Edge, EngineResult, Read};
 use super::query::stats;
 use crate::clock::Timestamp;
@@ -73,6 +73,18 @@ pub(crate) enum Task {
         /// The last running job that was looked at.
         after: Option<Seq>,
     },
+    /// Suspend the running jobs of a queue that was paused aggressively. Who, why and until when is read from the pause;
+    /// once it is lifted, the jobs that still run go on.
+    Suspend {
+        /// What was paused.
+        scope: Scope,
+        /// Since when: a later pause of the same queue is another one.
+        since: Timestamp,
+        /// The trace of the request.
+        trace_id: Option<String>,
+        /// The last running job that was looked at.
+        after: Option<Seq>,
+    },
 }
 
 /// How the leases of workers that are gone end.
@@ -102,6 +114,7 @@ impl Cascade {
                 let first = workers.first().map(ToString::to_string).unwrap_or_default();
                 format!("{:05}.w.{first}.{}", self.depth, before.as_millis())
             }
+            Task::Suspend { scope, .. } => suspend_key(scope),
         }
     }
 
@@ -122,6 +135,23 @@ pub(crate) fn covers(db: &mut (impl Read + ?Sized), ended: &Job, edge: &Edge) ->
     let kept = db.document(DocumentKind::Cascade, &dependents_key(ended.depth, ended.seq))?;
     let kept = kept.map(|document| Cascade::parse(&document)).transpose()?;
     Ok(kept.is_some_and(|cascade| cascade.covers(edge.dependent, edge.need)))
+}
+
+/// Whether this running job has yet to be suspended by an aggressive pause of its queue.
+pub(crate) fn suspends(db: &mut (impl Read + ?Sized), hold: &Hold, job: &Job) -> EngineResult<bool> {
+    let kept = db.document(DocumentKind::Cascade, &suspend_key(&hold.scope))?;
+    let kept = kept.map(|document| Cascade::parse(&document)).transpose()?;
+    Ok(kept.is_some_and(|cascade| match cascade.task {
+        Task::Suspend { since, after, .. } => {
+            since == hold.since && after.is_none_or(|after| after < job.seq)
+        }
+        _ => false,
+    }))
+}
+
+/// Where the cascade that suspends the running jobs of a paused queue is kept. Running jobs have no level of their own.
+fn suspend_key(scope: &Scope) -> String {
+    format!("{:05}.p.{}", 0, String::from_utf8_lossy(&encode(scope)))
 }
 
 /// Where the cascade that passes on a job's priority is kept.
@@ -173,6 +203,11 @@ impl Budget {
     /// How many jobs may still be changed.
     pub(crate) fn left(self) -> usize {
         if self.rows == 0 { 0 } else { self.jobs }
+    }
+
+    /// How many rows may still be looked at; one at least.
+    pub(crate) fn reach(self) -> usize {
+        self.rows.max(1)
     }
 
     /// Takes so many rows that were only looked at.

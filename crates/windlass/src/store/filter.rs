@@ -30,8 +30,8 @@ pub struct Filter {
     pub created_after: Option<Timestamp>,
     /// Submitted before this.
     pub created_before: Option<Timestamp>,
-    /// Leased to this worker.
-    pub worker: Option<WorkerId>,
+    /// Leased to one of these workers.
+    pub workers: Vec<WorkerId>,
     /// With this concurrency key.
     pub concurrency: Option<ConcurrencyKey>,
     /// Whether set aside for its concurrency key.
@@ -59,7 +59,8 @@ impl Filter {
             && self.parent.is_none_or(|parent| job.parent.is_some_and(|found| found.id == parent))
             && self.created_after.is_none_or(|at| job.created_at >= at)
             && self.created_before.is_none_or(|at| job.created_at < at)
-            && self.worker.is_none_or(|worker| job.lease.is_some_and(|lease| lease.worker == worker))
+            && (self.workers.is_empty()
+                || job.lease.is_some_and(|lease| self.workers.contains(&lease.worker)))
             && self.concurrency.is_none_or(|key| job.concurrency == Some(key))
             && is(self.is_blocked.as_ref(), &job.is_blocked)
             && is(self.is_redriven.as_ref(), &job.details.superseded_by.is_some())

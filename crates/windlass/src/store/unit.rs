@@ -58,6 +58,8 @@ pub struct Unit<'a> {
     /// What a job was before the command changed it, and whether it had been changed before; none if it was added.
     journal: Vec<(Seq, Option<Job>, bool)>,
     is_beyond_undoing: bool,
+    /// Dependents that were looked at to find out whether jobs may be removed.
+    pub(crate) dependents_seen: usize,
     /// The generation before the one that this commit begins, if it begins one.
     pub(crate) generation_before: Option<u64>,
     trouble: Option<StoreError>,
@@ -85,6 +87,7 @@ impl<'a> Unit<'a> {
             mark: Mark::default(),
             journal: Vec::new(),
             is_beyond_undoing: false,
+            dependents_seen: 0,
             generation_before: None,
             trouble: None,
             call_trace: None,

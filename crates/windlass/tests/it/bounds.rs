@@ -1,18 +1,25 @@
 //! What many jobs may cost everybody else: commits stay small beside any number of dependents, and a caller who leaves takes
-//! its question along. `WINDLASS_CASCADE_DEPENDENTS` makes the first one as large as you like.
+//! its question along. `WINDLASS_CASCADE_DEPENDENTS` and `WINDLASS_LOST_WORKERS` make them as large as you like.
 
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use windlass::clock::Timestamp;
-use windlass::job::{JobId, NewJob, State};
+use windlass::error::ActError;
+use windlass::job::{JobId, NeededBy, NewJob, State};
 use windlass::limits;
 use windlass::store::command::act::Act;
 use windlass::store::command::heartbeat::{Beat, Directive};
 
-use crate::fixture::{Fixture, On, after, new_job, priority};
+use crate::fixture::{Fixture, On, after, new_job, priority, queue};
 
 /// Dependents of one job, unless said otherwise.
 const DEPENDENTS: usize = 5_000;
+/// Workers that are lost at once, unless said otherwise, and what each of them runs.
+const LOST_WORKERS: usize = 30;
+const JOBS_PER_WORKER: usize = 20;
+/// How long one commit may keep all others waiting.
+const STALL_MAX: Duration = Duration::from_millis(250);
 /// Jobs of which `verify` makes several pages.
 const PAGES: usize = 3;
 /// Bytes by which the process may grow while it cancels any number of dependents.
@@ -79,6 +86,82 @@ async fn many_dependents_stop_nobody(t: &Fixture) {
         println!("{count} dependents: {} MB more", grown >> 20);
         assert!(grown <= GROWTH_MAX, "{} MB more", grown >> 20);
     }
+    t.verify().await;
+}
+
+#[tokio::test]
+async fn lost_workers_stop_nobody_on_a_file() {
+    lost_workers_stop_nobody(&Fixture::new(On::Sqlite)).await;
+}
+
+#[tokio::test]
+async fn lost_workers_stop_nobody_on_postgres() {
+    lost_workers_stop_nobody(&Fixture::new(On::Postgres)).await;
+}
+
+/// M9, M31: workers that fall silent together end in bounded commits, beside which jobs are submitted and finished. With
+/// `WINDLASS_LOST_WORKERS` so many are lost, and no commit may keep the others waiting for longer than the stall allowed.
+async fn lost_workers_stop_nobody(t: &Fixture) {
+    let asked: Option<usize> =
+        std::env::var("WINDLASS_LOST_WORKERS").ok().map(|count| count.parse().expect("a number"));
+    let lost = asked.unwrap_or(LOST_WORKERS);
+    for _ in 0..lost {
+        let worker = t.worker().await;
+        t.submit_all(vec![new_job("work"); JOBS_PER_WORKER]).await;
+        assert_eq!(t.claim(worker, JOBS_PER_WORKER).await.len(), JOBS_PER_WORKER);
+    }
+    t.advance(limits::WORKER_SILENCE_MAX);
+    let live = t.worker_for(&["probe"], &[]).await;
+    let running = async || {
+        let states = t.store.stats(&t.me).await.unwrap().states;
+        usize::try_from(states[&State::Running]).unwrap()
+    };
+    let (mut before, mut longest) = (running().await, Duration::ZERO);
+    assert_eq!(before, lost * JOBS_PER_WORKER);
+    loop {
+        let began = Instant::now();
+        let has_more = t.store.tick().await.unwrap().has_more;
+        longest = longest.max(began.elapsed());
+        let now = running().await;
+        assert!(before - now <= 2 * limits::CASCADE_JOBS_PER_COMMIT, "{now} of {before}");
+        before = now;
+        let probe = t.submit(NewJob { queue: queue("probe"), ..new_job("probe") }).await.id;
+        let claimed = t.claim_one(live).await;
+        assert_eq!(claimed.job.id, probe);
+        t.complete(live, &claimed).await;
+        if !has_more {
+            break;
+        }
+    }
+    assert_eq!(before, 0);
+    if asked.is_some() {
+        println!("{lost} workers, {} running: longest commit {longest:?}", lost * JOBS_PER_WORKER);
+        assert!(longest <= STALL_MAX, "{longest:?}");
+    }
+    t.verify().await;
+}
+
+#[tokio::test]
+async fn a_job_with_very_many_dependents_goes_after_them_on_a_file() {
+    a_job_with_very_many_dependents_goes_after_them(&Fixture::new(On::Sqlite)).await;
+}
+
+#[tokio::test]
+async fn a_job_with_very_many_dependents_goes_after_them_in_memory() {
+    a_job_with_very_many_dependents_goes_after_them(&Fixture::new(On::Memory)).await;
+}
+
+/// M9, M60: neither what is looked at before a job is removed nor the edges that go with it are more than the bound.
+async fn a_job_with_very_many_dependents_goes_after_them(t: &Fixture) {
+    let root = held_with_dependents(t, limits::DEPENDENTS_LOOKED_AT + 1).await;
+    t.cancel(root).await;
+    while t.store.tick().await.unwrap().has_more {}
+    let refused = t.store.delete(&t.me, root).await.expect_err("too many jobs depend on it");
+    assert!(matches!(refused, ActError::Needed { by: NeededBy::Dependents(_), .. }), "{refused}");
+    assert!(refused.to_string().contains("delete those first"), "{refused}");
+    let ActError::Needed { by, .. } = refused else { unreachable!() };
+    t.store.delete(&t.me, by.job()).await.unwrap();
+    t.store.delete(&t.me, root).await.expect("as many as are looked at");
     t.verify().await;
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::act::{self, Act};
+use super::needed::has_looked_at_enough;
 use super::precondition::IfMatch;
 use super::redrive::{self, Redrive};
 use crate::error::{ActError, Problem, StoreError};
@@ -127,11 +128,15 @@ pub(crate) fn round(
             break;
         }
         bulk.matched += 1;
-        let id = job.id;
+        let (id, place) = (job.id, Place::of(&job));
         unit.remember(job);
         match one(unit, caller, id, action)? {
             Some(is_changed) => bulk.changed += u64::from(is_changed),
             None => bulk.skipped += 1,
+        }
+        if has_looked_at_enough(unit) {
+            next = Some(place);
+            break;
         }
     }
     Ok(Round { bulk, next })

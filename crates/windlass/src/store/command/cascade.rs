@@ -1,16 +1,21 @@
 //! Working off what follows from a change: dependents are told of an end, priorities passed on, children cancelled, leases of
-//! lost workers ended. A commit does as much as its budget allows, level by level of the dependency graph; the rest is kept
-//! as cursors, which [`continue_cascades`](Unit::continue_cascades) goes on from. It decides nothing about single jobs.
+//! lost workers ended, running jobs of a paused queue suspended. A commit does as much as its budget allows, level by level
+//! of the dependency graph; the rest is kept as cursors, which [`continue_cascades`](Unit::continue_cascades) goes on from. It
+//! decides nothing about single jobs.
+
+mod leases;
+mod priority;
+mod suspend;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::record::Cause;
 use crate::clock::Timestamp;
-use crate::job::{ConcurrencyKey, Event, Job, JobId, Need, Priority, Seq, State, WorkerId};
+use crate::job::{ConcurrencyKey, Event, Job, JobId, Need, Priority, Seq};
 use crate::limits;
-use crate::store::cascade::{Cascade, KEYS_END, LeaseEnd, Task};
-use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, Place, Side};
-use crate::store::filter::{Filter, Order, Scan};
+use crate::store::cascade::{Cascade, KEYS_END, Task};
+use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, Place};
+use crate::store::filter::{Filter, Found, Order, Scan};
 use crate::store::unit::Unit;
 
 /// What follows from the changes made so far.
@@ -42,6 +47,13 @@ enum Source {
 
 /// A cascade that stopped because its page or the budget was used up.
 type Rest = Option<Task>;
+
+/// Jobs of a cascade that are read together.
+struct Page {
+    seqs: Vec<Seq>,
+    /// After which job to go on, if there may be more.
+    next: Option<Seq>,
+}
 
 impl Consequences {
     pub(super) fn add(&mut self, since: Timestamp, depth: u32, task: Task) {
@@ -114,10 +126,8 @@ impl Unit<'_> {
             Task::Children { parent, id, group, reason, after } => {
                 self.cancel_children((parent, id, group), reason, after, todo)
             }
-            Task::Leases { workers, before, end, after } => {
-                let task = Task::Leases { workers, before, end, after };
-                self.end_leases(task, todo)
-            }
+            Task::Leases { .. } => self.end_leases(task, todo),
+            Task::Suspend { .. } => self.suspend_running(task, todo),
         }
     }
 
@@ -196,78 +206,6 @@ impl Unit<'_> {
         Ok(())
     }
 
-    /// Jobs that wait inherit the highest priority of those they wait for (M24).
-    fn pass_on_priority(
-        &mut self,
-        job: Seq,
-        mut after: Option<(Seq, Need)>,
-        todo: &mut Consequences,
-    ) -> EngineResult<Rest> {
-        let Some(priority) = self.job(job)?.map(Job::effective_priority) else { return Ok(None) };
-        let (edges, has_more) = self.edges_after(job, after, todo)?;
-        for some in edges.chunks(limits::CASCADE_INHERITING_AT_ONCE) {
-            if after.is_some() && self.budgets[todo.source as usize].left() == 0 {
-                return Ok(Some(Task::Priority { job, after }));
-            }
-            let seqs: Vec<Seq> = some.iter().map(|edge| edge.dependent).collect();
-            let inherited = self.inherited_by(&seqs, priority, todo)?;
-            for (seq, inherited) in inherited {
-                let Some(dependent) = self.job(seq)?.cloned() else { continue };
-                self.budgets[todo.source as usize].change(&dependent);
-                let was = dependent.effective_priority();
-                let next = Job { inherited, ..dependent };
-                if next.effective_priority() != was && next.has.dependents {
-                    todo.add(self.now, next.depth, Task::Priority { job: seq, after: None });
-                }
-                todo.changed += 1;
-                self.put(next);
-            }
-            after = some.last().map(|edge| (edge.dependent, edge.need));
-        }
-        Ok(has_more.then_some(Task::Priority { job, after }))
-    }
-
-    /// What these jobs inherit now that one of their dependencies has this priority, as far as that changes.
-    fn inherited_by(
-        &mut self,
-        seqs: &[Seq],
-        priority: Priority,
-        todo: &Consequences,
-    ) -> EngineResult<BTreeMap<Seq, Priority>> {
-        let (mut inherited, mut lowered) = (BTreeMap::new(), Vec::new());
-        self.budgets[todo.source as usize].look_at(seqs.len());
-        for seq in seqs {
-            let Some(job) = self.job(*seq)? else { continue };
-            if job.state.is_final() || !job.has_unmet_dependencies() {
-                continue;
-            }
-            if job.inherited < priority {
-                inherited.insert(*seq, priority);
-            } else if job.inherited > priority {
-                // It may have it from another one.
-                lowered.push(*seq);
-            }
-        }
-        if lowered.is_empty() {
-            return Ok(inherited);
-        }
-        let edges = self.db()?.edges(&lowered, Side::Dependent)?;
-        self.budgets[todo.source as usize].look_at(edges.len());
-        self.load(&edges.iter().map(|edge| edge.dependency).collect::<Vec<_>>())?;
-        let mut highest: BTreeMap<Seq, Priority> = BTreeMap::new();
-        for edge in edges {
-            let priority = self.job(edge.dependency)?.map_or(Priority::BULK, Job::effective_priority);
-            let best = highest.entry(edge.dependent).or_insert(Priority::BULK);
-            *best = priority.max(*best);
-        }
-        for (seq, priority) in highest {
-            if self.job(seq)?.is_some_and(|job| job.inherited != priority) {
-                inherited.insert(seq, priority);
-            }
-        }
-        Ok(inherited)
-    }
-
     fn cancel_children(
         &mut self,
         (parent, id, group): (Seq, JobId, Option<u64>),
@@ -276,9 +214,9 @@ impl Unit<'_> {
         todo: &mut Consequences,
     ) -> EngineResult<Rest> {
         let filter = Filter { parent: Some(id), ..Filter::default() };
-        let (page, has_more) = self.scan_page(filter, after, todo)?;
+        let page = self.scan_page(filter, after, todo)?;
         let event = Event::Cancel { message: reason.clone() };
-        for seq in page {
+        for seq in page.seqs {
             if after.is_some() && self.budgets[todo.source as usize].left() == 0 {
                 return Ok(Some(Task::Children { parent, id, group, reason, after }));
             }
@@ -291,58 +229,22 @@ impl Unit<'_> {
                 self.step_in_cascade(&child, &event, &Cause::system(), todo)?;
             }
         }
-        Ok(has_more.then_some(Task::Children { parent, id, group, reason, after }))
+        let after = page.next;
+        Ok(after.is_some().then_some(Task::Children { parent, id, group, reason, after }))
     }
 
-    fn end_leases(&mut self, task: Task, todo: &mut Consequences) -> EngineResult<Rest> {
-        let Task::Leases { workers, before, end, mut after } = task else { return Ok(None) };
-        let filter = Filter { states: vec![State::Running], ..Filter::default() };
-        let (page, has_more) = self.scan_page(filter, after, todo)?;
-        for seq in page {
-            if after.is_some() && self.budgets[todo.source as usize].left() == 0 {
-                return Ok(Some(Task::Leases { workers, before, end, after }));
-            }
-            after = Some(seq);
-            let Some((job, worker)) = self.leased_to(seq, &workers, before)? else { continue };
-            let reason = Some(format!("worker {worker} is gone"));
-            let cause = Cause { reason, ..Cause::system() };
-            let random = self.env.entropy.fraction();
-            let event = match end {
-                LeaseEnd::Release => Event::Release,
-                LeaseEnd::Crash => Event::LeaseExpired { random, is_crash: true },
-                LeaseEnd::Gap => Event::LeaseExpired { random, is_crash: false },
-            };
-            self.step_in_cascade(&job, &event, &cause, todo)?;
-        }
-        Ok(has_more.then_some(Task::Leases { workers, before, end, after }))
-    }
-
-    fn leased_to(
-        &mut self,
-        seq: Seq,
-        workers: &std::collections::BTreeSet<WorkerId>,
-        before: Timestamp,
-    ) -> EngineResult<Option<(Job, WorkerId)>> {
-        let Some(job) = self.job(seq)? else { return Ok(None) };
-        let worker = job.lease.map(|lease| lease.worker).filter(|worker| workers.contains(worker));
-        let is_old = job.started_at.is_none_or(|started_at| started_at < before);
-        Ok(worker.filter(|_| is_old).map(|worker| (job.clone(), worker)))
-    }
-
-    /// The next jobs that fit, first submitted first, and whether there are more.
-    fn scan_page(
-        &mut self,
-        filter: Filter,
-        after: Option<Seq>,
-        todo: &Consequences,
-    ) -> EngineResult<(Vec<Seq>, bool)> {
+    /// The next jobs that fit, first submitted first.
+    fn scan_page(&mut self, filter: Filter, after: Option<Seq>, todo: &Consequences) -> EngineResult<Page> {
         let limit = self.page_of(todo);
+        let reach = self.budgets[todo.source as usize].reach();
         let after = after.map(|seq| Place { rank: 0, eligible_at: Timestamp::MIN, seq });
         let scan = Scan { filter, order: Order::Oldest, after, limit };
-        let page = self.db()?.scan(&scan)?;
-        self.budgets[todo.source as usize].look_at(page.len());
-        let has_more = page.len() == limit;
-        Ok((page.into_iter().map(|job| self.remember(job)).collect(), has_more))
+        let Found { jobs, stopped } = self.db()?.search(&scan, reach)?;
+        let looked_at = if stopped.is_some() { reach } else { jobs.len() };
+        self.budgets[todo.source as usize].look_at(looked_at);
+        let last = jobs.last().filter(|_| jobs.len() == limit).map(|job| job.seq);
+        let next = stopped.map(|place| place.seq).or(last);
+        Ok(Page { seqs: jobs.into_iter().map(|job| self.remember(job)).collect(), next })
     }
 
     /// Begins a cascade: does what the budget allows and keeps the rest. Says how many jobs were changed.

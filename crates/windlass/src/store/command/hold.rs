@@ -8,15 +8,12 @@ use serde_json::json;
 use super::record::{Cause, Subject};
 use crate::audit::AuditEvent;
 use crate::error::{ActError, StoreError};
-use crate::job::{
-    Event, JobType, QueueName, Seq, State, SuspendMode, Suspension, Tenant, WorkerId, check_text,
-};
+use crate::job::{JobType, QueueName, Tenant, WorkerId, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::cascade::LeaseEnd;
 use crate::store::config::{Hold, PauseMode, Resumption, Scope, encode};
-use crate::store::engine::{DocumentKind, Place};
-use crate::store::filter::{Filter, Order, Scan};
+use crate::store::engine::DocumentKind;
 use crate::store::unit::Unit;
 
 /// What to pause or resume.
@@ -92,7 +89,7 @@ pub(crate) fn pause(
     let scope = scope_for(unit, caller, target)?;
     let now = unit.now;
     // One whose time is over has lifted itself, whether or not maintenance has come by.
-    unit.lift_expired_holds()?;
+    unit.lift_if_expired(&scope)?;
     if unit.config()?.holds.contains_key(&scope) {
         return Ok(false);
     }
@@ -111,7 +108,7 @@ pub(crate) fn pause(
     record(unit, caller, &hold, true, pause.reason.as_deref());
     unit.interrupt();
     if pause.mode == PauseMode::Aggressive {
-        interrupt(unit, caller, &hold)?;
+        interrupt(unit, &hold)?;
     }
     Ok(true)
 }
@@ -125,7 +122,7 @@ pub(crate) fn resume(
 ) -> Result<bool, ActError> {
     check_text("reason", reason, limits::REASON_CHARS_MAX)?;
     let scope = scope_for(unit, caller, target)?;
-    unit.lift_expired_holds()?;
+    unit.lift_if_expired(&scope)?;
     let Some(hold) = unit.config()?.holds.get(&scope).cloned() else { return Ok(false) };
     unit.drop_hold(&scope)?;
     unit.keep_resumption(caller, &scope, reason)?;
@@ -203,40 +200,19 @@ fn record(unit: &mut Unit<'_>, caller: &Caller, hold: &Hold, is_paused: bool, re
     unit.record_operation(event, subject, &Cause::caller(caller, reason), &context);
 }
 
-/// An aggressive pause: a queue's running jobs are suspended, a worker's are released (M54, M55).
-fn interrupt(unit: &mut Unit<'_>, caller: &Caller, hold: &Hold) -> Result<(), StoreError> {
-    let (queue, tenant) = match &hold.scope {
+/// An aggressive pause: a queue's running jobs are suspended, a worker's are released (M54, M55); as many as one commit may,
+/// the rest by maintenance.
+fn interrupt(unit: &mut Unit<'_>, hold: &Hold) -> Result<(), StoreError> {
+    match &hold.scope {
         Scope::Worker(worker) => {
             // Leases of this very moment too: the pause came after them.
             let before = unit.now.plus(Duration::from_millis(1));
             unit.workers_gone([*worker].into(), before, LeaseEnd::Release)?;
-            return Ok(());
         }
-        Scope::Queue { queue, tenant } => (queue.clone(), tenant.clone()),
-        Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } => return Ok(()),
-    };
-    let filter = Filter { queue: Some(queue), tenant, states: vec![State::Running], ..Filter::default() };
-    let mut after = None;
-    loop {
-        let scan =
-            Scan { filter: filter.clone(), order: Order::Oldest, after, limit: limits::BULK_JOBS_PER_COMMIT };
-        let running = unit.db()?.scan(&scan)?;
-        let Some(last) = running.last() else { return Ok(()) };
-        after = Some(Place::of(last));
-        let running: Vec<Seq> = running.into_iter().map(|job| unit.remember(job)).collect();
-        for seq in running {
-            let suspension = Suspension {
-                by: caller.id.clone(),
-                reason: hold.reason.clone(),
-                mode: SuspendMode::Aggressive,
-                at: unit.now,
-                expires_at: hold.expires_at,
-                by_pause: true,
-            };
-            let event = Event::Suspend { suspension };
-            let _refused = unit.apply(seq, &event, &Cause::caller(caller, hold.reason.as_deref()))?;
-        }
+        Scope::Queue { .. } => unit.suspend_all_running(hold)?,
+        Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } => {}
     }
+    Ok(())
 }
 
 impl Unit<'_> {
@@ -272,18 +248,32 @@ impl Unit<'_> {
         })
     }
 
-    /// Lifts the pauses whose time is over (M57).
-    pub(crate) fn lift_expired_holds(&mut self) -> Result<usize, StoreError> {
+    /// Lifts up to `max` pauses whose time is over (M57); says how many.
+    pub(crate) fn lift_expired_holds(&mut self, max: usize) -> Result<usize, StoreError> {
         let now = self.now;
-        let holds = &self.config()?.holds;
-        let expired: Vec<Hold> = holds.values().filter(|hold| !hold.is_active(now)).cloned().collect();
+        let config = self.config()?;
+        let expired = config.holds.values().filter(|hold| !hold.is_active(now)).take(max);
+        let expired: Vec<Hold> = expired.cloned().collect();
+        drop(config);
         for hold in &expired {
-            self.drop_hold(&hold.scope)?;
-            self.keep_resumption(&Caller::system(), &hold.scope, Some("its time was over"))?;
-            record(self, &Caller::system(), hold, false, Some("its time was over"));
-            self.wake();
-            self.interrupt();
+            self.lift_expired(hold)?;
         }
         Ok(expired.len())
+    }
+
+    /// The same for one of them.
+    fn lift_if_expired(&mut self, scope: &Scope) -> Result<(), StoreError> {
+        let now = self.now;
+        let hold = self.config()?.holds.get(scope).filter(|hold| !hold.is_active(now)).cloned();
+        hold.map_or(Ok(()), |hold| self.lift_expired(&hold))
+    }
+
+    fn lift_expired(&mut self, hold: &Hold) -> Result<(), StoreError> {
+        self.drop_hold(&hold.scope)?;
+        self.keep_resumption(&Caller::system(), &hold.scope, Some("its time was over"))?;
+        record(self, &Caller::system(), hold, false, Some("its time was over"));
+        self.wake();
+        self.interrupt();
+        Ok(())
     }
 }

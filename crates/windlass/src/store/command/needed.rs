@@ -16,19 +16,32 @@ pub(crate) fn needed_by(unit: &mut Unit<'_>, job: &Job) -> Result<Option<NeededB
     if !job.has.dependents {
         return Ok(None);
     }
-    let mut after = None;
+    let (mut after, mut left) = (None, limits::DEPENDENTS_LOOKED_AT);
     loop {
         // Read past the unit, which would remember every dependent of a job that has very many.
         let db = unit.db()?;
         let page = db.dependents(job.seq, after, limits::CASCADE_PAGE)?;
         let seqs: Vec<Seq> = page.iter().map(|edge| edge.dependent).collect();
-        let open = db.load(&seqs)?.into_iter().flatten().find(|dependent| !dependent.state.is_final());
-        if let Some(dependent) = open {
+        let dependents = db.load(&seqs)?;
+        unit.dependents_seen += page.len();
+        let mut stored = dependents.iter().flatten();
+        if let Some(dependent) = stored.clone().find(|dependent| !dependent.state.is_final()) {
             return Ok(Some(NeededBy::Dependent(dependent.id)));
         }
+        if page.len() > left
+            && let Some(dependent) = stored.next_back()
+        {
+            return Ok(Some(NeededBy::Dependents(dependent.id)));
+        }
+        left = left.saturating_sub(page.len());
         match page.last() {
             Some(last) if page.len() == limits::CASCADE_PAGE => after = Some((last.dependent, last.need)),
             _ => return Ok(None),
         }
     }
+}
+
+/// Whether a commit that removes jobs one after the other has looked at as many dependents as it may.
+pub(crate) fn has_looked_at_enough(unit: &Unit<'_>) -> bool {
+    unit.dependents_seen >= limits::DEPENDENTS_LOOKED_AT
 }

@@ -28,7 +28,7 @@ pub(crate) struct Cause {
 
 impl Cause {
     /// Whoever asked for a suspension, when it comes into force after the request.
-    fn suspension(how: &Suspension) -> Cause {
+    pub(crate) fn suspension(how: &Suspension) -> Cause {
         Cause { kind: "user", id: how.by.clone(), reason: how.reason.clone(), trace_id: None, key: None }
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::needed::needed_by;
+use super::needed::{has_looked_at_enough, needed_by};
 use super::schedule::fire::next_run;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -43,12 +43,13 @@ pub(crate) fn tick(unit: &mut Unit<'_>) -> Result<Ticked, StoreError> {
     let swept = unit.sweep_leases()?;
     let (leases, has_silent) = unit.reap_silent_workers()?;
     let jobs = unit.promote(limits::TICK_JOBS_PER_COMMIT)?;
-    let holds = unit.lift_expired_holds()?;
+    let holds = unit.lift_expired_holds(limits::EXPIRED_PAUSES_PER_COMMIT)?;
     let throttled = unit.wake_throttled(limits::TICK_JOBS_PER_COMMIT)?;
     unit.drop_old_rates()?;
     let has_cascades = unit.continue_cascades()?;
     let next_at = unit.next_at()?;
-    let is_full = jobs.max(throttled) >= limits::TICK_JOBS_PER_COMMIT;
+    let is_full =
+        jobs.max(throttled) >= limits::TICK_JOBS_PER_COMMIT || holds >= limits::EXPIRED_PAUSES_PER_COMMIT;
     let has_more = is_full || has_silent || has_cascades || swept.has_more;
     let now = unit.now;
     let has_due_schedules = unit.config()?.schedules.values().any(|schedule| schedule.is_due(now));
@@ -100,7 +101,8 @@ impl Unit<'_> {
         let old: Vec<(WorkerId, bool)> = old.map(|worker| (worker.id, worker.is_lost)).take(max).collect();
         drop(config);
         // Those that were lost have no leases; only those that do not beat may run something all the same.
-        let busy = if old.iter().all(|(_, is_lost)| *is_lost) { Some(BTreeSet::new()) } else { self.busy()? };
+        let quiet = old.iter().filter(|(_, is_lost)| !is_lost).map(|(worker, _)| *worker).collect();
+        let busy = self.busy(quiet)?;
         for (worker, is_lost) in old {
             if is_lost || busy.as_ref().is_some_and(|busy| !busy.contains(&worker)) {
                 self.forget_worker(worker)?;
@@ -109,9 +111,12 @@ impl Unit<'_> {
         Ok(())
     }
 
-    /// The workers that run something; none if too many jobs run to look at all of them.
-    fn busy(&mut self) -> Result<Option<BTreeSet<WorkerId>>, StoreError> {
-        let filter = Filter { states: vec![State::Running], ..Filter::default() };
+    /// Which of these workers run something; none if they run too many jobs to look at all of them.
+    fn busy(&mut self, workers: Vec<WorkerId>) -> Result<Option<BTreeSet<WorkerId>>, StoreError> {
+        if workers.is_empty() {
+            return Ok(Some(BTreeSet::new()));
+        }
+        let filter = Filter { workers, states: vec![State::Running], ..Filter::default() };
         let limit = limits::BUSY_JOBS_LOOKED_AT;
         let page = self.db()?.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?;
         let busy = || page.iter().filter_map(|job| job.lease).map(|lease| lease.worker).collect();
@@ -188,6 +193,10 @@ pub(crate) fn prune(unit: &mut Unit<'_>, state: State, part: SeqRange) -> Result
         } else {
             pruned.left += 1;
             pruned.next_at = Some(pruned.next_at.map_or(due_at, |at| at.min(due_at)));
+        }
+        if has_looked_at_enough(unit) {
+            pruned.next = Some(Place { rank: 0, eligible_at: Timestamp::MIN, seq });
+            break;
         }
     }
     // At once, so that nobody else in this commit finds them any more.

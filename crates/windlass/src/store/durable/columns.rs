@@ -8,7 +8,7 @@ use super::checksum::{Column, checksum};
 use crate::audit::AuditEvent;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{JobId, Labels, Need, Payload, PayloadDigest, Seq, Spec, State};
+use crate::job::{Job, JobId, Labels, Need, Payload, PayloadDigest, Seq, Spec, State, WorkerId};
 use crate::store::config::{encode, parse};
 use crate::store::engine::{DocumentKind, EngineResult, FacetKind, Key, KeyHolder, KeyKind, KeyMemory};
 
@@ -23,6 +23,24 @@ pub(crate) const NEVER: i64 = i64::MAX;
 /// A state as stored.
 pub(crate) fn code(state: State) -> i64 {
     i64::from(state as u8)
+}
+
+/// A worker as stored beside the jobs that are leased to it; two workers may share a number, and 0 means that it is not
+/// known which one it is.
+pub(crate) fn worker_code(job: &Job) -> i64 {
+    let Some(lease) = job.lease.filter(|_| job.state == State::Running) else { return 0 };
+    worker_id_code(lease.worker)
+}
+
+/// The same for a worker.
+pub(crate) fn worker_id_code(worker: WorkerId) -> i64 {
+    let [.., a, b, c, d, e, f, g, h] = *worker.as_bytes();
+    i64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// The numbers under which jobs of these workers may be stored.
+pub(crate) fn worker_codes(workers: &[WorkerId]) -> Vec<i64> {
+    workers.iter().map(|worker| worker_id_code(*worker)).chain([0]).collect()
 }
 
 /// An event as stored: its place in [`AuditEvent::ALL`], to which new events are only ever added at the end.

@@ -13,7 +13,7 @@ use crate::store::engine::{
     Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, Key, KeyHolder, LaneCursor, Place,
     Read, RecordQuery, Side,
 };
-use crate::store::filter::{Found, Order, Scan};
+use crate::store::filter::{Filter, Found, Order, Scan};
 
 impl Tables {
     fn job(&self, seq: Seq) -> Option<Job> {
@@ -28,6 +28,16 @@ impl Tables {
         let Some(places) = self.ready.get(&cursor.lane) else { return Vec::new() };
         let start = cursor.after.map_or(Bound::Unbounded, Bound::Excluded);
         places.range((start, Bound::Unbounded)).take(max).map(|place| self.indexed(place.seq)).collect()
+    }
+
+    /// The jobs that may fit a filter, first submitted first.
+    fn candidates<'a>(&'a self, filter: &Filter) -> Box<dyn DoubleEndedIterator<Item = &'a Row> + 'a> {
+        if filter.workers.is_empty() {
+            return Box::new(self.rows.values());
+        }
+        let leased = filter.workers.iter().filter_map(|worker| self.leased.get(worker));
+        let seqs: BTreeSet<Seq> = leased.flatten().copied().collect();
+        Box::new(seqs.into_iter().filter_map(|seq| self.rows.get(&seq)))
     }
 }
 
@@ -73,7 +83,7 @@ impl Read for Tables {
     /// Every job is at hand here, so none is left out.
     fn search(&mut self, scan: &Scan, _reach: usize) -> EngineResult<Found> {
         let fits = |row: &&Row| scan.filter.fits(&row.job, &row.spec) && scan.is_after(&row.job);
-        let fitting = self.rows.values().filter(fits);
+        let fitting = self.candidates(&scan.filter).filter(fits);
         let rows: Vec<&Row> = match scan.order {
             Order::Oldest => fitting.take(scan.limit).collect(),
             Order::Newest => fitting.rev().take(scan.limit).collect(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::audit::Record;
 use crate::clock::Timestamp;
-use crate::job::{Job, JobId, Labels, Lane, Need, Payload, Seq, Spec, State, acts_at};
+use crate::job::{Job, JobId, Labels, Lane, Need, Payload, Seq, Spec, State, WorkerId, acts_at};
 use crate::store::engine::{CountChange, Counts, DocumentKind, Edge, FacetKind, Key, KeyHolder, Place};
 
 /// A job, what was submitted for it, and the keys it took.
@@ -28,6 +28,8 @@ pub(super) struct Tables {
     pub(super) ready: BTreeMap<Arc<Lane>, BTreeSet<Place>>,
     /// Jobs that time changes, by when.
     pub(super) due: BTreeSet<(Timestamp, Seq)>,
+    /// Jobs that run, by the worker that they are leased to.
+    pub(super) leased: BTreeMap<WorkerId, BTreeSet<Seq>>,
     /// Jobs that wait for their time, by lane.
     pub(super) timed: BTreeMap<Arc<Lane>, BTreeSet<Place>>,
     pub(super) keys: BTreeMap<Key, KeyHolder>,
@@ -200,6 +202,9 @@ impl Tables {
         if let Some(at) = acts_at(job) {
             self.due.insert((at, job.seq));
         }
+        if let Some(lease) = job.lease {
+            self.leased.entry(lease.worker).or_default().insert(job.seq);
+        }
         if let Some(place) = Place::when_due(job) {
             self.timed.entry(job.lane.clone()).or_default().insert(place);
         }
@@ -215,6 +220,14 @@ impl Tables {
         }
         if let Some(at) = acts_at(job) {
             self.due.remove(&(at, job.seq));
+        }
+        if let Some(lease) = job.lease
+            && let Some(seqs) = self.leased.get_mut(&lease.worker)
+        {
+            seqs.remove(&job.seq);
+            if seqs.is_empty() {
+                self.leased.remove(&lease.worker);
+            }
         }
         if let (Some(place), Some(places)) = (Place::when_due(job), self.timed.get_mut(&job.lane)) {
             places.remove(&place);

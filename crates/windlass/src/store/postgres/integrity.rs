@@ -31,15 +31,15 @@ const SPANS: [&str; 3] = [
     "SELECT seq, key, state::bigint, lane, rank::bigint, at FROM @.slots WHERE seq > $1 AND seq <= $2",
     "SELECT seq, state::bigint FROM @.states WHERE seq > $1 AND seq <= $2",
 ];
-const TIMERS: &str = "SELECT at, is_running, seqs FROM @.timers";
+const TIMERS: &str = "SELECT at, is_running, seqs, worker FROM @.timers";
 const TAGS: &str = "SELECT seq, name, value FROM @.tags WHERE seq > $1 AND seq <= $2";
 const TAGGED: &str = "SELECT seq, tags FROM @.jobs WHERE seq > $1 AND seq <= $2 AND tags IS NOT NULL";
 const FACETS: &str = "SELECT seq, kind::bigint, name, number, \"check\", body FROM @.facets";
 const DOCUMENTS: &str = "SELECT kind::bigint, key, \"check\", body FROM @.documents";
 const KEYS: &str = "SELECT kind::bigint, tenant, type, key, seq, expires_at, \"check\", job, payload, ended::bigint FROM @.keys";
 
-/// From when on an entry of `timers` covers a job, and whether one for running jobs does.
-type Cover = BTreeMap<i64, (i64, bool)>;
+/// From when on an entry of `timers` covers a job, and the workers of those entries for running jobs that do.
+type Cover = BTreeMap<i64, (i64, Vec<i64>)>;
 
 impl Tables {
     /// Everything that is wrong, in words.
@@ -69,10 +69,11 @@ impl Tables {
     fn cover(&mut self) -> EngineResult<Cover> {
         let mut cover = Cover::new();
         for row in self.link.fetch(TIMERS, Vec::new())? {
-            let (at, is_running): (i64, bool) = (get(&row, 0)?, get(&row, 1)?);
+            let (at, is_running, worker): (i64, bool, i64) = (get(&row, 0)?, get(&row, 1)?, get(&row, 3)?);
             for seq in unpack(get(&row, 2)?) {
-                let known = cover.entry(seq).or_insert((NEVER, false));
-                *known = (known.0.min(at), known.1 || is_running);
+                let (from, workers) = cover.entry(seq).or_insert((NEVER, Vec::new()));
+                *from = at.min(*from);
+                workers.extend(is_running.then_some(worker));
             }
         }
         Ok(cover)
@@ -102,8 +103,10 @@ impl Tables {
             expected[1]
                 .extend(places.slot.map(|(key, state, rank, at)| vec![seq, key, state, lane, rank, at]));
             expected[2].extend(places.listed.map(|state| vec![seq, state]));
-            let (from, runs) = cover.get(&seq).copied().unwrap_or((NEVER, false));
-            let is_covered = from <= places.acts_at && (runs || !places.is_running);
+            let (from, workers) =
+                cover.get(&seq).map_or((NEVER, &[][..]), |(from, workers)| (*from, workers));
+            let is_found = workers.iter().any(|worker| [0, places.worker].contains(worker));
+            let is_covered = from <= places.acts_at && (is_found || !places.is_running);
             let parent: Option<Uuid> = get(row, 7)?;
             let follows = get::<i64>(row, 5)? == state_code(job)
                 && get::<i64>(row, 6)? == job.created_at.as_millis()

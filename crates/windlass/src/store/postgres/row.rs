@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::link::get;
 use crate::clock::Timestamp;
 use crate::job::{Job, JobId, Seq, State, acts_at};
-use crate::store::durable::columns::{NEVER, SET_ASIDE, TIMED, code, damaged};
+use crate::store::durable::columns::{NEVER, SET_ASIDE, TIMED, code, damaged, worker_code};
 use crate::store::durable::interned::Interned;
 use crate::store::durable::packed::{Head, Shared, is_whole, unpack};
 use crate::store::engine::{EngineResult, Place};
@@ -32,6 +32,8 @@ pub(super) struct Places {
     pub(super) acts_at: i64,
     /// Among the running ones of `timers`.
     pub(super) is_running: bool,
+    /// Whose of them; see [`worker_code`].
+    pub(super) worker: i64,
 }
 
 impl Places {
@@ -55,6 +57,7 @@ impl Places {
             listed: (!is_scheduled && !is_running && job.state != State::Completed).then(|| code(job.state)),
             acts_at: acts_at(job).map_or(NEVER, Timestamp::as_millis),
             is_running,
+            worker: worker_code(job),
         }
     }
 }

@@ -8,18 +8,19 @@ use super::link::get;
 use super::parameter::Column;
 use super::row::Places;
 use super::tables::Tables;
-use crate::job::{Job, Seq, acts_at};
+use crate::job::{Job, Seq, WorkerId, acts_at};
 use crate::limits;
-use crate::store::durable::columns::NEVER;
+use crate::store::durable::columns::{NEVER, worker_codes};
 use crate::store::engine::EngineResult;
 
 const FRONT: &str = "SELECT at, first, n, part, is_running, seqs FROM @.timers \
      WHERE (at, first, n, part) > ($1, $2, $3, $4) ORDER BY at, first, n, part LIMIT $5";
 const RUNNING: &str = "SELECT seqs FROM @.timers WHERE is_running";
-const PUT: &str = "INSERT INTO @.timers (at, first, n, part, is_running, seqs) \
-     SELECT u.at, u.first, $1, u.part, u.is_running <> 0, u.seqs \
-     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[]) \
-     u(at, first, part, is_running, seqs)";
+const LEASED: &str = "SELECT seqs FROM @.timers WHERE is_running AND worker = ANY($1)";
+const PUT: &str = "INSERT INTO @.timers (at, first, n, part, is_running, worker, seqs) \
+     SELECT u.at, u.first, $1, u.part, u.is_running <> 0, u.worker, u.seqs \
+     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[]) \
+     u(at, first, part, is_running, worker, seqs)";
 const DROP: &str = "DELETE FROM @.timers t USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) \
      u(at, first, n, part) WHERE t.at = u.at AND t.first = u.first AND t.n = u.n AND t.part = u.part";
 
@@ -43,6 +44,7 @@ struct Entry {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Added {
     is_running: bool,
+    worker: i64,
     at: i64,
     seq: i64,
 }
@@ -70,6 +72,7 @@ pub(super) struct Timers {
 
 /// An entry of running jobs that this connection wrote.
 struct Written {
+    worker: i64,
     seqs: Vec<i64>,
     /// How many of them still run.
     left: usize,
@@ -118,13 +121,18 @@ impl Timers {
             return self.leave_entry(seq);
         }
         // What does not run any more leaves the entries of those that do.
-        let fits = |at: i64, is_running: bool| at <= new.acts_at && is_running == new.is_running;
+        let fits = |at: i64, is_running: bool, worker: i64| {
+            at <= new.acts_at && is_running == new.is_running && worker == new.worker
+        };
         let is_covered = !was_uncovered
-            && (old.is_some_and(|old| old.acts_at != NEVER && fits(old.acts_at, old.is_running))
-                || self.members.get(&seq).is_some_and(|key| fits(key.0, true)));
+            && (old.is_some_and(|old| old.acts_at != NEVER && fits(old.acts_at, old.is_running, old.worker))
+                || self.members.get(&seq).is_some_and(|key| {
+                    self.written.get(key).is_some_and(|entry| fits(key.0, true, entry.worker))
+                }));
         if !is_covered {
             self.leave_entry(seq);
-            self.added.push(Added { is_running: new.is_running, at: new.acts_at, seq });
+            let Places { is_running, worker, acts_at, .. } = *new;
+            self.added.push(Added { is_running, worker, at: acts_at, seq });
         }
     }
 
@@ -164,22 +172,22 @@ impl Timers {
             for seq in entry.seqs {
                 if self.members.get(&seq) == Some(&key) {
                     self.members.remove(&seq);
-                    self.added.push(Added { is_running: true, at: key.0, seq });
+                    self.added.push(Added { is_running: true, worker: entry.worker, at: key.0, seq });
                 }
             }
         }
     }
 
-    /// What is to be written, as entries, each with whether its jobs run.
-    fn take_entries(&mut self, now: i64, commit: i64) -> Vec<(bool, Entry)> {
+    /// What is to be written, as entries, each with whether its jobs run, and whose they are then.
+    fn take_entries(&mut self, now: i64, commit: i64) -> Vec<((bool, i64), Entry)> {
         let mut added = std::mem::take(&mut self.added);
         added.extend(std::mem::take(&mut self.uncovered).into_values());
         added.sort_unstable();
         added.dedup();
-        let mut entries: Vec<(bool, Entry)> = Vec::new();
-        for Added { is_running, at, seq } in added {
-            if let Some((runs, entry)) = entries.last_mut()
-                && *runs == is_running
+        let mut entries: Vec<((bool, i64), Entry)> = Vec::new();
+        for Added { is_running, worker, at, seq } in added {
+            if let Some((whose, entry)) = entries.last_mut()
+                && *whose == (is_running, worker)
                 && entry.seqs.len() < JOBS_PER_ENTRY
                 // The further away, the coarser: what is looked at too early is sorted more finely then.
                 && at <= entry.key.0.saturating_add((entry.key.0 - now).max(0) / 16)
@@ -188,14 +196,16 @@ impl Timers {
                 entry.seqs.push(seq);
                 continue;
             }
-            entries.push((is_running, Entry { key: (at, seq, commit, self.part), seqs: vec![seq] }));
+            entries
+                .push(((is_running, worker), Entry { key: (at, seq, commit, self.part), seqs: vec![seq] }));
             self.part += 1;
         }
-        for (is_running, entry) in &entries {
+        for ((is_running, worker), entry) in &entries {
             self.low = self.low.map(|low| low.min(entry.key.0));
             self.first_added = Some(self.first_added.map_or(entry.key.0, |first| first.min(entry.key.0)));
             if *is_running && self.members.len() < MEMBERS_MAX {
-                let written = Written { seqs: entry.seqs.clone(), left: entry.seqs.len() };
+                let (worker, seqs) = (*worker, entry.seqs.clone());
+                let written = Written { worker, left: seqs.len(), seqs };
                 self.written.insert(entry.key, written);
                 self.members.extend(entry.seqs.iter().map(|seq| (*seq, entry.key)));
             }
@@ -215,17 +225,18 @@ impl Tables {
         if entries.is_empty() {
             return Ok(());
         }
-        let mut columns = [(); 4].map(|()| Column::numbers());
+        let mut columns = [(); 5].map(|()| Column::numbers());
         let mut seqs = Column::bytes();
-        for (is_running, entry) in entries {
+        for ((is_running, worker), entry) in entries {
             let (at, first, _, part) = entry.key;
-            for (column, number) in columns.iter_mut().zip([at, first, part, i64::from(is_running)]) {
+            let numbers = [at, first, part, i64::from(is_running), worker];
+            for (column, number) in columns.iter_mut().zip(numbers) {
                 column.number(number);
             }
             seqs.push(&entry.seqs.into_iter().flat_map(i64::to_be_bytes).collect::<Vec<u8>>());
         }
-        let [at, first, part, is_running] = columns.map(Into::into);
-        self.write(PUT, vec![commit.into(), at, first, part, is_running, seqs.into()], None)
+        let [at, first, part, is_running, worker] = columns.map(Into::into);
+        self.write(PUT, vec![commit.into(), at, first, part, is_running, worker, seqs.into()], None)
     }
 
     fn drop_entries(&mut self, keys: impl Iterator<Item = EntryKey>) -> EngineResult<()> {
@@ -296,7 +307,8 @@ impl Tables {
             self.timers.has_swept |= !swept.is_empty();
             for (place, (at, seq, job)) in found.iter().enumerate() {
                 let places = Places::of(job);
-                let added = Added { is_running: places.is_running, at: *at, seq: *seq };
+                let Places { is_running, worker, .. } = places;
+                let added = Added { is_running, worker, at: *at, seq: *seq };
                 if place < due {
                     self.timers.uncovered.insert(*seq, added);
                 } else if *at != NEVER || places.is_running {
@@ -360,12 +372,17 @@ impl Tables {
         rows.iter().map(entry).collect()
     }
 
-    /// The numbers of all jobs that run, and of some that do not any more.
-    pub(super) fn running_seqs(&mut self) -> EngineResult<Vec<i64>> {
+    /// The numbers of all jobs that run, and of some that do not any more; only those that may be leased to these workers,
+    /// if any are named.
+    pub(super) fn running_seqs(&mut self, workers: &[WorkerId]) -> EngineResult<Vec<i64>> {
         if self.is_writer && !self.timers.is_settled() {
             self.write_timers()?;
         }
-        let rows = self.link.fetch(RUNNING, Vec::new())?;
+        let rows = if workers.is_empty() {
+            self.link.fetch(RUNNING, Vec::new())?
+        } else {
+            self.link.fetch(LEASED, vec![Column::of(worker_codes(workers)).into()])?
+        };
         let mut seqs = Vec::new();
         for row in &rows {
             seqs.append(&mut unpack(get(row, 0)?));

@@ -9,7 +9,7 @@ use crate::job::{Bucket, Job, Rate, State, Suspension, Wait};
 use crate::store::budget::{self, Spent};
 use crate::store::cascade;
 use crate::store::command::throttle::{KeyBucket, key_bucket_key};
-use crate::store::config::{Config, Hold, Scope, parse};
+use crate::store::config::{Config, Hold, PauseMode, Scope, parse};
 use crate::store::engine::{DocumentKind, Side};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::view::View;
@@ -48,7 +48,9 @@ pub(crate) fn reasons(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Ve
         return Ok(Vec::new());
     }
     if job.state == State::Running {
-        return Ok(job.details.suspend_requested.as_ref().map(suspends_next).into_iter().collect());
+        let requested = job.details.suspend_requested.as_ref().map(suspends_next);
+        let found = if requested.is_some() { requested } else { cut_off_next(view, job)? };
+        return Ok(found.into_iter().collect());
     }
     let mut found = own_reasons(view, job, depth)?;
     if depth == Depth::First && !found.is_empty() {
@@ -89,7 +91,7 @@ fn without_slots(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Opti
     let mut slots = 0;
     for worker in &at_work {
         let limit = usize::try_from(worker.concurrency).unwrap_or(usize::MAX).max(1);
-        let filter = Filter { worker: Some(worker.id), states: vec![State::Running], ..Filter::default() };
+        let filter = Filter { workers: vec![worker.id], states: vec![State::Running], ..Filter::default() };
         if view.db.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?.len() < limit {
             return Ok(None);
         }
@@ -168,6 +170,26 @@ fn suspends_next(requested: &Suspension) -> Reason {
     let details = json!({"by": by, "at": at.to_string(), "reason": why, "mode": mode,
         "expires_at": expires_at.map(|at| at.to_string())});
     reason("suspend_requested", message, details)
+}
+
+/// An aggressive pause of its queue suspends more jobs than one commit may, and its turn has not come yet (M9, M54).
+fn cut_off_next(view: &mut View<'_>, job: &Job) -> Result<Option<Reason>, StoreError> {
+    let config = view.config()?;
+    let is_cutting =
+        |hold: &&Hold| hold.mode == PauseMode::Aggressive && matches!(hold.scope, Scope::Queue { .. });
+    for hold in config.holds_on(&job.lane, view.now).filter(is_cutting) {
+        if cascade::suspends(view.db, hold, job)? {
+            let message = format!(
+                "runs, and is suspended within seconds: queue {} was paused aggressively by {} at {}, and the pause is \
+                 being applied to its running jobs",
+                job.lane.queue, hold.by, hold.since
+            );
+            let details = json!({"by": hold.by, "at": hold.since.to_string(), "reason": hold.reason,
+                "mode": hold.mode, "expires_at": hold.expires_at.map(|at| at.to_string()), "cascade": true});
+            return Ok(Some(reason("suspend_requested", message, details)));
+        }
+    }
+    Ok(None)
 }
 
 /// Adds to a reason that lies in time how store time stands to a wall clock that is not believed.

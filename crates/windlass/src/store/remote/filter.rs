@@ -9,7 +9,7 @@ use crate::store::query::list::ListRequest;
 
 /// The parameters of a filter, in the words of the API.
 fn parameters(filter: &Filter) -> Result<Vec<(&'static str, String)>, Invalid> {
-    if filter.worker.is_some() || filter.concurrency.is_some() || filter.is_blocked.is_some() {
+    if !filter.workers.is_empty() || filter.concurrency.is_some() || filter.is_blocked.is_some() {
         let problem = "worker, concurrency key and being set aside cannot be asked for through a server";
         return Err(Invalid::new("filter", Problem::Contradiction(problem.into())));
     }

@@ -261,8 +261,11 @@ impl Trouble {
             }
             ("last_admin_key", _, ActError::NoSuchKey(id)) => ActError::LastAdminKey(id),
             ("job_needed", Some(job), ActError::NotFound(id)) => {
-                let is_parent = refusal.text("role") == Some("parent");
-                let by = if is_parent { NeededBy::Parent(job) } else { NeededBy::Dependent(job) };
+                let by = match refusal.text("role") {
+                    Some("parent") => NeededBy::Parent(job),
+                    Some("dependents") => NeededBy::Dependents(job),
+                    _ => NeededBy::Dependent(job),
+                };
                 let state = refusal.text("state").and_then(|state| state.parse().ok());
                 ActError::Needed { id, state: state.unwrap_or(State::Completed), by }
             }

@@ -12,8 +12,8 @@ use crate::store::engine::EngineResult;
 impl<C: Holds> Tables<C> {
     pub(super) fn update_jobs(&mut self, jobs: &[Job]) -> EngineResult<()> {
         let (connection, interned) = (self.connection.get(), &mut self.interned);
-        let sql = "UPDATE hot SET state = ?2, order_key = ?3, rank = ?4, at = ?5, expires_at = ?6, record = ?7, due_rank = ?8 \
-                   WHERE seq = ?1";
+        let sql = "UPDATE hot SET state = ?2, order_key = ?3, rank = ?4, at = ?5, expires_at = ?6, record = ?7, due_rank = ?8, \
+                   worker = ?9 WHERE seq = ?1";
         let mut statement = prepare(connection, sql)?;
         let mut record = Vec::with_capacity(256);
         for job in jobs {
@@ -31,6 +31,7 @@ impl<C: Holds> Tables<C> {
                     keys.expires_at,
                     record,
                     keys.due_rank,
+                    keys.worker,
                 ])
                 .map_err(store_error)?;
             if changed != 1 {

@@ -14,7 +14,8 @@ const INSERT_JOB: &str = "INSERT INTO jobs (seq, owner, content_type, idempotenc
      tags, correlation_id, callback_url, traceparent, after, after_any, \"check\", payload) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
 const INSERT_HOT: &str = "INSERT INTO hot (seq, id, lane, policy, state, order_key, rank, at, expires_at, created_at, \
-     concurrency, parent, record, due_rank) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+     concurrency, parent, record, due_rank, worker) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
 
 impl<C: Holds> Tables<C> {
     pub(super) fn insert_rows(&mut self, rows: &[NewRow]) -> EngineResult<()> {
@@ -63,6 +64,7 @@ impl<C: Holds> Tables<C> {
                     job.parent.as_ref().map(|parent| parent.id.as_bytes()),
                     record,
                     keys.due_rank,
+                    keys.worker,
                 ])
                 .map_err(store_error)?;
         }

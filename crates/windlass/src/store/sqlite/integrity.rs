@@ -13,7 +13,7 @@ use crate::store::engine::EngineResult;
 const FINDINGS_MAX: usize = 20;
 
 const PLACES: &str = "SELECT seq, id, lane, policy, record, state, order_key, rank, at, expires_at, created_at, \
-     concurrency, due_rank, parent FROM hot NOT INDEXED ORDER BY seq";
+     concurrency, due_rank, parent, worker FROM hot NOT INDEXED ORDER BY seq";
 const FACETS: &str = "SELECT seq, kind, name, number, \"check\", body FROM facets";
 const DOCUMENTS: &str = "SELECT kind, key, \"check\", body FROM documents";
 const KEYS: &str =
@@ -83,7 +83,10 @@ impl<C: Holds> Tables<C> {
                 job.concurrency.map(|key| key.0),
                 keys.due_rank,
             ];
+            // Jobs that ran before the column was there have none.
+            let worker: i64 = row.get(14).map_err(store_error)?;
             let is_placed = columns.iter().zip(expected).all(|(found, wanted)| found == &Ok(wanted))
+                && (worker == keys.worker || (worker == 0 && keys.worker != 0))
                 && parent.as_deref() == job.parent.as_ref().map(|parent| &parent.id.as_bytes()[..]);
             if !is_placed && findings.len() < FINDINGS_MAX {
                 findings.push(format!("job {} is not where its record says", job.id));

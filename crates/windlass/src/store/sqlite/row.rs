@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row, Rows, Statement};
 use super::tables::{Interned, store_error};
 use crate::clock::Timestamp;
 use crate::job::{Job, JobId, Seq, Spec, State, acts_at};
-use crate::store::durable::columns::{NEVER, SET_ASIDE, SpecColumns, code, damaged};
+use crate::store::durable::columns::{NEVER, SET_ASIDE, SpecColumns, code, damaged, worker_code};
 use crate::store::durable::packed::{Head, Shared, is_whole, unpack};
 use crate::store::engine::{EngineResult, Place};
 
@@ -23,6 +23,8 @@ pub(super) struct IndexKeys {
     pub(super) expires_at: i64,
     /// The rank of a job that waits for its time.
     pub(super) due_rank: Option<i64>,
+    /// The worker that it is leased to; see [`worker_code`].
+    pub(super) worker: i64,
 }
 
 impl IndexKeys {
@@ -36,13 +38,22 @@ impl IndexKeys {
             let (rank, at) = (i64::from(place.rank), place.eligible_at.as_millis());
             if job.is_blocked {
                 let order_key = job.concurrency.map_or(0, |key| key.0);
-                return IndexKeys { state: SET_ASIDE, order_key, rank, at, expires_at, due_rank: None };
+                return IndexKeys {
+                    state: SET_ASIDE,
+                    order_key,
+                    rank,
+                    at,
+                    expires_at,
+                    due_rank: None,
+                    worker: 0,
+                };
             }
-            return IndexKeys { state, order_key: lane, rank, at, expires_at, due_rank: None };
+            return IndexKeys { state, order_key: lane, rank, at, expires_at, due_rank: None, worker: 0 };
         }
         let at = if job.state.is_final() { 0 } else { acts_at(job).map_or(NEVER, Timestamp::as_millis) };
         let due_rank = Place::when_due(job).map(|place| i64::from(place.rank));
-        IndexKeys { state, order_key: 0, rank: 0, at, expires_at, due_rank }
+        let worker = worker_code(job);
+        IndexKeys { state, order_key: 0, rank: 0, at, expires_at, due_rank, worker }
     }
 }
 

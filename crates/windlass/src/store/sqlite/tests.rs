@@ -458,7 +458,7 @@ fn random_filter(rng: &mut StdRng) -> Filter {
     filter.parent = parts[7].then(|| id(rng.random_range(1..5)));
     filter.created_after = parts[8].then(|| at(rng.random_range(1_000..1_200)));
     filter.created_before = parts[9].then(|| at(rng.random_range(1_000..1_200)));
-    filter.worker = parts[10].then(|| WorkerId::new(rng.random_range(0..4)));
+    filter.workers = parts[10].then(|| WorkerId::new(rng.random_range(0..4))).into_iter().collect();
     filter.concurrency = parts[11].then(|| ConcurrencyKey(rng.random_range(-2..3)));
     filter.is_blocked = parts[12].then(|| rng.random_bool(0.5));
     if rng.random_bool(0.2) {

@@ -1,6 +1,8 @@
 //! Consequences for more jobs than one commit may change: each commit changes a bounded number, the rest is continued from a
 //! cursor by maintenance, and nothing is told twice or forgotten, whatever happens in between.
 
+mod pause;
+
 use std::time::Duration;
 
 use windlass::job::{JobId, NewJob, State};

@@ -39,7 +39,7 @@ const SQLITE: [Table; 3] = [
     (
         "hot",
         "seq, id, lane, policy, state, order_key, rank, at, expires_at, created_at, concurrency, parent, record, \
-         due_rank",
+         due_rank, worker",
         "as jobs",
     ),
     ("counts", "lane, state, n", "follow from the jobs"),
@@ -56,7 +56,7 @@ const POSTGRES: [Table; 10] = [
     ("ready", "lane, rank, at, seq", "follow from the jobs"),
     ("slots", "key, state, lane, rank, at, seq", "follow from the jobs"),
     ("states", "state, seq", "follow from the jobs"),
-    ("timers", "at, first, n, part, is_running, seqs", "follow from the jobs"),
+    ("timers", "at, first, n, part, is_running, seqs, worker", "follow from the jobs"),
     (
         "inbox",
         "n, id, owner, tenant, type, idempotency_key, unique_key, content_type, body, refusal, payload",

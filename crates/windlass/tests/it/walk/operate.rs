@@ -126,7 +126,7 @@ pub(super) fn filter(dice: &mut Dice, world: &World) -> Filter {
             6 => filter.parent = Some(world.job(dice)),
             7 => filter.created_after = Some(world.now.minus(dice.time(&[1_000, 600_000]))),
             8 => filter.created_before = Some(world.now.minus(dice.time(&[1_000, 600_000]))),
-            9 => filter.worker = Some(world.worker(dice)),
+            9 => filter.workers = vec![world.worker(dice)],
             10 => filter.is_blocked = Some(dice.chance(50)),
             11 => filter.is_redriven = Some(dice.chance(50)),
             _ => filter.states.extend([dice.pick(&State::ALL), dice.pick(&State::ALL)]),

@@ -7,6 +7,11 @@ ALTER TABLE @.commits ADD COLUMN generation bigint NOT NULL DEFAULT 1;
 ALTER TABLE @.audit ADD COLUMN queue text COLLATE "C";
 ALTER TABLE @.audit ADD COLUMN type text COLLATE "C";
 
+-- Entries of running jobs are those of one worker: the last eight bytes of its id, 0 where it is not known whose they are.
+ALTER TABLE @.timers ADD COLUMN worker bigint NOT NULL DEFAULT 0;
+DROP INDEX @.timers_running;
+CREATE INDEX timers_worker ON @.timers (worker) WHERE is_running;
+
 -- `submit` in SQL: the names of priorities in any letter case.
 CREATE OR REPLACE FUNCTION @.door_priority(given jsonb) RETURNS int
 LANGUAGE plpgsql AS $$

@@ -223,8 +223,8 @@ impl Tables {
         {
             return Ok(wanted.into_iter().map(|state| Source::slots(key.0, state)).collect());
         }
-        if filter.worker.is_some() {
-            return Ok(vec![Source::running(self.running_seqs()?)]);
+        if !filter.workers.is_empty() {
+            return Ok(vec![Source::running(self.running_seqs(&filter.workers)?)]);
         }
         let sources = if filter.states.is_empty() { None } else { self.state_sources(filter)? };
         Ok(sources.unwrap_or_else(|| vec![Source::everything()]))
@@ -269,7 +269,7 @@ impl Tables {
         let mut sources = Vec::new();
         for state in there {
             sources.push(match state_of(state) {
-                State::Running => Source::running(self.running_seqs()?),
+                State::Running => Source::running(self.running_seqs(&[])?),
                 State::Scheduled if state == SET_ASIDE => Source::new(
                     "@.slots d JOIN @.hot h ON h.seq = d.seq",
                     "d.state = $1::bigint",

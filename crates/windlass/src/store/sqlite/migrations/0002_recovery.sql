@@ -17,6 +17,9 @@ ALTER TABLE meta ADD COLUMN uptime INTEGER NOT NULL DEFAULT 0;
 -- commit moves, claims find the most urgent ones here. `due_rank` is 100 - effective priority, NULL for all others.
 ALTER TABLE hot ADD COLUMN due_rank INTEGER;
 CREATE INDEX hot_due ON hot (lane, due_rank, at) WHERE due_rank IS NOT NULL;
+-- Running jobs by the worker that they are leased to: the last eight bytes of its id, 0 for jobs that ran already.
+ALTER TABLE hot ADD COLUMN worker INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX hot_worker ON hot (worker) WHERE state = 4;
 -- An idempotency key lives until its own end, also after its job was removed. It remembers the job's id and the SHA-256 of
 -- its content type, a zero byte and its payload; `ended` is the state of a removed job, none while the job is stored.
 ALTER TABLE keys ADD COLUMN job BLOB;

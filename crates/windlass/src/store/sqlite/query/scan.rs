@@ -164,8 +164,8 @@ impl<C: Holds> Tables<C> {
             let source = Source::new(from, "h.id BETWEEN ? AND ?", [first, last].map(blob).into());
             return Ok(vec![Source { is_loose: true, ..source }]);
         }
-        if filter.worker.is_some() {
-            return Ok(vec![Source::state(code(State::Running))]);
+        if !filter.workers.is_empty() {
+            return Ok(vec![Source::leased(&filter.workers)]);
         }
         if let Some(sources) = concurrency_sources(filter) {
             return Ok(sources);

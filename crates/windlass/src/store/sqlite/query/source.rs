@@ -3,7 +3,8 @@
 
 use rusqlite::types::Value;
 
-use crate::job::{JobId, JobType, QueueName, Tenant};
+use crate::job::{JobId, JobType, QueueName, Tenant, WorkerId};
+use crate::store::durable::columns::worker_codes;
 use crate::store::durable::page::codes;
 use crate::store::engine::Place;
 use crate::store::filter::{Filter, Order, Scan};
@@ -57,6 +58,15 @@ impl Source {
 
     pub(super) fn state(state: i64) -> Source {
         let source = Source::new("hot h INDEXED BY hot_order", "h.state = ?", vec![state.into()]);
+        Source { is_loose: true, ..source }
+    }
+
+    /// Running jobs of these workers, and those of which it is not known whose they are.
+    pub(super) fn leased(workers: &[WorkerId]) -> Source {
+        let condition = "h.state = 4 AND h.worker IN (SELECT value FROM json_each(?))";
+        let codes: Vec<String> = worker_codes(workers).iter().map(i64::to_string).collect();
+        let parameters = vec![format!("[{}]", codes.join(",")).into()];
+        let source = Source::new("hot h INDEXED BY hot_worker", condition, parameters);
         Source { is_loose: true, ..source }
     }
 

@@ -70,7 +70,7 @@ async fn each_filter_finds_its_jobs_and_several_narrow_each_other(t: &Fixture) {
         (Filter { parent: Some(parent.job.id), ..none() }, vec![3]),
         (Filter { created_after: Some(t.now()), ..none() }, vec![2, 3, 4]),
         (Filter { created_before: Some(t.now()), ..none() }, vec![0, 1]),
-        (Filter { worker: Some(worker), ..none() }, vec![4]),
+        (Filter { workers: vec![worker], ..none() }, vec![4]),
         (Filter { concurrency: child.concurrency, ..none() }, vec![3]),
         (Filter { is_blocked: Some(true), ..none() }, vec![]),
         (Filter { queue: Some(queue("own")), states: vec![State::Running], ..none() }, vec![4]),
@@ -328,7 +328,7 @@ async fn running_jobs_are_listed_however_many_have_ended_beside_them(t: &Fixture
         }
         running = stay.iter().map(|(_, claimed)| claimed.job.id).collect();
     }
-    let by_worker = ids(t, Filter { worker: Some(worker), ..Filter::default() }, Order::Oldest).await;
+    let by_worker = ids(t, Filter { workers: vec![worker], ..Filter::default() }, Order::Oldest).await;
     assert_eq!(by_worker, running);
     // Those whose lease then ends are all found by it.
     t.advance(secs(3600));

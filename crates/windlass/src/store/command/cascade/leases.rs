@@ -1,0 +1,51 @@
+//! Ending the leases of workers that are gone.
+
+use std::collections::BTreeSet;
+
+use super::{Consequences, Rest};
+use crate::clock::Timestamp;
+use crate::job::{Event, Job, Seq, State, WorkerId};
+use crate::store::cascade::{LeaseEnd, Task};
+use crate::store::command::record::Cause;
+use crate::store::engine::EngineResult;
+use crate::store::filter::Filter;
+use crate::store::unit::Unit;
+
+impl Unit<'_> {
+    pub(super) fn end_leases(&mut self, task: Task, todo: &mut Consequences) -> EngineResult<Rest> {
+        let Task::Leases { workers, before, end, mut after } = task else { return Ok(None) };
+        let leased = workers.iter().copied().collect();
+        let filter = Filter { workers: leased, states: vec![State::Running], ..Filter::default() };
+        let page = self.scan_page(filter, after, todo)?;
+        for seq in page.seqs {
+            if after.is_some() && self.budgets[todo.source as usize].left() == 0 {
+                return Ok(Some(Task::Leases { workers, before, end, after }));
+            }
+            after = Some(seq);
+            let Some((job, worker)) = self.leased_to(seq, &workers, before)? else { continue };
+            let reason = Some(format!("worker {worker} is gone"));
+            let cause = Cause { reason, ..Cause::system() };
+            let random = self.env.entropy.fraction();
+            let event = match end {
+                LeaseEnd::Release => Event::Release,
+                LeaseEnd::Crash => Event::LeaseExpired { random, is_crash: true },
+                LeaseEnd::Gap => Event::LeaseExpired { random, is_crash: false },
+            };
+            self.step_in_cascade(&job, &event, &cause, todo)?;
+        }
+        let after = page.next;
+        Ok(after.is_some().then_some(Task::Leases { workers, before, end, after }))
+    }
+
+    fn leased_to(
+        &mut self,
+        seq: Seq,
+        workers: &BTreeSet<WorkerId>,
+        before: Timestamp,
+    ) -> EngineResult<Option<(Job, WorkerId)>> {
+        let Some(job) = self.job(seq)? else { return Ok(None) };
+        let worker = job.lease.map(|lease| lease.worker).filter(|worker| workers.contains(worker));
+        let is_old = job.started_at.is_none_or(|started_at| started_at < before);
+        Ok(worker.filter(|_| is_old).map(|worker| (job.clone(), worker)))
+    }
+}

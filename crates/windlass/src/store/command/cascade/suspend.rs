@@ -1,0 +1,57 @@
+//! Suspending the running jobs of a queue that was paused aggressively (M54).
+
+use super::{Consequences, Rest};
+use crate::job::{Event, Job, State, SuspendMode, Suspension};
+use crate::store::cascade::Task;
+use crate::store::command::record::Cause;
+use crate::store::config::{Hold, Scope};
+use crate::store::engine::EngineResult;
+use crate::store::filter::Filter;
+use crate::store::unit::Unit;
+
+impl Unit<'_> {
+    /// Begins to suspend what runs in a queue that this call has just paused.
+    pub(in crate::store::command) fn suspend_all_running(&mut self, hold: &Hold) -> EngineResult<()> {
+        let (scope, since, trace_id) = (hold.scope.clone(), hold.since, self.call_trace.clone());
+        self.cascade(0, Task::Suspend { scope, since, trace_id, after: None })?;
+        Ok(())
+    }
+
+    pub(super) fn suspend_running(&mut self, task: Task, todo: &mut Consequences) -> EngineResult<Rest> {
+        let Task::Suspend { scope, since, trace_id, mut after } = task else { return Ok(None) };
+        let now = self.now;
+        let is_in_force = |hold: &&Hold| hold.since == since && hold.is_active(now);
+        let Some(hold) = self.config()?.holds.get(&scope).filter(is_in_force).cloned() else {
+            return Ok(None);
+        };
+        let Scope::Queue { queue, tenant } = scope.clone() else { return Ok(None) };
+        let filter = Filter { queue: Some(queue), tenant, states: vec![State::Running], ..Filter::default() };
+        let page = self.scan_page(filter, after, todo)?;
+        let suspension = Suspension {
+            by: hold.by.clone(),
+            reason: hold.reason.clone(),
+            mode: SuspendMode::Aggressive,
+            at: now,
+            expires_at: hold.expires_at,
+            by_pause: true,
+        };
+        let cause = Cause { trace_id: trace_id.clone(), ..Cause::suspension(&suspension) };
+        let event = Event::Suspend { suspension };
+        // What else this commit records has its own trace.
+        let call_trace = self.call_trace.clone();
+        for seq in page.seqs {
+            if after.is_some() && self.budgets[todo.source as usize].left() == 0 {
+                self.call_trace = call_trace;
+                return Ok(Some(Task::Suspend { scope, since, trace_id, after }));
+            }
+            after = Some(seq);
+            let running = self.job(seq)?.filter(|job: &&Job| job.state == State::Running).cloned();
+            if let Some(job) = running {
+                self.step_in_cascade(&job, &event, &cause, todo)?;
+            }
+        }
+        self.call_trace = call_trace;
+        let after = page.next;
+        Ok(after.is_some().then_some(Task::Suspend { scope, since, trace_id, after }))
+    }
+}
