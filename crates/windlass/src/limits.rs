@@ -256,6 +256,8 @@ pub const TOO_DEEP_RETRY_AFTER: Duration = Duration::from_secs(1);
 pub const READS_WAITING_MAX: usize = 4_096;
 /// Reader threads: enough that a long list does not hold up a short look, few enough to leave the writer a core.
 pub const READERS: usize = 3;
+/// How long a request to cancel a statement may take; whoever asked for the statement has left.
+pub const CANCEL_MAX: Duration = Duration::from_secs(1);
 /// Longest look at one snapshot: while it lasts, the write-ahead log cannot begin again from its start.
 pub const SNAPSHOT_MAX: Duration = Duration::from_secs(30);
 /// Bytes in a page of the database: a commit is mostly writing pages, and fewer, larger ones cost less (measured: 5 % less

@@ -55,6 +55,7 @@ pub(crate) mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::clock::{Deadline, Patience};
@@ -450,9 +451,10 @@ impl Store {
         // Proving is the one question that looks at everything.
         let is_long = verb.starts_with("verify");
         let deadline = (!is_long).then(|| Deadline::for_call(self.env.timing.request_max));
-        // Alive as long as the caller waits.
-        let asker = Arc::new(());
-        let (task, answer) = Query::with_answer(deadline, Arc::downgrade(&asker), work);
+        // Cancelled when the caller stops waiting, which drops the guard.
+        let asker = CancellationToken::new();
+        let _leaves = asker.clone().drop_guard();
+        let (task, answer) = Query::with_answer(deadline, asker, work);
         self.engine(verb)?.read(task);
         let span = tracing::trace_span!("store", verb);
         answer.wait().instrument(span).await

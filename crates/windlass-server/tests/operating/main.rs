@@ -19,6 +19,7 @@ mod documents;
 #[path = "../../../windlass/tests/it/fixture/faketime.rs"]
 mod faketime;
 mod killed;
+mod left;
 mod load;
 mod log;
 mod metrics;

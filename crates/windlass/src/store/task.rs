@@ -1,9 +1,10 @@
 //! Commands and queries on their way through an engine: typed on the outside, boxed inside, answered once.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Weak};
 
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::engine::{ReadTask, WriteTask};
 use super::unit::Unit;
@@ -222,8 +223,8 @@ pub(crate) struct Query<F, T, E> {
     work: F,
     /// None if it may take as long as it likes.
     deadline: Option<Deadline>,
-    /// Alive as long as somebody waits for the answer.
-    asker: Weak<()>,
+    /// Cancelled once nobody waits for the answer any more.
+    asker: CancellationToken,
     result: Option<Result<T, E>>,
     reply: oneshot::Sender<Result<T, E>>,
 }
@@ -234,10 +235,10 @@ where
     T: Send + 'static,
     E: From<StoreError> + Send + 'static,
 {
-    /// The query, and where its answer will arrive. It ends early once `asker` is gone.
+    /// The query, and where its answer will arrive. It ends early once `asker` is cancelled.
     pub(crate) fn with_answer(
         deadline: Option<Deadline>,
-        asker: Weak<()>,
+        asker: CancellationToken,
         work: F,
     ) -> (Box<dyn ReadTask>, Answer<T, E>) {
         let (reply, answer) = oneshot::channel();
@@ -260,6 +261,10 @@ where
 
     fn is_long(&self) -> bool {
         self.deadline.is_none()
+    }
+
+    fn asker(&self) -> CancellationToken {
+        self.asker.clone()
     }
 
     fn deadline(&self) -> Option<Deadline> {

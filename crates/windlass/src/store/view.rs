@@ -1,7 +1,9 @@
 //! A look at the store: a snapshot, the configuration in force, and the time. Reads are written over it once for all
 //! engines.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
 
 use super::config::Config;
 use super::engine::{EngineResult, Read};
@@ -19,8 +21,8 @@ pub struct View<'a> {
     pub env: &'a Environment,
     /// The time of the look.
     pub now: Timestamp,
-    /// Gone once nobody waits for the answer any more.
-    asker: Option<Weak<()>>,
+    /// Cancelled once nobody waits for the answer any more.
+    asker: Option<CancellationToken>,
 }
 
 impl<'a> View<'a> {
@@ -40,15 +42,15 @@ impl<'a> View<'a> {
     }
 
     /// Notes who waits for the answer.
-    pub(crate) fn ask_for(&mut self, asker: Weak<()>) {
+    pub(crate) fn ask_for(&mut self, asker: CancellationToken) {
         self.asker = Some(asker);
     }
 
     /// Fails if nobody waits for the answer any more. Long looks ask between two pages, so that a caller who leaves does
-    /// not keep a reader busy.
+    /// not keep a reader busy; engines end the statement that is running too.
     pub(crate) fn is_wanted(&self) -> EngineResult<()> {
         match &self.asker {
-            Some(asker) if asker.strong_count() == 0 => {
+            Some(asker) if asker.is_cancelled() => {
                 Err(StoreError::Database("nobody waits for the answer any more".to_owned()))
             }
             _ => Ok(()),

@@ -2,9 +2,9 @@
 //! its question along. `WINDLASS_CASCADE_DEPENDENTS` and `WINDLASS_LOST_WORKERS` make them as large as you like.
 
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use windlass::clock::Timestamp;
+use windlass::clock::{Stopwatch, Timestamp};
 use windlass::error::ActError;
 use windlass::job::{JobId, NeededBy, NewJob, State};
 use windlass::limits;
@@ -119,9 +119,9 @@ async fn lost_workers_stop_nobody(t: &Fixture) {
     let (mut before, mut longest) = (running().await, Duration::ZERO);
     assert_eq!(before, lost * JOBS_PER_WORKER);
     loop {
-        let began = Instant::now();
+        let watch = Stopwatch::start();
         let has_more = t.store.tick().await.unwrap().has_more;
-        longest = longest.max(began.elapsed());
+        longest = longest.max(watch.elapsed());
         let now = running().await;
         assert!(before - now <= 2 * limits::CASCADE_JOBS_PER_COMMIT, "{now} of {before}");
         before = now;

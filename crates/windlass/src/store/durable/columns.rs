@@ -34,8 +34,8 @@ pub(crate) fn worker_code(job: &Job) -> i64 {
 
 /// The same for a worker.
 pub(crate) fn worker_id_code(worker: WorkerId) -> i64 {
-    let [.., a, b, c, d, e, f, g, h] = *worker.as_bytes();
-    i64::from_be_bytes([a, b, c, d, e, f, g, h])
+    let last = worker.as_bytes().last_chunk().copied().unwrap_or_default();
+    i64::from_be_bytes(last)
 }
 
 /// The numbers under which jobs of these workers may be stored.

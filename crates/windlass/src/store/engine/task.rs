@@ -1,5 +1,7 @@
 //! Work for an engine, as the engine sees it: what to run, whom to tell, and by when.
 
+use tokio_util::sync::CancellationToken;
+
 use crate::clock::Deadline;
 use crate::error::StoreError;
 use crate::job::JobId;
@@ -46,6 +48,10 @@ pub trait ReadTask: Send {
     fn run(&mut self, view: &mut View<'_>);
     /// Whether it looks at everything, and so may hold its snapshot for long.
     fn is_long(&self) -> bool;
+    /// Cancelled once nobody waits for the answer: an engine then ends the statement that it is at.
+    fn asker(&self) -> CancellationToken {
+        CancellationToken::new()
+    }
     /// Tells the caller.
     fn done(self: Box<Self>, outcome: Result<(), StoreError>);
     /// By when its caller is answered; none if it may take as long as it likes.

@@ -15,6 +15,7 @@ use tokio_postgres::{Client, Row, Statement};
 
 use super::address::Address;
 use super::parameter::Parameter;
+use super::tls::Tls;
 use super::waits::Waits;
 use crate::error::StoreError;
 use crate::limits;
@@ -43,6 +44,8 @@ pub(super) struct Link {
     keeps_statements: bool,
     prefix: String,
     sent: Vec<Sent>,
+    /// With what a request to cancel is sent.
+    tls: Tls,
     /// Why nothing more can be asked of it.
     lost: Option<String>,
     /// How long its owner waits.
@@ -76,7 +79,8 @@ impl Link {
         let (statements, sent) = (HashMap::new(), Vec::new());
         let client = Arc::new(client);
         let (prefix, keeps_statements) = (address.prefix(), address.keeps_statements);
-        Ok(Link { runtime, client, statements, keeps_statements, prefix, sent, lost: None, waits })
+        let tls = address.tls.clone();
+        Ok(Link { runtime, client, statements, keeps_statements, prefix, sent, tls, lost: None, waits })
     }
 
     /// Why the connection cannot be used any more, if so.
@@ -233,6 +237,9 @@ impl Link {
         });
         let most = self.waits.call_max();
         if self.runtime.block_on(self.waits.give(all, most)).is_none() {
+            if self.waits.asker.is_cancelled() {
+                self.cancel();
+            }
             self.give_up(&format!("no answer within {most:.0?}"));
         }
         for sent in sent {
@@ -250,6 +257,21 @@ impl Link {
             Some(Err(error)) => Err(self.trouble(&error)),
             None => Err(self.silence()),
         }
+    }
+
+    /// Asks the server to end the statement that it is at: nobody waits for its answer. The connection is not used again, since
+    /// the request may arrive after the statement has ended.
+    fn cancel(&mut self) {
+        let (request, tls) = (self.client.cancel_token(), self.tls.clone());
+        let cancelling =
+            async move { tokio::time::timeout(limits::CANCEL_MAX, request.cancel_query(tls)).await };
+        let asked = self.runtime.block_on(cancelling);
+        if !matches!(asked, Ok(Ok(()))) {
+            tracing::debug!(
+                "a statement that nobody waits for could not be cancelled: it ends by its own time limit"
+            );
+        }
+        self.give_up("its caller has left");
     }
 
     fn silence(&self) -> StoreError {

@@ -62,6 +62,9 @@ impl Reader {
             }
             self.tables = None;
             self.memo.forget();
+            if task.is_withdrawn() {
+                return Ok(());
+            }
             if patience.is_over() || self.closing.deadline().is_some_and(Deadline::is_over) {
                 return Err(outcome
                     .err()
@@ -77,6 +80,7 @@ impl Reader {
             until: task.deadline(),
             call_max: Some(self.env.timing.call_max),
             closing: self.closing.clone(),
+            asker: task.asker(),
         };
         let tables = match &mut self.tables {
             Some(tables) => {

@@ -41,6 +41,8 @@ pub(super) struct Waits {
     /// For one answer at most; the limit's default if none.
     pub(super) call_max: Option<Duration>,
     pub(super) closing: Closing,
+    /// Cancelled once nobody waits for the answer any more.
+    pub(super) asker: CancellationToken,
 }
 
 impl Waits {
@@ -64,6 +66,7 @@ impl Waits {
             biased;
             done = tokio::time::timeout(most, work) => done.ok(),
             () = self.closing.expired() => None,
+            () = self.asker.cancelled() => None,
         }
     }
 }

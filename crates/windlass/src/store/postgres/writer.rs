@@ -200,7 +200,12 @@ impl Writer {
     }
 
     fn waits(&self, until: Option<Deadline>) -> Waits {
-        Waits { until, call_max: Some(self.env.timing.call_max), closing: self.closing.clone() }
+        Waits {
+            until,
+            call_max: Some(self.env.timing.call_max),
+            closing: self.closing.clone(),
+            ..Waits::default()
+        }
     }
 
     fn attempt_again(

@@ -11,8 +11,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
+use super::reader::Turn;
 use super::*;
-use crate::clock::{Clock, ManualClock, Timestamp};
+use crate::clock::{Clock, Deadline, ManualClock, Timestamp};
 use crate::entropy::Entropy;
 use crate::error::StoreError;
 use crate::store::engine::DocumentKind;
@@ -451,6 +454,26 @@ fn a_look_that_lasts_too_long_is_ended() {
         thread::yield_now();
     }
     assert!(endless.join().unwrap().unwrap_err().to_string().contains("interrupted"));
+}
+
+/// Whoever waits for it leaves while its only statement runs, or its deadline passes.
+#[test]
+fn a_statement_ends_when_nobody_waits_for_it() {
+    let t = Fixture::new();
+    t.open();
+    let reader = || Reader::new(open_tables(&t.location(), 64).unwrap(), t.env());
+    let (asked, late) = (reader(), reader());
+    let asker = CancellationToken::new();
+    asked.heed(asker.clone(), None).unwrap();
+    let turn = asked.turn();
+    let endless = thread::spawn(move || asked.look_for_ever());
+    while !Turn::is_look(turn.current()) {
+        thread::yield_now();
+    }
+    asker.cancel();
+    assert!(endless.join().unwrap().unwrap_err().to_string().contains("interrupted"));
+    late.heed(CancellationToken::new(), Some(Deadline::after(Duration::from_millis(1)))).unwrap();
+    assert!(late.look_for_ever().unwrap_err().to_string().contains("interrupted"));
 }
 
 #[test]

@@ -6,15 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::InterruptHandle;
+use tokio_util::sync::CancellationToken;
 
 use super::lock;
-use super::tables::Tables;
+use super::tables::{Tables, store_error};
+use crate::clock::Deadline;
 use crate::store::durable::inbox::Inbox;
 use crate::store::durable::panic::{contained, panicked};
 use crate::store::engine::{EngineResult, ReadTask};
 use crate::store::environment::Environment;
 use crate::store::memo::Memo;
 use crate::store::view::View;
+
+/// Steps of SQLite's virtual machine between two looks at whether the answer is still wanted: some tenths of a millisecond.
+const STEPS_BETWEEN_CHECKS: i32 = 10_000;
 
 /// Which look a reader is at: odd while it looks, even between two looks.
 pub(super) struct Turn {
@@ -80,7 +85,7 @@ impl Reader {
         let endless =
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
         self.turn.next();
-        self.tables.connection().query_row(endless, [], |row| row.get(0)).map_err(super::tables::store_error)
+        self.tables.connection().query_row(endless, [], |row| row.get(0)).map_err(store_error)
     }
 
     fn read(&mut self, mut task: Box<dyn ReadTask>) {
@@ -99,14 +104,34 @@ impl Reader {
         contained("answering a read", || task.done(outcome));
     }
 
+    /// Lets statements end once nobody waits for their answer, or its deadline has passed.
+    pub(super) fn heed(&self, asker: CancellationToken, deadline: Option<Deadline>) -> EngineResult<()> {
+        let is_over = move || asker.is_cancelled() || deadline.is_some_and(Deadline::is_over);
+        let set = self.tables.connection().progress_handler(STEPS_BETWEEN_CHECKS, Some(is_over));
+        set.map_err(store_error)
+    }
+
+    /// Lets statements run to their end again.
+    fn heed_nobody(&self) -> EngineResult<()> {
+        self.tables.connection().progress_handler(0, None::<fn() -> bool>).map_err(store_error)
+    }
+
     fn look(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
+        self.heed(task.asker(), task.deadline())?;
+        let outcome = self.look_heeding(task);
+        // Before the snapshot is given back, which must not be cut short.
+        let cleared = self.heed_nobody();
+        self.tables.end_read();
+        outcome.and(cleared)
+    }
+
+    fn look_heeding(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
         let tables = &mut self.tables;
         lock::patiently(task.deadline(), || tables.begin_read())?;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let now = self.env.clock.now_after(self.tables.meta.stamp.at);
             task.run(&mut View::within(&mut self.tables, &mut self.memo, &self.env, now));
         }));
-        self.tables.end_read();
         outcome.map_err(|payload| {
             self.memo.forget();
             panicked(payload.as_ref())
