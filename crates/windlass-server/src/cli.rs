@@ -31,6 +31,7 @@ mod profile;
 mod progress;
 mod queues;
 mod restore;
+mod retention;
 mod schedules;
 mod serve;
 mod settings;
@@ -124,6 +125,9 @@ enum Command {
     /// How store time stands to the wall clock; exits with 1 if that is not believed
     #[command(args_conflicts_with_subcommands = true)]
     Clock(Box<clock::ClockArgs>),
+    /// For how long the store keeps jobs after their end
+    #[command(args_conflicts_with_subcommands = true)]
+    Retention(Box<retention::RetentionArgs>),
     /// Every worker: alive, paused or lost
     Workers(connect::ConnectArgs),
     /// Every type of job: how many, how fast, how well; and its settings
@@ -330,6 +334,7 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Pause(args) => pause::pause(&args).await,
         Command::Gate(args) => operations::gate(&args).await,
         Command::Clock(args) => clock::clock(&args).await,
+        Command::Retention(args) => retention::retention(&args).await,
         Command::Workers(connect) => operations::workers(&connect).await,
         Command::Types(args) => types::types(&args).await,
         Command::Tenants(args) => tenants::tenants(&args).await,

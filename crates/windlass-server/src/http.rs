@@ -26,6 +26,7 @@ mod query;
 mod queues;
 mod rate;
 mod reply;
+mod retention;
 mod room;
 mod route;
 mod schedules;
@@ -131,6 +132,8 @@ fn operation_routes(single: usize) -> Vec<Route> {
         route(POST,   "/gate/online",                 PAUSE,      operate::open,        "Start jobs again").conflicts(),
         route(GET,    "/clock",                       LOOK,       clock::clock,         "How store time stands to the wall clock"),
         route(POST,   "/clock/accept",                ADMINISTER, clock::accept,        "Believe the wall clock although it jumped"),
+        route(GET,    "/retention",                   LOOK,       retention::get,       "For how long jobs are kept"),
+        route(PUT,    "/retention",                   ADMINISTER, retention::put,       "Change for how long jobs are kept"),
         route(GET,    "/tenants",                     LOOK,       tenants::list,        "Every tenant"),
         route(GET,    "/tenants/{tenant}",            LOOK,       tenants::get,         "All about a tenant"),
         route(PUT,    "/tenants/{tenant}",            ADMINISTER, tenants::put,         "Change a tenant's settings"),

@@ -92,6 +92,7 @@ events! {
     GenerationChanged = "store.ops.generation_changed", Warning, Operator;
     SuspendRequested = "job.lifecycle.suspend_requested", Info, Operator;
     ScheduleRefused = "schedule.ops.refused", Warning, Operator;
+    RetentionConfigured = "store.ops.retention_configured", Info, Operator;
 }
 
 impl fmt::Display for AuditEvent {

@@ -31,6 +31,7 @@ const THEMES: [(&str, &[&str]); 5] = [
             "pause",
             "gate",
             "clock",
+            "retention",
             "schedules",
             "stats",
             "events",

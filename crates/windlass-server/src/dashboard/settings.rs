@@ -4,16 +4,17 @@ use askama::Template;
 use axum::extract::State as AxumState;
 use axum::response::Response;
 use windlass::clock::Timestamp;
-use windlass::job::{JobType, Tenant};
+use windlass::job::{JobType, State, Tenant};
 use windlass::store::access::ApiKey;
 use windlass::store::caller::{Permission, Role};
 use windlass::store::config::{Config, Hold, Scope};
 use windlass::store::query::stats::Stats;
+use windlass::store::settings::Retention;
 
 use super::by_name::{self, Pager};
 use super::clock::ClockView;
 use super::form::{Fields, Query};
-use super::format::Moment;
+use super::format::{Moment, span};
 use super::guard::Visitor;
 use super::lift;
 use super::overview::moment;
@@ -56,6 +57,8 @@ struct Settings {
     types: Vec<String>,
     is_admin: bool,
     clock: ClockView,
+    /// For how long jobs are kept, by the state they ended in.
+    retention: Vec<(&'static str, String)>,
     version: &'static str,
     node: String,
 }
@@ -92,10 +95,17 @@ pub(super) async fn page(
         types: offered(stats.types.keys()),
         is_admin,
         clock: store.clock().into(),
+        retention: kept(store.retention(caller).await?),
         version: env!("CARGO_PKG_VERSION"),
         node: store.environment().node.clone(),
     };
     show(&page)
+}
+
+/// For how long jobs are kept, in words.
+fn kept(retention: Retention) -> Vec<(&'static str, String)> {
+    let states = State::FINAL.into_iter();
+    states.filter_map(|state| Some((state.as_str(), span(retention.of(state)?)))).collect()
 }
 
 /// What there is.

@@ -14,7 +14,7 @@ pub(crate) mod payload;
 pub(crate) mod priority;
 pub(crate) mod push;
 pub(crate) mod record;
-mod retention;
+pub(crate) mod retention;
 pub(crate) mod retry;
 pub(crate) mod schedule;
 pub(crate) mod settings;

@@ -6,7 +6,7 @@ use crate::fixture::{Site, run, run_with};
 use crate::program::{store_in, windlass};
 
 /// Commands that look, and need nothing but a server.
-pub(crate) const LOOKS: [&[&str]; 21] = [
+pub(crate) const LOOKS: [&[&str]; 23] = [
     &["list"],
     &["list", "--all", "--order", "claim"],
     &["queues"],
@@ -21,6 +21,8 @@ pub(crate) const LOOKS: [&[&str]; 21] = [
     &["tenants", "show", "default"],
     &["gate"],
     &["gate", "show"],
+    &["retention"],
+    &["retention", "show"],
     &["schedules"],
     &["schedules", "show", "hourly"],
     &["stats"],
@@ -31,7 +33,7 @@ pub(crate) const LOOKS: [&[&str]; 21] = [
 ];
 
 /// Commands that change something; `ID` stands for a job's.
-const CHANGES: [&[&str]; 23] = [
+const CHANGES: [&[&str]; 24] = [
     &["queues", "set", "default", "--concurrency", "5"],
     &["types", "set", "a", "--rate", "5/s"],
     &["tenants", "set", "default", "--weight", "2"],
@@ -51,6 +53,7 @@ const CHANGES: [&[&str]; 23] = [
     &["resume", "queue", "default"],
     &["gate", "close"],
     &["gate", "open"],
+    &["retention", "set", "--failed", "3d"],
     &["schedules", "create", "daily", "--every", "1d", "--type", "a"],
     &["schedules", "trigger", "hourly"],
     &["schedules", "delete", "hourly", "--yes"],

@@ -10,7 +10,7 @@ use crate::program::{PATIENCE, store_in, windlass};
 /// Commands that do something and tell of it as JSON. A word in capitals stands for something of its own each time: `ID` a job
 /// that waits, `FINAL` one that is over, `LINES` a file of jobs, `STORE` what is served, `COPY` a store that nobody serves,
 /// `BACKUP` its file, `NEW` a file that is not there, `NAME` a schedule.
-const DEEDS: [&[&str]; 37] = [
+const DEEDS: [&[&str]; 38] = [
     &["submit", "a"],
     &["batch", "LINES"],
     &["show", "ID"],
@@ -32,6 +32,7 @@ const DEEDS: [&[&str]; 37] = [
     &["resume", "queue", "other"],
     &["gate", "close"],
     &["gate", "open"],
+    &["retention", "set", "--failed", "3d"],
     &["schedules", "create", "NEW_NAME", "--every", "1d", "--type", "a"],
     &["schedules", "edit", "NAME", "--every", "2d"],
     &["schedules", "trigger", "NAME"],

@@ -30,7 +30,7 @@ const CONTRACT: &str = "
     PUT /jobs/{id}/checkpoints/{name}; GET POST /workers; DELETE /workers/{id}; POST /workers/{id}/pause;
     POST /workers/{id}/resume; POST /claims; POST /heartbeats; POST /outcomes; GET /queues; GET PUT /queues/{queue};
     POST /queues/{queue}/pause; POST /queues/{queue}/resume; GET /gate; POST /gate/offline; POST /gate/online;
-    GET /clock; POST /clock/accept;
+    GET /clock; POST /clock/accept; GET PUT /retention;
     GET /tenants; GET PUT /tenants/{tenant}; GET /types; GET PUT /types/{type}; GET /schedules; GET PUT DELETE /schedules/{schedule};
     POST /schedules/{schedule}/pause; POST /schedules/{schedule}/resume; POST /schedules/{schedule}/trigger;
     GET /audit; GET /audit/head; GET /stats; GET /events; GET POST /keys; DELETE /keys/{id}";

@@ -441,3 +441,19 @@ async fn the_head_of_the_audit_trail_is_its_newest_seal() {
     assert_eq!((&head["number"], &head["hash"]), (&json!(seal.through), &json!(seal.hash)));
     assert_eq!(head["head"], seal.to_string());
 }
+
+/// M96
+#[tokio::test]
+async fn the_retention_of_the_store_is_shown_and_changed() {
+    let t = Fixture::new().await;
+    let before = t.get_ok("/retention").await;
+    assert_eq!((&before["completed"], &before["dead_letter"]), (&json!("7d"), &json!("30d")));
+    let put = |body: Value| t.request("PUT", "/retention").json(&body).send();
+    let answer = put(json!({"failed": "3d"})).await;
+    assert_eq!(answer.status, 200);
+    let changed = t.get_ok("/retention").await;
+    assert_eq!((&changed["failed"], &changed["completed"]), (&json!("3d"), &json!("7d")));
+    assert_refused(&put(json!({"failed": "soon"})).await, 422, "invalid_value", Some("failed"));
+    assert_eq!(put(json!({"failed": null})).await.status, 200);
+    assert_eq!(t.get_ok("/retention").await, before);
+}

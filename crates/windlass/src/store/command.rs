@@ -20,6 +20,7 @@ pub(crate) mod needed;
 pub mod precondition;
 pub(crate) mod record;
 pub mod redrive;
+pub mod retention;
 pub(crate) mod schedule;
 pub mod seal;
 pub mod settings;

@@ -183,6 +183,8 @@ pub struct Config {
     pub tenants: BTreeMap<Tenant, TenantSettings>,
     /// Pauses, by what they hold.
     pub holds: BTreeMap<Scope, Hold>,
+    /// For how long jobs are kept where neither their type nor their queue says so; empty until the first pruning.
+    pub retention: Retention,
     /// The ends of queues' last pauses.
     pub resumed: BTreeMap<Scope, Resumption>,
     /// Workers.
@@ -197,6 +199,9 @@ pub struct Config {
 
 /// Push targets by queue and tenant; no tenant means everybody.
 pub type PushTargets = BTreeMap<(QueueName, Option<Tenant>), Push>;
+
+/// The key under which the store's retention is kept.
+pub(crate) const RETENTION_KEY: &str = "store";
 
 /// The key under which a queue's settings are kept.
 pub(crate) fn queue_key(queue: &QueueName, tenant: Option<&Tenant>) -> String {
@@ -223,6 +228,9 @@ impl Config {
         for document in db.documents(DocumentKind::Hold)? {
             let hold: Hold = parse(&document.body)?;
             config.holds.insert(hold.scope.clone(), hold);
+        }
+        if let Some(document) = db.document(DocumentKind::Retention, RETENTION_KEY)? {
+            config.retention = parse(&document.body)?;
         }
         for document in db.documents(DocumentKind::Resumption)? {
             let resumption: Resumption = parse(&document.body)?;
@@ -436,6 +444,12 @@ impl Config {
     pub fn retention(&self, lane: &Lane, state: State) -> Option<Duration> {
         let kind = self.types.get(&lane.job_type).and_then(|settings| settings.retention.of(state));
         kind.or_else(|| self.queue_settings(lane).find_map(|settings| settings.retention.of(state)))
+    }
+
+    /// For how long a job that ended in this state is kept where neither its type nor its queue says so; `default` as long as
+    /// nobody has said it for the store.
+    pub fn store_retention(&self, state: State, default: Duration) -> Duration {
+        self.retention.of(state).unwrap_or(default)
     }
 
     /// The shortest time for which any type or queue keeps jobs that ended in this state.

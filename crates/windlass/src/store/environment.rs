@@ -9,6 +9,7 @@ use super::feed::Feed;
 use super::meter::Meters;
 use super::minutes::Minutes;
 use super::pruning::Pruning;
+use super::settings::Retention;
 use super::wakeup::Wakeups;
 use crate::clock::{Clock, StoreClock, SystemClock};
 use crate::entropy::Entropy;
@@ -27,7 +28,8 @@ pub struct StoreOptions {
     pub idempotency_window: Duration,
     /// Retry and time limits of jobs for which nobody set any (M34).
     pub policy: Policy,
-    /// For how long final jobs are kept, but for dead letters (M96).
+    /// For how long final jobs are kept, but for dead letters (M96). A store has one retention: the first process that prunes
+    /// it says so with these two, and from then on [`Store::set_retention`](super::Store::set_retention) changes it.
     pub retention: Duration,
     /// For how long dead letters are kept (M96).
     pub retention_dead_letter: Duration,
@@ -81,6 +83,13 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
+    /// For how long jobs are kept in a store whose retention nobody has set.
+    pub(crate) fn retention(&self) -> Retention {
+        let time = Some(self.retention);
+        let dead_letter = Some(self.retention_dead_letter);
+        Retention { completed: time, failed: time, dead_letter, cancelled: time }
+    }
+
     /// For how long a job is kept after it ended in this state.
     pub fn retention_of(&self, state: State) -> Duration {
         if state == State::DeadLetter { self.retention_dead_letter } else { self.retention }

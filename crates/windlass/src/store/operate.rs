@@ -11,6 +11,7 @@ use super::command::claim::Checkpoint;
 use super::command::clock;
 use super::command::generation::{self, NewGeneration};
 use super::command::hold::{self, Pause, Target};
+use super::command::retention::{self, RetentionSet};
 use super::command::schedule::fire;
 use super::command::seal::{self, Sealed};
 use super::command::settings::{self, Configured};
@@ -30,7 +31,8 @@ use super::query::side::{self, Attempt, Group, JobResult, Neighbours};
 use super::query::snapshot;
 use super::query::stats::{self, Stats};
 use super::query::trail::{self, RecordPage};
-use super::settings::patch::SettingsPatch;
+use super::settings::Retention;
+use super::settings::patch::{RetentionPatch, SettingsPatch};
 use super::task::Kind;
 use super::view::View;
 use super::{Store, elsewhere};
@@ -402,6 +404,28 @@ impl Store {
         Ok(ticked)
     }
 
+    /// For how long jobs are kept where neither their type nor their queue says so (M96): one setting for all processes on the
+    /// store.
+    pub async fn retention(&self, _caller: &Caller) -> Result<Retention, StoreError> {
+        let own = self.env.options.retention();
+        self.read("retention", move |view: &mut View<'_>| Ok(view.config()?.retention.or(own))).await
+    }
+
+    /// Changes it; what is cleared goes back to what this process was started with. It counts at once, also for jobs that
+    /// ended before.
+    ///
+    /// # Errors
+    /// [`ActError::Denied`] for everybody but administrators.
+    pub async fn set_retention(
+        &self,
+        caller: &Caller,
+        patch: RetentionPatch,
+    ) -> Result<RetentionSet, ActError> {
+        let caller = caller.clone();
+        let work = move |unit: &mut super::unit::Unit<'_>| retention::set(unit, &caller, &patch);
+        self.write("set_retention", Kind::Ordinary, work).await
+    }
+
     /// How store time stands to the wall clock, as this process sees it.
     pub fn clock(&self) -> ClockReport {
         self.env.clock.report()
@@ -438,6 +462,7 @@ impl Store {
     /// Removes jobs that ended longer ago than they are kept (M96), and idempotency keys that have outlived their jobs and
     /// come to their own end (M13); says how many jobs.
     pub async fn prune(&self) -> Result<usize, StoreError> {
+        self.seed_retention().await?;
         let mut removed = 0;
         for state in State::FINAL {
             removed += self.prune_state(state).await?.removed;

@@ -7,14 +7,16 @@
 mod tests;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Store;
+use super::command::retention;
 use super::command::tick::{self, Pruned};
 use super::config::Config;
 use super::engine::Place;
+use super::environment::StoreOptions;
 use super::task::Kind;
 use super::unit::Unit;
 use super::view::View;
@@ -139,6 +141,8 @@ pub(crate) struct Pruning {
     plans: [Mutex<Plan>; State::FINAL.len()],
     /// Up to which job the stretches of each plan reach; all jobs while they are being looked at. Zero is no job's place.
     reaches: [AtomicI64; State::FINAL.len()],
+    /// Whether it was said that the store's retention is not this process's.
+    is_told: AtomicBool,
 }
 
 impl Pruning {
@@ -206,11 +210,34 @@ pub(crate) struct Round {
 }
 
 impl Store {
+    /// Makes the retention that this process was started with the store's, if it has none. The store's counts: a process
+    /// that was told another one says so once.
+    pub(crate) async fn seed_retention(&self) -> Result<(), StoreError> {
+        let own = self.environment().options.retention();
+        let mut stored = self
+            .read("retention", |view: &mut View<'_>| Ok::<_, StoreError>(view.config()?.retention))
+            .await?;
+        if stored.or(own) != stored {
+            stored = self.write("retention", Kind::Ordinary, retention::seed).await?;
+        }
+        let is_asked_for = own != StoreOptions::default().retention();
+        let is_told = &self.environment().pruning.is_told;
+        if is_asked_for && stored != own && !is_told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                ?stored,
+                here = ?own,
+                "this store has another retention than this process was started with, and keeps it: see `windlass retention`"
+            );
+        }
+        Ok(())
+    }
+
     /// Removes the jobs that ended in `state` longer ago than they are kept, in bounded commits (M96).
     pub(crate) async fn prune_state(&self, state: State) -> Result<Round, StoreError> {
         let default = self.environment().options.retention_of(state);
         let look = move |view: &mut View<'_>| {
             let config = view.config()?;
+            let default = config.store_retention(state, default);
             Ok::<_, StoreError>((rules(&config, state, default), view.now))
         };
         let ((rules, shortest), now) = self.read("prune", look).await?;

@@ -91,7 +91,7 @@ impl Retention {
         *self == Retention::default()
     }
 
-    fn check(&self) -> Result<(), Invalid> {
+    pub(crate) fn check(&self) -> Result<(), Invalid> {
         for state in State::FINAL {
             if let Some(time) = self.of(state).filter(|time| *time > limits::DURATION_MAX) {
                 let (value, min) = (format!("{time:?}"), "0s".into());

@@ -11,7 +11,7 @@ use super::time::Span;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "RetentionChange")]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct RetentionBody {
+pub(crate) struct RetentionBody {
     #[schemars(with = "Option<Span>")]
     completed: Field<Span>,
     #[schemars(with = "Option<Span>")]
@@ -36,7 +36,7 @@ impl From<RetentionBody> for RetentionPatch {
 /// For how long jobs are kept after they ended in each state; null is not set.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Retention")]
-pub(super) struct RetentionView {
+pub(crate) struct RetentionView {
     completed: Option<Span>,
     failed: Option<Span>,
     dead_letter: Option<Span>,

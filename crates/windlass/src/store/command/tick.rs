@@ -168,7 +168,7 @@ pub(crate) fn prune(unit: &mut Unit<'_>, state: State, part: SeqRange) -> Result
         return Ok(Pruned { is_deferred: true, ..Pruned::default() });
     }
     let config = unit.config()?;
-    let default = unit.env.options.retention_of(state);
+    let default = config.store_retention(state, unit.env.options.retention_of(state));
     let shortest = config.retention_min(state).map_or(default, |time| time.min(default));
     let young = unit.now.minus(shortest);
     let filter = Filter { states: vec![state], ..Filter::default() };

@@ -112,6 +112,7 @@ pub(crate) fn document_kind_code(kind: DocumentKind) -> i64 {
         DocumentKind::Resumption => 15,
         DocumentKind::Closed => 16,
         DocumentKind::AuditHead => 17,
+        DocumentKind::Retention => 18,
     }
 }
 

@@ -37,6 +37,8 @@ pub enum DocumentKind {
     Clock,
     /// Consequences of a change that did not fit into its commit (see `store/cascade.rs`).
     Cascade,
+    /// For how long jobs are kept where neither their type nor their queue says so.
+    Retention,
     /// The newest point of the audit chain, kept apart from the points themselves.
     AuditHead,
     /// Where the store is being moved from or to; the only kind that is not moved with it.
@@ -45,7 +47,7 @@ pub enum DocumentKind {
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [DocumentKind; 18] = [
+    pub const ALL: [DocumentKind; 19] = [
         DocumentKind::Queue,
         DocumentKind::Type,
         DocumentKind::Tenant,
@@ -62,6 +64,7 @@ impl DocumentKind {
         DocumentKind::Cascade,
         DocumentKind::Resumption,
         DocumentKind::Closed,
+        DocumentKind::Retention,
         DocumentKind::AuditHead,
         DocumentKind::Transfer,
     ];
@@ -75,6 +78,7 @@ impl DocumentKind {
             | DocumentKind::Hold
             | DocumentKind::Resumption
             | DocumentKind::Closed
+            | DocumentKind::Retention
             | DocumentKind::Worker
             | DocumentKind::Schedule
             | DocumentKind::ApiKey

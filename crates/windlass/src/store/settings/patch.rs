@@ -132,16 +132,21 @@ impl From<Retention> for RetentionPatch {
     }
 }
 
+impl RetentionPatch {
+    /// Retention after this change.
+    pub(crate) fn apply(&self, to: &mut Retention) {
+        self.completed.apply(&mut to.completed);
+        self.failed.apply(&mut to.failed);
+        self.dead_letter.apply(&mut to.dead_letter);
+        self.cancelled.apply(&mut to.cancelled);
+    }
+}
+
 fn apply_retention(patch: &Field<RetentionPatch>, to: &mut Retention) {
     match patch {
         Field::Keep => {}
         Field::Clear => *to = Retention::default(),
-        Field::Set(patch) => {
-            patch.completed.apply(&mut to.completed);
-            patch.failed.apply(&mut to.failed);
-            patch.dead_letter.apply(&mut to.dead_letter);
-            patch.cancelled.apply(&mut to.cancelled);
-        }
+        Field::Set(patch) => patch.apply(to),
     }
 }
 

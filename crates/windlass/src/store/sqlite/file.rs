@@ -3,7 +3,8 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::mem::ManuallyDrop;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -230,10 +231,12 @@ pub(super) fn head(connection: &Connection) -> EngineResult<Head> {
         .map_err(store_error)
 }
 
-/// The very files that were opened, to notice when their names lead elsewhere.
+/// The very files that were opened, to notice when their names lead elsewhere or the database is cut short.
 #[derive(Debug, Clone)]
 pub(super) struct Identity {
     files: [(PathBuf, Option<(u64, u64)>); 3],
+    /// The longest that the database file was seen.
+    longest: u64,
 }
 
 impl Identity {
@@ -241,19 +244,47 @@ impl Identity {
     /// from it. Without the shared memory, another process would lock a file of its own and overwrite the log.
     pub(super) fn of(location: &Location) -> Identity {
         let files = [location.path.clone(), location.beside("-wal"), location.beside("-shm")];
-        Identity { files: files.map(|path| (path.clone(), inode(&path))) }
+        Identity { longest: length(&files[0]), files: files.map(|path| (path.clone(), inode(&path))) }
     }
 
-    /// Fails if one of the files was removed or replaced: nothing written from then on would ever be found again.
-    pub(super) fn check(&self) -> EngineResult<()> {
+    /// Fails if one of the files was removed or replaced, or the database was cut short: nothing written from then on would
+    /// ever be found again.
+    pub(super) fn check(&mut self) -> EngineResult<()> {
         for (path, opened) in &self.files {
             if inode(path) != *opened {
                 let trouble = format!("the file `{}` was replaced or removed", path.display());
                 return Err(StoreError::Stopped(trouble));
             }
         }
+        let path = &self.files[0].0;
+        let found = length(path);
+        // A `VACUUM` by another program makes the file shorter too; its header says so then.
+        if found < self.longest && length_by_header(path).is_none_or(|length| found < length) {
+            let trouble = format!(
+                "the file `{}` was truncated: it has {found} bytes instead of {}; restore a backup",
+                path.display(),
+                self.longest
+            );
+            return Err(StoreError::Stopped(trouble));
+        }
+        self.longest = found;
         Ok(())
     }
+}
+
+/// How long a database file is as its header says: the size of a page at byte 16, 1 for 65536, and their number at byte 28.
+fn length_by_header(path: &Path) -> Option<u64> {
+    let mut header = [0; 32];
+    // Left open: to close it would end the locks that SQLite has on the file in this process. It happens once per `VACUUM`.
+    let file = ManuallyDrop::new(File::open(path).ok()?);
+    file.read_exact_at(&mut header, 0).ok()?;
+    let size = u16::from_be_bytes(*header[16..].first_chunk()?);
+    let size = if size == 1 { 1 << 16 } else { u64::from(size) };
+    Some(size * u64::from(u32::from_be_bytes(*header[28..].first_chunk()?)))
+}
+
+fn length(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |file| file.len())
 }
 
 fn inode(path: &Path) -> Option<(u64, u64)> {

@@ -1,16 +1,20 @@
 //! Final jobs are removed when they have been kept long enough, with all that hangs on them.
 
+use windlass::audit::AuditEvent;
 use windlass::clock::Timestamp;
+use windlass::entropy::Entropy;
 use windlass::error::ActError;
 use windlass::job::{Dependency, Failure, JobId, Labels, NeededBy, NewJob, State};
 use windlass::limits;
 use windlass::store::Store;
-use windlass::store::caller::Caller;
+use windlass::store::caller::{Caller, Role};
 use windlass::store::command::bulk::{Bulk, BulkAct};
 use windlass::store::command::finish::{Finish, Outcome};
 use windlass::store::config::{QueueSettings, Retention, TypeSettings};
-
+use windlass::store::engine::RecordQuery;
+use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::filter::Filter;
+use windlass::store::settings::patch::{Field, RetentionPatch};
 
 use crate::fixture::{Fixture, MOMENT, On, START, just_under, new_job, on_every_engine, queue, secs};
 
@@ -23,6 +27,7 @@ on_every_engine!(
     each_type_queue_and_state_has_its_own_time,
     a_change_of_retention_counts_for_jobs_that_ended_before,
     a_job_that_ends_among_kept_ones_is_removed_at_its_time,
+    the_retention_of_a_store_can_be_changed,
 );
 
 const DAY: u64 = 24 * 3600;
@@ -52,6 +57,62 @@ async fn each_final_state_is_kept_for_its_time(t: &Fixture) {
     for id in live {
         assert!(is_there(&t.store, &t.me, id).await);
     }
+}
+
+/// M96: it counts at once, is recorded, and is an administrator's to change.
+async fn the_retention_of_a_store_can_be_changed(t: &Fixture) {
+    let (failed, cancelled) = (t.placed(State::Failed).await.id, t.placed(State::Cancelled).await.id);
+    let before = t.store.retention(&t.me).await.unwrap();
+    assert_eq!((before.failed, before.dead_letter), (Some(secs(7 * DAY)), Some(secs(30 * DAY))));
+    let day = RetentionPatch { failed: Field::Set(secs(DAY)), ..RetentionPatch::default() };
+    for role in [Role::Viewer, Role::Operator] {
+        let refused = t.store.set_retention(&Caller::new("ann", role, None), day).await;
+        assert!(matches!(refused, Err(ActError::Denied(_))), "{refused:?}");
+    }
+    let set = t.store.set_retention(&t.me, day).await.unwrap();
+    assert_eq!((set.retention, set.is_changed), (Retention { failed: Some(secs(DAY)), ..before }, true));
+    assert!(!t.store.set_retention(&t.me, day).await.unwrap().is_changed);
+    t.advance(secs(2 * DAY));
+    assert_eq!(t.store.prune().await.unwrap(), 1);
+    assert!(!is_there(&t.store, &t.me, failed).await);
+    assert!(is_there(&t.store, &t.me, cancelled).await);
+    let long = RetentionPatch { failed: Field::Set(limits::DURATION_MAX * 2), ..RetentionPatch::default() };
+    let refused = t.store.set_retention(&t.me, long).await;
+    assert!(matches!(refused, Err(ActError::Invalid(_))), "{refused:?}");
+    let clear = RetentionPatch { failed: Field::Clear, ..RetentionPatch::default() };
+    assert_eq!(t.store.set_retention(&t.me, clear).await.unwrap().retention, before);
+    let query =
+        RecordQuery { event: Some(AuditEvent::RetentionConfigured), limit: 10, ..RecordQuery::default() };
+    assert_eq!(t.records(query).await.len(), 2);
+}
+
+#[tokio::test]
+async fn one_retention_counts_for_all_processes_on_a_file() {
+    one_retention_counts_for_all_processes(On::Sqlite).await;
+}
+
+#[tokio::test]
+async fn one_retention_counts_for_all_processes_on_postgres() {
+    one_retention_counts_for_all_processes(On::Postgres).await;
+}
+
+/// M96: a process that was started with a shorter retention removes nothing that the store keeps.
+async fn one_retention_counts_for_all_processes(on: On) {
+    let month = StoreOptions { retention: secs(30 * DAY), ..StoreOptions::default() };
+    let t = Fixture::with(on, month, 1);
+    t.store.prune().await.unwrap();
+    let cancelled = t.placed(State::Cancelled).await.id;
+    let hour = StoreOptions { retention: secs(3600), ..StoreOptions::default() };
+    let env = Environment::new(t.clock.clone(), Entropy::seeded(7), hour);
+    let other = Store::open_in(&t.address, env).unwrap();
+    t.advance(secs(29 * DAY));
+    assert_eq!(other.prune().await.unwrap(), 0);
+    assert_eq!(other.retention(&t.me).await.unwrap().cancelled, Some(secs(30 * DAY)));
+    let week = RetentionPatch { cancelled: Field::Set(secs(7 * DAY)), ..RetentionPatch::default() };
+    other.set_retention(&t.me, week).await.unwrap();
+    assert_eq!(t.store.prune().await.unwrap(), 1);
+    assert!(!is_there(&t.store, &t.me, cancelled).await);
+    other.close();
 }
 
 /// M96

@@ -1,0 +1,62 @@
+//! For how long jobs are kept: one setting per store, whichever and however many processes serve it.
+
+use serde_json::json;
+
+use super::record::Cause;
+use crate::audit::AuditEvent;
+use crate::error::{ActError, StoreError};
+use crate::job::Tenant;
+use crate::store::caller::{Caller, Permission};
+use crate::store::config::{RETENTION_KEY, encode};
+use crate::store::engine::DocumentKind;
+use crate::store::settings::Retention;
+use crate::store::settings::patch::RetentionPatch;
+use crate::store::unit::Unit;
+
+/// What a change of the retention came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetentionSet {
+    /// The retention after it; all states are set.
+    pub retention: Retention,
+    /// Whether it differs from the one before.
+    pub is_changed: bool,
+}
+
+/// Keeps what this process was started with, if nobody has said anything yet; the answer is what counts.
+pub(crate) fn seed(unit: &mut Unit<'_>) -> Result<Retention, StoreError> {
+    let stored = unit.config()?.retention;
+    let retention = stored.or(unit.env.options.retention());
+    if stored != retention {
+        keep(unit, retention)?;
+    }
+    Ok(retention)
+}
+
+/// Changes the retention; what is cleared goes back to what this process was started with.
+pub(crate) fn set(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    patch: &RetentionPatch,
+) -> Result<RetentionSet, ActError> {
+    caller.must(Permission::Administer)?;
+    let default = unit.env.options.retention();
+    let before = unit.config()?.retention.or(default);
+    let mut changed = before;
+    patch.apply(&mut changed);
+    changed.check()?;
+    let retention = changed.or(default);
+    if retention == before {
+        return Ok(RetentionSet { retention, is_changed: false });
+    }
+    keep(unit, retention)?;
+    let context = json!({"actor_id": caller.id, "retention": retention, "before": before});
+    let cause = Cause::caller(caller, None);
+    unit.record_operation(AuditEvent::RetentionConfigured, Tenant::default(), &cause, &context);
+    Ok(RetentionSet { retention, is_changed: true })
+}
+
+fn keep(unit: &mut Unit<'_>, retention: Retention) -> Result<(), StoreError> {
+    unit.put_document(DocumentKind::Retention, RETENTION_KEY, Some(&encode(&retention)), |config| {
+        config.retention = retention;
+    })
+}
