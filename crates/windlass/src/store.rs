@@ -20,6 +20,7 @@ pub mod filter;
 pub mod floor;
 pub mod group;
 mod key_holder;
+pub(crate) mod liveness;
 pub mod memo;
 pub mod memory;
 pub mod meter;

@@ -129,7 +129,8 @@ pub struct Worker {
     pub heartbeats: bool,
     /// When it registered.
     pub registered_at: Timestamp,
-    /// When it was last heard of.
+    /// When it was last heard of. As stored here it is not newer than when it registered, came back or was paused: heartbeats
+    /// are kept apart (`liveness.rs`), and [`Store::config`](super::Store::config) puts both together.
     pub seen_at: Timestamp,
     /// Whether its leases were ended because it fell silent.
     pub is_lost: bool,
@@ -159,7 +160,12 @@ impl Worker {
 
     /// The same if the store was not served for a while: nobody could report then.
     pub(crate) fn silent_after(&self, grace: &Grace) -> Timestamp {
-        grace.heard_at(self.seen_at).plus(limits::WORKER_SILENCE_MAX)
+        Worker::silent_when(self.seen_at, grace)
+    }
+
+    /// When a worker that was last heard of at `seen_at` counts as dead unless it is heard of.
+    pub(crate) fn silent_when(seen_at: Timestamp, grace: &Grace) -> Timestamp {
+        grace.heard_at(seen_at).plus(limits::WORKER_SILENCE_MAX)
     }
 
     /// Whether it takes jobs of this lane; the system's own only if it names their queue or type.
@@ -200,6 +206,20 @@ pub struct Config {
 /// Push targets by queue and tenant; no tenant means everybody.
 pub type PushTargets = BTreeMap<(QueueName, Option<Tenant>), Push>;
 
+/// The kinds of documents that it is made of, in the order in which they are read.
+const KINDS: [DocumentKind; 10] = [
+    DocumentKind::Queue,
+    DocumentKind::Type,
+    DocumentKind::Tenant,
+    DocumentKind::Hold,
+    DocumentKind::Retention,
+    DocumentKind::Resumption,
+    DocumentKind::Worker,
+    DocumentKind::ApiKey,
+    DocumentKind::Closed,
+    DocumentKind::Schedule,
+];
+
 /// The key under which the store's retention is kept.
 pub(crate) const RETENTION_KEY: &str = "store";
 
@@ -212,40 +232,43 @@ impl Config {
     /// Reads and parses all documents.
     pub fn load(db: &mut (impl Read + ?Sized)) -> EngineResult<Config> {
         let mut config = Config::default();
-        for document in db.documents(DocumentKind::Queue)? {
+        let mut found = db.documents_of(&KINDS)?.into_iter();
+        let mut next = || found.next().unwrap_or_default();
+        for document in next() {
             let (queue, tenant) = match document.key.split_once(' ') {
                 Some((queue, tenant)) => (queue, Some(name(Tenant::new(tenant))?)),
                 None => (document.key.as_str(), None),
             };
             config.queues.insert((name(QueueName::new(queue))?, tenant), parse(&document.body)?);
         }
-        for document in db.documents(DocumentKind::Type)? {
+        for document in next() {
             config.types.insert(name(JobType::new(&document.key))?, parse(&document.body)?);
         }
-        for document in db.documents(DocumentKind::Tenant)? {
+        for document in next() {
             config.tenants.insert(name(Tenant::new(&document.key))?, parse(&document.body)?);
         }
-        for document in db.documents(DocumentKind::Hold)? {
+        for document in next() {
             let hold: Hold = parse(&document.body)?;
             config.holds.insert(hold.scope.clone(), hold);
         }
-        if let Some(document) = db.document(DocumentKind::Retention, RETENTION_KEY)? {
+        for document in next() {
             config.retention = parse(&document.body)?;
         }
-        for document in db.documents(DocumentKind::Resumption)? {
+        for document in next() {
             let resumption: Resumption = parse(&document.body)?;
             config.resumed.insert(resumption.scope.clone(), resumption);
         }
-        for document in db.documents(DocumentKind::Worker)? {
+        for document in next() {
             let worker: Worker = parse(&document.body)?;
             config.workers.insert(worker.id, worker);
         }
-        for document in db.documents(DocumentKind::ApiKey)? {
+        for document in next() {
             let key: ApiKey = parse(&document.body)?;
             config.keys.insert(key.id.clone(), key);
         }
-        config.had_keys = !config.keys.is_empty() || db.document(DocumentKind::Closed, "keys")?.is_some();
-        for document in db.documents(DocumentKind::Schedule)? {
+        let closed = next();
+        config.had_keys = !config.keys.is_empty() || closed.iter().any(|document| document.key == "keys");
+        for document in next() {
             let schedule: Arc<Schedule> = parse(&document.body)?;
             config.schedules.insert((schedule.tenant.clone(), schedule.name.clone()), schedule);
         }

@@ -266,6 +266,10 @@ pub trait Read: Export {
     fn documents(&mut self, kind: DocumentKind) -> EngineResult<Vec<Document>> {
         self.documents_from(kind, "")
     }
+    /// All documents of several kinds, in the order of the kinds, each ordered by key.
+    fn documents_of(&mut self, kinds: &[DocumentKind]) -> EngineResult<Vec<Vec<Document>>> {
+        kinds.iter().map(|kind| self.documents(*kind)).collect()
+    }
     /// The documents of a kind whose keys do not come before `start`, ordered by key.
     fn documents_from(&mut self, kind: DocumentKind, start: &str) -> EngineResult<Vec<Document>>;
     /// One document.

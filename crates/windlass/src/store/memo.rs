@@ -9,6 +9,7 @@ use super::command::generation::LeaseSweep;
 use super::config::Config;
 use super::engine::{EngineResult, Read};
 use super::environment::Environment;
+use super::liveness::Liveness;
 use super::rates::Rates;
 use super::transfer::mark;
 use crate::clock::Timestamp;
@@ -22,6 +23,8 @@ pub struct Memo {
     /// Why nobody is served, if so, as of a version of the configuration.
     shut: Option<(u64, Option<String>)>,
     lanes: FxHashSet<Arc<Lane>>,
+    /// When workers were last heard of.
+    pub(super) liveness: Liveness,
     running: Running,
     pub(super) tallies: Tallies,
     /// No job is changed by time before this; none if it is not known.
@@ -129,6 +132,7 @@ impl Memo {
         if self.is_shared {
             self.running = Running { generation, ..Running::default() };
             self.tallies = Tallies::default();
+            self.liveness.outdate();
             self.quiet_until = None;
         }
     }

@@ -104,7 +104,7 @@ impl Store {
     pub async fn config(&self, caller: &Caller) -> Result<Config, StoreError> {
         elsewhere!(self.config());
         let caller = caller.clone();
-        self.read("config", move |view: &mut View<'_>| view.config().map(|config| config.seen_by(&caller)))
+        self.read("config", move |view: &mut View<'_>| Ok(view.config_with_liveness()?.seen_by(&caller)))
             .await
     }
 

@@ -3,6 +3,7 @@
 
 mod effects;
 mod facets;
+mod heard;
 mod look;
 mod pending;
 mod tally;

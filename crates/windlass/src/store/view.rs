@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::config::Config;
+use super::config::{Config, Worker};
 use super::engine::{EngineResult, Read};
 use super::environment::Environment;
+use super::liveness::Liveness;
 use super::memo::Memo;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -23,6 +24,8 @@ pub struct View<'a> {
     pub now: Timestamp,
     /// Cancelled once nobody waits for the answer any more.
     asker: Option<CancellationToken>,
+    /// When workers were last heard of, as far as this look has asked.
+    liveness: Liveness,
 }
 
 impl<'a> View<'a> {
@@ -33,7 +36,7 @@ impl<'a> View<'a> {
         env: &'a Environment,
         now: Timestamp,
     ) -> View<'a> {
-        View { db, memo, env, now, asker: None }
+        View { db, memo, env, now, asker: None, liveness: Liveness::default() }
     }
 
     /// Refuses to look at a store whose content is elsewhere.
@@ -55,6 +58,23 @@ impl<'a> View<'a> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether a worker counts as alive. Asks for its heartbeats only if it was not heard of otherwise.
+    pub(crate) fn is_live(&mut self, worker: &Worker) -> EngineResult<bool> {
+        if worker.is_lost || !worker.is_silent(self.now) {
+            return Ok(!worker.is_lost);
+        }
+        let worker = self.liveness.look_up(self.db, worker.clone(), self.now)?;
+        Ok(!worker.is_silent(self.now))
+    }
+
+    /// The configuration in force, with when its workers were last heard of.
+    pub(crate) fn config_with_liveness(&mut self) -> EngineResult<Config> {
+        let mut config = (*self.config()?).clone();
+        self.liveness.read_all(self.db)?;
+        self.liveness.apply(&mut config);
+        Ok(config)
     }
 
     /// The configuration in force.

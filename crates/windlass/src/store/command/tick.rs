@@ -71,9 +71,12 @@ impl Unit<'_> {
     fn reap_silent_workers(&mut self) -> Result<(usize, bool), StoreError> {
         let (now, grace, max) = (self.now, self.grace, limits::SILENT_WORKERS_PER_COMMIT);
         let config = self.config()?;
-        let silent =
-            config.workers.values().filter(|worker| worker.is_silent_after(now, &grace) && !worker.is_lost);
-        let silent: Vec<Worker> = silent.take(max).cloned().collect();
+        let liveness = self.liveness()?;
+        let beating = config.workers.values().filter(|worker| worker.heartbeats && !worker.is_lost);
+        let seen = beating.map(|worker| (worker, liveness.seen_at(worker)));
+        let silent = seen.filter(|(_, seen_at)| Worker::silent_when(*seen_at, &grace) <= now).take(max);
+        let silent: Vec<Worker> =
+            silent.map(|(worker, seen_at)| Worker { seen_at, ..worker.clone() }).collect();
         drop(config);
         for worker in &silent {
             self.note_lost(worker)?;
@@ -94,9 +97,11 @@ impl Unit<'_> {
     /// Forgets workers that were not heard of for long and run nothing.
     fn forget_old_workers(&mut self, max: usize) -> Result<(), StoreError> {
         let (now, grace, config) = (self.now, self.grace, self.config()?);
+        let liveness = self.liveness()?;
         let old = config.workers.values().filter(|worker| {
-            now.since(grace.heard_at(worker.seen_at)) > limits::WORKER_REMEMBERED
-                && (worker.is_lost || !worker.is_silent_after(now, &grace))
+            let seen_at = liveness.seen_at(worker);
+            let is_silent = worker.heartbeats && Worker::silent_when(seen_at, &grace) <= now;
+            now.since(grace.heard_at(seen_at)) > limits::WORKER_REMEMBERED && (worker.is_lost || !is_silent)
         });
         let old: Vec<(WorkerId, bool)> = old.map(|worker| (worker.id, worker.is_lost)).take(max).collect();
         drop(config);
@@ -134,9 +139,10 @@ impl Unit<'_> {
 
     /// The next moment at which time changes anything.
     fn next_at(&mut self) -> Result<Option<Timestamp>, StoreError> {
-        let config = self.config()?;
+        let (config, grace) = (self.config()?, self.grace);
+        let liveness = self.liveness()?;
         let workers = config.workers.values().filter(|worker| worker.heartbeats && !worker.is_lost);
-        let silent = workers.map(|worker| worker.silent_after(&self.grace)).min();
+        let silent = workers.map(|worker| Worker::silent_when(liveness.seen_at(worker), &grace)).min();
         let lifted = config.holds.values().filter_map(|hold| hold.expires_at).min();
         let due = self.db()?.next_due()?;
         let throttled = self.first_timer()?;

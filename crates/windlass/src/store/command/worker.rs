@@ -156,20 +156,28 @@ impl Unit<'_> {
             (Some(_), None) => false,
             (None, _) => true,
         });
-        known.cloned().ok_or(WorkError::NoSuchWorker(id))
+        let known = known.cloned().ok_or(WorkError::NoSuchWorker(id))?;
+        drop(config);
+        Ok(self.as_last_heard_of(known)?)
     }
 
     /// Notes that a worker lives, if that was not noted within `every`: it is not worth a disk write each time.
     pub(crate) fn heard_of(&mut self, worker: Worker, every: Duration) -> Result<Worker, StoreError> {
-        if worker.is_silent_after(self.now, &self.grace) && !worker.is_lost {
+        let is_silent = worker.is_silent_after(self.now, &self.grace) && !worker.is_lost;
+        if is_silent {
             self.worker_lost(&worker)?;
             // Its silence stands, whatever becomes of the command that met it.
             self.begin();
         } else if !worker.is_lost && self.now.since(worker.seen_at) < every {
             return Ok(worker);
         }
+        let has_returned = is_silent || worker.is_lost;
         let worker = Worker { seen_at: self.now, is_lost: false, ..worker };
-        self.put_worker(&worker)?;
+        if has_returned {
+            self.put_worker(&worker)?;
+        } else {
+            self.put_liveness(&worker)?;
+        }
         Ok(worker)
     }
 
@@ -185,6 +193,7 @@ impl Unit<'_> {
         self.put_document(DocumentKind::Worker, &id.to_string(), None, |config| {
             config.workers.remove(&id);
         })?;
+        self.drop_liveness(id)?;
         self.drop_hold(&Scope::Worker(id))
     }
 

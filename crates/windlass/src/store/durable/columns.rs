@@ -113,6 +113,7 @@ pub(crate) fn document_kind_code(kind: DocumentKind) -> i64 {
         DocumentKind::Closed => 16,
         DocumentKind::AuditHead => 17,
         DocumentKind::Retention => 18,
+        DocumentKind::Liveness => 19,
     }
 }
 

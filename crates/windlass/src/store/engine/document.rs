@@ -19,6 +19,8 @@ pub enum DocumentKind {
     Closed,
     /// A registered worker.
     Worker,
+    /// When a worker was last heard of.
+    Liveness,
     /// Rates of one minute and lane.
     Rate,
     /// A point of the audit chain.
@@ -47,12 +49,13 @@ pub enum DocumentKind {
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [DocumentKind; 19] = [
+    pub const ALL: [DocumentKind; 20] = [
         DocumentKind::Queue,
         DocumentKind::Type,
         DocumentKind::Tenant,
         DocumentKind::Hold,
         DocumentKind::Worker,
+        DocumentKind::Liveness,
         DocumentKind::Rate,
         DocumentKind::Seal,
         DocumentKind::Cost,
@@ -83,7 +86,8 @@ impl DocumentKind {
             | DocumentKind::Schedule
             | DocumentKind::ApiKey
             | DocumentKind::Transfer => true,
-            DocumentKind::Rate
+            DocumentKind::Liveness
+            | DocumentKind::Rate
             | DocumentKind::Seal
             | DocumentKind::Cost
             | DocumentKind::Secret

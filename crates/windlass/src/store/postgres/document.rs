@@ -25,7 +25,25 @@ const PUT_ALL: &str = "INSERT INTO @.documents (kind, key, \"check\", body) \
      ON CONFLICT (kind, key) DO UPDATE SET \"check\" = excluded.\"check\", body = excluded.body";
 const REMOVE: &str = "DELETE FROM @.documents WHERE kind = $1::bigint AND key = $2";
 
+/// All of several kinds in one question.
+const OF: &str =
+    "SELECT key, body, \"check\", kind::bigint FROM @.documents WHERE kind = ANY($1::bigint[]) ORDER BY key";
+
 impl Tables {
+    pub(super) fn read_documents_of(&mut self, kinds: &[DocumentKind]) -> EngineResult<Vec<Vec<Document>>> {
+        let codes = Column::of(kinds.iter().map(|kind| document_kind_code(*kind)));
+        let mut found: Vec<Vec<Document>> = kinds.iter().map(|_| Vec::new()).collect();
+        for row in &self.link.fetch(OF, vec![codes.into()])? {
+            let code: i64 = get(row, 3)?;
+            for (kind, found) in
+                kinds.iter().zip(&mut found).filter(|(kind, _)| document_kind_code(**kind) == code)
+            {
+                found.push(read(*kind, row)?);
+            }
+        }
+        Ok(found)
+    }
+
     pub(super) fn read_documents_from(
         &mut self,
         kind: DocumentKind,

@@ -183,6 +183,10 @@ impl Read for Tables {
     fn facets_of(&mut self, seqs: &[Seq], kind: FacetKind) -> EngineResult<Vec<Facet>> {
         self.read_facets_of(seqs, kind)
     }
+    fn documents_of(&mut self, kinds: &[DocumentKind]) -> EngineResult<Vec<Vec<Document>>> {
+        self.read_documents_of(kinds)
+    }
+
     fn documents_from(&mut self, kind: DocumentKind, start: &str) -> EngineResult<Vec<Document>> {
         self.read_documents_from(kind, start)
     }

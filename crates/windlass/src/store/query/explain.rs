@@ -67,7 +67,7 @@ pub(crate) fn reasons(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Ve
         found.extend(rate_reasons(view, &config, job)?);
         found.extend(budget_reason(view, &config, job)?);
     }
-    found.extend(without_workers(view, &config, job));
+    found.extend(without_workers(view, &config, job)?);
     if found.is_empty() && depth == Depth::All {
         found.extend(without_slots(view, &config, job)?);
     }
@@ -80,12 +80,19 @@ const COUNTED_WORKERS_MAX: usize = 50;
 /// Everybody who could take it runs as many jobs as they can.
 fn without_slots(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Option<Reason>, StoreError> {
     let now = view.now;
-    let at_work = config.workers.values().filter(|worker| {
-        let is_live = !worker.is_lost && !worker.is_silent(now) && !worker.is_paused;
-        worker.takes(&job.lane) && is_live && config.hold_on_worker(worker.id, now).is_none()
+    let open = config.workers.values().filter(|worker| {
+        worker.takes(&job.lane) && !worker.is_paused && config.hold_on_worker(worker.id, now).is_none()
     });
-    let at_work: Vec<_> = at_work.collect();
-    if at_work.is_empty() || at_work.len() > COUNTED_WORKERS_MAX {
+    let mut at_work = Vec::new();
+    for worker in open {
+        if view.is_live(worker)? {
+            at_work.push(worker);
+        }
+        if at_work.len() > COUNTED_WORKERS_MAX {
+            return Ok(None);
+        }
+    }
+    if at_work.is_empty() {
         return Ok(None);
     }
     let mut slots = 0;
@@ -107,16 +114,17 @@ fn without_slots(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Opti
 }
 
 /// Nobody who could take it is alive and at work (M104).
-fn without_workers(view: &View<'_>, config: &Config, job: &Job) -> Option<Reason> {
+fn without_workers(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Option<Reason>, StoreError> {
     let (lane, now) = (&job.lane, view.now);
-    let live = config
-        .workers
-        .values()
-        .filter(|worker| worker.takes(lane) && !worker.is_lost && !worker.is_silent(now));
-    let (paused, at_work): (Vec<_>, Vec<_>) =
-        live.partition(|worker| worker.is_paused || config.hold_on_worker(worker.id, now).is_some());
-    if !at_work.is_empty() {
-        return None;
+    let mut paused = Vec::new();
+    for worker in config.workers.values().filter(|worker| worker.takes(lane) && !worker.is_lost) {
+        if !view.is_live(worker)? {
+            continue;
+        }
+        if !worker.is_paused && config.hold_on_worker(worker.id, now).is_none() {
+            return Ok(None);
+        }
+        paused.push(worker);
     }
     let what = format!("{} from queue {}", lane.job_type, lane.queue);
     let message = if paused.is_empty() {
@@ -126,7 +134,7 @@ fn without_workers(view: &View<'_>, config: &Config, job: &Job) -> Option<Reason
     };
     let ids: Vec<String> = paused.iter().map(|worker| worker.id.to_string()).take(NAMED_MAX).collect();
     let details = json!({"type": lane.job_type.as_str(), "queue": lane.queue.as_str(), "paused": ids});
-    Some(reason("no_worker", message, details))
+    Ok(Some(reason("no_worker", message, details)))
 }
 
 /// What lies in the job itself.

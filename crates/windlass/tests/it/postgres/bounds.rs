@@ -1,20 +1,28 @@
 //! What one request costs beside much that is stored: statements are counted on their way to the server, since time depends on
 //! the machine.
 
+use std::sync::Arc;
+
+use windlass::clock::{Clock, ManualClock, Timestamp};
+use windlass::entropy::Entropy;
 use windlass::job::{Dependency, JobId, NewJob, Priority, Tenant};
+use windlass::limits;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::act::Act;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
+use windlass::store::environment::{Environment, StoreOptions};
 
 use super::proxy::Proxy;
 use super::{numbered, open, verify};
+use crate::fixture::START;
 use crate::fixture::cluster::{Cluster, schema_at};
 
 const LANES: usize = 20_000;
 const DEPENDENTS: usize = 600;
+const ROUNDS: usize = 10;
 
 /// A server, a proxy before it that counts, and the address of a store through it.
 fn counted() -> (Cluster, Proxy, String) {
@@ -86,6 +94,59 @@ async fn twenty_thousand_lanes_are_not_asked_for_one_by_one() {
         println!("statements of a claim beside {LANES} lanes, round {round}: {cost}");
         assert!(cost <= 200, "{cost}");
     }
+    other.close();
+    store.close();
+}
+
+/// A node with a clock of the test's.
+fn node(address: &str, clock: &Arc<ManualClock>, seed: u64) -> Store {
+    let env = Environment::new(clock.clone(), Entropy::seeded(seed), StoreOptions::default());
+    Store::open_in(address, env).expect("the store opens")
+}
+
+/// M31: a heartbeat is no change of the configuration, which other nodes would have to read again; nor is a claim.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_heartbeat_makes_no_node_read_the_configuration_again() {
+    let (_cluster, proxy, address) = counted();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
+    let (store, other) = (node(&address, &clock, 1), node(&address, &clock, 2));
+    let me = Caller::local();
+    let job = submit_all(&store, vec![numbered(0)]).await[0];
+    let worker = store.register(&me, NewWorker::default()).await.expect("anybody may register").id;
+    let look = async || {
+        other.get(&me, job).await.unwrap().expect("the job is there");
+    };
+    // The statements are prepared, and the configuration is known.
+    for _ in 0..5 {
+        look().await;
+    }
+    let mut costs = [0, 0];
+    for _ in 0..ROUNDS {
+        let start = proxy.statements();
+        look().await;
+        let quiet = proxy.statements();
+        clock.advance(limits::HEARTBEAT_EVERY);
+        store.heartbeat(&me, worker, Vec::new()).await.expect("the worker is known");
+        let beaten = proxy.statements();
+        look().await;
+        costs[0] += quiet - start;
+        costs[1] += proxy.statements() - beaten;
+    }
+    println!(
+        "statements of {ROUNDS} looks: {} with nothing changed, {} after a heartbeat",
+        costs[0], costs[1]
+    );
+    // Nodes also look for news now and then by themselves.
+    assert!(costs[1] <= costs[0] + 2 * ROUNDS, "{costs:?}");
+    // Both know that it lives: what one was told the other sees, and nobody takes it for lost.
+    other.tick().await.unwrap();
+    let known = other.config(&me).await.unwrap().workers[&worker].clone();
+    assert_eq!((known.seen_at, known.is_lost), (clock.now(), false));
+    clock.advance(limits::WORKER_SILENCE_MAX);
+    other.tick().await.unwrap();
+    assert!(store.config(&me).await.unwrap().workers[&worker].is_lost);
+    store.heartbeat(&me, worker, Vec::new()).await.expect("it has come back");
+    assert!(!other.config(&me).await.unwrap().workers[&worker].is_lost);
     other.close();
     store.close();
 }
