@@ -258,6 +258,8 @@ pub const READS_WAITING_MAX: usize = 4_096;
 pub const READERS: usize = 3;
 /// How long a request to cancel a statement may take; whoever asked for the statement has left.
 pub const CANCEL_MAX: Duration = Duration::from_secs(1);
+/// Results that are read at once for a list: what is held in memory beyond a page's own bound.
+pub const RESULTS_AT_ONCE: usize = 50;
 /// Longest look at one snapshot: while it lasts, the write-ahead log cannot begin again from its start.
 pub const SNAPSHOT_MAX: Duration = Duration::from_secs(30);
 /// Bytes in a page of the database: a commit is mostly writing pages, and fewer, larger ones cost less (measured: 5 % less

@@ -8,7 +8,7 @@ pub(crate) mod look;
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass::job::State as JobState;
+use windlass::job::{JobId, State as JobState};
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::Order;
@@ -153,8 +153,17 @@ pub(crate) async fn list(
     refuse_to_sort_too_many(&app, &caller, &request).await?;
     let page = app.store().list(&caller, request).await?;
     let (mut jobs, mut next, mut bytes, mut last) = (Vec::new(), page.next, 0, None);
+    let with_result = page.jobs.iter().filter(|snapshot| snapshot.job.has.result);
+    let with_result: Vec<JobId> = with_result.map(|snapshot| snapshot.job.id).collect();
+    let mut results = app.store().results(&caller, with_result, limits::LIST_BYTES_MAX).await?;
     for snapshot in page.jobs {
-        let result = result_of(&app, &caller, &snapshot).await?;
+        let stored = results.remove(&snapshot.job.id);
+        // Left out, since the page is full before it.
+        if snapshot.job.has.result && stored.is_none() && last.is_some() {
+            next = last;
+            break;
+        }
+        let result = stored.and_then(|result| Json::stored(&result));
         bytes += result.as_ref().map_or(0, |result| result.bytes().len());
         bytes += if with_payload { snapshot.spec.payload.bytes.len() } else { 0 };
         // One job is always shown, or nobody would ever get past it.

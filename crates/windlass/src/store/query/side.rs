@@ -1,5 +1,6 @@
 //! What hangs on a job: attempts, checkpoints, logs, result, children, its neighbours in the graph.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -8,6 +9,7 @@ use super::snapshot::visible;
 use crate::error::StoreError;
 use crate::job::{AttemptId, ChildGroup, Job, JobId, Need, Seq};
 use crate::limits;
+use crate::store::Store;
 use crate::store::attempt::{self, AttemptRecord};
 use crate::store::caller::Caller;
 use crate::store::command::claim::Checkpoint;
@@ -124,6 +126,44 @@ pub(crate) fn result(
     let lost = || StoreError::Damaged(format!("job {id} has lost its result"));
     let found = facets(view, job.seq, FacetKind::Result, None)?.pop().ok_or_else(lost)?;
     Ok(Some(JobResult(Some(found.body))))
+}
+
+/// The results of several jobs that have one, JSON, in the order asked for, until they are more than `bytes_max` together.
+fn results(
+    view: &mut View<'_>,
+    caller: &Caller,
+    ids: &[JobId],
+    bytes_max: usize,
+) -> Result<BTreeMap<JobId, Arc<[u8]>>, StoreError> {
+    let (mut found, mut bytes) = (BTreeMap::new(), 0);
+    for some in ids.chunks(limits::RESULTS_AT_ONCE) {
+        let jobs = view.db.find(some)?.into_iter().flatten();
+        let jobs: FxHashMap<Seq, JobId> =
+            jobs.filter(|job| caller.sees(&job.lane.tenant)).map(|job| (job.seq, job.id)).collect();
+        let seqs: Vec<Seq> = jobs.keys().copied().collect();
+        for facet in view.db.facets_of(&seqs, FacetKind::Result)? {
+            bytes += facet.body.len();
+            found.extend(jobs.get(&facet.seq).map(|id| (*id, facet.body)));
+        }
+        if bytes > bytes_max {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+impl Store {
+    /// The results of several jobs, JSON, with few questions to the database; those of the last jobs are left out once the
+    /// others are more than `bytes_max` together. A server does not tell several at once.
+    pub async fn results(
+        &self,
+        caller: &Caller,
+        ids: Vec<JobId>,
+        bytes_max: usize,
+    ) -> Result<BTreeMap<JobId, Arc<[u8]>>, StoreError> {
+        let caller = caller.clone();
+        self.read("results", move |view: &mut View<'_>| results(view, &caller, &ids, bytes_max)).await
+    }
 }
 
 /// A child and its result, JSON.
