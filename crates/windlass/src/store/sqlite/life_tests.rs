@@ -1,6 +1,8 @@
 //! Life of the engine: groups, refusals, panics, lost and foreign commits, full disks, endings. What commands do inside a
 //! commit is tested elsewhere.
 
+mod cut;
+mod left;
 mod time;
 mod trouble;
 
@@ -11,11 +13,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
-use super::reader::Turn;
 use super::*;
-use crate::clock::{Clock, Deadline, ManualClock, Timestamp};
+use crate::clock::{Clock, ManualClock, Timestamp};
 use crate::entropy::Entropy;
 use crate::error::StoreError;
 use crate::store::engine::DocumentKind;
@@ -454,73 +453,6 @@ fn a_look_that_lasts_too_long_is_ended() {
         thread::yield_now();
     }
     assert!(endless.join().unwrap().unwrap_err().to_string().contains("interrupted"));
-}
-
-/// Cuts the file of an open store to so many bytes.
-fn cut(t: &Fixture, bytes: impl FnOnce(u64) -> u64) {
-    let file = fs::OpenOptions::new().write(true).open(t.path("jobs.db")).unwrap();
-    file.set_len(bytes(file.metadata().unwrap().len())).unwrap();
-}
-
-#[test]
-fn a_database_that_is_cut_short_stops_the_store() {
-    for rest in [|_| 0, |length| length / 2, |length| length - 1] {
-        let t = Fixture::new();
-        let engine = t.open();
-        engine.write(t.note("before"));
-        assert_eq!(t.answer(), ("before", Ok(())));
-        engine.close();
-        let engine = t.open();
-        engine.write(t.note("whole"));
-        assert_eq!(t.answer(), ("whole", Ok(())));
-        cut(&t, rest);
-        for note in ["cut", "later"] {
-            engine.write(t.note(note));
-            let (_, refused) = t.answer();
-            assert!(matches!(refused, Err(StoreError::Stopped(_))), "{refused:?}");
-        }
-    }
-}
-
-#[test]
-fn a_database_that_was_vacuumed_is_no_trouble() {
-    let t = Fixture::new();
-    let engine = t.open();
-    engine.write(t.note("before"));
-    assert_eq!(t.answer(), ("before", Ok(())));
-    let other = rusqlite::Connection::open(t.path("jobs.db")).unwrap();
-    other
-        .execute_batch("CREATE TABLE filler (body BLOB); INSERT INTO filler VALUES (zeroblob(1000000));")
-        .unwrap();
-    other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
-    engine.write(t.note("grown"));
-    assert_eq!(t.answer(), ("grown", Ok(())));
-    let grown = fs::metadata(t.path("jobs.db")).unwrap().len();
-    other.execute_batch("DROP TABLE filler; VACUUM;").unwrap();
-    other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
-    assert!(fs::metadata(t.path("jobs.db")).unwrap().len() < grown);
-    engine.write(t.note("after"));
-    assert_eq!(t.answer(), ("after", Ok(())));
-}
-
-/// Whoever waits for it leaves while its only statement runs, or its deadline passes.
-#[test]
-fn a_statement_ends_when_nobody_waits_for_it() {
-    let t = Fixture::new();
-    t.open();
-    let reader = || Reader::new(open_tables(&t.location(), 64).unwrap(), t.env());
-    let (asked, late) = (reader(), reader());
-    let asker = CancellationToken::new();
-    asked.heed(asker.clone(), None).unwrap();
-    let turn = asked.turn();
-    let endless = thread::spawn(move || asked.look_for_ever());
-    while !Turn::is_look(turn.current()) {
-        thread::yield_now();
-    }
-    asker.cancel();
-    assert!(endless.join().unwrap().unwrap_err().to_string().contains("interrupted"));
-    late.heed(CancellationToken::new(), Some(Deadline::after(Duration::from_millis(1)))).unwrap();
-    assert!(late.look_for_ever().unwrap_err().to_string().contains("interrupted"));
 }
 
 #[test]
