@@ -182,7 +182,7 @@ impl Engine for SqliteEngine {
 
     /// The copy opens by itself; an existing file is refused.
     fn backup(&self, to: &Path) -> EngineResult<()> {
-        self.identity.check()?;
+        self.identity.clone().check()?;
         backup::backup(self.location.path(), to)
     }
 

