@@ -70,6 +70,9 @@ pub const DEPENDENCIES_MAX: usize = 1_000;
 pub const DEPENDENCY_DEPTH_MAX: u32 = 100;
 /// Jobs that one call may claim.
 pub const CLAIM_JOBS_MAX: usize = 1_000;
+/// Bytes of payloads and checkpoints at which a claim ends although there are more jobs: they are read inside the commit and
+/// held in memory. The last job may go beyond it, or a large one would never be claimed.
+pub const CLAIM_BYTES_MAX: usize = 32 << 20;
 /// Outcomes, heartbeats or leases in one call.
 pub const OUTCOMES_PER_CALL_MAX: usize = 1_000;
 /// Longest wait inside a claim.

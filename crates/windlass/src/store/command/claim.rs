@@ -84,6 +84,12 @@ pub struct Claimed {
 }
 
 impl Claimed {
+    /// Bytes of its payload and checkpoints.
+    fn bytes(&self) -> usize {
+        let saved = self.checkpoints.iter().map(|checkpoint| checkpoint.value.len());
+        self.spec.payload.bytes.len() + saved.sum::<usize>()
+    }
+
     /// Its ticket, where tickets are on: verified by the store already, and offered to workers that verify it themselves
     /// (M94).
     pub fn ticket(&self) -> Option<&Ticket> {
@@ -151,29 +157,54 @@ pub(crate) fn claim(
     let limit = request.limit.min(limits::CLAIM_JOBS_MAX);
     let mut search = Search::new(unit, &config, &worker, request, has_more_due)?;
     let cause = Cause::worker(caller, worker.id);
+    let (mut jobs, mut bytes) = (Vec::new(), 0);
+    while jobs.len() < limit && bytes < limits::CLAIM_BYTES_MAX {
+        // So many that their payloads fit, however large each of them is.
+        let fitting = (limits::CLAIM_BYTES_MAX - bytes) / unit.env.options.payload_bytes_max.max(1);
+        let wanted = fitting.clamp(1, limit - jobs.len());
+        let taken = take(unit, &mut search, wanted, starts.saturating_sub(jobs.len()), &cause, worker.id)?;
+        let handed = hand_over(unit, &taken)?;
+        bytes += handed.iter().map(Claimed::bytes).sum::<usize>();
+        jobs.extend(handed);
+        if taken.len() < wanted {
+            break;
+        }
+    }
+    if !jobs.is_empty() {
+        // From now on its silence ends leases: it counts from here.
+        unit.heard_of(worker, limits::BACKSTOP_EVERY)?;
+    }
+    let throttled_for = search.settle(unit)?.map(|at| at.since(unit.now).max(Duration::from_millis(1)));
+    Ok(ClaimAnswer { jobs, is_paused: false, throttled_for, interest })
+}
+
+/// Takes up to so many jobs, of which `starts` are started now.
+fn take(
+    unit: &mut Unit<'_>,
+    search: &mut Search,
+    wanted: usize,
+    starts: usize,
+    cause: &Cause,
+    worker: WorkerId,
+) -> Result<Vec<Seq>, StoreError> {
     let generation = unit.generation()?;
-    let mut taken = Vec::with_capacity(limit.min(64));
-    while taken.len() < limit {
-        let Some(seq) = search.next(unit, limit - taken.len())? else { break };
+    let mut taken = Vec::with_capacity(wanted.min(64));
+    while taken.len() < wanted {
+        let Some(seq) = search.next(unit, wanted - taken.len())? else { break };
         if !unit.admits(seq)? {
             continue;
         }
-        let (worker, random) = (worker.id, unit.env.entropy.word());
+        let random = unit.env.entropy.word();
         let event = if taken.len() >= starts {
             Event::ClaimAhead { worker, generation, random }
         } else {
             Event::Claim { worker, generation, random }
         };
-        if unit.apply(seq, &event, &cause)?.is_ok() {
+        if unit.apply(seq, &event, cause)?.is_ok() {
             taken.push(seq);
         }
     }
-    if !taken.is_empty() {
-        // From now on its silence ends leases: it counts from here.
-        unit.heard_of(worker, limits::BACKSTOP_EVERY)?;
-    }
-    let throttled_for = search.settle(unit)?.map(|at| at.since(unit.now).max(Duration::from_millis(1)));
-    Ok(ClaimAnswer { jobs: hand_over(unit, &taken)?, is_paused: false, throttled_for, interest })
+    Ok(taken)
 }
 
 fn hand_over(unit: &mut Unit<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, StoreError> {

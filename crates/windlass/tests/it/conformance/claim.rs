@@ -6,18 +6,21 @@ use std::time::Duration;
 use windlass::entropy::Entropy;
 use windlass::error::{ActError, Refused, WorkError};
 use windlass::job::{Action, Failure, JobId, NewJob, Payload, State, WorkerId};
+use windlass::limits;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::act::Act;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Outcome, Park};
 use windlass::store::command::worker::NewWorker;
 use windlass::store::engine::RecordQuery;
+use windlass::store::environment::StoreOptions;
 
 use crate::fixture::{
     Fixture, ids, job_type, just_before, new_job, on_every_engine, priority, queue, tenant,
 };
 
 on_every_engine!(
+    a_claim_ends_before_it_holds_too_many_bytes,
     the_most_urgent_then_the_first_eligible_comes_first,
     a_retried_job_keeps_its_place,
     a_woken_job_keeps_its_place,
@@ -298,4 +301,19 @@ async fn a_waiting_claim_is_woken_by_a_submission(t: &Fixture) {
     let answer = claim.await.unwrap().unwrap();
     assert_eq!(ids(&answer.jobs), [job.id]);
     assert_eq!(answer.jobs[0].spec.payload, payload);
+}
+
+/// M9, M21: jobs with large payloads are handed out a few at a time, and all of them in the end.
+async fn a_claim_ends_before_it_holds_too_many_bytes(t: &Fixture) {
+    let t =
+        t.another(StoreOptions { payload_bytes_max: limits::PAYLOAD_BYTES_MAX, ..StoreOptions::default() });
+    let large = format!("\"{}\"", "x".repeat(limits::CLAIM_BYTES_MAX * 3 / 8));
+    t.submit_all(vec![NewJob { payload: Payload::json(&large), ..new_job("large") }; 4]).await;
+    let worker = t.worker().await;
+    let first = t.claim(worker, 10).await;
+    assert_eq!(first.len(), 3, "two are below the bound, and the third goes beyond it");
+    for claimed in &first {
+        t.complete(worker, claimed).await;
+    }
+    assert_eq!(t.claim(worker, 10).await.len(), 1);
 }
