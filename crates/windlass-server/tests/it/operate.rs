@@ -448,7 +448,7 @@ async fn the_retention_of_the_store_is_shown_and_changed() {
     let t = Fixture::new().await;
     let before = t.get_ok("/retention").await;
     assert_eq!((&before["completed"], &before["dead_letter"]), (&json!("7d"), &json!("30d")));
-    let put = |body: Value| t.request("PUT", "/retention").json(&body).send();
+    let put = async |body: Value| t.request("PUT", "/retention").json(&body).send().await;
     let answer = put(json!({"failed": "3d"})).await;
     assert_eq!(answer.status, 200);
     let changed = t.get_ok("/retention").await;
