@@ -14,6 +14,7 @@ mod exit;
 pub(crate) mod failure;
 mod filter;
 mod follow;
+mod health;
 mod id;
 mod keeping;
 mod keys;
@@ -56,9 +57,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use windlass::Store;
+use windlass::clock::Deadline;
+use windlass::error::{OpenError, StoreError};
 use windlass::store::environment::StoreOptions;
 
 use crate::config::{ConfigFile, Setting, in_force, shown};
@@ -84,6 +88,10 @@ enum Command {
     /// End what a worker that was killed has left behind; started by `work` itself.
     #[command(hide = true)]
     WorkGuard(work::GuardArgs),
+    /// Check whether a server is ready; exits with 0 only if it is
+    ///
+    /// For the health checks of containers and load balancers. Needs no key.
+    Health(connect::ConnectArgs),
     /// Watch a server in the terminal, and intervene
     Top(top::TopArgs),
 
@@ -219,10 +227,33 @@ impl StoreArgs {
                 self.store
             );
         }
-        Store::open(&self.store, options).map_err(|error| {
-            let error = error.to_string().replace(&self.store, &self.shown());
-            anyhow::anyhow!("cannot open {}: {error}", self.shown())
-        })
+        Store::open(&self.store, options).map_err(|error| self.cannot_open(&error))
+    }
+
+    /// Opens the store, or makes it; a database that cannot be reached is tried again until `wait` is over.
+    async fn open_when_reachable(&self, options: StoreOptions, wait: Duration) -> anyhow::Result<Store> {
+        let deadline = Deadline::after(wait);
+        let mut is_told = false;
+        loop {
+            let error = match Store::open(&self.store, options.clone()) {
+                Ok(store) => return Ok(store),
+                Err(error) => error,
+            };
+            if deadline.is_over() || !matches!(error, OpenError::Store(StoreError::Away(_))) {
+                return Err(self.cannot_open(&error));
+            }
+            if !is_told {
+                tracing::warn!("{:#}; trying again for {wait:?}", self.cannot_open(&error));
+                is_told = true;
+            }
+            tokio::time::sleep(crate::limits::STORE_RETRY_INTERVAL).await;
+        }
+    }
+
+    /// The error without the password that the address may hold.
+    fn cannot_open(&self, error: &OpenError) -> anyhow::Error {
+        let error = error.to_string().replace(&self.store, &self.shown());
+        anyhow::anyhow!("cannot open {}: {error}", self.shown())
     }
 }
 
@@ -317,6 +348,7 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Demo(args) => demo::demo(&args).await,
         Command::Work(args) => work::work(&args).await,
         Command::WorkGuard(args) => work::guard(&args).await,
+        Command::Health(args) => health::health(&args).await,
         Command::Top(args) => top::top(&args).await,
         Command::Submit(args) => submit::submit(&args).await,
         Command::Batch(args) => batch::batch(&args).await,

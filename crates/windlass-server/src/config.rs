@@ -31,7 +31,7 @@ impl ConfigFile {
 
     fn parse(path: &Path, text: &str, command: &Command) -> anyhow::Result<ConfigFile> {
         let table: BTreeMap<String, Value> =
-            basic_toml::from_str(text).context("not TOML as it is read here")?;
+            toml::from_str(text).map_err(|error| anyhow::anyhow!(toml_error(text, &error)))?;
         let mut values = BTreeMap::new();
         for (key, value) in table {
             let setting = settings(command).find(|setting| setting.get_id().as_str() == key);
@@ -71,6 +71,15 @@ impl ConfigFile {
         self.values.iter().fold(command, |command, (key, values)| {
             command.mut_arg(key, |setting| setting.default_values(values.clone()))
         })
+    }
+}
+
+/// What is wrong with a TOML file and in which line. The error's own text quotes that line, which may hold a password.
+pub(crate) fn toml_error(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message().trim();
+    match error.span().and_then(|span| text.get(..span.start)) {
+        Some(before) => format!("line {}: {message}", before.matches('\n').count() + 1),
+        None => message.to_owned(),
     }
 }
 
@@ -156,7 +165,16 @@ fn texts(value: &Value) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::shown;
+    use super::{shown, toml_error};
+
+    #[test]
+    fn an_error_in_a_file_names_the_line_and_not_what_it_says() {
+        let text = "store = \"memory:\"\nkey = \"secret\n";
+        let error = toml::from_str::<std::collections::BTreeMap<String, String>>(text).expect_err("no end");
+        let told = toml_error(text, &error);
+        assert!(told.starts_with("line 2: "), "{told}");
+        assert!(!told.contains("secret"), "{told}");
+    }
 
     #[test]
     fn passwords_in_addresses_are_not_shown() {

@@ -43,7 +43,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use windlass::store::caller::Permission;
 
 use self::access::Access;
-pub use self::app::App;
+pub use self::app::{App, StorePlace};
 use self::guard::stamp;
 pub(crate) use self::guard::unreadable;
 use self::problem::Problem;

@@ -35,6 +35,10 @@ pub const STOP_MAX: Duration = Duration::from_millis(9_500);
 pub const STORE_CLOSE_MIN: Duration = Duration::from_secs(2);
 /// How long `/readyz` waits for the store: a balancer that asks every second must not pile up probes.
 pub const READY_WAIT_MAX: Duration = Duration::from_millis(900);
+/// How long to wait before a database that could not be reached at the start is tried again.
+pub const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(500);
+/// How long `windlass health` waits for an answer: health checks have a time limit of their own, 5 s as a rule.
+pub const HEALTH_TIME_MAX: Duration = Duration::from_secs(4);
 /// How long to wait after a connection could not be accepted, as when the process has no file left to open.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 

@@ -2,6 +2,11 @@
 
 use std::process::ExitCode;
 
+/// The allocator of musl takes one lock for all threads.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     windlass_server::cli::run(std::env::args_os().collect())
 }

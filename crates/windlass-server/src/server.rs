@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use windlass::Store;
 
-use crate::http::{self, App};
+use crate::http::{self, App, StorePlace};
 use crate::limits;
 
 /// How a server listens.
@@ -32,12 +32,20 @@ pub struct Options {
     pub behind_proxy: bool,
     /// How many connections may be open at once.
     pub connections_max: usize,
+    /// Where the store is, for metrics.
+    pub store: StorePlace,
 }
 
 impl Default for Options {
     fn default() -> Options {
         let listen = SocketAddr::from(([127, 0, 0, 1], 7788));
-        Options { listen, tls: None, behind_proxy: false, connections_max: limits::CONNECTIONS_MAX }
+        Options {
+            listen,
+            tls: None,
+            behind_proxy: false,
+            connections_max: limits::CONNECTIONS_MAX,
+            store: StorePlace::default(),
+        }
     }
 }
 
@@ -78,7 +86,7 @@ impl Server {
             .with_context(|| format!("cannot listen on {}", options.listen))?;
         let address = listener.local_addr()?;
         let is_secure = tls.is_some() || options.behind_proxy;
-        let (app, connections_max) = (App::new(store, is_local), options.connections_max);
+        let (app, connections_max) = (App::new(store, options.store, is_local), options.connections_max);
         Ok(Server { app, listener, tls, is_secure, address, connections_max })
     }
 
@@ -145,8 +153,8 @@ async fn refuse_in_the_open(store: &Store, options: &Options) -> anyhow::Result<
     let has_keys = store.has_keys().await?;
     anyhow::ensure!(
         has_keys,
-        "refusing to listen on {listen} without keys: anybody could do anything; make one with `windlass keys create`, \
-         or listen on 127.0.0.1 without --behind-proxy"
+        "refusing to listen on {listen} without keys: anybody could do anything; make one with `windlass keys create` or \
+         --bootstrap-key-file, or listen on 127.0.0.1 without --behind-proxy"
     );
     anyhow::ensure!(
         options.tls.is_some() || options.behind_proxy,

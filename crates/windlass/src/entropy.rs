@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use rand::rngs::StdRng;
-use rand::{RngCore, SeedableRng};
+use rand::rngs::{StdRng, SysRng};
+use rand::{Rng, SeedableRng};
 
 /// A source of random numbers that a store draws ids and jitter from.
 #[derive(Debug)]
@@ -12,7 +12,8 @@ pub struct Entropy(Mutex<StdRng>);
 impl Entropy {
     /// Numbers nobody can guess, seeded by the operating system.
     pub fn from_system() -> Entropy {
-        Entropy(Mutex::new(StdRng::from_os_rng()))
+        let seeded = StdRng::try_from_rng(&mut SysRng).expect("the operating system has random numbers");
+        Entropy(Mutex::new(seeded))
     }
 
     /// The same numbers every time for the same seed; for tests and simulations.

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::entropy::Entropy;
+
 /// What every secret begins with, so that a scanner finds one that was published by mistake.
 const PREFIX: &str = "wl_";
 /// Hexadecimal digits of a key's id: 64 bits.
@@ -87,6 +89,11 @@ impl KeySecret {
         let [high, low] = random;
         let body = format!("{PREFIX}{id:016x}_{high:032x}{low:032x}");
         KeySecret { text: format!("{body}{:08x}", crc32fast::hash(body.as_bytes())) }
+    }
+
+    /// A new secret.
+    pub fn random(entropy: &Entropy) -> KeySecret {
+        KeySecret::new(entropy.word(), [entropy.bits(), entropy.bits()])
     }
 
     /// The secret in a text, if it is one. The checksum tells a typing error from a wrong key without asking the store.

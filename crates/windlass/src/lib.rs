@@ -54,9 +54,22 @@
 //! - **Go elsewhere**: with feature `remote`, `Queue::open("http://…")` is the same queue against a server.
 //! - **Test** all of it in virtual time, with workers that die where told to: [`testing`].
 //!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `sqlite` | yes | `sqlite:PATH`, with SQLite compiled in; `Queue::submit_within` |
+//! | `postgres` | | `postgres://…`, for many machines; `Queue::submit_within_postgres` |
+//! | `remote` | | `http://…` and `https://…`, a store that a Windlass server has |
+//! | `bench` | | the workloads of `windlass bench`; not covered by semantic versioning |
+//!
+//! `memory:` is always there, for tests.
+//!
 //! Beneath is the [`Store`], the one door to durable state: every verb of the job model as a method, for programs that
 //! need more than typed jobs. [`job`] holds the rules, pure and complete ([`job::transition()`] decides every change of
 //! state); [`store::engine`] is the contract a database must meet.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod audit;
 #[cfg(feature = "bench")]

@@ -403,5 +403,7 @@ pub const SERVER_SILENCE_MAX: Duration = Duration::from_secs(45);
 pub const SERVER_EVENT_BYTES_MAX: usize = 1 << 20;
 /// Queues of tenants that a process keeps totals of for those who watch it: some 10 MB; any more go uncounted.
 pub const METERED_QUEUES_MAX: usize = 10_000;
+/// Types of tenants that a process keeps totals of by themselves: each is some 30 time series; any more go uncounted.
+pub const METERED_TYPE_TOTALS_MAX: usize = 200;
 /// Types whose counts of the minute that goes on are kept apart in one queue; any more go uncounted.
 pub const METERED_TYPES_MAX: usize = 1_000;

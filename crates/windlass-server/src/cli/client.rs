@@ -27,6 +27,9 @@ use crate::limits;
 
 type Transport = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
+/// Where the API is below a server's address.
+const API: &str = "/api/v1";
+
 /// One call, put together.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
@@ -156,7 +159,7 @@ impl Client {
         });
         Ok(Client {
             transport,
-            base: format!("{}/api/v1", connection.url),
+            base: format!("{}{API}", connection.url),
             place: connection.place().to_owned(),
             authorization,
             ahead: Arc::default(),
@@ -173,6 +176,18 @@ impl Client {
     /// Host and port, for people.
     pub(crate) fn place(&self) -> &str {
         &self.place
+    }
+
+    /// Asks `/readyz`, which is outside the API and needs no key; succeeds only if the server is ready.
+    pub(crate) async fn check_ready(&self) -> Result<(), Failure> {
+        let within = limits::HEALTH_TIME_MAX;
+        let root = self.base.strip_suffix(API).unwrap_or(&self.base);
+        let answered = async {
+            let response = self.request(&Call::get(&["readyz"]), root).await?;
+            if response.status().is_success() { Ok(()) } else { Err(self.refused(response).await) }
+        };
+        let silent = |_| Failure::Silent { place: self.place.clone(), within };
+        tokio::time::timeout(within, answered).await.map_err(silent)?
     }
 
     /// Calls, and reads what is answered as `T`.
@@ -217,9 +232,14 @@ impl Client {
 
     /// Sends a request, and returns when the head of its answer is there.
     async fn open(&self, call: &Call) -> Result<Response<Incoming>, Failure> {
+        self.request(call, &self.base).await
+    }
+
+    /// The same below another address.
+    async fn request(&self, call: &Call, base: &str) -> Result<Response<Incoming>, Failure> {
         let mut request = Request::new(Full::new(call.body.clone()));
         *request.method_mut() = call.method.clone();
-        let address = format!("{}{}", self.base, call.path);
+        let address = format!("{base}{}", call.path);
         *request.uri_mut() = address.parse().expect("the base was checked, and the rest is encoded");
         let headers = request.headers_mut();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));

@@ -30,6 +30,7 @@ pub(super) fn check(args: &CheckArgs, settings: &[Setting]) -> anyhow::Result<Ex
     // What can be known without a store and without listening.
     args.serve.options()?;
     args.serve.store_options()?;
+    args.serve.bootstrap_secret()?;
     if args.json {
         let told = |setting: &Setting| json!({"name": setting.name, "value": setting.value, "source": setting.source});
         output::json(&json!({"settings": settings.iter().map(told).collect::<Vec<_>>()}))?;

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use windlass::entropy::Entropy;
 use windlass::job::Tenant;
+use windlass::key::KeySecret;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::key::NewKey;
 
@@ -23,6 +25,8 @@ use crate::http::Span;
 pub(super) enum KeysCommand {
     /// Make a key and print its secret, which is shown this once.
     Create(CreateArgs),
+    /// Print a new secret without storing it, for `serve --bootstrap-key-file`
+    Generate,
     /// Every key, without its secret; asks the server
     List(ConnectArgs),
     /// Make a key worthless; asks the server
@@ -70,6 +74,10 @@ fn tenant(text: &str) -> Result<Tenant, String> {
 pub(super) async fn keys(command: &KeysCommand) -> anyhow::Result<ExitCode> {
     match command {
         KeysCommand::Create(args) => create(args).await,
+        KeysCommand::Generate => {
+            output::line(KeySecret::random(&Entropy::from_system()).reveal())?;
+            Ok(Exit::Done.into())
+        }
         KeysCommand::List(connect) => list(connect).await,
         KeysCommand::Revoke { id, yes, connect } => {
             let client = connect.client()?;

@@ -13,7 +13,7 @@ use super::output;
 
 /// Commands by what they are for. A name whose command is not there is left out; a command without a place comes last.
 const THEMES: [(&str, &[&str]); 5] = [
-    ("Start", &["serve", "demo", "work", "top"]),
+    ("Start", &["serve", "demo", "work", "health", "top"]),
     (
         "Jobs",
         &[

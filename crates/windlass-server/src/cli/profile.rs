@@ -41,8 +41,10 @@ pub(super) fn find(file: Option<&Path>, name: Option<&str>) -> anyhow::Result<Op
     };
     check_owner(file)?;
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let mut all: BTreeMap<String, Profile> = basic_toml::from_str(&text)
-        .map_err(|error| super::failure::Failure::usage(format!("in {}: {error}", file.display())))?;
+    let mut all: BTreeMap<String, Profile> = toml::from_str(&text).map_err(|error| {
+        let problem = crate::config::toml_error(&text, &error);
+        super::failure::Failure::usage(format!("in {}: {problem}", file.display()))
+    })?;
     let found = all.remove(name.unwrap_or(DEFAULT));
     if let (None, Some(name)) = (&found, name) {
         let known: Vec<String> = all.into_keys().collect();

@@ -5,17 +5,20 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use windlass::clock::Deadline;
+use windlass::key::KeySecret;
 use windlass::store::caller::Caller;
 use windlass::store::environment::StoreOptions;
 use windlass::{Store, maintenance};
 
+use super::StoreArgs;
 use super::keeping::KeepingArgs;
 use super::outbound::OutboundArgs;
-use super::{Missing, StoreArgs};
+use crate::http::{Span, StorePlace};
 use crate::limits;
 use crate::log::LogArgs;
 use crate::notify::Supervisor;
@@ -43,6 +46,12 @@ pub(super) struct ServeArgs {
     /// A proxy in front of this server speaks TLS.
     #[arg(long, env = "WINDLASS_BEHIND_PROXY", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set, value_name = "BOOL")]
     behind_proxy: bool,
+    /// How long to try again if the database cannot be reached at the start, such as 60s.
+    #[arg(long, env = "WINDLASS_WAIT_FOR_STORE", default_value = "0s", value_name = "DURATION")]
+    wait_for_store: Span,
+    /// A file with a secret from `windlass keys generate`: it becomes the admin key `bootstrap` if the store never had a key.
+    #[arg(long, env = "WINDLASS_BOOTSTRAP_KEY_FILE", value_name = "FILE")]
+    bootstrap_key_file: Option<PathBuf>,
     #[command(flatten)]
     outbound: OutboundArgs,
     #[command(flatten)]
@@ -59,7 +68,8 @@ impl ServeArgs {
             (None, None) => None,
             _ => anyhow::bail!("tls_cert and tls_key belong together: one of them is missing"),
         };
-        Ok(Options { listen: self.listen, tls, behind_proxy: self.behind_proxy, ..Options::default() })
+        let store = StorePlace::from_address(&self.store.store);
+        Ok(Options { listen: self.listen, tls, behind_proxy: self.behind_proxy, store, ..Options::default() })
     }
 
     /// Tells a person where to look and what to try, also where the log is too quiet to.
@@ -74,6 +84,18 @@ impl ServeArgs {
         super::output::note(&format!(
             "dashboard: {url}\ntry: windlass submit hello '{{\"name\": \"world\"}}'{elsewhere}"
         ));
+    }
+
+    /// The secret of the first key, if a file with one was given.
+    pub(super) fn bootstrap_secret(&self) -> anyhow::Result<Option<KeySecret>> {
+        let Some(path) = &self.bootstrap_key_file else { return Ok(None) };
+        let shown = path.display();
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the bootstrap key file {shown}"))?;
+        let secret = KeySecret::parse(text.trim()).with_context(|| {
+            format!("{shown} does not hold an API key; `windlass keys generate` prints one")
+        })?;
+        Ok(Some(secret))
     }
 
     /// How to keep jobs.
@@ -92,7 +114,14 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     listening.connections_max =
         listening.connections_max.min(usize::try_from(files_left).unwrap_or(usize::MAX));
     let targets = keeping.targets.clone();
-    let store = args.store.open_with(Missing::Create, keeping)?;
+    let bootstrap = args.bootstrap_secret()?;
+    let store = args.store.open_when_reachable(keeping, args.wait_for_store.0).await?;
+    if let Some(secret) = bootstrap {
+        let id = secret.id();
+        if store.bootstrap_key(&Caller::local(), secret).await? {
+            tracing::info!("created the admin key `bootstrap` ({id}) from its file");
+        }
+    }
     let jobs: u64 = store.stats(&Caller::local()).await?.states.values().sum();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -1,5 +1,6 @@
 //! What every request is given: the store, the numbers the server keeps about itself, and whether it is draining.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -12,12 +13,33 @@ use super::rate::RequestRates;
 use super::room::Memory;
 use crate::limits;
 
+/// Where the store is, as far as metrics tell.
+#[derive(Debug, Clone, Default)]
+pub struct StorePlace {
+    /// The storage engine: `sqlite`, `postgres` or `memory`.
+    pub engine: &'static str,
+    /// The database file, for an engine that has one.
+    pub file: Option<PathBuf>,
+}
+
+impl StorePlace {
+    /// The place that an address of a store names.
+    pub fn from_address(address: &str) -> StorePlace {
+        match address.split_once(':') {
+            Some(("sqlite", path)) => StorePlace { engine: "sqlite", file: Some(path.into()) },
+            Some(("postgres" | "postgresql", _)) => StorePlace { engine: "postgres", file: None },
+            Some(_) | None => StorePlace { engine: "memory", file: None },
+        }
+    }
+}
+
 /// What every request is given; cheap to clone.
 #[derive(Clone)]
 pub struct App(Arc<Inner>);
 
 struct Inner {
     store: Store,
+    place: StorePlace,
     counters: OnceLock<Vec<Arc<RouteCounter>>>,
     documents: OnceLock<(Bytes, Bytes)>,
     draining: watch::Sender<bool>,
@@ -29,9 +51,10 @@ struct Inner {
 
 impl App {
     /// Everything there is to answer requests with.
-    pub(crate) fn new(store: Store, is_loopback: bool) -> App {
+    pub(crate) fn new(store: Store, place: StorePlace, is_loopback: bool) -> App {
         App(Arc::new(Inner {
             store,
+            place,
             counters: OnceLock::new(),
             documents: OnceLock::new(),
             draining: watch::Sender::new(false),
@@ -45,6 +68,11 @@ impl App {
     /// The store.
     pub(crate) fn store(&self) -> &Store {
         &self.0.store
+    }
+
+    /// Where the store is.
+    pub(crate) fn place(&self) -> &StorePlace {
+        &self.0.place
     }
 
     /// Makes the counters of all routes known.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 
 /// Upper edges of the buckets of time, in milliseconds.
-const EDGES_MS: [u64; 10] = [1, 2, 5, 10, 25, 50, 100, 500, 1_000, 10_000];
+const EDGES_MS: [u64; 15] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000];
 
 /// The statuses that are counted by themselves; any other is counted as the last.
 const STATUSES: [u16; 17] =

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use windlass::clock::{ClockReport, Timestamp};
 use windlass::store::query::queues::QueueLook;
-use windlass::store::rates::{Minute, minute_of};
 use windlass::store::schedules::Schedule;
 
-use super::app::App;
+use super::app::{App, StorePlace};
 use super::auth::Who;
 use super::metrics::{heading, line, write_requests};
 use super::problem::Problem;
@@ -21,10 +20,23 @@ pub(crate) async fn metrics(State(app): State<App>, Who(caller): Who) -> Result<
     let (queues, config, now) =
         (app.store().queues(&caller).await?, app.store().config(&caller).await?, app.now());
     let mut text = String::new();
+    write_build(&mut text, app.place());
     write_queues(&mut text, &queues, now);
-    let live = config.workers.values().filter(|worker| !worker.is_lost && !worker.is_silent(now)).count();
+    let live = config.workers.values().filter(|worker| !worker.is_lost && !worker.is_silent(now));
     heading(&mut text, "windlass_workers", "gauge", "Workers that are alive.");
-    line(&mut text, "windlass_workers", "", live);
+    line(&mut text, "windlass_workers", "", live.clone().count());
+    heading(
+        &mut text,
+        "windlass_worker_slots",
+        "gauge",
+        "Jobs that workers which are alive run at once at most.",
+    );
+    line(
+        &mut text,
+        "windlass_worker_slots",
+        "",
+        live.map(|worker| u64::from(worker.concurrency)).sum::<u64>(),
+    );
     heading(&mut text, "windlass_gate_online", "gauge", "1 while the gate is open.");
     let is_closed =
         config.holds.get(&windlass::store::config::Scope::Gate).is_some_and(|hold| hold.is_active(now));
@@ -37,12 +49,14 @@ pub(crate) async fn metrics(State(app): State<App>, Who(caller): Who) -> Result<
         "Changes whose consequences are not applied to all jobs yet, 1000 at most.",
     );
     line(&mut text, "windlass_cascades", "", app.store().cascades(&caller).await?);
-    write_schedules(&mut text, config.schedules.values());
+    write_schedules(&mut text, &config.schedules.values(), now);
     heading(&mut text, "windlass_event_streams", "gauge", "Live event streams that are open.");
     let open = crate::limits::STREAMS_MAX - app.streams().available_permits();
     line(&mut text, "windlass_event_streams", "", open);
-    write_store(&mut text, &app.store().environment().meters, &caller);
+    let known = queues.iter().map(|queue| &queue.name);
+    write_store(&mut text, &app.store().environment().meters, &caller, known);
     write_requests(&mut text, app.counters().iter().map(AsRef::as_ref));
+    write_disk(&mut text, app.place());
     write_process(&mut text);
     Ok(Plain(text))
 }
@@ -57,16 +71,67 @@ fn write_clock(text: &mut String, clock: &ClockReport) {
     line(text, "windlass_clock_believed", "", u8::from(clock.is_believed));
 }
 
-fn write_schedules<'s>(text: &mut String, schedules: impl Iterator<Item = &'s Arc<Schedule>>) {
-    heading(
-        text,
+/// What runs here, for joining with other series.
+fn write_build(text: &mut String, place: &StorePlace) {
+    heading(text, "windlass_build_info", "gauge", "1, with the version and the storage engine as labels.");
+    let labels = format!("version=\"{}\",engine=\"{}\"", env!("CARGO_PKG_VERSION"), place.engine);
+    line(text, "windlass_build_info", &labels, 1);
+}
+
+/// What a store in a file takes, and what is left for it.
+fn write_disk(text: &mut String, place: &StorePlace) {
+    let Some(file) = &place.file else { return };
+    heading(text, "windlass_store_bytes", "gauge", "Bytes of the database file and its write-ahead log.");
+    line(text, "windlass_store_bytes", "", process::store_bytes(file));
+    if let Some(free) = process::free_bytes(file) {
+        heading(text, "windlass_disk_free_bytes", "gauge", "Bytes free on the disk of the database file.");
+        line(text, "windlass_disk_free_bytes", "", free);
+    }
+}
+
+/// How one number is read off a schedule.
+type Reading = fn(&Schedule, Timestamp) -> f64;
+
+const SCHEDULES: [(&str, &str, &str, Reading); 4] = [
+    (
+        "windlass_schedule_lag_seconds",
+        "gauge",
+        "How long the next run of a schedule is overdue.",
+        |schedule, now| schedule.next_at.map_or(0.0, |next| now.since(next).as_secs_f64()),
+    ),
+    ("windlass_schedule_submitted_total", "counter", "Jobs that a schedule submitted.", |schedule, _| {
+        counted(schedule.submitted)
+    }),
+    (
+        "windlass_schedule_skipped_total",
+        "counter",
+        "Runs of a schedule left out because the one before was not finished.",
+        |schedule, _| counted(schedule.overlapped),
+    ),
+    (
         "windlass_schedule_refused_total",
         "counter",
         "Runs of a schedule whose job was refused for good.",
-    );
-    for schedule in schedules {
-        let labels = format!("tenant=\"{}\",schedule=\"{}\"", schedule.tenant, schedule.name);
-        line(text, "windlass_schedule_refused_total", &labels, schedule.refusals);
+        |schedule, _| counted(schedule.refusals),
+    ),
+];
+
+#[allow(clippy::cast_precision_loss, reason = "a schedule does not run 2^53 times")]
+fn counted(count: u64) -> f64 {
+    count as f64
+}
+
+fn write_schedules<'s>(
+    text: &mut String,
+    schedules: &(impl Iterator<Item = &'s Arc<Schedule>> + Clone),
+    now: Timestamp,
+) {
+    for (name, kind, help, reading) in SCHEDULES {
+        heading(text, name, kind, help);
+        for schedule in schedules.clone() {
+            let labels = format!("tenant=\"{}\",schedule=\"{}\"", schedule.tenant, schedule.name);
+            line(text, name, &labels, reading(schedule, now));
+        }
     }
 }
 
@@ -84,22 +149,24 @@ fn write_process(text: &mut String) {
         );
         line(text, "process_resident_memory_bytes", "", bytes);
     }
+    if let Some(seconds) = process::started_at() {
+        heading(text, "process_start_time_seconds", "gauge", "When this process started, in Unix time.");
+        line(text, "process_start_time_seconds", "", seconds);
+    }
+    if let Some(open) = process::open_files() {
+        heading(
+            text,
+            "process_open_fds",
+            "gauge",
+            "Files that this process has open, connections among them.",
+        );
+        line(text, "process_open_fds", "", open);
+    }
+    if let Some(limit) = process::open_files_max() {
+        heading(text, "process_max_fds", "gauge", "Files that this process may have open.");
+        line(text, "process_max_fds", "", limit);
+    }
 }
-
-/// How one number is read off a minute.
-pub(super) type Reading = fn(&Minute) -> u64;
-
-/// What is told of each queue's last whole minute.
-pub(super) const RATES: [(&str, Reading); 8] = [
-    ("submitted", |minute| minute.submitted),
-    ("claimed", |minute| minute.claimed),
-    ("completed", |minute| minute.completed),
-    ("failed", |minute| minute.failed),
-    ("retried", |minute| minute.retried),
-    ("dead_letter", |minute| minute.dead_letter),
-    ("cancelled", |minute| minute.cancelled),
-    ("reaped", |minute| minute.reaped),
-];
 
 fn write_queues(text: &mut String, queues: &[QueueLook], now: Timestamp) {
     // Names of queues need no escaping: letters, digits and `_ . : -`.
@@ -123,29 +190,5 @@ fn write_queues(text: &mut String, queues: &[QueueLook], now: Timestamp) {
     for queue in queues {
         let is_paused = u8::from(queue.paused.is_some());
         line(text, "windlass_queue_paused", &format!("queue=\"{}\"", queue.name), is_paused);
-    }
-    heading(text, "windlass_last_minute", "gauge", "What happened in the last whole minute, by queue.");
-    for queue in queues {
-        let minute = queue.minutes.get(&(minute_of(now) - 1)).cloned().unwrap_or_default();
-        for (what, reading) in RATES {
-            let labels = format!("queue=\"{}\",what=\"{what}\"", queue.name);
-            line(text, "windlass_last_minute", &labels, reading(&minute));
-        }
-    }
-    heading(
-        text,
-        "windlass_last_minute_seconds",
-        "gauge",
-        "Waiting and running times of the last whole minute.",
-    );
-    for queue in queues {
-        let minute = queue.minutes.get(&(minute_of(now) - 1)).cloned().unwrap_or_default();
-        for (what, spread) in [("waited", &minute.waited), ("ran", &minute.ran)] {
-            for share in [0.5, 0.95, 0.99] {
-                let Some(time) = spread.percentile(share) else { continue };
-                let labels = format!("queue=\"{}\",what=\"{what}\",quantile=\"{share}\"", queue.name);
-                line(text, "windlass_last_minute_seconds", &labels, time.as_secs_f64());
-            }
-        }
     }
 }

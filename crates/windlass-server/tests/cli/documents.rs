@@ -3,6 +3,7 @@
 //! commands that is marked neither way fails.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use tokio::process::Command;
 
@@ -103,6 +104,8 @@ async fn run_document(document: &Path) {
     let text = std::fs::read_to_string(document).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut served: Option<Served> = None;
+    // What a document starts in the background goes on until its end.
+    let mut background = Vec::new();
     for block in blocks(&text).iter().filter(|block| block.word == "console" && !is_excused(block)) {
         for command in commands(block) {
             let shown = format!("{}: {command}", document.display());
@@ -120,9 +123,15 @@ async fn run_document(document: &Path) {
             let command = command.replace("localhost:7788", &address).replace("127.0.0.1:7788", &address);
             let program = binary();
             let mut shell = Command::new("sh");
-            shell.args(["-c", &command]).current_dir(folder.path()).env_clear();
+            shell.current_dir(folder.path()).env_clear();
             shell.env("PATH", format!("{}:/usr/bin:/bin", program.parent().unwrap().display()));
             shell.env("WINDLASS_URL", format!("http://{address}"));
+            if let Some(command) = command.strip_suffix('&') {
+                shell.args(["-c", &format!("exec {command}")]).stdout(Stdio::null()).stderr(Stdio::null());
+                background.push(shell.kill_on_drop(true).spawn().unwrap());
+                continue;
+            }
+            shell.args(["-c", &command]);
             let ended = tokio::time::timeout(PATIENCE, shell.output())
                 .await
                 .unwrap_or_else(|_| panic!("{shown}: does not end"));
@@ -130,6 +139,7 @@ async fn run_document(document: &Path) {
             assert!(ended.status.success(), "{shown}: {ended:?}");
         }
     }
+    drop(background);
     if let Some(served) = served {
         served.stop().await;
     }

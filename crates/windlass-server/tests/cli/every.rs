@@ -111,12 +111,14 @@ async fn every_deed_is_told_as_json() {
     site.served.stop().await;
 }
 
-/// Runs a command whose output nobody reads.
+/// Runs a command whose output nobody reads. The pipe is closed before the command starts: a fast command would write to it
+/// and end with success otherwise.
 async fn unread(site: &Site, words: &[String]) -> (Option<i32>, String) {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut command = windlass(&words);
-    let mut child = command.env("WINDLASS_URL", &site.url).stdin(Stdio::null()).spawn().unwrap();
-    drop(child.stdout.take());
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let child = command.env("WINDLASS_URL", &site.url).stdin(Stdio::null()).stdout(writer).spawn().unwrap();
     let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap();
     (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
 }

@@ -379,7 +379,8 @@ async fn numbers_are_shown_to_people_and_to_machines() {
     for line in [
         "windlass_jobs{queue=\"q\",state=\"scheduled\"} 1",
         "windlass_queue_oldest_seconds{queue=\"q\"} 60",
-        "windlass_last_minute{queue=\"q\",what=\"completed\"} 1",
+        "windlass_build_info{version=\"0.1.0\",engine=\"\"} 1",
+        "windlass_worker_slots 0",
         "windlass_http_requests_total{method=\"POST\",route=\"/jobs\",status=\"201\"} 2",
         "windlass_gate_online 1",
         "windlass_clock_believed 1",

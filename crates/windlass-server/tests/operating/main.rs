@@ -6,6 +6,7 @@ mod attack;
 mod away;
 #[path = "../it/binary.rs"]
 mod binary;
+mod boot;
 #[allow(dead_code, reason = "a client for all tests; these ask less of it")]
 #[path = "../it/client.rs"]
 mod client;

@@ -29,8 +29,9 @@ async fn jobs_commits_and_requests_are_measured() {
     let job = served.post("/claims", &json!({"worker_id": worker})).await["jobs"][0].clone();
     let outcome = json!({"id": job["id"], "fence": job["fence"], "outcome": "completed"});
     served.post("/outcomes", &json!({"worker_id": worker, "outcomes": [outcome]})).await;
-    // Totals are added up once a second.
-    let total = "windlass_jobs_total{queue=\"mail\",what=\"completed\"}";
+    // Totals are added up once a second; a queue's counters are there from its first job on.
+    let total = "windlass_jobs_finished_total{queue=\"mail\",outcome=\"completed\"}";
+    assert!(metrics(&served).await.contains(total), "a counter begins at 0 and not with its first event");
     let counted = async {
         loop {
             let text = metrics(&served).await;
@@ -45,14 +46,27 @@ async fn jobs_commits_and_requests_are_measured() {
     for (name, expected) in [
         ("windlass_jobs{queue=\"mail\",state=\"scheduled\"}", 2.0),
         ("windlass_jobs{queue=\"mail\",state=\"completed\"}", 1.0),
-        ("windlass_jobs_total{queue=\"mail\",what=\"submitted\"}", 3.0),
-        ("windlass_jobs_total{queue=\"mail\",what=\"claimed\"}", 1.0),
-        ("windlass_jobs_total{queue=\"mail\",what=\"reaped\"}", 0.0),
+        ("windlass_jobs_submitted_total{queue=\"mail\"}", 3.0),
+        ("windlass_attempts_started_total{queue=\"mail\"}", 1.0),
+        ("windlass_leases_expired_total{queue=\"mail\"}", 0.0),
+        ("windlass_type_jobs_finished_total{type=\"a\",outcome=\"completed\"}", 1.0),
+        ("windlass_type_run_seconds_count{type=\"a\"}", 1.0),
+        ("windlass_build_info{version=\"0.1.0\",engine=\"sqlite\"}", 1.0),
         ("windlass_job_wait_seconds_bucket{queue=\"mail\",le=\"+Inf\"}", 1.0),
         ("windlass_job_run_seconds_count{queue=\"mail\"}", 1.0),
         ("windlass_http_requests_total{method=\"POST\",route=\"/outcomes\",status=\"200\"}", 1.0),
     ] {
         assert!((value(&text, name) - expected).abs() < f64::EPSILON, "{name}: {text}");
+    }
+    for name in
+        ["windlass_job_wait_seconds_sum{queue=\"mail\"}", "windlass_job_run_seconds_sum{queue=\"mail\"}"]
+    {
+        assert!(value(&text, name) >= 0.0, "{name}: {text}");
+    }
+    for name in
+        ["windlass_store_bytes", "windlass_disk_free_bytes", "process_start_time_seconds", "process_open_fds"]
+    {
+        assert!(value(&text, name) > 0.0, "{name}: {text}");
     }
     let commits = value(&text, "windlass_commit_seconds_count");
     assert!(commits >= 5.0, "{text}");

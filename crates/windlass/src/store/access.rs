@@ -114,6 +114,18 @@ impl Store {
         created
     }
 
+    /// Makes the admin key `bootstrap` of this secret if the store never had a key, and returns whether it did.
+    ///
+    /// # Errors
+    /// [`ActError`] when the caller is not an admin, or the store is served by another process.
+    pub async fn bootstrap_key(&self, caller: &Caller, secret: KeySecret) -> Result<bool, ActError> {
+        let caller = caller.clone();
+        let work = move |unit: &mut Unit<'_>| key::bootstrap(unit, &caller, &secret);
+        let is_made = self.write("bootstrap_key", Kind::Ordinary, work).await;
+        self.env.keys.forget();
+        is_made
+    }
+
     /// Makes a key worthless: in this process at once, elsewhere within a second; admins only.
     ///
     /// # Errors

@@ -13,8 +13,10 @@ use crate::limits;
 /// Upper edges of the buckets for the number of requests in one commit.
 const REQUESTS: [u64; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 /// Upper edges of the buckets for the time of one commit, in microseconds.
-const MICROS: [u64; 13] =
-    [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 10_000_000];
+const MICROS: [u64; 16] = [
+    100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
+    2_000_000, 5_000_000, 10_000_000,
+];
 
 /// Numbers counted in buckets; counting takes no lock.
 #[derive(Debug)]
@@ -61,13 +63,64 @@ impl Histogram {
     }
 }
 
-/// What happened to the jobs of one tenant in one queue.
-#[derive(Debug, Default)]
-struct Total {
-    /// In minutes that are over, type by type in no order.
+/// What happened to the jobs of one queue or type of a tenant.
+#[derive(Debug)]
+struct Total<Part> {
+    /// In minutes that are over.
     over: Minute,
-    /// In the minute that is going on, by type.
-    going_on: BTreeMap<JobType, (i64, Minute)>,
+    /// In the minute that is going on, by the queue's types or the type's queues.
+    going_on: BTreeMap<Part, (i64, Minute)>,
+}
+
+impl<Part> Default for Total<Part> {
+    fn default() -> Total<Part> {
+        Total { over: Minute::default(), going_on: BTreeMap::new() }
+    }
+}
+
+impl<Part: Ord + Clone> Total<Part> {
+    /// Takes in what has happened in a part of it in a minute, up to now.
+    fn count(&mut self, part: &Part, minute: i64, counts: &Minute) {
+        let Total { over, going_on } = self;
+        if going_on.len() >= limits::METERED_TYPES_MAX && !going_on.contains_key(part) {
+            // Nothing more is heard of minutes before the last one.
+            let (done, others): (BTreeMap<Part, _>, _) =
+                std::mem::take(going_on).into_iter().partition(|(_, (at, _))| at + 1 < minute);
+            for (_, counts) in done.values() {
+                over.merge(counts);
+            }
+            *going_on = others;
+            if going_on.len() >= limits::METERED_TYPES_MAX {
+                return;
+            }
+        }
+        let (known, last) = going_on.entry(part.clone()).or_default();
+        // Counts of one minute only grow, unless what was remembered had to be dropped: then they began again.
+        if *known != minute || counts.submitted < last.submitted || counts.claimed < last.claimed {
+            over.merge(last);
+        }
+        (*known, *last) = (minute, counts.clone());
+    }
+
+    fn sum(&self) -> Minute {
+        let mut sum = self.over.clone();
+        self.going_on.values().for_each(|(_, counts)| sum.merge(counts));
+        sum
+    }
+}
+
+/// Totals by tenant and a name, as many as there is room for.
+type Totals<Name, Part> = Mutex<BTreeMap<(Tenant, Name), Total<Part>>>;
+
+fn locked<Name, Part>(totals: &Totals<Name, Part>) -> MutexGuard<'_, BTreeMap<(Tenant, Name), Total<Part>>> {
+    // Every step leaves them whole.
+    totals.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn summed<Name: Ord + Clone, Part: Ord + Clone>(
+    totals: &Totals<Name, Part>,
+) -> BTreeMap<(Tenant, Name), Minute> {
+    locked(totals).iter().map(|(key, total)| (key.clone(), total.sum())).collect()
 }
 
 /// What was found by polling although a notification should have told of it.
@@ -110,7 +163,8 @@ pub struct Meters {
     /// How long commits took, in microseconds: mostly the wait for the disk.
     pub commit_micros: Histogram,
     fallbacks: [AtomicU64; Fallback::ALL.len()],
-    totals: Mutex<BTreeMap<(Tenant, QueueName), Total>>,
+    queues: Totals<QueueName, JobType>,
+    types: Totals<JobType, QueueName>,
 }
 
 impl Default for Meters {
@@ -119,7 +173,8 @@ impl Default for Meters {
             group_requests: Histogram::new(&REQUESTS),
             commit_micros: Histogram::new(&MICROS),
             fallbacks: Default::default(),
-            totals: Mutex::default(),
+            queues: Mutex::default(),
+            types: Mutex::default(),
         }
     }
 }
@@ -148,46 +203,27 @@ impl Meters {
 
     /// What has happened in a lane in a minute, up to now.
     pub(crate) fn counted(&self, lane: &Lane, minute: i64, counts: &Minute) {
-        let mut totals = self.totals();
+        let mut queues = locked(&self.queues);
         let key = (lane.tenant.clone(), lane.queue.clone());
-        if !totals.contains_key(&key) && totals.len() >= limits::METERED_QUEUES_MAX {
-            return;
+        if queues.contains_key(&key) || queues.len() < limits::METERED_QUEUES_MAX {
+            queues.entry(key).or_default().count(&lane.job_type, minute, counts);
         }
-        let Total { over, going_on } = totals.entry(key).or_default();
-        if going_on.len() >= limits::METERED_TYPES_MAX && !going_on.contains_key(&lane.job_type) {
-            // Nothing more is heard of minutes before the last one.
-            let (done, others) =
-                std::mem::take(going_on).into_iter().partition(|(_, (at, _))| at + 1 < minute);
-            let done: BTreeMap<JobType, (i64, Minute)> = done;
-            for (_, counts) in done.values() {
-                over.merge(counts);
-            }
-            *going_on = others;
-            if going_on.len() >= limits::METERED_TYPES_MAX {
-                return;
-            }
+        drop(queues);
+        let mut types = locked(&self.types);
+        let key = (lane.tenant.clone(), lane.job_type.clone());
+        if types.contains_key(&key) || types.len() < limits::METERED_TYPE_TOTALS_MAX {
+            types.entry(key).or_default().count(&lane.queue, minute, counts);
         }
-        let (known, last) = going_on.entry(lane.job_type.clone()).or_default();
-        // Counts of one minute only grow, unless what was remembered had to be dropped: then they began anew.
-        if *known != minute || counts.submitted < last.submitted || counts.claimed < last.claimed {
-            over.merge(last);
-        }
-        (*known, *last) = (minute, counts.clone());
     }
 
     /// What happened to jobs since the start, by tenant and queue; at most a second behind.
     pub fn totals_by_queue(&self) -> BTreeMap<(Tenant, QueueName), Minute> {
-        let sum = |total: &Total| {
-            let mut sum = total.over.clone();
-            total.going_on.values().for_each(|(_, counts)| sum.merge(counts));
-            sum
-        };
-        self.totals().iter().map(|(key, total)| (key.clone(), sum(total))).collect()
+        summed(&self.queues)
     }
 
-    fn totals(&self) -> MutexGuard<'_, BTreeMap<(Tenant, QueueName), Total>> {
-        // Every step leaves them whole.
-        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The same by tenant and type, for the first [`limits::METERED_TYPE_TOTALS_MAX`] of them.
+    pub fn totals_by_type(&self) -> BTreeMap<(Tenant, JobType), Minute> {
+        summed(&self.types)
     }
 }
 
@@ -217,6 +253,17 @@ mod tests {
     }
 
     #[test]
+    fn types_are_counted_by_themselves_up_to_a_bound() {
+        let meters = Meters::default();
+        for number in 0..=limits::METERED_TYPE_TOTALS_MAX {
+            meters.counted(&lane(&format!("t{number}")), 1, &submitted(1));
+        }
+        assert_eq!(meters.totals_by_type().len(), limits::METERED_TYPE_TOTALS_MAX);
+        let total: u64 = meters.totals_by_queue().values().map(|total| total.submitted).sum();
+        assert_eq!(total, limits::METERED_TYPE_TOTALS_MAX as u64 + 1, "the queue counts all of them");
+    }
+
+    #[test]
     fn totals_only_grow_whatever_minute_it_is() {
         let meters = Meters::default();
         let total = || meters.totals_by_queue().values().map(|total| total.submitted).sum::<u64>();
@@ -232,5 +279,7 @@ mod tests {
         meters.counted(&lane("b"), 1, &submitted(3));
         assert_eq!(total(), 19);
         assert_eq!(meters.totals_by_queue().len(), 1);
+        let by_type: Vec<u64> = meters.totals_by_type().values().map(|total| total.submitted).collect();
+        assert_eq!(by_type, [6, 13]);
     }
 }

@@ -11,18 +11,24 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Timestamp;
 use crate::job::{Job, Lane, State};
 
-/// Times, counted in buckets that double: 1 ms, 2 ms, 4 ms … over a day.
+/// Times, counted in buckets whose upper edges are 1, 2, 5, 10, 20, 50 ms and so on, up to more than a day.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Spread(Vec<u64>);
 
-/// Buckets of a [`Spread`]; the last one takes everything above.
-const BUCKETS: usize = 28;
+/// Decades that the edges of a [`Spread`] cover, from 1 ms on.
+const DECADES: u32 = 8;
+
+/// The upper edges of the buckets of a [`Spread`], in milliseconds; one more bucket takes everything above.
+fn edges() -> impl Iterator<Item = u64> {
+    let steps = (0..DECADES).flat_map(|decade| [1, 2, 5].map(|step| step * 10_u64.pow(decade)));
+    steps.chain(std::iter::once(10_u64.pow(DECADES)))
+}
 
 impl Spread {
     fn add(&mut self, time: Duration) {
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let bucket = usize::try_from(u64::BITS - millis.leading_zeros()).unwrap_or(BUCKETS).min(BUCKETS - 1);
+        let bucket = edges().take_while(|edge| *edge < millis).count();
         if self.0.len() <= bucket {
             self.0.resize(bucket + 1, 0);
         }
@@ -38,14 +44,19 @@ impl Spread {
         }
     }
 
-    /// How many times were below each edge, the edges in order; the last of the pairs counts all.
+    /// How many times were not above each edge, the edges in order.
     pub fn up_to(&self) -> Vec<(Duration, u64)> {
         let mut seen = 0;
-        let counts = (0..BUCKETS).map(|bucket| {
+        let counts = edges().enumerate().map(|(bucket, edge)| {
             seen += self.0.get(bucket).copied().unwrap_or(0);
-            (Duration::from_millis(1 << bucket), seen)
+            (Duration::from_millis(edge), seen)
         });
         counts.collect()
+    }
+
+    /// How many times were counted.
+    pub fn count(&self) -> u64 {
+        self.0.iter().sum()
     }
 
     /// The upper edge of the bucket in which `share` (0 to 1) of all times have been reached; none without times.
@@ -61,7 +72,7 @@ impl Spread {
             seen += count;
             seen >= wanted
         })?;
-        Some(Duration::from_millis(1 << bucket))
+        edges().nth(bucket).or_else(|| edges().last()).map(Duration::from_millis)
     }
 }
 
@@ -89,6 +100,10 @@ pub struct Minute {
     pub waited: Spread,
     /// From claimed to the end of the attempt.
     pub ran: Spread,
+    /// All waiting times together, in milliseconds.
+    pub waited_ms: u64,
+    /// All running times together, in milliseconds.
+    pub ran_ms: u64,
 }
 
 impl Minute {
@@ -104,6 +119,8 @@ impl Minute {
         self.reaped += other.reaped;
         self.waited.merge(&other.waited);
         self.ran.merge(&other.ran);
+        self.waited_ms += other.waited_ms;
+        self.ran_ms += other.ran_ms;
     }
 
     /// Counts one change of a job.
@@ -116,12 +133,16 @@ impl Minute {
             return;
         }
         if before.state == State::Running {
-            self.ran.add(now.since(before.started_at.unwrap_or(now)));
+            let ran = now.since(before.started_at.unwrap_or(now));
+            self.ran.add(ran);
+            self.ran_ms += u64::try_from(ran.as_millis()).unwrap_or(u64::MAX);
         }
         match after.state {
             State::Running => {
                 self.claimed += 1;
-                self.waited.add(now.since(before.scheduled_at.unwrap_or(now)));
+                let waited = now.since(before.scheduled_at.unwrap_or(now));
+                self.waited.add(waited);
+                self.waited_ms += u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
             }
             State::Completed => self.completed += 1,
             State::Failed => self.failed += 1,
@@ -195,4 +216,33 @@ impl Rates {
 /// The key of a rate document: minute, node, lane.
 pub(crate) fn rate_key(minute: i64, node: &str, lane: &Lane) -> String {
     format!("{minute:012} {node} {} {} {}", lane.tenant, lane.queue, lane.job_type)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_on_an_edge_counts_below_it_and_percentiles_are_edges() {
+        let mut spread = Spread::default();
+        for millis in [0, 1, 2, 3, 100, 101, 400_000_000] {
+            spread.add(Duration::from_millis(millis));
+        }
+        let below = |millis| {
+            let edge = Duration::from_millis(millis);
+            spread.up_to().into_iter().find(|(at, _)| *at == edge).map(|(_, count)| count)
+        };
+        assert_eq!(
+            (below(1), below(2), below(5), below(100), below(200)),
+            (Some(2), Some(3), Some(4), Some(5), Some(6))
+        );
+        assert_eq!(spread.count(), 7);
+        assert_eq!(spread.percentile(0.5), Some(Duration::from_millis(5)));
+        assert_eq!(
+            spread.percentile(1.0),
+            Some(Duration::from_secs(100_000)),
+            "the last edge stands for all above"
+        );
+        assert_eq!(Spread::default().percentile(0.5), None);
+    }
 }

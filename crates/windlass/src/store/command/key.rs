@@ -17,6 +17,9 @@ use crate::store::config::encode;
 use crate::store::engine::DocumentKind;
 use crate::store::unit::Unit;
 
+/// The name of the key that a server makes of a given secret.
+const BOOTSTRAP_NAME: &str = "bootstrap";
+
 /// A key to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewKey {
@@ -68,9 +71,28 @@ pub(crate) fn create(unit: &mut Unit<'_>, caller: &Caller, new: &NewKey) -> Resu
         let problem = Problem::TooLong { length: config.keys.len() + 1, limit: limits::API_KEYS_MAX };
         return Err(Invalid::new("keys", problem).into());
     }
-    let entropy = &unit.env.entropy;
-    let id = u64::try_from(entropy.bits() >> 64).expect("64 bits are left after the shift");
-    let secret = KeySecret::new(id, [entropy.bits(), entropy.bits()]);
+    let secret = KeySecret::random(&unit.env.entropy);
+    let key = insert(unit, caller, new, &secret)?;
+    Ok(CreatedKey { key, secret })
+}
+
+/// Makes the admin key `bootstrap` of a secret that was made beforehand, if the store never had a key. A key that was revoked
+/// does not come back.
+pub(crate) fn bootstrap(unit: &mut Unit<'_>, caller: &Caller, secret: &KeySecret) -> Result<bool, ActError> {
+    caller.must(Permission::Administer)?;
+    if unit.config()?.had_keys {
+        return Ok(false);
+    }
+    insert(unit, caller, &NewKey::new(BOOTSTRAP_NAME, Role::Admin), secret)?;
+    Ok(true)
+}
+
+fn insert(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    new: &NewKey,
+    secret: &KeySecret,
+) -> Result<ApiKey, StoreError> {
     let key = ApiKey {
         id: secret.id(),
         name: new.name.clone(),
@@ -90,7 +112,7 @@ pub(crate) fn create(unit: &mut Unit<'_>, caller: &Caller, new: &NewKey) -> Resu
     unit.put_key(&key)?;
     unit.stay_closed()?;
     record(unit, caller, AuditEvent::KeyCreated, &key);
-    Ok(CreatedKey { key, secret })
+    Ok(key)
 }
 
 /// Makes a key worthless.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rusqlite::Connection;
 
 use super::super::migrate::{SCHEMA, migrate};
@@ -448,7 +448,7 @@ fn random_filter(rng: &mut StdRng) -> Filter {
     filter.tenant = parts[0].then(|| Tenant::new(name(rng, ["t1", "t2"])).unwrap());
     if parts[1] {
         let count = rng.random_range(1..4);
-        filter.states = State::ALL.choose_multiple(rng, count).copied().collect();
+        filter.states = State::ALL.sample(rng, count).copied().collect();
     }
     filter.job_type = parts[2].then(|| JobType::new(name(rng, ["a", "b"])).unwrap());
     filter.queue = parts[3].then(|| QueueName::new(name(rng, ["q1", "none"])).unwrap());

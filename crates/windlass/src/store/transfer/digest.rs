@@ -15,6 +15,7 @@ use crate::store::durable::columns::{
 };
 use crate::store::durable::packed::{Head, pack};
 use crate::store::engine::{Facet, Key, KeyHolder, NewRow};
+use crate::ticket::hexadecimal;
 
 /// A part of a store as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +52,7 @@ impl Digests {
     pub(super) fn finish(self) -> Vec<PartDigest> {
         let parts = PARTS.into_iter().zip(self.parts);
         parts
-            .map(|(part, (rows, sha))| PartDigest { part, rows, sha256: format!("{:x}", sha.finalize()) })
+            .map(|(part, (rows, sha))| PartDigest { part, rows, sha256: hexadecimal(&sha.finalize()) })
             .collect()
     }
 }

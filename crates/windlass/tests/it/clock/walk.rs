@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use windlass::clock::Timestamp;
 use windlass::job::{State, WorkerId};
 use windlass::store::command::claim::Claimed;

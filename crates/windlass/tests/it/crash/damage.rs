@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
 use windlass::clock::{ManualClock, Timestamp};
 use windlass::entropy::Entropy;

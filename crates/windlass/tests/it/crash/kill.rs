@@ -3,7 +3,7 @@
 use std::hint::spin_loop;
 
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 use super::ledger::{Ledger, drain};
 use super::process::{Process, Role, Task};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use windlass::error::{StoreError, SubmitError, WorkError};
 use windlass::job::{
     Dependency, Failure, GroupStrategy, Job, JobId, JobType, NewJob, Payload, QueueName, WorkerId,

@@ -2,7 +2,7 @@
 //! Where it may not trace, these tests fail; they never skip.
 
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
 
 use super::ledger::{Ack, Ledger};

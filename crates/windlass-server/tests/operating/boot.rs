@@ -1,0 +1,134 @@
+//! A server that something else starts: a first key from a file, a database that comes up later, and a health check.
+
+use std::path::Path;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use crate::client::Request;
+use crate::cluster::{Cluster, schema_at};
+use crate::program::{PATIENCE, Served, store_in, terminate, windlass};
+
+/// A new secret, and the file it is in.
+async fn secret_in(folder: &Path) -> (String, String) {
+    let made = windlass(&["keys", "generate"]).output().await.unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let secret = String::from_utf8(made.stdout).unwrap();
+    let file = folder.join("key");
+    std::fs::write(&file, &secret).unwrap();
+    (secret.trim().to_owned(), file.to_str().unwrap().to_owned())
+}
+
+async fn status(served: &Served, secret: &str) -> u16 {
+    let bearer = format!("Bearer {secret}");
+    Request::new(served.address, "GET", "/api/v1/keys").header("Authorization", &bearer).send().await.status
+}
+
+#[tokio::test]
+async fn a_secret_in_a_file_becomes_the_first_key_and_no_later_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store_in(folder.path());
+    let (first, file) = secret_in(folder.path()).await;
+    // An address that others can reach needs a key, and the file is enough.
+    let serve = || {
+        let mut command = windlass(&["serve", "--listen", "0.0.0.0:0", "--behind-proxy", "--store", &store]);
+        command.env("WINDLASS_BOOTSTRAP_KEY_FILE", &file);
+        Served::start(command)
+    };
+    let served = serve().await;
+    assert_eq!(status(&served, &first).await, 200);
+    let listed = Request::new(served.address, "GET", "/api/v1/keys")
+        .header("Authorization", &format!("Bearer {first}"))
+        .send()
+        .await
+        .json();
+    assert_eq!(
+        (listed["keys"][0]["name"].as_str(), listed["keys"][0]["role"].as_str()),
+        (Some("bootstrap"), Some("admin"))
+    );
+    let said = served.stop().await;
+    assert!(said.contains("created the admin key `bootstrap`") && !said.contains(&first), "{said}");
+    // The same file again changes nothing, and another secret in it is not a way in.
+    let served = serve().await;
+    assert_eq!(status(&served, &first).await, 200);
+    assert!(!served.stop().await.contains("created the admin key"));
+    let (second, _) = secret_in(folder.path()).await;
+    let served = serve().await;
+    assert_eq!((status(&served, &first).await, status(&served, &second).await), (200, 401));
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_file_without_a_key_is_refused_and_not_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, file) = (store_in(folder.path()), folder.path().join("key"));
+    for words in [&["serve"][..], &["config", "check"]] {
+        for (content, expected) in [(None, "cannot read"), (Some("hunter2"), "windlass keys generate")] {
+            let _ = std::fs::remove_file(&file);
+            if let Some(content) = content {
+                std::fs::write(&file, content).unwrap();
+            }
+            let flags = ["--store", &store, "--bootstrap-key-file", file.to_str().unwrap()];
+            let refused = windlass(&[words, &flags].concat()).output().await.unwrap();
+            let said = String::from_utf8(refused.stderr).unwrap();
+            assert!(!refused.status.success() && said.contains(expected), "{said}");
+            assert!(!said.contains("hunter2"), "{said}");
+        }
+    }
+    assert!(!folder.path().join("jobs.db").exists(), "nothing is made before the settings are right");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_waits_for_a_database_that_starts_later() {
+    let cluster = Cluster::start(&[]);
+    let store = schema_at(&cluster.address());
+    cluster.crash();
+    let refused = windlass(&["serve", "--listen", "127.0.0.1:0", "--store", &store]).output().await.unwrap();
+    assert!(!refused.status.success(), "without the flag it ends at once");
+    let waiting = ["serve", "--listen", "127.0.0.1:0", "--store", &store, "--wait-for-store", "10m"];
+    let mut child = windlass(&waiting).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut until = async |text: &str| {
+        let found = async {
+            while let Some(line) = lines.next_line().await.unwrap() {
+                if line.contains(text) {
+                    return;
+                }
+            }
+            panic!("it ended before it said `{text}`");
+        };
+        tokio::time::timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("it does not say `{text}`"));
+    };
+    until("trying again for").await;
+    cluster.restart("fast");
+    until("listening on").await;
+    let rest = tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    terminate(&mut child).await;
+    rest.await.unwrap();
+}
+
+#[tokio::test]
+async fn waiting_is_for_a_database_that_is_away_and_not_for_a_wrong_address() {
+    let store = "postgres://127.0.0.1:1/x?connect_timeout=nonsense";
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--store", store, "--wait-for-store", "10m"];
+    let ended = tokio::time::timeout(PATIENCE, windlass(&serve).output()).await.expect("it ends at once");
+    assert!(!ended.unwrap().status.success());
+}
+
+#[tokio::test]
+async fn health_is_zero_only_for_a_server_that_is_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, file) = secret_in(folder.path()).await;
+    let store = store_in(folder.path());
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--store", &store, "--bootstrap-key-file", &file];
+    let served = Served::start(windlass(&serve)).await;
+    let url = format!("http://{}", served.address);
+    // Without a key, as a health check has none.
+    let ready = windlass(&["health", "--url", &url]).output().await.unwrap();
+    assert!(ready.status.success(), "{ready:?}");
+    assert_eq!(ready.stdout, b"ready\n");
+    let json = windlass(&["health", "--url", &url, "--json"]).output().await.unwrap();
+    assert_eq!(json.stdout, b"{\"ready\":true}\n");
+    served.stop().await;
+    let gone = windlass(&["health", "--url", &url]).output().await.unwrap();
+    assert_eq!(gone.status.code(), Some(6), "{gone:?}");
+}
