@@ -18,6 +18,7 @@ mod documents;
 #[allow(dead_code, reason = "the library's own tests use more of it")]
 #[path = "../../../windlass/tests/it/fixture/faketime.rs"]
 mod faketime;
+mod frozen;
 mod killed;
 mod load;
 mod log;

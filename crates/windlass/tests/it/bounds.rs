@@ -1,5 +1,6 @@
 //! What many jobs may cost everybody else: commits stay small beside any number of dependents, and a caller who leaves takes
-//! its question along. `WINDLASS_CASCADE_DEPENDENTS` makes the first one as large as you like.
+//! its question along. `WINDLASS_CASCADE_DEPENDENTS` says how many dependents there are; if it is given, memory is looked at as
+//! well, for which the test must be alone in its process.
 
 use std::sync::mpsc;
 
@@ -12,7 +13,7 @@ use windlass::store::command::heartbeat::{Beat, Directive};
 use crate::fixture::{Fixture, On, after, new_job, priority};
 
 /// Dependents of one job, unless said otherwise.
-const DEPENDENTS: usize = 5_000;
+const DEPENDENTS: usize = 200_000;
 /// Jobs of which `verify` makes several pages.
 const PAGES: usize = 3;
 /// Bytes by which the process may grow while it cancels any number of dependents.
@@ -79,7 +80,10 @@ async fn many_dependents_stop_nobody(t: &Fixture) {
         println!("{count} dependents: {} MB more", grown >> 20);
         assert!(grown <= GROWTH_MAX, "{} MB more", grown >> 20);
     }
-    t.verify().await;
+    // On PostgreSQL that asks a few questions for each job, which takes minutes for so many.
+    if asked.is_some() || On::of(&t.address) == On::Sqlite {
+        t.verify().await;
+    }
 }
 
 /// What the process has in memory, where the system tells.
