@@ -19,6 +19,7 @@ mod documents;
 #[allow(dead_code, reason = "the library's own tests use more of it")]
 #[path = "../../../windlass/tests/it/fixture/faketime.rs"]
 mod faketime;
+mod frozen;
 mod killed;
 mod left;
 mod load;

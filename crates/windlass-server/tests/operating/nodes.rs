@@ -23,7 +23,7 @@ const HELD: usize = 5;
 /// Whoever waits on the other node looks every second at the latest, on a machine that may be busy.
 const LIFTS_WITHIN: Duration = Duration::from_secs(5);
 
-async fn node(store: &str) -> Served {
+pub(crate) async fn node(store: &str) -> Served {
     Served::start(windlass(&["serve", "--listen", "127.0.0.1:0", "--store", store])).await
 }
 
@@ -44,7 +44,7 @@ async fn is_done(server: SocketAddr) -> bool {
 }
 
 /// Does what comes, until the server is gone or everything is done.
-async fn work(server: SocketAddr) {
+pub(crate) async fn work(server: SocketAddr) {
     let worker = register(server, "default").await;
     let request = json!({"worker_id": worker, "limit": 4, "wait": "3s"});
     loop {

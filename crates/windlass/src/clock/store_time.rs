@@ -123,7 +123,7 @@ impl StoreTime {
         self.at = target.clamp(self.at + passed / SLOWEST, self.at + passed * FASTEST);
         self.elapsed = to;
         let last = micros(last);
-        let has_jumped = last > self.at && !is_near(last, self.at);
+        let has_jumped = is_leap(self.at, last);
         self.at = self.at.max(last);
         has_jumped
     }
@@ -133,7 +133,7 @@ impl StoreTime {
     pub(crate) fn accept(&mut self) -> bool {
         self.trust();
         let target = self.base + self.elapsed;
-        let has_jumped = target > self.at && !is_near(target, self.at);
+        let has_jumped = is_leap(self.at, target);
         self.at = self.at.max(target);
         has_jumped
     }
@@ -170,6 +170,11 @@ const FASTEST: i64 = limits::CLOCK_FASTEST;
 
 fn is_near(one: i64, other: i64) -> bool {
     (one - other).abs() <= whole_micros(limits::CLOCK_STEP_MAX)
+}
+
+/// Whether store time moves ahead by so much at once that a worker which reports as often as it should would seem silent.
+fn is_leap(from: i64, to: i64) -> bool {
+    to - from > whole_micros(limits::HEARTBEAT_EVERY)
 }
 
 fn micros(at: Timestamp) -> i64 {

@@ -1,5 +1,6 @@
 //! What many jobs may cost everybody else: commits stay small beside any number of dependents, and a caller who leaves takes
-//! its question along. `WINDLASS_CASCADE_DEPENDENTS` and `WINDLASS_LOST_WORKERS` make them as large as you like.
+//! its question along. `WINDLASS_CASCADE_DEPENDENTS` says how many dependents there are; if it is given, memory is looked at as
+//! well, for which the test must be alone in its process. `WINDLASS_LOST_WORKERS` says how many workers are lost at once.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use windlass::store::command::heartbeat::{Beat, Directive};
 use crate::fixture::{Fixture, On, after, new_job, priority, queue};
 
 /// Dependents of one job, unless said otherwise.
-const DEPENDENTS: usize = 5_000;
+const DEPENDENTS: usize = 200_000;
 /// Workers that are lost at once, unless said otherwise, and what each of them runs.
 const LOST_WORKERS: usize = 30;
 const JOBS_PER_WORKER: usize = 20;
@@ -86,7 +87,10 @@ async fn many_dependents_stop_nobody(t: &Fixture) {
         println!("{count} dependents: {} MB more", grown >> 20);
         assert!(grown <= GROWTH_MAX, "{} MB more", grown >> 20);
     }
-    t.verify().await;
+    // On PostgreSQL that asks a few questions for each job, which takes minutes for so many.
+    if asked.is_some() || On::of(&t.address) == On::Sqlite {
+        t.verify().await;
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 
 mod gap;
 mod jump;
+mod locked;
+mod nodes;
 mod processes;
 mod start;
 mod walk;

@@ -2,9 +2,11 @@
 //! done to it.
 
 pub(crate) mod cluster;
+pub(crate) mod crew;
 pub(crate) mod faketime;
 pub(crate) mod pooler;
 mod states;
+pub(crate) mod told;
 
 use std::sync::Arc;
 use std::time::Duration;

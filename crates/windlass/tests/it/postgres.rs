@@ -1,11 +1,13 @@
 //! What only a database server can go through: several nodes on it, connections that break, restarts, a standby that takes
 //! over. What holds on every engine is in the other suites, which run here too.
 
+mod boundaries;
 mod bounds;
 mod clock;
 mod cut;
 mod deleted_keys;
 mod door;
+mod fleet;
 mod forgotten;
 mod late;
 mod nodes;
@@ -20,15 +22,14 @@ mod storm;
 mod tls;
 mod turns;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use windlass::job::{JobType, NewJob, Payload};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::environment::{Environment, StoreOptions, Timing};
-use windlass::store::query::list::ListRequest;
+
+use crate::fixture::told::{numbered, numbers, verify};
 
 /// Longer than anything here takes, however slow the machine.
 const LONG: Duration = Duration::from_secs(120);
@@ -54,41 +55,11 @@ fn hasty() -> Timing {
     }
 }
 
-/// A job that is told apart by its number.
-fn numbered(number: usize) -> NewJob {
-    NewJob::new(JobType::new("count").unwrap(), Payload::json(number.to_string()))
-}
-
 async fn submit(store: &Store, number: usize) {
     store.submit(&Caller::local(), vec![numbered(number)], SubmitOptions::default()).await.expect("is taken");
-}
-
-/// The numbers of all jobs there are, in order.
-async fn numbers(store: &Store) -> Vec<usize> {
-    let mut request = ListRequest { limit: 500, ..ListRequest::default() };
-    let mut numbers = Vec::new();
-    loop {
-        let page = store.list(&Caller::local(), request.clone()).await.unwrap();
-        for found in page.jobs {
-            let bytes: Arc<[u8]> = found.spec.payload.bytes;
-            numbers.push(std::str::from_utf8(&bytes).unwrap().parse().unwrap());
-        }
-        if page.next.is_none() {
-            numbers.sort_unstable();
-            return numbers;
-        }
-        request.cursor = page.next;
-    }
 }
 
 /// How many jobs there are.
 async fn numbers_of_jobs(store: &Store) -> u64 {
     store.stats(&Caller::local()).await.unwrap().states.values().sum()
-}
-
-/// Every invariant holds.
-async fn verify(store: &Store) {
-    for verdict in store.verify().await.unwrap() {
-        assert!(verdict.holds(), "{}: {}: {:#?}", verdict.code, verdict.promise, verdict.findings);
-    }
 }

@@ -280,7 +280,11 @@ impl Link {
 
     fn trouble(&mut self, error: &tokio_postgres::Error) -> StoreError {
         let trouble = meaning(error);
-        if self.client.is_closed() || matches!(trouble, StoreError::Away(_)) {
+        // The server goes by its wall clock: if that jumps, it takes a statement's time to be over at once. It is asked again,
+        // as after a cancellation by hand, by the same means as after a broken connection.
+        let is_early = error.code() == Some(&SqlState::QUERY_CANCELED)
+            && self.waits.until.is_some_and(|until| !until.is_over());
+        if self.client.is_closed() || is_early || matches!(trouble, StoreError::Away(_)) {
             let why = words(error);
             self.give_up(&why);
             return StoreError::Away(why);

@@ -178,6 +178,7 @@ impl Writer {
             self.tables.link.waits = self.waits(until);
             let trouble = match self.attempt_again(tasks, arriving, &mut unknown) {
                 Attempt::Committed(effects, number) => return Ok((effects, number)),
+                Attempt::Refused(error) if self.is_early(&error, until) => continue,
                 Attempt::Refused(error) => return Err(error),
                 Attempt::Lost(error) => error,
                 Attempt::Unknown(lost) => {
@@ -197,6 +198,12 @@ impl Writer {
             self.tables.idle_max = limits::TRANSACTION_IDLE_RETRIED_MAX;
             tracing::info!(%trouble, "the connection to the database was made anew");
         }
+    }
+
+    /// Whether the server gave up the wait for the lock before its time: it goes by its wall clock, which may have jumped.
+    fn is_early(&self, error: &StoreError, until: Option<Deadline>) -> bool {
+        let is_lock = matches!(error, StoreError::Overloaded { .. }) && !self.tables.doorstep.is_in_the_way();
+        is_lock && until.is_some_and(|until| !until.is_over())
     }
 
     fn waits(&self, until: Option<Deadline>) -> Waits {

@@ -3,7 +3,6 @@
 
 mod intern;
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;
 
 use std::sync::Arc;

@@ -15,6 +15,7 @@ on_engines!([Memory, Sqlite, Postgres]
     a_wall_clock_that_jumps_destroys_nothing,
     a_small_step_of_the_wall_clock_is_followed,
     an_operator_accepts_a_jump_forward_and_no_lease_ends,
+    an_operator_accepts_a_small_step_and_no_lease_ends,
     an_operator_accepts_a_jump_back_and_time_runs_slowly,
     only_an_administrator_accepts_a_jump,
     explain_says_that_the_clock_is_not_believed,
@@ -98,6 +99,23 @@ async fn an_operator_accepts_a_jump_forward_and_no_lease_ends(on: On) {
     assert_eq!(records.len(), 1);
     let context: serde_json::Value = serde_json::from_str(&records[0].context).unwrap();
     assert_eq!((&context["ahead_ms"], &context["was_believed"]), (&(10 * MINUTE_MS).into(), &false.into()));
+    t.verify().await;
+}
+
+/// M7, M31: a clock that is believed and that store time has not reached yet, because it goes there slowly.
+async fn an_operator_accepts_a_small_step_and_no_lease_ends(on: On) {
+    let t = Node::new(on);
+    let worker = t.worker().await;
+    t.submit(vec![new_job("email.send"); 5]).await;
+    let held = t.claim(worker, 5).await;
+    t.pass_beating(20, worker, &held).await;
+    t.step(50_000);
+    t.pass(2).await;
+    let report = t.store.accept_clock(&t.me).await.unwrap();
+    assert_eq!((report.is_believed, report.ahead_ms), (true, 0));
+    t.tick().await;
+    t.pass_beating(60, worker, &held).await;
+    assert_eq!(t.job(held[0].job.id).await.crashes, 0);
     t.verify().await;
 }
 

@@ -16,7 +16,7 @@ use crate::fixture::{On, new_job};
 
 on_engines!([Memory, Sqlite, Postgres] no_job_expires_and_no_lease_is_lost_whatever_the_clocks_do);
 
-fn wanted(variable: &str, default: u64) -> u64 {
+pub(super) fn wanted(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 

@@ -96,7 +96,21 @@ async fn serve(task: &Task, store: Store, words: mpsc::Receiver<String>) {
             }
         });
     }
+    if task.role != Role::Web {
+        tasks.spawn(keep(store.clone()));
+    }
     obey(task, &store, words, tasks).await;
+}
+
+/// Lets time act now and then: leases end, and cascades go on.
+async fn keep(store: Store) {
+    let mut rounds = tokio::time::interval(Duration::from_millis(100));
+    loop {
+        rounds.tick().await;
+        if let Err(error) = store.tick().await {
+            return say(&format!("trouble {error}"));
+        }
+    }
 }
 
 async fn submit_for_ever(mut submitter: Submitter) {

@@ -1,6 +1,8 @@
 //! A database server whose clock jumps, with two nodes on it: eight days ahead for a moment, ten minutes each way. Real
 //! servers and real time; the nodes' own clocks are right.
 
+mod load;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,9 +16,12 @@ use windlass::store::command::heartbeat::{Beat, Directive};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 
-use super::{LONG, numbered, open, verify};
+use super::door::stranger;
+use super::turns::{hold, waiting};
+use super::{LONG, numbered, open, submit, verify};
 use crate::fixture::cluster::{Cluster, schema_at};
 use crate::fixture::faketime;
+use crate::fixture::told::agree;
 
 const MINUTE: i64 = 60;
 const DAY: i64 = 24 * 60 * MINUTE;
@@ -90,8 +95,9 @@ impl Fleet {
 }
 
 /// A server whose clock is off by what a file says, and that file.
-fn clocked() -> (Cluster, PathBuf) {
-    let cluster = Cluster::start_in(&["-c fsync=off"], &|folder| {
+fn clocked(options: &[&str]) -> (Cluster, PathBuf) {
+    let options = [&["-c fsync=off"], options].concat();
+    let cluster = Cluster::start_in(&options, &|folder| {
         faketime::set(&folder.join("clock"), 0);
         faketime::by_file(&folder.join("clock"))
     });
@@ -131,7 +137,7 @@ async fn jump(fleet: &Fleet, clock: &Path, seconds: i64, time: Duration) {
 /// M7, M31, M33, M35, M96
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_clock_that_jumps_destroys_nothing() {
-    let (cluster, clock) = clocked();
+    let (cluster, clock) = clocked(&[]);
     let fleet = Fleet::start(&schema_at(&cluster.address())).await;
     jump(&fleet, &clock, 8 * DAY, Duration::from_secs(3)).await;
     jump(&fleet, &clock, 10 * MINUTE, Duration::from_secs(1)).await;
@@ -143,7 +149,7 @@ async fn a_database_clock_that_jumps_destroys_nothing() {
 /// does, and no lease ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_started_on_a_database_with_a_wrong_clock_does_not_believe_it_until_it_is_accepted() {
-    let (cluster, clock) = clocked();
+    let (cluster, clock) = clocked(&[]);
     let address = schema_at(&cluster.address());
     let mut fleet = Fleet::start(&address).await;
     faketime::set(&clock, 10 * MINUTE);
@@ -158,4 +164,40 @@ async fn a_node_started_on_a_database_with_a_wrong_clock_does_not_believe_it_unt
     fleet.go_on(Duration::from_secs(2), |fleet| fleet.are_believing(true)).await;
     fleet.assert_whole().await;
     fleet.nodes.iter().for_each(Store::close);
+}
+
+/// M32: the server measures waits by its wall clock. If that jumps while a node waits for its turn, the wait goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_jumps_does_not_cut_short_the_wait_for_a_turn() {
+    // The server looks at its clock this long after a wait began.
+    let (cluster, clock) = clocked(&["-c deadlock_timeout=500ms"]);
+    let address = schema_at(&cluster.address());
+    let nodes = [open(&address), open(&address)];
+    nodes[0].tick().await.unwrap();
+    let (client, schema) = stranger(&address).await;
+    hold(&client, &schema, true).await;
+    // Whoever looks at the clock within a wait sees the right time: the clock jumps ahead while the server waits.
+    faketime::set(&clock, -DAY);
+    let submitting = nodes.clone().map(|node| tokio::spawn(async move { submit(&node, 1).await }));
+    waiting(&client, &schema, 2).await;
+    let oldest = async || -> (i64, i64) {
+        let sql = "SELECT count(*), (coalesce(min(extract(epoch FROM xact_start)), 0) * 1000)::bigint \
+                   FROM pg_stat_activity WHERE wait_event = 'advisory'";
+        let row = client.query_one(sql, &[]).await.unwrap();
+        (row.get(0), row.get(1))
+    };
+    let (first, began) = (oldest().await.1, Instant::now());
+    // Both begin again, and wait for the same lock.
+    while oldest().await.0 < 2 || oldest().await.1 < first + 400 {
+        assert!(submitting.iter().all(|submitting| !submitting.is_finished()), "nobody had a turn");
+        assert!(began.elapsed() < LONG, "the server looks at its clock");
+        tokio::task::yield_now().await;
+    }
+    hold(&client, &schema, false).await;
+    for submitting in submitting {
+        submitting.await.expect("it had its turn");
+    }
+    faketime::set(&clock, 0);
+    agree(&nodes, &[1, 1]).await;
+    nodes.iter().for_each(Store::close);
 }

@@ -14,8 +14,9 @@ use windlass::store::query::list::ListRequest;
 
 use super::door::stranger;
 use super::turns::hold;
-use super::{LONG, hasty, numbered, numbers, open, open_with, submit, verify};
+use super::{LONG, hasty, numbered, numbers, open, open_with, submit};
 use crate::fixture::cluster::{Cluster, new_schema, schema_at};
+use crate::fixture::told::agree;
 
 /// By when a caller is answered, on a machine that is busy with other things.
 fn in_time() -> Duration {
@@ -35,26 +36,27 @@ async fn try_submit(store: &Store, number: usize) -> Result<(), StoreError> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_that_another_node_keeps_is_waited_for_until_the_deadline() {
     let address = new_schema();
-    let store = open_with(&address, hasty());
-    submit(&store, 0).await;
+    let nodes = [open_with(&address, hasty()), open_with(&address, hasty())];
+    submit(&nodes[0], 0).await;
     let (client, schema) = stranger(&address).await;
     hold(&client, &schema, true).await;
     let watch = Stopwatch::start();
     // The second is in the queue behind the first.
-    let (first, second) = tokio::join!(try_submit(&store, 1), async {
+    let second = async {
         tokio::task::yield_now().await;
-        try_submit(&store, 2).await
-    });
+        try_submit(&nodes[0], 2).await
+    };
+    let (first, second, third) = tokio::join!(try_submit(&nodes[0], 1), second, try_submit(&nodes[1], 4));
     assert!(watch.elapsed() < in_time(), "{:?}", watch.elapsed());
-    for refused in [first, second] {
+    for refused in [first, second, third] {
         let error = refused.expect_err("nobody had a turn");
         assert!(!error.to_string().contains("not known"), "{error}");
     }
     hold(&client, &schema, false).await;
-    submit(&store, 3).await;
-    assert_eq!(numbers(&store).await, [0, 3], "what was refused is not done");
-    verify(&store).await;
-    store.close();
+    submit(&nodes[0], 3).await;
+    // What was refused is not done.
+    agree(&nodes, &[0, 3]).await;
+    nodes.iter().for_each(Store::close);
 }
 
 /// M32: a commit that waits for a standby is not waited for; its caller hears that nobody knows, and it is there once.
@@ -83,8 +85,9 @@ async fn a_commit_that_a_standby_keeps_waiting_is_answered_as_not_known_in_time(
     let found = numbers(&there).await;
     assert_eq!(found.iter().filter(|number| **number == 2).count(), 1, "it was made, once: {found:?}");
     assert!(!found.contains(&3) && !found.contains(&4), "what was refused is not done: {found:?}");
-    verify(&here).await;
-    [here, there].iter().for_each(Store::close);
+    let nodes = [here, there];
+    agree(&nodes, &found).await;
+    nodes.iter().for_each(Store::close);
 }
 
 /// M32: while the database is away everybody waits for their own time only, whatever waits before them; and a store that is
@@ -92,35 +95,37 @@ async fn a_commit_that_a_standby_keeps_waiting_is_answered_as_not_known_in_time(
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_database_that_is_away_is_told_to_everybody_in_time() {
     let cluster = Cluster::start(&[]);
-    let store = open_with(&schema_at(&cluster.address()), hasty());
-    submit(&store, 0).await;
-    numbers(&store).await;
+    let address = schema_at(&cluster.address());
+    let nodes = [open_with(&address, hasty()), open_with(&address, hasty())];
+    submit(&nodes[0], 0).await;
+    for node in &nodes {
+        numbers(node).await;
+    }
     cluster.crash();
     let watch = Stopwatch::start();
     let mut asked = Vec::new();
-    for _ in 0..12 {
-        let store = store.clone();
+    for number in 0..12 {
+        let node = nodes[number % 2].clone();
         asked.push(tokio::spawn(async move {
-            store.list(&Caller::local(), ListRequest::default()).await.err().is_some()
+            node.list(&Caller::local(), ListRequest::default()).await.err().is_some()
         }));
     }
-    for number in 1..5 {
-        let store = store.clone();
-        asked.push(tokio::spawn(async move { try_submit(&store, number).await.is_err() }));
+    for number in 1..7 {
+        let node = nodes[number % 2].clone();
+        asked.push(tokio::spawn(async move { try_submit(&node, number).await.is_err() }));
     }
     for asked in asked {
         assert!(asked.await.unwrap(), "there is no database");
     }
     assert!(watch.elapsed() < in_time(), "{:?}", watch.elapsed());
     // Somebody still waits when the store is closed.
-    let waiting = tokio::spawn({
-        let store = store.clone();
-        async move { try_submit(&store, 9).await }
-    });
+    let waiting = nodes.clone().map(|node| tokio::spawn(async move { try_submit(&node, 9).await }));
     let watch = Stopwatch::start();
-    tokio::task::spawn_blocking(move || store.close()).await.unwrap();
+    tokio::task::spawn_blocking(move || nodes.iter().for_each(Store::close)).await.unwrap();
     assert!(watch.elapsed() < Duration::from_secs(6), "{:?}", watch.elapsed());
-    assert!(waiting.await.unwrap().is_err());
+    for waiting in waiting {
+        assert!(waiting.await.unwrap().is_err());
+    }
 }
 
 /// The same with the usual limits: closing does not wait until an outage is over.

@@ -1,10 +1,11 @@
-//! A proxy that understands just enough of the protocol to cut a connection at the worst moment: when a commit is asked for.
+//! A proxy that understands just enough of the protocol to cut a connection at a chosen message of a write transaction, such
+//! as the one that asks for its commit.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -26,6 +27,17 @@ pub(super) enum Cut {
     Late = 4,
 }
 
+/// The message that asks for the commit, wherever it comes.
+pub(super) const COMMIT: usize = usize::MAX;
+
+/// Where to cut a connection: at a message of a write transaction, counted from the one that begins it, or at [`COMMIT`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Boundary {
+    pub(super) message: usize,
+    /// Whether the server still gets that message; its answer is lost in any case.
+    pub(super) is_passed_on: bool,
+}
+
 /// A proxy before a server.
 pub(super) struct Proxy {
     folder: TempDir,
@@ -36,6 +48,8 @@ pub(super) struct Proxy {
 struct Shared {
     /// What to do at the next commit; 0 for nothing.
     armed: AtomicUsize,
+    /// The boundary to cut at next.
+    boundary: Mutex<Option<Boundary>>,
     /// How many commits something was done to.
     cuts: AtomicUsize,
     /// Whether nobody is let through.
@@ -46,6 +60,22 @@ struct Shared {
     delay: AtomicUsize,
     /// How many statements were passed on.
     statements: AtomicUsize,
+    /// Both ends of the connections that were let through.
+    streams: Mutex<Vec<UnixStream>>,
+}
+
+impl Shared {
+    /// Whether the connection is to be cut at this message of a write transaction.
+    fn take_boundary(&self, message: usize, is_commit: bool) -> Option<Boundary> {
+        let mut boundary = self.boundary.lock().unwrap();
+        boundary.take_if(|boundary| boundary.message == message || is_commit && boundary.message == COMMIT)
+    }
+
+    /// Something is done to a connection.
+    fn strike(&self) {
+        self.is_shut.fetch_or(self.shuts.swap(false, Ordering::SeqCst), Ordering::SeqCst);
+        self.cuts.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 impl Proxy {
@@ -81,7 +111,22 @@ impl Proxy {
         self.shared.statements.load(Ordering::SeqCst)
     }
 
-    /// The same, and lets nobody through from then on.
+    /// Cuts the next write transaction at this message, and lets nobody through from then on.
+    pub(super) fn arm_at_and_shut(&self, boundary: Boundary) {
+        self.shared.shuts.store(true, Ordering::SeqCst);
+        *self.shared.boundary.lock().unwrap() = Some(boundary);
+    }
+
+    /// The server is gone: every connection is cut, and nobody is let through.
+    pub(super) fn sever(&self) {
+        self.shut(true);
+        for stream in self.shared.streams.lock().unwrap().drain(..) {
+            // It may have been closed long ago.
+            let _closed = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+
+    /// The same as [`Proxy::arm`], and lets nobody through from then on.
     pub(super) fn arm_and_shut(&self, cut: Cut) {
         self.shared.shuts.store(true, Ordering::SeqCst);
         self.arm(cut);
@@ -91,6 +136,7 @@ impl Proxy {
     pub(super) fn disarm(&self) {
         self.shared.shuts.store(false, Ordering::SeqCst);
         self.shared.armed.store(0, Ordering::SeqCst);
+        *self.shared.boundary.lock().unwrap() = None;
     }
 
     /// Lets nobody new through, or everybody again.
@@ -111,21 +157,30 @@ impl Proxy {
 
 fn pass_on(client: UnixStream, server: &PathBuf, shared: &Shared) {
     let Ok(server) = UnixStream::connect(server) else { return };
-    let (mut answers, mut to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-    let is_mute = Arc::new(AtomicBool::new(false));
-    let mute = is_mute.clone();
-    thread::spawn(move || {
-        let mut buffer = vec![0; 64 << 10];
-        while let Ok(length @ 1..) = answers.read(&mut buffer) {
-            // A server whose answers nobody takes would give up what it was asked to commit.
-            if !mute.load(Ordering::SeqCst) && to_client.write_all(&buffer[..length]).is_err() {
-                mute.store(true, Ordering::SeqCst);
+    let ends = [client.try_clone().unwrap(), server.try_clone().unwrap()];
+    shared.streams.lock().unwrap().extend(ends.iter().map(|end| end.try_clone().unwrap()));
+    // Somebody may have severed all connections just before.
+    if !shared.is_shut.load(Ordering::SeqCst) {
+        let (mut answers, mut to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+        let is_mute = Arc::new(AtomicBool::new(false));
+        let mute = is_mute.clone();
+        thread::spawn(move || {
+            let mut buffer = vec![0; 64 << 10];
+            while let Ok(length @ 1..) = answers.read(&mut buffer) {
+                // A server whose answers nobody takes would give up what it was asked to commit.
+                if !mute.load(Ordering::SeqCst) && to_client.write_all(&buffer[..length]).is_err() {
+                    mute.store(true, Ordering::SeqCst);
+                }
             }
-        }
-        let _closed = to_client.shutdown(std::net::Shutdown::Both);
-    });
-    // A broken pipe on either side ends both.
-    let _ended = pass_requests(client, server, shared, &is_mute);
+            let _closed = to_client.shutdown(std::net::Shutdown::Both);
+        });
+        // A broken pipe on either side ends both.
+        let _ended = pass_requests(client, server, shared, &is_mute);
+    }
+    let [client, server] = ends;
+    let _closed = client.shutdown(std::net::Shutdown::Both);
+    // The server still gives its last answer, to nobody.
+    let _closed = server.shutdown(std::net::Shutdown::Write);
 }
 
 fn pass_requests(
@@ -136,23 +191,19 @@ fn pass_requests(
 ) -> std::io::Result<()> {
     // The first message has no kind.
     let mut message = read_body(&mut client, Vec::new())?;
+    let mut place = Place::default();
     loop {
-        let is_commit = message.ends_with(b"COMMIT\0") && message.first() == Some(&b'Q');
-        let cut = if is_commit { shared.armed.swap(0, Ordering::SeqCst) } else { 0 };
+        let is_commit = is_plain(&message, b"COMMIT\0");
+        let mut cut = if is_commit { shared.armed.swap(0, Ordering::SeqCst) } else { 0 };
+        let boundary = place.of(&message).and_then(|number| shared.take_boundary(number, is_commit));
+        if let Some(boundary) = boundary {
+            cut = if boundary.is_passed_on { Cut::AfterCommit } else { Cut::BeforeCommit } as usize;
+        }
         if cut != 0 {
-            shared.is_shut.fetch_or(shared.shuts.swap(false, Ordering::SeqCst), Ordering::SeqCst);
-            shared.cuts.fetch_add(1, Ordering::SeqCst);
+            shared.strike();
         }
         if cut == Cut::BeforeCommit as usize || cut == Cut::AfterCommit as usize {
-            client.shutdown(std::net::Shutdown::Both)?;
-            if cut == Cut::AfterCommit as usize {
-                server.write_all(&message)?;
-                // The server's answer goes nowhere; it ends once it has been given.
-                server.shutdown(std::net::Shutdown::Write)?;
-            } else {
-                server.shutdown(std::net::Shutdown::Both)?;
-            }
-            return Ok(());
+            return cut_off(&client, &mut server, (cut == Cut::AfterCommit as usize).then_some(&message));
         }
         // A statement ends with a request to synchronise, or is a plain query.
         if matches!(message.first(), Some(b'S' | b'Q')) {
@@ -169,6 +220,39 @@ fn pass_requests(
         client.read_exact(&mut kind)?;
         message = read_body(&mut client, kind.to_vec())?;
     }
+}
+
+/// Ends a connection, after one more message to the server if there is one.
+fn cut_off(client: &UnixStream, server: &mut UnixStream, last: Option<&Vec<u8>>) -> std::io::Result<()> {
+    client.shutdown(std::net::Shutdown::Both)?;
+    let Some(last) = last else { return server.shutdown(std::net::Shutdown::Both) };
+    server.write_all(last)?;
+    // The server's answer goes nowhere; it ends once it has been given.
+    server.shutdown(std::net::Shutdown::Write)
+}
+
+/// How many messages of a write transaction have gone by on a connection.
+#[derive(Default)]
+struct Place {
+    next: Option<usize>,
+}
+
+impl Place {
+    /// The number of this message in its transaction, if it belongs to one.
+    fn of(&mut self, message: &[u8]) -> Option<usize> {
+        if is_plain(message, b"READ WRITE\0") {
+            self.next = Some(0);
+        }
+        let number = self.next?;
+        let is_end = is_plain(message, b"COMMIT\0") || is_plain(message, b"ROLLBACK\0");
+        self.next = (!is_end).then_some(number + 1);
+        Some(number)
+    }
+}
+
+/// Whether it is a plain query that ends with these words.
+fn is_plain(message: &[u8], words: &[u8]) -> bool {
+    message.first() == Some(&b'Q') && message.ends_with(words)
 }
 
 /// The rest of a message: its length, which counts itself, and what follows.

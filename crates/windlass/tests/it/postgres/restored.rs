@@ -1,6 +1,8 @@
 //! Databases that were put back to an earlier moment, and standbys that took over: a worker from before writes nothing into
 //! what another worker runs now, on any node.
 
+mod old_workers;
+
 use std::time::Duration;
 
 use windlass::audit::AuditEvent;
@@ -17,7 +19,7 @@ use windlass::store::command::worker::NewWorker;
 use windlass::store::engine::RecordQuery;
 
 use super::{numbered, open, submit, verify};
-use crate::fixture::cluster::{Cluster, schema_at};
+use crate::fixture::cluster::{Cluster, schema_at, schema_of};
 
 fn me() -> Caller {
     Caller::local()
@@ -70,6 +72,15 @@ async fn reasons(node: &Store) -> Vec<String> {
         .collect()
 }
 
+/// A store with one job and one worker, which nobody has open.
+async fn with_a_job(address: &str) -> WorkerId {
+    let node = open(address);
+    submit(&node, 0).await;
+    let worker = register(&node).await;
+    node.close();
+    worker
+}
+
 /// A job that a worker claimed after the moment that the database was put back to.
 struct Before {
     worker: WorkerId,
@@ -100,10 +111,6 @@ async fn another_worker_runs_it(address: &str, before: &Before, generation: u64)
     reasons
 }
 
-fn schema_of(address: &str) -> &str {
-    address.rsplit_once("schema=").expect("the address names a schema").1
-}
-
 async fn is_stopped(node: &Store) -> bool {
     let answer = node.submit(&me(), vec![numbered(1)], SubmitOptions::default()).await;
     matches!(answer, Err(SubmitError::Store(StoreError::Stopped(_))))
@@ -115,10 +122,7 @@ async fn is_stopped(node: &Store) -> bool {
 async fn nodes_that_find_commits_missing_begin_a_new_generation() {
     let cluster = Cluster::start(&["-c fsync=off"]);
     let address = schema_at(&cluster.address());
-    let node = open(&address);
-    submit(&node, 0).await;
-    let worker = register(&node).await;
-    node.close();
+    let worker = with_a_job(&address).await;
     cluster.keep_copy("backup");
     let nodes = [open(&address), open(&address)];
     let before = claimed_before(&nodes[0], worker).await;
@@ -140,10 +144,7 @@ async fn nodes_that_find_commits_missing_begin_a_new_generation() {
 async fn fences_differ_after_a_restore_that_nobody_noticed() {
     let cluster = Cluster::start(&["-c fsync=off"]);
     let address = schema_at(&cluster.address());
-    let node = open(&address);
-    submit(&node, 0).await;
-    let worker = register(&node).await;
-    node.close();
+    let worker = with_a_job(&address).await;
     cluster.keep_copy("backup");
     let node = open(&address);
     let before = claimed_before(&node, worker).await;
@@ -166,9 +167,8 @@ async fn fences_differ_after_a_restore_that_nobody_noticed() {
 async fn a_restored_dump_begins_a_new_generation() {
     let cluster = Cluster::start(&["-c fsync=off"]);
     let address = schema_at(&cluster.address());
+    let worker = with_a_job(&address).await;
     let node = open(&address);
-    submit(&node, 0).await;
-    let worker = register(&node).await;
     let dump = cluster.dump(schema_of(&address));
     let before = claimed_before(&node, worker).await;
     node.close();
@@ -180,16 +180,9 @@ async fn a_restored_dump_begins_a_new_generation() {
 /// M8: a standby that takes over is on another timeline: leases of before are over, also where nothing was lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_begins_a_new_generation() {
-    let primary = Cluster::start(&[]);
-    let standby = primary.standby();
-    primary.set("synchronous_standby_names", "*");
-    let hosts = format!("{}&host={}", primary.folder().display(), standby.folder().display());
-    let address = schema_at(&format!(
-        "postgres:///postgres?user=windlass&host={hosts}&target_session_attrs=read-write"
-    ));
+    let (primary, standby, address) = Cluster::pair();
+    let worker = with_a_job(&address).await;
     let node = open(&address);
-    submit(&node, 0).await;
-    let worker = register(&node).await;
     let before = claimed_before(&node, worker).await;
     let clusters = tokio::task::spawn_blocking(move || {
         primary.crash();
@@ -214,9 +207,8 @@ async fn a_role_without_permissions_is_served() {
     cluster.query("GRANT CREATE ON DATABASE postgres TO app");
     cluster.query("REVOKE EXECUTE ON FUNCTION pg_control_system(), pg_walfile_name(pg_lsn) FROM PUBLIC");
     let address = schema_at(&cluster.address().replace("user=windlass", "user=app"));
+    let worker = with_a_job(&address).await;
     let node = open(&address);
-    submit(&node, 0).await;
-    let worker = register(&node).await;
     let dump = cluster.dump(schema_of(&address));
     let before = claimed_before(&node, worker).await;
     assert_eq!(node.generation().await.unwrap(), 1);

@@ -6,35 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use windlass::error::{StoreError, SubmitError};
 use windlass::store::Store;
-use windlass::store::caller::Caller;
-use windlass::store::command::submit::SubmitOptions;
 
+use super::fleet::Fleet;
 use super::proxy::{Cut, Proxy};
-use super::{LONG, hasty, numbered, numbers, open, open_with, verify};
-use crate::fixture::cluster::{Cluster, schema_at};
+use super::{LONG, hasty, numbered};
+use crate::fixture::told::{Told, agree_with, tell};
 
-const NODES: usize = 3;
 /// Submissions with a fault of each node by default; `WINDLASS_STORM_FAULTS` says otherwise.
 const FAULTS: usize = 12;
-
-/// What a caller was told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Told {
-    Done,
-    Refused,
-    NotKnown,
-}
-
-async fn tell(store: &Store, number: usize) -> Told {
-    match store.submit(&Caller::local(), vec![numbered(number)], SubmitOptions::default()).await {
-        Ok(_) => Told::Done,
-        Err(SubmitError::Store(StoreError::Away(why))) if why.contains("not known") => Told::NotKnown,
-        Err(SubmitError::Store(StoreError::Away(_) | StoreError::Overloaded { .. })) => Told::Refused,
-        Err(error) => panic!("{error}"),
-    }
-}
 
 /// Each fault in turn, and each for shorter and longer than the node's patience.
 fn fault(round: usize, node: usize) -> (Cut, Duration) {
@@ -51,7 +31,7 @@ async fn weather(
     node: usize,
     faults: usize,
     next: Arc<AtomicUsize>,
-) -> BTreeMap<usize, Told> {
+) -> (BTreeMap<usize, Told>, Arc<Proxy>) {
     let mut told = BTreeMap::new();
     for round in 0..faults {
         let (cut, outage) = fault(round, node);
@@ -67,7 +47,7 @@ async fn weather(
             proxy.shut(false);
         };
         let number = next.fetch_add(1, Ordering::Relaxed);
-        let telling = tell(&store, number);
+        let telling = tell(&store, numbered(number));
         tokio::pin!(back, telling);
         // Whoever is refused while another node has the lock asks for no commit, and nothing is cut.
         let mut is_back = false;
@@ -89,7 +69,7 @@ async fn weather(
                 // A commit that came late may just have been cut.
                 proxy.shut(false);
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                let answer = tell(&store, number).await;
+                let answer = tell(&store, numbered(number)).await;
                 told.insert(number, answer);
                 if answer == Told::Done {
                     break;
@@ -98,45 +78,26 @@ async fn weather(
         };
         tokio::time::timeout(LONG, calm).await.expect("the node recovers");
     }
-    told
+    (told, proxy)
 }
 
 /// M3, M32, M100
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nodes_that_lose_their_connections_around_commits_tell_the_truth() {
     let faults = std::env::var("WINDLASS_STORM_FAULTS").ok().and_then(|value| value.parse().ok());
-    let cluster = Cluster::start(&["-c fsync=off"]);
-    let address = schema_at(&cluster.address());
-    let calm = open(&address);
+    let Fleet { nodes, proxies, cluster: _cluster } = Fleet::start(hasty());
     let next = Arc::new(AtomicUsize::new(0));
-    let mut nodes = Vec::new();
-    for node in 0..NODES {
-        let proxy = Arc::new(Proxy::before(cluster.folder()));
-        let store = open_with(&address.replace(&cluster.address(), &proxy.address()), hasty());
-        let work = weather(store.clone(), proxy, node, faults.unwrap_or(FAULTS), next.clone());
-        nodes.push((store, tokio::spawn(work)));
+    let mut storms = Vec::new();
+    for (number, (node, proxy)) in nodes.iter().zip(proxies).enumerate() {
+        let work = weather(node.clone(), Arc::new(proxy), number, faults.unwrap_or(FAULTS), next.clone());
+        storms.push(tokio::spawn(work));
     }
-    let mut told = BTreeMap::new();
-    for (store, work) in nodes {
-        told.extend(work.await.expect("the node went through it"));
-        store.close();
+    let (mut told, mut proxies) = (BTreeMap::new(), Vec::new());
+    for storm in storms {
+        let (heard, proxy) = storm.await.expect("the node went through it");
+        told.extend(heard);
+        proxies.push(proxy);
     }
-    let mut found: BTreeMap<usize, usize> = BTreeMap::new();
-    for number in numbers(&calm).await {
-        *found.entry(number).or_default() += 1;
-    }
-    let mut counts: BTreeMap<(Told, usize), usize> = BTreeMap::new();
-    for (number, answer) in &told {
-        let there = found.get(number).copied().unwrap_or(0);
-        let allowed = match answer {
-            Told::Done => there == 1,
-            Told::Refused => there == 0,
-            Told::NotKnown => there <= 1,
-        };
-        assert!(allowed, "job {number}: told {answer:?}, and it is there {there} times");
-        *counts.entry((*answer, there)).or_default() += 1;
-    }
-    println!("{counts:?}");
-    verify(&calm).await;
-    calm.close();
+    println!("{:?}", agree_with(&nodes, &told).await);
+    nodes.iter().for_each(Store::close);
 }

@@ -13,6 +13,7 @@ use super::door::stranger;
 use super::proxy::{Cut, Proxy};
 use super::{LONG, numbered, numbers, open, submit, verify};
 use crate::fixture::cluster::{Cluster, new_schema, schema_at};
+use crate::fixture::told::agree;
 
 const LATE: usize = 5;
 
@@ -121,4 +122,28 @@ async fn a_commit_that_cannot_be_looked_up_yet_is_not_called_off() {
     tokio::time::timeout(LONG, submitting).await.expect("in time").expect("it is taken");
     assert_eq!((proxy.cuts(), numbers(&store).await), (1, vec![1]));
     store.close();
+}
+
+/// M32: somebody cancels the statement with which a node waits for its turn; its callers hear nothing of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_that_somebody_cancels_begins_again() {
+    let address = new_schema();
+    let nodes = [open(&address), open(&address)];
+    submit(&nodes[0], 0).await;
+    let (client, schema) = stranger(&address).await;
+    hold(&client, &schema, true).await;
+    let submitting = nodes.clone().map(|node| tokio::spawn(async move { submit(&node, 1).await }));
+    let first = waiting(&client, &schema, 2).await;
+    for pid in &first {
+        client.execute("SELECT pg_cancel_backend($1)", &[pid]).await.unwrap();
+    }
+    // By other connections.
+    let again = async { while waiting(&client, &schema, 2).await.iter().any(|pid| first.contains(pid)) {} };
+    tokio::time::timeout(LONG, again).await.expect("they wait again");
+    hold(&client, &schema, false).await;
+    for submitting in submitting {
+        submitting.await.expect("it had its turn");
+    }
+    agree(&nodes, &[0, 1, 1]).await;
+    nodes.iter().for_each(Store::close);
 }

@@ -1,0 +1,133 @@
+//! What the rows promise: everything comes back as it was written, in the order and selection that the naive predicate
+//! would give, and a row that was tampered with is not served.
+
+mod fields;
+mod search;
+mod side_tables;
+mod whole_file;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use rusqlite::Connection;
+
+use super::super::migrate::{SCHEMA, migrate};
+use super::*;
+use crate::audit::AuditEvent;
+use crate::error::OpenError;
+use crate::job::{
+    Category, ConcurrencyKey, Details, ErrorCause, ErrorRecord, Fence, Has, JobType, Lane, Lease, Need,
+    Parent, Payload, Policy, Priority, Progress, QueueName, State, SuspendMode, Suspension, Tenant, TraceId,
+    Wait, WorkerId, acts_at,
+};
+use crate::store::engine::{FacetKind, KeyKind, Place};
+use crate::store::filter::{Filter, Order};
+use crate::ticket::{Subject, Ticket, TicketKey};
+
+fn open(path: &Path) -> Tables {
+    let mut connection = Connection::open(path).unwrap();
+    connection.pragma_update(None, "journal_mode", "wal").unwrap();
+    migrate(&mut connection).unwrap();
+    Tables::new(connection).unwrap()
+}
+
+fn fresh() -> Tables {
+    open(Path::new(":memory:"))
+}
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn lane(tenant: &str, queue: &str, job_type: &str) -> Arc<Lane> {
+    Arc::new(Lane {
+        tenant: Tenant::new(tenant).unwrap(),
+        queue: QueueName::new(queue).unwrap(),
+        job_type: JobType::new(job_type).unwrap(),
+    })
+}
+
+fn id(number: i64) -> JobId {
+    JobId::from_bytes((0x1234_5678_0000_0000_u128 + u128::from(number.unsigned_abs())).to_be_bytes())
+}
+
+fn priority(value: i64) -> Priority {
+    Priority::new(value).unwrap()
+}
+
+/// A job with nothing in it that is optional.
+fn plain_job(seq: i64) -> Job {
+    Job {
+        seq: Seq(seq),
+        id: id(seq),
+        lane: lane("default", "mail", "send"),
+        policy: Arc::default(),
+        state: State::Scheduled,
+        priority: priority(50),
+        inherited: priority(0),
+        attempt: 0,
+        failures: 0,
+        crashes: 0,
+        fence: Fence(0),
+        created_at: at(1_000_000 + seq),
+        updated_at: at(1_000_000 + seq),
+        run_at: at(1_000_000 + seq),
+        retry_at: None,
+        eligible_at: Some(at(1_000_000 + seq)),
+        scheduled_at: None,
+        first_started_at: None,
+        started_at: None,
+        completed_at: None,
+        expires_at: at(9_000_000),
+        lease: None,
+        completed_by: None,
+        after_unmet: 0,
+        any_unmet: false,
+        depth: 1,
+        concurrency: None,
+        is_blocked: false,
+        parent: None,
+        trace: None,
+        cost_cents: 0,
+        has: Has::default(),
+        details: Arc::default(),
+    }
+}
+
+fn plain_spec() -> Spec {
+    Spec {
+        payload: Payload::json("{}"),
+        idempotency_key: None,
+        unique_key: None,
+        concurrency_key: None,
+        labels: Labels::default(),
+        owner: "me".into(),
+        traceparent: None,
+        after: Vec::new(),
+        after_any: Vec::new(),
+    }
+}
+
+fn labels(correlation_id: &str, tags: &[(&str, &str)]) -> Labels {
+    Labels {
+        tags: tags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        correlation_id: Some(correlation_id.into()),
+        callback_url: Some(format!("http://{correlation_id}")),
+    }
+}
+
+fn key(kind: KeyKind, text: &str) -> Key {
+    Key { kind, tenant: Tenant::default(), job_type: JobType::new("send").unwrap(), text: text.into() }
+}
+
+fn insert(tables: &mut Tables, job: &Job, spec: &Spec, keys: Vec<(Key, Timestamp)>) {
+    let held = |(key, expires_at)| (key, KeyHolder { seq: job.seq, expires_at, memory: None });
+    let keys = keys.into_iter().map(held).collect();
+    tables.insert(&[NewRow { job: job.clone(), spec: spec.clone(), keys }]).unwrap();
+    tables.count(&[CountChange { lane: job.lane.clone(), state: job.state, by: 1 }]).unwrap();
+}

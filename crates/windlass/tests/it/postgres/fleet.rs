@@ -1,0 +1,47 @@
+//! Several nodes on one database, each behind a proxy of its own, so that a fault can hit one of them or all.
+
+use windlass::store::Store;
+use windlass::store::environment::{Environment, StoreOptions, Timing};
+
+use super::proxy::Proxy;
+use crate::fixture::cluster::{Cluster, schema_at};
+use crate::fixture::told::agree;
+
+/// How many nodes a fault test has.
+pub(super) const NODES: usize = 3;
+
+/// Nodes, and what is between them and their database.
+pub(super) struct Fleet {
+    pub(super) nodes: Vec<Store>,
+    pub(super) proxies: Vec<Proxy>,
+    pub(super) cluster: Cluster,
+}
+
+impl Fleet {
+    /// Nodes that go by the machine's clock.
+    pub(super) fn start(timing: Timing) -> Fleet {
+        Fleet::start_in(|| {
+            let mut env = Environment::system(StoreOptions::default());
+            env.timing = timing;
+            env
+        })
+    }
+
+    /// Nodes with what `environment` gives each of them.
+    pub(super) fn start_in(environment: impl Fn() -> Environment) -> Fleet {
+        let cluster = Cluster::start(&["-c fsync=off"]);
+        let address = schema_at(&cluster.address());
+        let proxies: Vec<Proxy> = (0..NODES).map(|_| Proxy::before(cluster.folder())).collect();
+        let open = |proxy: &Proxy| {
+            let address = address.replace(&cluster.address(), &proxy.address());
+            Store::open_in(&address, environment()).expect("the store opens")
+        };
+        Fleet { nodes: proxies.iter().map(open).collect(), proxies, cluster }
+    }
+
+    /// All nodes show exactly these jobs, and find nothing wrong; then they are closed.
+    pub(super) async fn agree_and_close(&self, expected: &[usize]) {
+        agree(&self.nodes, expected).await;
+        self.nodes.iter().for_each(Store::close);
+    }
+}
