@@ -98,6 +98,20 @@ impl ServeArgs {
         Ok(Some(secret))
     }
 
+    /// Opens the store, and makes its first key if a file declares one.
+    async fn open_store(&self, keeping: StoreOptions) -> anyhow::Result<Store> {
+        // Read first: nothing is made while a setting is wrong.
+        let bootstrap = self.bootstrap_secret()?;
+        let store = self.store.open_when_reachable(keeping, self.wait_for_store.0).await?;
+        if let Some(secret) = bootstrap {
+            let id = secret.id();
+            if store.bootstrap_key(&Caller::local(), secret).await? {
+                tracing::info!("created the admin key `bootstrap` ({id}) from its file");
+            }
+        }
+        Ok(store)
+    }
+
     /// How to keep jobs.
     pub(super) fn store_options(&self) -> anyhow::Result<StoreOptions> {
         let targets = self.outbound.policy();
@@ -114,14 +128,7 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     listening.connections_max =
         listening.connections_max.min(usize::try_from(files_left).unwrap_or(usize::MAX));
     let targets = keeping.targets.clone();
-    let bootstrap = args.bootstrap_secret()?;
-    let store = args.store.open_when_reachable(keeping, args.wait_for_store.0).await?;
-    if let Some(secret) = bootstrap {
-        let id = secret.id();
-        if store.bootstrap_key(&Caller::local(), secret).await? {
-            tracing::info!("created the admin key `bootstrap` ({id}) from its file");
-        }
-    }
+    let store = args.open_store(keeping).await?;
     let jobs: u64 = store.stats(&Caller::local()).await?.states.values().sum();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
