@@ -89,7 +89,23 @@ const ALONE: &[(&str, &str)] = &[
     ("life_tests.rs", "the life of a server is tested from outside"),
     ("life_tests/time.rs", "the life of a server is tested from outside"),
     ("life_tests/trouble.rs", "the life of a server is tested from outside"),
-    ("tests.rs", "rows on a server are tested through the conformance suite and by damaging them"),
+    ("tables/tests.rs", "rows on a server are tested through the conformance suite and by damaging them"),
+    (
+        "tables/tests/fields.rs",
+        "rows on a server are tested through the conformance suite and by damaging them",
+    ),
+    (
+        "tables/tests/search.rs",
+        "rows on a server are tested through the conformance suite and by damaging them",
+    ),
+    (
+        "tables/tests/side_tables.rs",
+        "rows on a server are tested through the conformance suite and by damaging them",
+    ),
+    (
+        "tables/tests/whole_file.rs",
+        "rows on a server are tested through the conformance suite and by damaging them",
+    ),
 ];
 
 /// Modules that one engine has and the other has not, once there are two. Migrations may differ.
