@@ -12,11 +12,11 @@ fn a_statement_ends_when_nobody_waits_for_it() {
     let t = Fixture::new();
     t.open();
     let reader = || Reader::new(open_tables(&t.location(), 64).unwrap(), t.env());
-    let (asked, late) = (reader(), reader());
+    let (first, late) = (reader(), reader());
     let asker = CancellationToken::new();
-    asked.heed(asker.clone(), None).unwrap();
-    let turn = asked.turn();
-    let endless = thread::spawn(move || asked.look_for_ever());
+    first.heed(asker.clone(), None).unwrap();
+    let turn = first.turn();
+    let endless = thread::spawn(move || first.look_for_ever());
     while !Turn::is_look(turn.current()) {
         thread::yield_now();
     }
