@@ -87,6 +87,8 @@ const ALONE: &[(&str, &str)] = &[
     ("mount.rs", "only a file can be on a network file system"),
     ("reserve.rs", "a server's disk is not ours to hold back"),
     ("life_tests.rs", "the life of a server is tested from outside"),
+    ("life_tests/cut.rs", "the life of a server is tested from outside"),
+    ("life_tests/left.rs", "the life of a server is tested from outside"),
     ("life_tests/time.rs", "the life of a server is tested from outside"),
     ("life_tests/trouble.rs", "the life of a server is tested from outside"),
     ("tables/tests.rs", "rows on a server are tested through the conformance suite and by damaging them"),
