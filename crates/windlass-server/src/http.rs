@@ -63,6 +63,7 @@ const OPEN: Access = Access::Open;
 const LOOK: Access = Access::Look;
 const SUBMIT: Access = Access::May(Permission::Submit);
 const MANAGE: Access = Access::May(Permission::ManageJob);
+const READ_PAYLOAD: Access = Access::May(Permission::ReadPayload);
 const WORK: Access = Access::May(Permission::Work);
 const PAUSE: Access = Access::May(Permission::Pause);
 const CONFIGURE: Access = Access::May(Permission::Configure);
@@ -97,11 +98,11 @@ fn job_routes(single: usize) -> Vec<Route> {
         route(POST,   "/jobs/{id}/redrive",           MANAGE,     act::redrive,         "Submit a final job again").conflicts(),
         route(POST,   "/jobs/{id}/signals/{name}",    MANAGE,     act::signal,       "Send a signal to a job").takes(single).conflicts(),
         route(GET,    "/jobs/{id}/attempts",          LOOK,       look::attempts,       "Every start of a job"),
-        route(GET,    "/jobs/{id}/checkpoints",       LOOK,       look::checkpoints,    "What a job saved"),
+        route(GET,    "/jobs/{id}/checkpoints",       READ_PAYLOAD, look::checkpoints,    "What a job saved"),
         route(GET,    "/jobs/{id}/events",            LOOK,       look::events,         "What happened to a job"),
         route(GET,    "/jobs/{id}/children",          LOOK,       look::children,       "What a job spawned"),
-        route(GET,    "/jobs/{id}/logs",              LOOK,       look::logs,           "What a job wrote to its log"),
-        route(GET,    "/jobs/{id}/result",            LOOK,       look::result,         "What a job came to"),
+        route(GET,    "/jobs/{id}/logs",              READ_PAYLOAD, look::logs,           "What a job wrote to its log"),
+        route(GET,    "/jobs/{id}/result",            READ_PAYLOAD, look::result,         "What a job came to"),
         route(GET,    "/jobs/{id}/graph",             LOOK,       graph::graph,         "Jobs that wait for each other"),
         route(GET,    "/jobs/{id}/explain",           LOOK,       look::explain,        "Every reason why a job does not run"),
 

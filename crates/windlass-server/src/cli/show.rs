@@ -47,6 +47,10 @@ pub(super) async fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     text.push_str(&section("Attempts", &attempts_text(&attempts, paint), paint));
     text.push_str(&section("Timeline", &timeline(&events, paint), paint));
     text.push_str(&section("Jobs around it", &tree.drawn(&id, paint), paint));
+    if job["redacted"] == true {
+        let note = "not shown: this key does not read payloads, results, checkpoints and logs of this job\n";
+        text.push_str(&section("Payload", note, paint));
+    }
     text.push_str(&section("Payload", &pretty(&job["payload"]), paint));
     text.push_str(&section("Result", &pretty(&job["result"]), paint));
     output::text(&text)?;

@@ -128,6 +128,7 @@ mod tests {
             refused: None,
             refusals: 0,
             retry: None,
+            is_redacted: false,
             timing,
         })
     }

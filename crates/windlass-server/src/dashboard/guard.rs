@@ -39,15 +39,6 @@ impl Visitor {
     pub(super) fn may(&self, permission: Permission) -> bool {
         self.caller.must(permission).is_ok()
     }
-
-    /// Whether payloads, results and checkpoints may be seen: they can hold anything, so looking on is not enough.
-    pub(super) fn may_read_payload(&self, owner: &str) -> bool {
-        match self.caller.role {
-            Role::Admin | Role::Operator => true,
-            Role::Submitter => owner == self.caller.id,
-            Role::Worker | Role::Viewer => false,
-        }
-    }
 }
 
 impl FromRequestParts<Dashboard> for Visitor {

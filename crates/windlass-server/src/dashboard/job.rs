@@ -154,10 +154,11 @@ pub(super) async fn page(
     let (job, spec) = (&snapshot.job, &snapshot.spec);
     let config = store.config(caller).await?;
     let reasons = store.explain(caller, job.id).await?.unwrap_or_default();
-    let may_read = visitor.may_read_payload(&spec.owner);
+    let may_read = !snapshot.is_redacted;
     let family = family::of(&board, &visitor, job, now).await?;
     let drawing = graph::around(&board, &visitor, job, &family.jobs).await?;
-    let (logs, logs_hidden) = logs(&board, &visitor, job, now).await?;
+    let (logs, logs_hidden) =
+        if may_read { logs(&board, &visitor, job, now).await? } else { (Vec::new(), 0) };
     let checkpoints = if may_read { checkpoints(&board, &visitor, job).await? } else { Vec::new() };
     let title = format!("{} {}", job.lane.job_type, super::format::short(&id));
     let shell = Shell::of(&board, &visitor, &config, "jobs", title).saying(&query);
@@ -310,11 +311,11 @@ pub(super) async fn download_payload(
     visitor: Visitor,
     Path(id): Path<String>,
 ) -> Result<Response, Trouble> {
-    let spec = find(&board, &visitor, &id).await?.spec;
-    if !visitor.may_read_payload(&spec.owner) {
-        return Err(Trouble::forbidden("your role does not show payloads"));
+    let snapshot = find(&board, &visitor, &id).await?;
+    if snapshot.is_redacted {
+        return Err(Trouble::forbidden("your key does not read the payload of this job"));
     }
-    Ok(attachment(&id, "payload", spec.payload.bytes.to_vec()))
+    Ok(attachment(&id, "payload", snapshot.spec.payload.bytes.to_vec()))
 }
 
 /// `GET /jobs/{id}/result`
@@ -324,9 +325,6 @@ pub(super) async fn download_result(
     Path(id): Path<String>,
 ) -> Result<Response, Trouble> {
     let snapshot = find(&board, &visitor, &id).await?;
-    if !visitor.may_read_payload(&snapshot.spec.owner) {
-        return Err(Trouble::forbidden("your role does not show results"));
-    }
     let found = board.store().result(&visitor.caller, snapshot.job.id).await?;
     let bytes =
         found.and_then(|result| result.0).ok_or_else(|| Trouble::not_found("this job has no result"))?;

@@ -263,6 +263,9 @@ impl Trouble {
 
 impl From<StoreError> for Trouble {
     fn from(error: StoreError) -> Trouble {
+        if let StoreError::Denied(denied) = error {
+            return denied.into();
+        }
         tracing::warn!(%error, "a page could not be shown");
         let status = StatusCode::SERVICE_UNAVAILABLE;
         Trouble { status, title: "The store cannot answer", message: error.to_string() }

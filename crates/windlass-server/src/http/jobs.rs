@@ -8,6 +8,7 @@ pub(crate) mod look;
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use windlass::error::StoreError;
 use windlass::job::{JobId, State as JobState};
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
@@ -95,11 +96,20 @@ async fn whole(app: &App, caller: &Caller, snapshot: Snapshot) -> Result<JobView
 }
 
 async fn result_of(app: &App, caller: &Caller, snapshot: &Snapshot) -> Result<Option<Json>, Problem> {
-    if !snapshot.job.has.result {
+    if !snapshot.job.has.result || snapshot.is_redacted {
         return Ok(None);
     }
-    let result = app.store().result(caller, snapshot.job.id).await?;
-    Ok(result.and_then(|result| Json::stored(&result.0?)))
+    match app.store().result(caller, snapshot.job.id).await {
+        Ok(result) => Ok(result.and_then(|result| Json::stored(&result.0?))),
+        // A worker that lost the job's lease a moment ago.
+        Err(StoreError::Denied(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The payload, if it was asked for and the caller reads it.
+fn payload_of(snapshot: &Snapshot, is_wanted: bool) -> Option<payload::Shown> {
+    (is_wanted && !snapshot.is_redacted).then(|| payload::Shown::from(&snapshot.spec.payload))
 }
 
 /// How to look at one job.
@@ -132,7 +142,7 @@ pub(crate) async fn get(
         }
     };
     let snapshot = found.ok_or_else(|| Problem::not_found(format!("no job {id}")))?;
-    let shown = query.payload.unwrap_or(false).then(|| payload::Shown::from(&snapshot.spec.payload));
+    let shown = payload_of(&snapshot, query.payload.unwrap_or(false));
     let view = whole(&app, &caller, snapshot).await?;
     let view = match shown {
         Some(payload) => view.with_payload(payload),
@@ -153,26 +163,27 @@ pub(crate) async fn list(
     refuse_to_sort_too_many(&app, &caller, &request).await?;
     let page = app.store().list(&caller, request).await?;
     let (mut jobs, mut next, mut bytes, mut last) = (Vec::new(), page.next, 0, None);
-    let with_result = page.jobs.iter().filter(|snapshot| snapshot.job.has.result);
+    let is_read = |snapshot: &Snapshot| snapshot.job.has.result && !snapshot.is_redacted;
+    let with_result = page.jobs.iter().filter(|snapshot| is_read(snapshot));
     let with_result: Vec<JobId> = with_result.map(|snapshot| snapshot.job.id).collect();
     let mut results = app.store().results(&caller, with_result, limits::LIST_BYTES_MAX).await?;
     for snapshot in page.jobs {
         let stored = results.remove(&snapshot.job.id);
         // Left out, since the page is full before it.
-        if snapshot.job.has.result && stored.is_none() && last.is_some() {
+        if is_read(&snapshot) && stored.is_none() && last.is_some() {
             next = last;
             break;
         }
         let result = stored.and_then(|result| Json::stored(&result));
         bytes += result.as_ref().map_or(0, |result| result.bytes().len());
-        bytes += if with_payload { snapshot.spec.payload.bytes.len() } else { 0 };
+        let shown = payload_of(&snapshot, with_payload);
+        bytes += if shown.is_some() { snapshot.spec.payload.bytes.len() } else { 0 };
         // One job is always shown, or nobody would ever get past it.
         if bytes > limits::LIST_BYTES_MAX && last.is_some() {
             next = last;
             break;
         }
         last = Some(Cursor::after(&snapshot.job));
-        let shown = with_payload.then(|| payload::Shown::from(&snapshot.spec.payload));
         let view = JobView::of(snapshot, result);
         jobs.push(match shown {
             Some(payload) => view.with_payload(payload),

@@ -228,6 +228,7 @@ impl From<StoreError> for Problem {
             StoreError::Overloaded { retry_after, .. } => {
                 Problem { retry_after: Some(retry_after), ..unavailable("overloaded") }
             }
+            StoreError::Denied(denied) => denied.into(),
             StoreError::Stopped(_) | StoreError::Moved(_) => unavailable("stopped"),
             StoreError::Damaged(_) => {
                 tracing::error!(message, "stored data is damaged");

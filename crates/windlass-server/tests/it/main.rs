@@ -12,6 +12,7 @@ mod fixture;
 mod jobs;
 mod matrix;
 mod operate;
+mod payload;
 mod program;
 mod schedules;
 mod work;

@@ -13,8 +13,10 @@ use crate::description::{description, operations};
 use crate::fixture::{Fixture, assert_refused};
 
 /// Who has which permission; a word that is not here is nobody's, and fails the test.
-const HOLDERS: [(&str, &[Role]); 8] = [
+const HOLDERS: [(&str, &[Role]); 9] = [
     ("look", &Role::ALL),
+    // Of a job that no worker of this key runs.
+    ("payload:read", &[Role::Admin, Role::Operator, Role::Submitter]),
     ("submit", &[Role::Admin, Role::Operator, Role::Submitter]),
     ("manage_job", &[Role::Admin, Role::Operator, Role::Submitter]),
     ("work", &[Role::Admin, Role::Operator, Role::Worker]),

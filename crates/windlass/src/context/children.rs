@@ -239,7 +239,9 @@ mod tests {
             decided: Some(Decided::Well),
         };
         let children = vec![(child(0), Some(Arc::from(&b"0"[..]))), (child(2), Some(Arc::from(&b"2"[..])))];
-        let found: Children<u32> = results(Group { number: 1, group, children }).unwrap();
+        let found: Children<u32> =
+            results(Group { number: 1, group, redacted: std::collections::BTreeSet::new(), children })
+                .unwrap();
         assert_eq!(found.results, [Ok(0), Err(ChildError::Deleted { index: 1 }), Ok(2)]);
         let said = found.all().unwrap_err().to_string();
         assert_eq!(said, "child 1 was deleted before its result was read");

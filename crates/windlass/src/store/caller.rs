@@ -61,6 +61,8 @@ pub enum Permission {
     ManageJob,
     /// Claim jobs and report on them.
     Work,
+    /// Read payloads, results, checkpoints and logs, of at least some jobs: see [`Caller::reads_payload`].
+    ReadPayload,
     /// Pause queues and types of a tenant, and workers.
     Pause,
     /// Change settings of a tenant's queues.
@@ -73,10 +75,11 @@ pub enum Permission {
 
 impl Permission {
     /// Every permission.
-    pub const ALL: [Permission; 7] = [
+    pub const ALL: [Permission; 8] = [
         Permission::Submit,
         Permission::ManageJob,
         Permission::Work,
+        Permission::ReadPayload,
         Permission::Pause,
         Permission::Configure,
         Permission::Schedule,
@@ -89,6 +92,7 @@ impl Permission {
             Permission::Submit => "submit",
             Permission::ManageJob => "manage_job",
             Permission::Work => "work",
+            Permission::ReadPayload => "payload:read",
             Permission::Pause => "pause",
             Permission::Configure => "configure",
             Permission::Schedule => "schedule",
@@ -102,12 +106,22 @@ impl Permission {
             Permission::Submit => "submit jobs",
             Permission::ManageJob => "manage this job",
             Permission::Work => "claim and finish jobs",
+            Permission::ReadPayload => "read payloads, results, checkpoints and logs of this job",
             Permission::Pause => "pause or resume",
             Permission::Configure => "change settings",
             Permission::Schedule => "handle schedules",
             Permission::Administer => "act for all tenants",
         }
     }
+}
+
+/// What connects a caller with a job, or with the job's parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ties {
+    /// It submitted the job.
+    pub is_owner: bool,
+    /// A worker that it registered holds the job's lease.
+    pub holds_lease: bool,
 }
 
 /// Who is asking.
@@ -167,8 +181,10 @@ impl Caller {
         let is_allowed = match self.role {
             Role::Admin => true,
             Role::Operator => permission != Permission::Administer,
-            Role::Submitter => matches!(permission, Permission::Submit | Permission::ManageJob),
-            Role::Worker => permission == Permission::Work,
+            Role::Submitter => {
+                matches!(permission, Permission::Submit | Permission::ManageJob | Permission::ReadPayload)
+            }
+            Role::Worker => matches!(permission, Permission::Work | Permission::ReadPayload),
             Role::Viewer => false,
         };
         if is_allowed { Ok(()) } else { Err(self.denied(permission)) }
@@ -177,13 +193,34 @@ impl Caller {
     /// Whether this caller may manage this job: its owner, an operator or an admin (M91).
     pub fn must_manage(&self, _job: &Job, spec: &Spec) -> Result<(), Denied> {
         self.must(Permission::ManageJob)?;
-        if self.role == Role::Submitter && spec.owner != self.id {
+        if self.role == Role::Submitter && !self.owns(spec) {
             return Err(self.denied(Permission::ManageJob));
         }
         Ok(())
     }
 
-    fn denied(&self, permission: Permission) -> Denied {
+    /// Whether this caller submitted the job.
+    pub fn owns(&self, spec: &Spec) -> bool {
+        spec.owner == self.id
+    }
+
+    /// Whether this caller reads what users put into a job: its payload, result, checkpoints and logs, and the query of its
+    /// callback address. They can hold anything, so seeing the job is not enough.
+    pub fn reads_payload(&self, ties: Ties) -> bool {
+        match self.role {
+            Role::Admin | Role::Operator => true,
+            Role::Submitter => ties.is_owner,
+            Role::Worker => ties.holds_lease,
+            Role::Viewer => false,
+        }
+    }
+
+    /// Whether this caller reads what an operator put into settings and schedules: payloads and the queries of addresses.
+    pub fn reads_settings_payload(&self) -> bool {
+        self.reads_payload(Ties::default())
+    }
+
+    pub(crate) fn denied(&self, permission: Permission) -> Denied {
         Denied { actor: self.id.clone(), role: self.role.as_str(), action: permission.as_str() }
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::access::ApiKey;
 use super::caller::Caller;
 use super::engine::{DocumentKind, EngineResult, Part, Read};
+use super::query::payload::redact_config;
 use super::schedules::Schedule;
 use super::settings::shorter;
 pub use super::settings::{
@@ -278,9 +279,10 @@ impl Config {
     /// As much of it as this caller may see: what counts for everybody, and its own tenant's (M90).
     #[must_use]
     pub fn seen_by(&self, caller: &Caller) -> Config {
-        let Some(own) = &caller.tenant else { return self.clone() };
-        let is_own = |tenant: &Option<Tenant>| tenant.as_ref().is_none_or(|tenant| tenant == own);
         let mut seen = self.clone();
+        redact_config(caller, &mut seen);
+        let Some(own) = &caller.tenant else { return seen };
+        let is_own = |tenant: &Option<Tenant>| tenant.as_ref().is_none_or(|tenant| tenant == own);
         seen.keys.clear();
         seen.queues.retain(|(_, tenant), _| is_own(tenant));
         seen.tenants.retain(|tenant, _| tenant == own);

@@ -4,6 +4,7 @@ pub mod explain;
 pub mod job_types;
 pub mod known;
 pub mod list;
+pub(crate) mod payload;
 pub mod queues;
 pub(crate) mod schedules;
 pub mod side;

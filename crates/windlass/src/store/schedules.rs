@@ -149,6 +149,9 @@ pub struct Schedule {
     /// The run that is tried again, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetriedRun>,
+    /// Whether the payload and the query of the callback address were left out, because the caller does not read them.
+    #[serde(skip)]
+    pub is_redacted: bool,
 }
 
 impl Schedule {

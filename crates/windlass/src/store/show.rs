@@ -7,8 +7,8 @@ use super::command::act::{self, Act};
 use super::command::precondition::{ActOptions, IfMatch};
 use super::command::redrive::{self, Redrive};
 use super::command::submit::{self, Receipt, SubmitOptions};
-use super::query::explain;
-use super::query::snapshot::Snapshot;
+use super::query::payload::PayloadReader;
+use super::query::snapshot::{self, Snapshot};
 use super::task::Kind;
 use super::unit::Unit;
 use crate::error::{ActError, StoreError, SubmitError};
@@ -59,7 +59,7 @@ impl Store {
         let caller = caller.clone();
         self.write("submit", Kind::Batch(jobs.len()), move |unit| {
             let receipts = submit::submit(unit, &caller, &jobs, options, None)?;
-            let shown = shown_receipts(unit, &receipts)?.into_iter().zip(receipts);
+            let shown = shown_receipts(unit, &caller, &receipts)?.into_iter().zip(receipts);
             Ok(shown
                 .map(|(snapshot, receipt)| ShownReceipt {
                     snapshot,
@@ -84,7 +84,7 @@ impl Store {
         let caller = caller.clone();
         self.write("act", Kind::Ordinary, move |unit| {
             let acted = act::act_with(unit, &caller, id, &act, &options)?;
-            let snapshot = one(unit, acted.job)?;
+            let snapshot = one(unit, &caller, acted.job)?;
             Ok(ShownAct { snapshot, is_changed: acted.is_changed })
         })
         .await
@@ -101,22 +101,27 @@ impl Store {
         let caller = caller.clone();
         self.write("redrive", Kind::Submission, move |unit| {
             let job = redrive::redrive(unit, &caller, id, how, &if_match)?;
-            Ok(one(unit, job)?)
+            Ok(one(unit, &caller, job)?)
         })
         .await
     }
 }
 
 /// The jobs of receipts as this commit leaves them, in their order; deleted ones with what is known of them.
-fn shown_receipts(unit: &mut Unit<'_>, receipts: &[Receipt]) -> Result<Vec<Snapshot>, StoreError> {
+fn shown_receipts(
+    unit: &mut Unit<'_>,
+    caller: &Caller,
+    receipts: &[Receipt],
+) -> Result<Vec<Snapshot>, StoreError> {
     let stored = receipts.iter().filter(|receipt| !receipt.is_deleted).map(|receipt| receipt.job.clone());
-    let mut stored = snapshots(unit, stored.collect())?.into_iter();
+    let mut stored = snapshots(unit, caller, stored.collect())?.into_iter();
     let shown = receipts.iter().map(|receipt| {
         if receipt.is_deleted {
             return Some(Snapshot {
                 job: receipt.job.clone(),
                 spec: Spec::unknown(),
                 why: None,
+                is_redacted: false,
                 shown_version: None,
             });
         }
@@ -125,22 +130,22 @@ fn shown_receipts(unit: &mut Unit<'_>, receipts: &[Receipt]) -> Result<Vec<Snaps
     Ok(shown.flatten().collect())
 }
 
-fn one(unit: &mut Unit<'_>, job: Job) -> Result<Snapshot, StoreError> {
-    Ok(snapshots(unit, vec![job])?.pop().expect("one job has one snapshot"))
+fn one(unit: &mut Unit<'_>, caller: &Caller, job: Job) -> Result<Snapshot, StoreError> {
+    Ok(snapshots(unit, caller, vec![job])?.pop().expect("one job has one snapshot"))
 }
 
-/// Jobs as this commit leaves them, with what was submitted and why they do not run.
-fn snapshots(unit: &mut Unit<'_>, jobs: Vec<Job>) -> Result<Vec<Snapshot>, StoreError> {
+/// Jobs as this commit leaves them, with what was submitted and why they do not run; as this caller sees them.
+fn snapshots(unit: &mut Unit<'_>, caller: &Caller, jobs: Vec<Job>) -> Result<Vec<Snapshot>, StoreError> {
     let seqs: Vec<Seq> = jobs.iter().map(|job| job.seq).collect();
     let specs = unit.specs(&seqs)?;
     let mut view = unit.view();
+    let mut reader = PayloadReader::new(caller);
     let mut shown = Vec::with_capacity(jobs.len());
     for job in jobs {
         let lost = || StoreError::Damaged(format!("job {} has lost what was submitted", job.id));
         // Two jobs of a batch with one idempotency key are one job.
         let spec = specs.get(&job.seq).cloned().ok_or_else(lost)?;
-        let why = explain::reasons(&mut view, &job, explain::Depth::First)?.into_iter().next();
-        shown.push(Snapshot { job, spec, why, shown_version: None });
+        shown.push(snapshot::seen(&mut view, &mut reader, job, spec)?);
     }
     Ok(shown)
 }

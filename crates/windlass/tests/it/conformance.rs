@@ -25,6 +25,7 @@ mod lease;
 mod look;
 mod metadata;
 mod operate;
+mod payload;
 mod precondition;
 mod rate;
 mod resume;

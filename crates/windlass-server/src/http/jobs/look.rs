@@ -89,8 +89,13 @@ pub(crate) async fn children(
     JobPath(id): JobPath,
 ) -> Result<Done<Children>, Problem> {
     let groups = app.store().groups(&caller, id).await?.ok_or_else(|| missing(id))?;
-    let children = groups.iter().flat_map(|group| &group.children);
-    let children = children.map(|(child, result)| ChildView::of(child, result.as_deref())).collect();
+    let children = groups.iter().flat_map(|group| {
+        let each = group.children.iter();
+        each.map(|(child, result)| {
+            ChildView::of(child, result.as_deref(), group.redacted.contains(&child.id))
+        })
+    });
+    let children = children.collect();
     Ok(Done(Children { children, groups: groups.iter().map(GroupView::from).collect() }))
 }
 

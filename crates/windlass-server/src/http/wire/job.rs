@@ -90,6 +90,9 @@ pub(crate) struct JobView {
     cost_cents: i64,
     /// What it came to.
     result: Option<Json>,
+    /// True if the caller does not read payloads of this job: `result` is then null, the payload left out although it was
+    /// asked for, and `callback_url` without its query.
+    redacted: bool,
     /// The payload, if it was asked for.
     #[serde(flatten)]
     payload: Option<payload::Shown>,
@@ -225,7 +228,7 @@ impl JobView {
     /// The job with its result.
     pub(crate) fn of(snapshot: Snapshot, result: Option<Json>) -> JobView {
         let version = snapshot.version();
-        let Snapshot { job, spec, why, .. } = snapshot;
+        let Snapshot { job, spec, why, is_redacted, .. } = snapshot;
         let (policy, details, labels) = (&job.policy, &job.details, spec.labels);
         JobView {
             id: Text(job.id),
@@ -277,6 +280,7 @@ impl JobView {
             progress: details.progress.as_ref().map(ProgressView::from),
             cost_cents: job.cost_cents,
             result,
+            redacted: is_redacted,
             payload: None,
         }
     }
@@ -284,7 +288,10 @@ impl JobView {
     /// The tag of an answer that shows this.
     pub(crate) fn tag(&self) -> EntityTag {
         // What is shown and not covered by the version.
-        EntityTag::new(self.version.0, &(&self.why, &self.lease, &self.progress, &self.payload))
+        EntityTag::new(
+            self.version.0,
+            &(&self.why, &self.lease, &self.progress, &self.payload, self.redacted),
+        )
     }
 
     /// The same with its payload.

@@ -118,6 +118,8 @@ pub(crate) struct ScheduleView {
     missed: MissedWord,
     overlap: OverlapWord,
     job: JobTemplate,
+    /// True if the caller does not read the payload and the query of the callback address.
+    redacted: bool,
     /// Its pause; null if it is not paused.
     paused: Option<SchedulePauseView>,
     /// Its next runs, five at most.
@@ -208,7 +210,8 @@ impl ScheduleView {
                 Overlap::Skip => OverlapWord::Skip,
                 Overlap::Cancel => OverlapWord::Cancel,
             },
-            job: (&schedule.job).into(),
+            job: JobTemplate::of(&schedule.job, schedule.is_redacted),
+            redacted: schedule.is_redacted,
             paused: schedule.pause_now(now).map(SchedulePauseView::from),
             next_runs: schedule.next_runs().into_iter().map(Moment).collect(),
             last_run: schedule.last_run.map(Moment),
@@ -229,8 +232,9 @@ impl ScheduleView {
 struct JobTemplate {
     r#type: Text<JobType>,
     queue: Text<QueueName>,
+    /// Left out if the caller does not read it.
     #[serde(flatten)]
-    payload: payload::Shown,
+    payload: Option<payload::Shown>,
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -264,12 +268,12 @@ struct TemplateTimeouts {
     start: Option<Span>,
 }
 
-impl From<&NewJob> for JobTemplate {
-    fn from(job: &NewJob) -> JobTemplate {
+impl JobTemplate {
+    fn of(job: &NewJob, is_redacted: bool) -> JobTemplate {
         JobTemplate {
             r#type: Text(job.job_type.clone()),
             queue: Text(job.queue.clone()),
-            payload: (&job.payload).into(),
+            payload: (!is_redacted).then(|| (&job.payload).into()),
             priority: job.priority.map(windlass::job::Priority::value),
             delay: job.delay.map(Span),
             unique_key: job.unique_key.clone(),

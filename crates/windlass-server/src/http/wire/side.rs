@@ -163,12 +163,14 @@ pub(crate) struct ChildView {
     group: u64,
     index: u32,
     result: Option<Json>,
+    /// True if it has a result that the caller does not read.
+    redacted: bool,
     error: Option<ErrorView>,
 }
 
 impl ChildView {
-    /// A child with its result.
-    pub(crate) fn of(child: &Job, result: Option<&[u8]>) -> ChildView {
+    /// A child with its result, unless the caller does not read it.
+    pub(crate) fn of(child: &Job, result: Option<&[u8]>, is_redacted: bool) -> ChildView {
         ChildView {
             id: Text(child.id),
             r#type: Text(child.lane.job_type.clone()),
@@ -176,6 +178,7 @@ impl ChildView {
             group: child.parent.map_or(0, |parent| parent.group),
             index: child.parent.map_or(0, |parent| parent.index),
             result: result.and_then(Json::stored),
+            redacted: is_redacted,
             error: child.details.error.as_ref().map(ErrorView::from),
         }
     }

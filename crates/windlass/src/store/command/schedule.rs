@@ -112,6 +112,7 @@ fn made(name: &ScheduleName, new: &NewSchedule, job: NewJob, unit: &Unit<'_>, ca
         refused: None,
         refusals: 0,
         retry: None,
+        is_redacted: false,
     };
     schedule.next_at = schedule.first_run();
     schedule

@@ -13,6 +13,7 @@ use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::{encode, queue_key};
 use crate::store::engine::DocumentKind;
+use crate::store::query::payload::without_query;
 use crate::store::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch, TypePatch};
 use crate::store::settings::{Push, QueueSettings, TenantSettings, TypeSettings};
 use crate::store::unit::Unit;
@@ -134,7 +135,12 @@ fn configure_queue(
     unit.put_document(DocumentKind::Queue, &text, Some(&encode(&settings)), |config| {
         config.queues.insert(key, settings.clone());
     })?;
-    record(unit, caller, AuditEvent::QueueConfigured, None, queue.as_str(), &settings);
+    // Everybody in the tenant reads the trail, but not the query of an address.
+    let mut recorded = settings.clone();
+    if let Some(push) = &mut recorded.push {
+        push.url = without_query(&push.url);
+    }
+    record(unit, caller, AuditEvent::QueueConfigured, None, queue.as_str(), &recorded);
     if (settings.max_running_per_key, settings.rate_per_key) != per_key {
         unit.unblock_queue(queue)?;
     }

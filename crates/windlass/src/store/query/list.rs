@@ -93,13 +93,17 @@ pub(crate) fn list(view: &mut View<'_>, caller: &Caller, request: &ListRequest) 
     jobs.truncate(limit);
     let last = jobs.last().filter(|_| has_more).map(Cursor::after);
     let next = last.or(stopped.map(Cursor));
-    let (jobs, is_cut) = as_many_as_fit(view, jobs)?;
+    let (jobs, is_cut) = as_many_as_fit(view, caller, jobs)?;
     let cut = jobs.last().filter(|_| is_cut).map(|snapshot| Cursor::after(&snapshot.job));
     Ok(Page { jobs, next: cut.or(next) })
 }
 
 /// The first of these jobs, until their payloads take more memory than one page may; whether there are others.
-fn as_many_as_fit(view: &mut View<'_>, jobs: Vec<Job>) -> Result<(Vec<Snapshot>, bool), StoreError> {
+fn as_many_as_fit(
+    view: &mut View<'_>,
+    caller: &Caller,
+    jobs: Vec<Job>,
+) -> Result<(Vec<Snapshot>, bool), StoreError> {
     let (mut shown, mut bytes, mut step) = (Vec::with_capacity(jobs.len()), 0, FEW_AT_FIRST);
     let mut jobs = jobs.into_iter();
     loop {
@@ -108,7 +112,7 @@ fn as_many_as_fit(view: &mut View<'_>, jobs: Vec<Job>) -> Result<(Vec<Snapshot>,
         if some.is_empty() {
             return Ok((shown, false));
         }
-        let some = snapshots(view, some)?;
+        let some = snapshots(view, caller, some)?;
         let size: usize = some.iter().map(|snapshot| snapshot.spec.payload.bytes.len()).sum();
         bytes += size;
         shown.extend(some);

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::payload::seen_settings;
 use super::stats::{ByState, minutes_by_lane, oldest_ready};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -87,7 +88,7 @@ fn look(
         minutes,
         paused: pause_of(&config, caller, queue, view.now),
         resumed: resumption_of(&config, caller, queue),
-        settings: config.queue_in_force(queue, caller.tenant.as_ref()),
+        settings: seen_settings(caller, config.queue_in_force(queue, caller.tenant.as_ref())),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::payload::seen_schedule;
 use crate::error::StoreError;
 use crate::job::Tenant;
 use crate::store::caller::Caller;
@@ -15,13 +16,14 @@ pub(crate) fn one(
     caller: &Caller,
     which: &ScheduleRef,
 ) -> Result<Option<Arc<Schedule>>, StoreError> {
-    Ok(find(&*view.config()?, caller, which).cloned())
+    Ok(find(&*view.config()?, caller, which).map(|schedule| seen_schedule(caller, schedule)))
 }
 
 /// All schedules that exist for this caller.
 pub(crate) fn all(view: &mut View<'_>, caller: &Caller) -> Result<Vec<Arc<Schedule>>, StoreError> {
     let config = view.config()?;
-    Ok(config.schedules.values().filter(|schedule| caller.sees(&schedule.tenant)).cloned().collect())
+    let own = config.schedules.values().filter(|schedule| caller.sees(&schedule.tenant));
+    Ok(own.map(|schedule| seen_schedule(caller, schedule)).collect())
 }
 
 /// The schedule that is meant: an admin who names no tenant means the default one's, or the only one of that name.

@@ -1,10 +1,11 @@
 //! What hangs on a job: attempts, checkpoints, logs, result, children, its neighbours in the graph.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::payload::PayloadReader;
 use super::snapshot::visible;
 use crate::error::StoreError;
 use crate::job::{AttemptId, ChildGroup, Job, JobId, Need, Seq};
@@ -40,6 +41,13 @@ fn facets(
     view.db.facets(FacetQuery { seq, kind, name: None, above, limit })
 }
 
+/// The record of the job with this id, if it exists for this caller; refused if the caller does not read its payload.
+fn readable(view: &mut View<'_>, caller: &Caller, id: JobId) -> Result<Option<Job>, StoreError> {
+    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    PayloadReader::new(caller).must_read(view, &job)?;
+    Ok(Some(job))
+}
+
 /// Refuses to pass off a part of what the job's record says was written for the whole.
 pub(crate) fn all_there(job: &Job, what: &str, found: usize, written: u64) -> Result<(), StoreError> {
     if found as u64 == written {
@@ -73,7 +81,7 @@ pub(crate) fn checkpoints(
     caller: &Caller,
     id: JobId,
 ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
-    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    let Some(job) = readable(view, caller, id)? else { return Ok(None) };
     let found = facets(view, job.seq, FacetKind::Checkpoint, None)?;
     all_there(&job, "checkpoints", found.len(), job.details.checkpoints)?;
     Ok(Some(found.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect()))
@@ -86,7 +94,7 @@ pub(crate) fn first_checkpoints(
     id: JobId,
     max: usize,
 ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
-    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    let Some(job) = readable(view, caller, id)? else { return Ok(None) };
     let query = FacetQuery { seq: job.seq, kind: FacetKind::Checkpoint, name: None, above: None, limit: max };
     let found = view.db.facets(query)?;
     Ok(Some(found.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect()))
@@ -99,7 +107,7 @@ pub(crate) fn logs(
     id: JobId,
     after: u64,
 ) -> Result<Option<Vec<(u64, LogLine)>>, StoreError> {
-    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    let Some(job) = readable(view, caller, id)? else { return Ok(None) };
     let mut found = Vec::new();
     for facet in facets(view, job.seq, FacetKind::Log, Some(after))? {
         found.push((facet.number, parse(&facet.body)?));
@@ -119,7 +127,7 @@ pub(crate) fn result(
     caller: &Caller,
     id: JobId,
 ) -> Result<Option<JobResult>, StoreError> {
-    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    let Some(job) = readable(view, caller, id)? else { return Ok(None) };
     if !job.has.result {
         return Ok(Some(JobResult(None)));
     }
@@ -135,11 +143,14 @@ fn results(
     ids: &[JobId],
     bytes_max: usize,
 ) -> Result<BTreeMap<JobId, Arc<[u8]>>, StoreError> {
-    let (mut found, mut bytes) = (BTreeMap::new(), 0);
+    let (mut found, mut bytes, mut reader) = (BTreeMap::new(), 0, PayloadReader::new(caller));
     for some in ids.chunks(limits::RESULTS_AT_ONCE) {
-        let jobs = view.db.find(some)?.into_iter().flatten();
-        let jobs: FxHashMap<Seq, JobId> =
-            jobs.filter(|job| caller.sees(&job.lane.tenant)).map(|job| (job.seq, job.id)).collect();
+        let mut jobs: FxHashMap<Seq, JobId> = FxHashMap::default();
+        for job in view.db.find(some)?.into_iter().flatten() {
+            if caller.sees(&job.lane.tenant) && reader.reads(view, &job, None)? {
+                jobs.insert(job.seq, job.id);
+            }
+        }
         let seqs: Vec<Seq> = jobs.keys().copied().collect();
         for facet in view.db.facets_of(&seqs, FacetKind::Result)? {
             bytes += facet.body.len();
@@ -154,7 +165,7 @@ fn results(
 
 impl Store {
     /// The results of several jobs, JSON, with few questions to the database; those of the last jobs are left out once the
-    /// others are more than `bytes_max` together. A server does not tell several at once.
+    /// others are more than `bytes_max` together, and those that the caller does not read. A server does not tell several at once.
     pub async fn results(
         &self,
         caller: &Caller,
@@ -178,6 +189,8 @@ pub struct Group {
     pub group: ChildGroup,
     /// The children that are still stored, in input order, each with its result.
     pub children: Vec<ChildResult>,
+    /// Children whose results were left out, because the caller does not read them.
+    pub redacted: BTreeSet<JobId>,
 }
 
 impl Group {
@@ -204,7 +217,12 @@ pub(crate) fn child_groups(
     let Some(job) = visible(view, caller, id)? else { return Ok(None) };
     let mut found = Vec::new();
     for facet in facets(view, job.seq, FacetKind::Group, None)? {
-        found.push(Group { number: facet.number, group: parse(&facet.body)?, children: Vec::new() });
+        found.push(Group {
+            number: facet.number,
+            group: parse(&facet.body)?,
+            children: Vec::new(),
+            redacted: BTreeSet::new(),
+        });
     }
     all_there(&job, "groups", found.len(), job.details.groups)?;
     Ok(Some(found))
@@ -217,7 +235,7 @@ pub(crate) fn groups(
     id: JobId,
 ) -> Result<Option<Vec<Group>>, StoreError> {
     let Some(mut found) = child_groups(view, caller, id)? else { return Ok(None) };
-    let mut after = None;
+    let (mut after, mut reader) = (None, PayloadReader::new(caller));
     while !found.is_empty() {
         let filter = Filter { parent: Some(id), ..Filter::default() };
         let limit = limits::VERIFY_PAGE;
@@ -231,8 +249,10 @@ pub(crate) fn groups(
         for child in page {
             let number = child.parent.map_or(0, |parent| parent.group);
             let result = results.remove(&child.seq);
+            let is_read = result.is_none() || reader.reads(view, &child, None)?;
             if let Some(group) = found.iter_mut().find(|group| group.number == number) {
-                group.children.push((child, result));
+                group.redacted.extend((!is_read).then_some(child.id));
+                group.children.push((child, result.filter(|_| is_read)));
             }
         }
     }

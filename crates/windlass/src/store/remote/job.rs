@@ -88,6 +88,8 @@ pub(super) struct ShownJob {
     #[serde(default)]
     cost_cents: i64,
     result: Option<Box<RawValue>>,
+    #[serde(default)]
+    redacted: bool,
     #[serde(default, deserialize_with = "given")]
     payload: Option<Box<RawValue>>,
     payload_base64: Option<String>,
@@ -358,6 +360,7 @@ impl From<ShownJob> for Snapshot {
         let why = shown.why.take().map(Reason::from);
         let shown_version = shown.version.take().and_then(|version| version.parse().ok());
         let spec = shown.spec();
-        Snapshot { job: shown.into_job(), spec, why, shown_version }
+        let is_redacted = shown.redacted;
+        Snapshot { job: shown.into_job(), spec, why, is_redacted, shown_version }
     }
 }

@@ -1,6 +1,6 @@
 //! What is asked about jobs at a server: one of them, pages of them, and what hangs on one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,6 +115,8 @@ struct ShownChild {
     group: u64,
     index: u32,
     result: Option<Box<RawValue>>,
+    #[serde(default)]
+    redacted: bool,
     error: Option<ShownError>,
 }
 
@@ -145,7 +147,7 @@ impl ShownGroup {
             completed: self.completed,
             decided: self.decided,
         };
-        Group { number: self.group, group, children: Vec::new() }
+        Group { number: self.group, group, children: Vec::new(), redacted: BTreeSet::new() }
     }
 }
 
@@ -256,6 +258,7 @@ impl Remote {
             job.details_mut().error = child.error.map(ErrorRecord::from);
             job.has.result = child.result.is_some();
             if let Some(group) = groups.iter_mut().find(|group| group.number == child.group) {
+                group.redacted.extend(child.redacted.then_some(child.id));
                 group.children.push((job, bytes(child.result)));
             }
         }

@@ -87,6 +87,8 @@ struct ShownSchedule {
     /// After an action: whether anything changed.
     #[serde(default)]
     changed: bool,
+    #[serde(default)]
+    redacted: bool,
 }
 
 #[derive(Deserialize)]
@@ -198,6 +200,7 @@ impl ShownSchedule {
             start: next_at.unwrap_or(updated_at),
             done_through: self.last_run.map_or(updated_at, |moment| moment.0),
             next_at,
+            is_redacted: self.redacted,
             last_run: self.last_run.map(|moment| moment.0),
             last_job: self.last_job,
             open: Vec::new(),

@@ -1,0 +1,130 @@
+//! Who reads payloads (`payload:read`): one rule for every surface. What a caller may not read is taken out here, before it
+//! leaves the store; surfaces only show what is left.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::error::StoreError;
+use crate::job::{Job, JobId, Payload, Spec};
+use crate::store::caller::{Caller, Permission, Ties};
+use crate::store::config::{Config, QueueSettings};
+use crate::store::schedules::Schedule;
+use crate::store::view::View;
+
+/// Decides for one caller which jobs' payloads it reads: those of a job that it is tied to, and those of the job's children,
+/// whose results whoever runs or submitted the parent needs.
+pub(crate) struct PayloadReader<'a> {
+    caller: &'a Caller,
+    /// Parents that were asked about before: a list often has many children of one.
+    parents: FxHashMap<JobId, bool>,
+}
+
+impl<'a> PayloadReader<'a> {
+    /// A reader for this caller.
+    pub(crate) fn new(caller: &'a Caller) -> PayloadReader<'a> {
+        PayloadReader { caller, parents: FxHashMap::default() }
+    }
+
+    /// Whether the caller reads this job's payload; `spec` is looked up where it is not given and matters.
+    pub(crate) fn reads(
+        &mut self,
+        view: &mut View<'_>,
+        job: &Job,
+        spec: Option<&Spec>,
+    ) -> Result<bool, StoreError> {
+        if self.caller.reads_settings_payload() {
+            return Ok(true);
+        }
+        if self.caller.must(Permission::ReadPayload).is_err() {
+            return Ok(false);
+        }
+        if self.reads_own(view, job, spec)? {
+            return Ok(true);
+        }
+        let Some(parent) = job.parent else { return Ok(false) };
+        if let Some(known) = self.parents.get(&parent.id) {
+            return Ok(*known);
+        }
+        let found = view.db.find(&[parent.id])?.pop().flatten();
+        let is_read = match found {
+            Some(parent) => self.reads_own(view, &parent, None)?,
+            None => false,
+        };
+        self.parents.insert(parent.id, is_read);
+        Ok(is_read)
+    }
+
+    /// Fails with a refusal if the caller does not read this job's payload.
+    pub(crate) fn must_read(&mut self, view: &mut View<'_>, job: &Job) -> Result<(), StoreError> {
+        if self.reads(view, job, None)? {
+            return Ok(());
+        }
+        Err(StoreError::Denied(self.caller.denied(Permission::ReadPayload)))
+    }
+
+    fn reads_own(&self, view: &mut View<'_>, job: &Job, spec: Option<&Spec>) -> Result<bool, StoreError> {
+        let config = view.config()?;
+        let worker = job.lease.and_then(|lease| config.workers.get(&lease.worker));
+        let leased =
+            Ties { holds_lease: worker.is_some_and(|worker| worker.key == self.caller.key), is_owner: false };
+        let either = Ties { is_owner: true, ..leased };
+        // Only where owning it would decide, it is looked up.
+        if self.caller.reads_payload(leased) || !self.caller.reads_payload(either) {
+            return Ok(self.caller.reads_payload(leased));
+        }
+        match spec {
+            Some(spec) => Ok(self.caller.owns(spec)),
+            None => {
+                let found = view.db.specs(&[job.seq])?.pop().flatten();
+                Ok(found.is_some_and(|spec| self.caller.owns(&spec)))
+            }
+        }
+    }
+}
+
+/// Takes out of a submission what only those see who read payloads.
+pub(crate) fn redact(spec: &mut Spec) {
+    spec.payload = Payload { bytes: Arc::from(&b"null"[..]), ..spec.payload.clone() };
+    if let Some(url) = &mut spec.labels.callback_url {
+        *url = without_query(url);
+    }
+}
+
+/// An address without what comes after its path, where secrets often are.
+pub(crate) fn without_query(url: &str) -> String {
+    url.split(['?', '#']).next().unwrap_or_default().to_owned()
+}
+
+/// Queue settings as this caller sees them.
+pub(crate) fn seen_settings(caller: &Caller, mut settings: QueueSettings) -> QueueSettings {
+    if let Some(push) = settings.push.as_mut().filter(|_| !caller.reads_settings_payload()) {
+        push.url = without_query(&push.url);
+    }
+    settings
+}
+
+/// A schedule as this caller sees it.
+pub(crate) fn seen_schedule(caller: &Caller, schedule: &Arc<Schedule>) -> Arc<Schedule> {
+    if caller.reads_settings_payload() {
+        return schedule.clone();
+    }
+    let mut seen = Schedule::clone(schedule);
+    seen.job.payload = Payload { bytes: Arc::from(&b"null"[..]), ..seen.job.payload };
+    seen.job.labels.callback_url = seen.job.labels.callback_url.as_deref().map(without_query);
+    seen.is_redacted = true;
+    Arc::new(seen)
+}
+
+/// Takes out of a configuration what this caller does not read.
+pub(crate) fn redact_config(caller: &Caller, config: &mut Config) {
+    if caller.reads_settings_payload() {
+        return;
+    }
+    for settings in config.queues.values_mut() {
+        *settings = seen_settings(caller, settings.clone());
+    }
+    for schedule in config.schedules.values_mut() {
+        *schedule = seen_schedule(caller, schedule);
+    }
+}
