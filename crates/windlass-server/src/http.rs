@@ -10,6 +10,7 @@ mod describe;
 mod etag;
 mod events;
 mod guard;
+pub(crate) mod guesses;
 mod health;
 mod jobs;
 mod json;
@@ -20,6 +21,7 @@ mod objects;
 mod openapi;
 mod operate;
 mod path;
+pub(crate) mod places;
 mod problem;
 mod prometheus;
 mod query;
@@ -31,6 +33,7 @@ mod room;
 mod route;
 mod schedules;
 mod store_metrics;
+mod strict;
 mod tenants;
 mod trace;
 mod types;
@@ -46,6 +49,7 @@ use self::access::Access;
 pub use self::app::{App, StorePlace};
 use self::guard::stamp;
 pub(crate) use self::guard::unreadable;
+pub(crate) use self::leftover::is_slow;
 use self::problem::Problem;
 use self::route::{Route, route};
 pub(crate) use self::trace::trace_of;
@@ -177,7 +181,7 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
         .merge(dashboard::router(app.clone(), is_secure))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
-        .layer(from_fn_with_state(app, stamp))
+        .layer(from_fn_with_state((app, is_secure), stamp))
         .layer(from_fn(leftover::discard))
 }
 

@@ -17,6 +17,28 @@ pub const HEAD_BYTES_MAX: usize = 64 << 10;
 pub const CLAIM_ORDER_SORTED_MAX: usize = 10_000;
 /// Lines of a request's head.
 pub const HEAD_LINES_MAX: usize = 100;
+/// Connections of one address on which nobody has shown a key, as a share of all: one in so many.
+pub const STRANGERS_SHARE: usize = 8;
+/// The same at least, however few connections there may be.
+pub const STRANGERS_MIN: usize = 16;
+/// How often a body that is on its way is looked at, and how many bytes of it must have arrived for each second until then.
+pub const BODY_LOOK_EVERY: Duration = Duration::from_secs(5);
+/// See [`BODY_LOOK_EVERY`].
+pub const BODY_BYTES_PER_SECOND_MIN: u64 = 128;
+/// Keys that are not valid which an address may show before it is slowed down: people mistype, programs restart.
+pub const GUESSES_FREE: u32 = 10;
+/// How long an address that goes on has to wait at most.
+pub const GUESS_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// After so long without another one, an address begins anew.
+pub const GUESSES_FORGOTTEN_AFTER: Duration = Duration::from_secs(15 * 60);
+/// How often the log and the audit trail tell of one address that shows keys which are not valid.
+pub const GUESSES_TOLD_EVERY: Duration = Duration::from_secs(60);
+/// Addresses that are remembered; of more, none is slowed down.
+pub const GUESSING_ADDRESSES_MAX: usize = 10_000;
+/// Bytes of the form with which somebody signs in.
+pub const SIGN_IN_BYTES_MAX: usize = 4 << 10;
+/// How long that form may take to arrive.
+pub const SIGN_IN_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long a client may take to send a request's body: with the store's own time well below the 30 s of M32.
 pub const BODY_TIME_MAX: Duration = Duration::from_secs(20);
 /// How long a client may take less than [`WRITE_BYTES_MIN`] of an answer that waits for it before it is cut off.
@@ -50,6 +72,8 @@ pub const BODY_BYTES_LARGE: usize = 64 << 20;
 pub const BODY_BYTES_FREE: usize = 64 << 10;
 /// Bytes of all bodies together that are kept beyond those, until their requests are answered: four of the largest.
 pub const BODIES_BYTES_MAX: usize = 256 << 20;
+/// What bodies of one key may take of it: the largest there is, and no more.
+pub const BODIES_BYTES_PER_KEY_MAX: usize = 64 << 20;
 /// How long a client whose body found no room is asked to wait.
 pub const BODIES_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of a body above which it is read as JSON beside the threads that answer others.
@@ -80,6 +104,10 @@ pub const WORKER_CONCURRENCY_MAX: u32 = 100_000;
 
 /// Live event streams open at once.
 pub const STREAMS_MAX: usize = 4_096;
+/// Those of one key: more than any program needs.
+pub const STREAMS_PER_KEY_MAX: usize = 200;
+/// Those of one tenant, so that none shuts out the others.
+pub const STREAMS_PER_TENANT_MAX: usize = 1_000;
 /// Events that wait for one reader; one more, and the reader has as long as [`STREAM_STALL_MAX`] to catch up.
 pub const STREAM_EVENTS_BUFFERED: usize = 64;
 /// How long a reader of events may take none before its stream is ended.
@@ -219,3 +247,12 @@ pub const SPAN_CALL_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long the last spans may take on their way once the program is told to stop; it must be gone within 10 s.
 #[cfg(feature = "otel")]
 pub const SPANS_FAREWELL_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Queues, types, tenants, workers, schedules or keys in one answer: some megabytes at most.
+pub const NAMES_PER_PAGE_MAX: usize = 1_000;
+
+/// Queues with series of their own in `/metrics`: each has about 70, and whoever scrapes keeps all of them.
+pub const METRIC_QUEUES_MAX: usize = 500;
+
+/// Schedules with a series of their own in `/metrics`.
+pub const METRIC_SCHEDULES_MAX: usize = 1_000;

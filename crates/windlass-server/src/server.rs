@@ -3,6 +3,7 @@
 
 mod connection;
 mod courtesy;
+mod peer;
 mod stall;
 mod tls;
 
@@ -18,6 +19,8 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use windlass::Store;
 
+pub(crate) use self::peer::Peer;
+use crate::http::places::Places;
 use crate::http::{self, App, StorePlace};
 use crate::limits;
 
@@ -65,6 +68,8 @@ pub struct Server {
     tls: Option<TlsAcceptor>,
     /// Whether browsers come over TLS, to this server or to a proxy in front of it.
     is_secure: bool,
+    /// Whether clients come from addresses of their own.
+    has_addresses: bool,
     address: SocketAddr,
     connections_max: usize,
 }
@@ -87,7 +92,8 @@ impl Server {
         let address = listener.local_addr()?;
         let is_secure = tls.is_some() || options.behind_proxy;
         let (app, connections_max) = (App::new(store, options.store, is_local), options.connections_max);
-        Ok(Server { app, listener, tls, is_secure, address, connections_max })
+        let has_addresses = !address.ip().is_loopback() && !options.behind_proxy;
+        Ok(Server { app, listener, tls, is_secure, has_addresses, address, connections_max })
     }
 
     /// Where it listens.
@@ -108,9 +114,12 @@ impl Server {
 
     /// Answers until `shutdown` is over; then long polls and streams end, and what is being answered is finished.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Server { app, listener, tls, is_secure, address: _, connections_max } = self;
+        let Server { app, listener, tls, is_secure, has_addresses, address: _, connections_max } = self;
         let router = http::router(app.clone(), is_secure);
         let slots = Arc::new(Semaphore::new(connections_max));
+        // Behind a proxy, and on this machine alone, all come from one address.
+        let strangers_max = (connections_max / limits::STRANGERS_SHARE).max(limits::STRANGERS_MIN);
+        let strangers = has_addresses.then(|| Places::new(usize::MAX, strangers_max));
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
@@ -125,12 +134,23 @@ impl Server {
             // Those that have ended are let go of; waiting for them here would stop the listener.
             while connections.try_join_next().is_some() {}
             match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, from)) => {
+                    let Some(peer) = Peer::new(from.ip(), strangers.as_ref()) else {
+                        tracing::debug!("an address has as many connections without a key as it may have");
+                        continue;
+                    };
                     let is_crowded = slots.available_permits() < connections_max / 2;
                     let head_time =
                         if is_crowded { limits::HEAD_TIME_CROWDED } else { limits::HEAD_TIME_MAX };
                     let (tls, router) = (tls.clone(), router.clone());
-                    connections.spawn(connection::serve(stream, tls, router, app.clone(), head_time, slot));
+                    connections.spawn(connection::serve(
+                        stream,
+                        tls,
+                        (router, peer),
+                        app.clone(),
+                        head_time,
+                        slot,
+                    ));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");

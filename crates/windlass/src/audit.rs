@@ -93,6 +93,7 @@ events! {
     SuspendRequested = "job.lifecycle.suspend_requested", Info, Operator;
     ScheduleRefused = "schedule.ops.refused", Warning, Operator;
     RetentionConfigured = "store.ops.retention_configured", Info, Operator;
+    KeyRefused = "key.ops.refused", Warning, Operator;
 }
 
 impl fmt::Display for AuditEvent {

@@ -263,6 +263,16 @@ pub const READERS: usize = 3;
 pub const CANCEL_MAX: Duration = Duration::from_secs(1);
 /// Results that are read at once for a list: what is held in memory beyond a page's own bound.
 pub const RESULTS_AT_ONCE: usize = 50;
+/// Readers beside them that are kept free for short looks which others wait for: keys, settings, readiness. However many
+/// long looks there are, a probe and a request's key are looked up at once.
+pub const READERS_RESERVED: usize = 1;
+/// Lanes whose first jobs are asked for in one question.
+pub const LANES_ASKED_AT_ONCE: usize = 1_000;
+/// Queues with jobs that a tenant may have unless its `max_queues` says otherwise: every claim and every list of queues passes
+/// over them.
+pub const QUEUES_PER_TENANT_MAX: u64 = 10_000;
+/// The same for types, and `max_types`.
+pub const TYPES_PER_TENANT_MAX: u64 = 10_000;
 /// Longest look at one snapshot: while it lasts, the write-ahead log cannot begin again from its start.
 pub const SNAPSHOT_MAX: Duration = Duration::from_secs(30);
 /// Bytes in a page of the database: a commit is mostly writing pages, and fewer, larger ones cost less (measured: 5 % less

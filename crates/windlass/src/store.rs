@@ -439,6 +439,14 @@ impl Store {
         answer.wait().instrument(span).await
     }
 
+    /// Returns once the store has answered a look, the least there is; never behind long looks of others.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it cannot be read.
+    pub async fn ready(&self) -> Result<(), StoreError> {
+        self.read("ready", |view: &mut View<'_>| view.config().map(drop)).await
+    }
+
     /// Asks a question of a snapshot.
     pub(crate) async fn read<T, E>(
         &self,
@@ -456,11 +464,19 @@ impl Store {
         let asker = CancellationToken::new();
         let _leaves = asker.clone().drop_guard();
         let (task, answer) = Query::with_answer(deadline, asker, work);
-        self.engine(verb)?.read(task);
+        let engine = self.engine(verb)?;
+        if URGENT_LOOKS.contains(&verb) {
+            engine.read_urgent(task);
+        } else {
+            engine.read(task);
+        }
         let span = tracing::trace_span!("store", verb);
         answer.wait().instrument(span).await
     }
 }
+
+/// Looks that a probe, a request's key or a page's frame waits for: they never wait behind long ones.
+const URGENT_LOOKS: [&str; 3] = ["ready", "keys", "config"];
 
 fn gone() -> StoreError {
     StoreError::Stopped("the store was closed".into())

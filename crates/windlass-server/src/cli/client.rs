@@ -201,6 +201,23 @@ impl Client {
         self.ask(call).await
     }
 
+    /// A whole list, page by page: the answer of `GET /kind` with everything under `kind`.
+    pub(crate) async fn whole(&self, kind: &str) -> Result<Value, Failure> {
+        let mut all: Vec<Value> = Vec::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            let mut answer = self.value(Call::get(&[kind]).query_if("cursor", cursor.as_ref())).await?;
+            if let Some(some) = answer[kind].as_array_mut() {
+                all.append(some);
+            }
+            cursor = answer["next_cursor"].as_str().map(str::to_owned);
+            if cursor.is_none() {
+                answer[kind] = all.into();
+                return Ok(answer);
+            }
+        }
+    }
+
     /// Calls, and gives the bytes of the answer; anything but success is a failure.
     pub(crate) async fn send(&self, call: Call) -> Result<Bytes, Failure> {
         let within = limits::CLIENT_CALL_TIME_MAX + call.wait;

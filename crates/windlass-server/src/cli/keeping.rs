@@ -31,7 +31,7 @@ pub(super) struct KeepingArgs {
     #[arg(long, env = "WINDLASS_RETENTION_DEAD_LETTER", value_name = "DURATION", default_value = "30d")]
     retention_dead_letter: Span,
     #[command(flatten)]
-    tickets: TicketArgs,
+    pub(super) tickets: TicketArgs,
 }
 
 /// Reads how large a payload or result may be.

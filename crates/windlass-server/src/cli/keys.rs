@@ -100,7 +100,7 @@ pub(super) async fn keys(command: &KeysCommand) -> anyhow::Result<ExitCode> {
 
 async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     let client = connect.client()?;
-    let answer = client.value(Call::get(&["keys"])).await?;
+    let answer = client.whole("keys").await?;
     if connect.json {
         output::json(&answer)?;
         return Ok(Exit::Done.into());

@@ -92,7 +92,7 @@ pub(super) async fn gate(args: &GateArgs) -> anyhow::Result<ExitCode> {
 
 pub(super) async fn workers(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     let client = connect.client()?;
-    let answer = client.value(Call::get(&["workers"])).await?;
+    let answer = client.whole("workers").await?;
     if connect.json {
         output::json(&answer)?;
         return Ok(Exit::Done.into());

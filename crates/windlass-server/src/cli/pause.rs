@@ -154,7 +154,7 @@ fn kind_word(kind: Kind) -> &'static str {
 
 /// The whole id of a worker, from its name or a beginning of its id.
 async fn worker_id(client: &Client, text: &str) -> anyhow::Result<String> {
-    let all = client.value(Call::get(&["workers"])).await?;
+    let all = client.whole("workers").await?;
     let workers = all["workers"].as_array().map_or(&[][..], Vec::as_slice);
     let id = |worker: &Value| worker["id"].as_str().unwrap_or_default().to_owned();
     let fits = |worker: &&Value| worker["name"] == text || (!text.is_empty() && id(worker).starts_with(text));

@@ -250,7 +250,7 @@ async fn put(args: &PutArgs, is_new: bool) -> anyhow::Result<ExitCode> {
 
 async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     let client = connect.client()?;
-    let answer = client.value(Call::get(&["schedules"])).await?;
+    let answer = client.whole("schedules").await?;
     if connect.json {
         output::json(&answer)?;
         return Ok(Exit::Done.into());

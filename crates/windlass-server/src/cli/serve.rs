@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -23,7 +23,7 @@ use crate::limits;
 use crate::log::LogArgs;
 use crate::notify::Supervisor;
 use crate::outbound::{self, Client};
-use crate::process::raise_open_files;
+use crate::process::{raise_open_files, warn_of_readers};
 use crate::server::{Options, Server, TlsFiles};
 
 /// How to serve.
@@ -112,6 +112,22 @@ impl ServeArgs {
         Ok(store)
     }
 
+    /// Says so if others may read what only this server is to read.
+    fn warn_of_readers(&self) {
+        let store = self.store.store.strip_prefix("sqlite:").map(Path::new);
+        let files = [
+            ("the file of settings", self.config.as_deref()),
+            ("the private key of the certificate", self.tls_key.as_deref()),
+            ("the key for tickets", self.keeping.tickets.key_file()),
+            ("the store", store),
+        ];
+        for (what, path) in files {
+            if let Some(path) = path {
+                warn_of_readers(what, path);
+            }
+        }
+    }
+
     /// How to keep jobs.
     pub(super) fn store_options(&self) -> anyhow::Result<StoreOptions> {
         let targets = self.outbound.policy();
@@ -121,6 +137,7 @@ impl ServeArgs {
 
 pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let telemetry = args.log.start()?;
+    args.warn_of_readers();
     let files = raise_open_files();
     let (mut listening, keeping) = (args.options()?, args.store_options()?);
     // Connections must not take the files that the store needs.

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use serde_json::Value;
 use windlass::clock::Timestamp;
 
-use super::client::Call;
 use super::connect::ConnectArgs;
 use super::exit::Exit;
 use super::operations::{finish, running};
@@ -25,7 +24,7 @@ pub(super) async fn list(
     nothing: &str,
 ) -> anyhow::Result<ExitCode> {
     let client = connect.client()?;
-    let answer = client.value(Call::get(&[kind])).await?;
+    let answer = client.whole(kind).await?;
     if connect.json {
         output::json(&answer)?;
         return Ok(Exit::Done.into());

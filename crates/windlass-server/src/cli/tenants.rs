@@ -63,17 +63,25 @@ struct SetArgs {
     /// How long that period is: day, month
     #[arg(long, value_name = "PERIOD")]
     budget_period: Option<String>,
+    /// Queues with jobs that it may have; 10000 unless set
+    #[arg(long, value_name = "COUNT")]
+    max_queues: Option<String>,
+    /// Types with jobs that it may have; 10000 unless set
+    #[arg(long, value_name = "COUNT")]
+    max_types: Option<String>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
 
 /// The settings in the order in which they are shown.
-const NAMES: [Named; 5] = [
+const NAMES: [Named; 7] = [
     ("max_running", "concurrency"),
     ("max_depth", "max-depth"),
     ("weight", "weight"),
     ("budget_cents", "budget"),
     ("budget_period", "budget-period"),
+    ("max_queues", "max-queues"),
+    ("max_types", "max-types"),
 ];
 
 impl SetArgs {
@@ -84,6 +92,8 @@ impl SetArgs {
         changes.number("weight", self.weight.as_ref())?;
         changes.number("budget_cents", self.budget.as_ref())?;
         changes.word("budget_period", self.budget_period.as_ref())?;
+        changes.number("max_queues", self.max_queues.as_ref())?;
+        changes.number("max_types", self.max_types.as_ref())?;
         changes.body("tenants")
     }
 }

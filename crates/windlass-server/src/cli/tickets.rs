@@ -1,6 +1,6 @@
 //! `windlass tickets key`: a new key to sign tickets with; and the flags of those who sign and verify.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -31,6 +31,11 @@ pub(super) struct TicketArgs {
 }
 
 impl TicketArgs {
+    /// The file with the key that tickets are signed with.
+    pub(super) fn key_file(&self) -> Option<&Path> {
+        self.ticket_key.as_deref()
+    }
+
     /// What they mean for a process that keeps a store.
     pub(super) fn options(&self) -> anyhow::Result<Option<TicketOptions>> {
         let Some(path) = &self.ticket_key else {

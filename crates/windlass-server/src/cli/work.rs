@@ -155,7 +155,8 @@ impl WorkArgs {
 
     fn guard(&self) -> anyhow::Result<Guard> {
         let mut command = std::process::Command::new(std::env::current_exe()?);
-        command.args(["work-guard", "--grace", &self.grace.to_string()]);
+        // Nothing of this process's environment is its business, least of all the key.
+        command.env_clear().args(["work-guard", "--grace", &self.grace.to_string()]);
         Ok(Guard::start(command)?)
     }
 }
@@ -173,6 +174,7 @@ pub(super) async fn guard(args: &GuardArgs) -> anyhow::Result<ExitCode> {
 }
 
 pub(super) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
+    crate::process::hide_from_others();
     let command = Path::new(&args.command[0]);
     anyhow::ensure!(
         is_runnable(command),

@@ -10,6 +10,7 @@ use subtle::ConstantTimeEq;
 use super::guard::Visitor;
 use super::page::Trouble;
 use super::{Dashboard, limits};
+use crate::http::is_slow;
 
 /// The field that carries the token.
 pub(super) const TOKEN_FIELD: &str = "token";
@@ -82,8 +83,8 @@ impl FromRequest<Dashboard> for Form {
     async fn from_request(request: Request, board: &Dashboard) -> Result<Form, Trouble> {
         let (mut parts, body) = request.into_parts();
         let visitor = Visitor::from_request_parts(&mut parts, board).await?;
-        let bytes = to_bytes(body, limits::FORM_BYTES_MAX).await;
-        let fields = Fields::parse(&bytes.map_err(|_| Trouble::invalid("the form is too large"))?);
+        let fields =
+            Fields::parse(&to_bytes(body, limits::FORM_BYTES_MAX).await.map_err(|error| unread(&error))?);
         let token = fields.get(TOKEN_FIELD).unwrap_or_default();
         let is_ours =
             !visitor.form_token.is_empty() && token.as_bytes().ct_eq(visitor.form_token.as_bytes()).into();
@@ -98,9 +99,16 @@ impl FromRequest<Dashboard> for OpenForm {
     type Rejection = Trouble;
 
     async fn from_request(request: Request, _board: &Dashboard) -> Result<OpenForm, Trouble> {
-        let bytes = to_bytes(request.into_body(), limits::FORM_BYTES_MAX).await;
-        Ok(OpenForm(Fields::parse(&bytes.map_err(|_| Trouble::invalid("the form is too large"))?)))
+        let reading = to_bytes(request.into_body(), crate::limits::SIGN_IN_BYTES_MAX);
+        let read = tokio::time::timeout(crate::limits::SIGN_IN_TIME_MAX, reading).await;
+        let bytes = read.map_err(|_| Trouble::slow_form())?.map_err(|error| unread(&error))?;
+        Ok(OpenForm(Fields::parse(&bytes)))
     }
+}
+
+/// Why a form could not be read.
+fn unread(error: &axum::Error) -> Trouble {
+    if is_slow(error) { Trouble::slow_form() } else { Trouble::invalid("the form is too large") }
 }
 
 /// The fields of an address.

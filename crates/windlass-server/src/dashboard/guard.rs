@@ -14,6 +14,7 @@ use super::sign_in::within;
 use super::{Dashboard, seal, session};
 use crate::http::auth::names_this_machine;
 use crate::http::trace_of;
+use crate::server::Peer;
 
 /// No script, style or frame but our own, and none of them inline (RELIABILITY S12).
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -55,6 +56,9 @@ pub(super) async fn guard(State(board): State<Dashboard>, mut request: Request, 
     let back = came_from(&request);
     let mut response = match admit(&board, request.method(), request.headers()).await {
         Ok(Some(visitor)) => {
+            if let Some(peer) = request.extensions().get::<Peer>() {
+                peer.is_known();
+            }
             request.extensions_mut().insert(visitor.clone());
             let is_action = *request.method() == Method::POST && !is_open(request.uri().path());
             let mut response = next.run(request).await;
@@ -151,7 +155,7 @@ async fn admit(board: &Dashboard, method: &Method, headers: &HeaderMap) -> Resul
             refuse_foreign_hosts(headers)?;
         }
         let rates = board.0.app.rates();
-        rates.take(&visitor.caller.id, board.now()).map_err(|_| Trouble::too_many())?;
+        rates.take(&visitor.caller.bucket(), board.now()).map_err(|_| Trouble::too_many())?;
     }
     Ok(visitor)
 }

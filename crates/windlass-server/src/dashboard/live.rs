@@ -131,7 +131,7 @@ pub(super) async fn stream(
     Query(query): Query,
     headers: HeaderMap,
 ) -> Response {
-    let Some(place) = board.0.live.places.take(&visitor.caller.id) else {
+    let Some(place) = board.0.live.places.take(&visitor.caller.bucket()) else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let job: Option<JobId> = query.get("job").and_then(|text| text.parse().ok());

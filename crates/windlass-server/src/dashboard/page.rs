@@ -255,6 +255,12 @@ impl Trouble {
         Trouble { status: StatusCode::TOO_MANY_REQUESTS, title: "Too many requests", message }
     }
 
+    /// A form that took too long to arrive.
+    pub(super) fn slow_form() -> Trouble {
+        let message = "The form took too long to arrive.".to_owned();
+        Trouble { status: StatusCode::REQUEST_TIMEOUT, title: "Too slow", message }
+    }
+
     /// A form from a page of another session, or of none of ours.
     pub(super) fn stale_form() -> Trouble {
         Trouble::forbidden("this form is from an earlier session: go back, reload the page and try again")

@@ -1,7 +1,7 @@
 //! The way in and out: an API key for a session.
 
 use askama::Template;
-use axum::extract::State as AxumState;
+use axum::extract::{Extension, State as AxumState};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Redirect, Response};
 
@@ -9,6 +9,7 @@ use super::form::{Form, OpenForm, Query};
 use super::guard::Visitor;
 use super::page::{Shell, Trouble, show};
 use super::{Dashboard, session};
+use crate::server::Peer;
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
@@ -45,11 +46,14 @@ pub(super) async fn page(visitor: Visitor, Query(query): Query) -> Result<Respon
 /// `POST /sign-in`
 pub(super) async fn sign_in(
     AxumState(board): AxumState<Dashboard>,
+    Extension(peer): Extension<Peer>,
     OpenForm(form): OpenForm,
 ) -> Result<Response, Trouble> {
     let next = within(form.get("next"));
     let secret = form.get("key").unwrap_or_default();
+    board.0.app.check_guesses(Some(&peer)).map_err(|_| Trouble::too_many())?;
     if board.store().authenticate(secret).await?.is_none() {
+        board.0.app.guessed(Some(&peer)).await;
         let query = form_urlencoded::Serializer::new(String::new())
             .append_pair("wrong", "1")
             .append_pair("next", &next)

@@ -37,6 +37,8 @@ struct TenantView {
     costs: Vec<(String, String, String)>,
     max_running: String,
     max_depth: String,
+    max_queues: String,
+    max_types: String,
     weight: String,
     /// As a form takes it.
     budget: String,
@@ -135,6 +137,8 @@ fn view(
         costs: bars.collect(),
         max_running: number(settings.max_running),
         max_depth: number(settings.max_depth),
+        max_queues: number(settings.max_queues),
+        max_types: number(settings.max_types),
         weight: number(settings.weight.map(u64::from)),
         budget: settings
             .budget_cents
@@ -178,6 +182,8 @@ pub(super) async fn configure(
     let patch = TenantPatch {
         max_running: edit::number(&form, "max_running")?,
         max_depth: edit::number(&form, "max_depth")?,
+        max_queues: edit::number(&form, "max_queues")?,
+        max_types: edit::number(&form, "max_types")?,
         weight,
         budget_cents: edit::amount(&form, "budget")?,
         budget_period: edit::field(&form, "period", |word| {

@@ -2,16 +2,20 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use windlass::Store;
 use windlass::clock::Timestamp;
 
+use super::guesses::Guesses;
 use super::metrics::RouteCounter;
+use super::places::Places;
 use super::rate::RequestRates;
 use super::room::Memory;
 use crate::limits;
+use crate::server::Peer;
 
 /// Where the store is, as far as metrics tell.
 #[derive(Debug, Clone, Default)]
@@ -43,8 +47,10 @@ struct Inner {
     counters: OnceLock<Vec<Arc<RouteCounter>>>,
     documents: OnceLock<(Bytes, Bytes)>,
     draining: watch::Sender<bool>,
-    streams: Arc<Semaphore>,
+    streams: Places,
+    tenant_streams: Places,
     rates: RequestRates,
+    guesses: Guesses,
     bodies: Memory,
     is_loopback: bool,
 }
@@ -58,8 +64,10 @@ impl App {
             counters: OnceLock::new(),
             documents: OnceLock::new(),
             draining: watch::Sender::new(false),
-            streams: Arc::new(Semaphore::new(limits::STREAMS_MAX)),
+            streams: Places::new(limits::STREAMS_MAX, limits::STREAMS_PER_KEY_MAX),
+            tenant_streams: Places::new(limits::STREAMS_MAX, limits::STREAMS_PER_TENANT_MAX),
             rates: RequestRates::default(),
+            guesses: Guesses::default(),
             bodies: Memory::default(),
             is_loopback,
         }))
@@ -96,14 +104,41 @@ impl App {
         self.0.documents.get().expect("they are made with the router")
     }
 
-    /// Places for live event streams.
-    pub(crate) fn streams(&self) -> &Arc<Semaphore> {
+    /// Places for live event streams, so many for each key.
+    pub(crate) fn streams(&self) -> &Places {
         &self.0.streams
+    }
+
+    /// The same, so many for each tenant.
+    pub(crate) fn tenant_streams(&self) -> &Places {
+        &self.0.tenant_streams
     }
 
     /// How many requests each caller may still make.
     pub(crate) fn rates(&self) -> &RequestRates {
         &self.0.rates
+    }
+
+    /// Keys that were not valid.
+    pub(crate) fn guesses(&self) -> &Guesses {
+        &self.0.guesses
+    }
+
+    /// Refuses an address that has shown too many keys which were not valid; says for how long.
+    pub(crate) fn check_guesses(&self, peer: Option<&Peer>) -> Result<(), Duration> {
+        let limited = peer.and_then(Peer::limited_address);
+        limited.map_or(Ok(()), |from| self.guesses().check(from, self.now()))
+    }
+
+    /// Counts a key that was not valid; tells the log and the audit trail of it, once a minute for each address.
+    pub(crate) async fn guessed(&self, peer: Option<&Peer>) {
+        let Some(peer) = peer else { return };
+        let Some(count) = self.guesses().failed(peer.address(), self.now()) else { return };
+        let from = peer.address().to_string();
+        tracing::warn!(from, count, "a key was shown that is not valid: wrong, revoked or expired");
+        if let Err(error) = self.store().record_refused_keys(&from, count).await {
+            tracing::warn!(%error, "it could not be recorded");
+        }
     }
 
     /// The memory that bodies of requests share.

@@ -39,6 +39,11 @@ impl Pass {
         Pass { secret, is_local: names_this_machine(headers) }
     }
 
+    /// Whether a key was shown, valid or not.
+    pub(crate) fn has_secret(&self) -> bool {
+        self.secret.is_some()
+    }
+
     /// Whom it makes of its bearer.
     pub(crate) async fn caller(&self, app: &App) -> Result<Caller, Problem> {
         if !app.store().has_keys().await? {

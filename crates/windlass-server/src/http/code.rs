@@ -1,17 +1,21 @@
 //! The codes of refusals: a closed list, stable for programs. `docs/http-api.md` has the same list for people.
 
 /// Every code there is: its status, and when it is answered.
-pub(crate) const CODES: [(u16, &str, &str); 37] = [
+pub(crate) const CODES: [(u16, &str, &str); 38] = [
     (400, "not_json", "the body is not JSON"),
     (400, "unreadable_body", "the body broke off"),
-    (400, "not_http", "what was sent is no request of HTTP/1.1"),
+    (
+        400,
+        "not_http",
+        "what was sent is no request of HTTP/1.1, or leaves open for which host or how long it is",
+    ),
     (401, "unauthorized", "no key, or none that is valid"),
     (403, "forbidden", "the key's role or tenant does not allow it"),
     (403, "cross_site", "a page of another site asks through its reader's browser"),
     (403, "foreign_host", "without keys, the server was asked by a name that is not this machine's"),
     (404, "not_found", "nothing there, or nothing that this caller may know of"),
     (405, "method_not_allowed", "the path has no such method"),
-    (408, "slow_body", "the body took longer than 20 s to arrive"),
+    (408, "slow_body", "the body took longer than 20 s to arrive, or came with less than 128 bytes a second"),
     (409, "state_conflict", "the job's state does not allow the step; `details.state`, `details.action`"),
     (
         409,
@@ -46,7 +50,12 @@ pub(crate) const CODES: [(u16, &str, &str); 37] = [
     (422, "invalid_value", "a value is not allowed; `details.field`, in a batch `details.index`"),
     (429, "too_many_jobs", "the queue or tenant holds as many unfinished jobs as it may"),
     (429, "too_many_requests", "the key makes too many requests"),
-    (429, "too_many_streams", "too many event streams are open"),
+    (
+        429,
+        "too_many_streams",
+        "too many event streams are open, of the key, its tenant or all; `details.limit`",
+    ),
+    (429, "too_many_guesses", "this address has shown too many keys that are not valid"),
     (431, "head_too_large", "the head of the request is larger than the server reads"),
     (500, "damaged", "stored data is damaged and is not served"),
     (500, "internal", "something that should not happen"),

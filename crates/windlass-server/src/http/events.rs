@@ -13,17 +13,19 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use windlass::audit::Record;
 use windlass::job::{JobId, JobType, QueueName, Tenant};
 use windlass::limits::KEYS_TRUSTED_FOR;
+use windlass::store::caller::Caller;
 use windlass::store::events::EventFeed;
 
 use super::app::App;
 use super::audit::EventName;
 use super::auth::{Pass, Who};
 use super::describe::{Reply, Shape};
+use super::places::{Place, Taken};
 use super::problem::Problem;
 use super::query::Query;
 use super::wire::name::Text;
@@ -94,10 +96,7 @@ pub(crate) async fn stream(
     headers: HeaderMap,
     Query(query): Query<StreamQuery>,
 ) -> Result<EventStream, Problem> {
-    let place = app.streams().clone().try_acquire_owned().map_err(|_| {
-        let message = format!("{} streams are open already", limits::STREAMS_MAX);
-        Problem::too_much("too_many_streams", message, limits::STREAM_ALIVE_EVERY)
-    })?;
+    let places = place_for(&app, &caller)?;
     let after = resumed_from(&headers)?.or(query.last_event_id);
     let wanted = Wanted::of(&app, query).await?;
     let feed = match after {
@@ -110,9 +109,25 @@ pub(crate) async fn stream(
     };
     let (events, arriving) = mpsc::channel(limits::STREAM_EVENTS_BUFFERED);
     let end = Arc::new(OnceLock::new());
-    let reader = Reader { app, pass, feed, wanted, events, end: end.clone(), _place: place };
+    let reader = Reader { app, pass, feed, wanted, events, end: end.clone(), _places: places };
     tokio::spawn(reader.run());
     Ok(EventStream { arriving, end, has_ended: false })
+}
+
+/// A place among the streams of this caller's key, and one among those of its tenant.
+fn place_for(app: &App, caller: &Caller) -> Result<(Place, Option<Place>), Problem> {
+    let refused = |whose: &str, max: usize| {
+        let message = format!("{whose} {max} streams open already");
+        Problem::too_much("too_many_streams", message, limits::STREAM_ALIVE_EVERY).with("limit", max)
+    };
+    let own = app.streams().take(&caller.bucket()).map_err(|taken| match taken {
+        Taken::All => refused("all callers together have", limits::STREAMS_MAX),
+        Taken::Each => refused("this key has", limits::STREAMS_PER_KEY_MAX),
+    })?;
+    let Some(tenant) = &caller.tenant else { return Ok((own, None)) };
+    let tenants = app.tenant_streams().take(tenant.as_str());
+    let tenants = tenants.map_err(|_| refused("this tenant has", limits::STREAMS_PER_TENANT_MAX))?;
+    Ok((own, Some(tenants)))
 }
 
 impl IntoResponse for EventStream {
@@ -152,7 +167,7 @@ struct Reader {
     wanted: Wanted,
     events: mpsc::Sender<Bytes>,
     end: Arc<OnceLock<&'static str>>,
-    _place: OwnedSemaphorePermit,
+    _places: (Place, Option<Place>),
 }
 
 impl Reader {

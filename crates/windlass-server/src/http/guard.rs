@@ -11,9 +11,10 @@ use axum::response::{IntoResponse, Response};
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 use windlass::clock::{Deadline, Stopwatch};
-use windlass::job::Traceparent;
+use windlass::job::{JobId, Traceparent};
 use windlass::limits::{KEYS_TRUSTED_FOR, REQUEST_MAX};
 use windlass::similar::similar;
+use windlass::store::caller::Caller;
 
 use super::access::Access;
 use super::app::App;
@@ -21,8 +22,10 @@ use super::auth::{Pass, Who};
 use super::metrics::RouteCounter;
 use super::path::shown;
 use super::problem::Problem;
+use super::strict;
 use super::trace::{TRACEPARENT, start_trace, trace_of};
 use crate::limits;
+use crate::server::Peer;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The store's time, which rules (M7): a client that counts on it need not trust its own clock.
@@ -50,22 +53,24 @@ pub(crate) struct Gate {
 /// Lets a request through, or answers it.
 pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     let watch = Stopwatch::start();
-    // What the body takes is given back when the request is answered.
-    let room = gate.app.bodies().room();
-    request.extensions_mut().insert(room.clone());
     let answering = async {
         match admit(&gate, &mut request).await {
             Err(problem) => problem.into_response(),
             Ok(pass) => {
+                // What the body takes is given back when the request is answered.
+                let holder = request.extensions().get::<Who>().map(|who| who.0.bucket());
+                let room = gate.app.bodies().room(holder.as_deref().unwrap_or_default());
+                request.extensions_mut().insert(room.clone());
                 let response = next.run(request).await;
-                still_admitted(&gate, pass, watch.elapsed(), response).await
+                let response = still_admitted(&gate, pass, watch.elapsed(), response).await;
+                drop(room);
+                response
             }
         }
     };
     // Checking the key and the work itself have this long together.
     let response = Deadline::after(REQUEST_MAX).scope(answering).await;
     gate.counter.answered(response.status(), watch.elapsed());
-    drop(room);
     response
 }
 
@@ -83,8 +88,15 @@ async fn still_admitted(gate: &Gate, pass: Option<Pass>, took: Duration, respons
     }
 }
 
-/// Marks every answer, refusals of strange paths and methods included.
-pub(crate) async fn stamp(State(app): State<App>, mut request: Request, next: Next) -> Response {
+/// Browsers that were here over TLS come back over TLS, for a year.
+const HSTS: &str = "max-age=31536000";
+
+/// Marks every answer, refusals of strange paths and methods included. Browsers come over TLS if `is_secure`.
+pub(crate) async fn stamp(
+    State((app, is_secure)): State<(App, bool)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let id = request_id(&app, request.headers());
     let (method, watch) = (request.method().clone(), Stopwatch::start());
     // The route, not the path: that may hold names which are nobody's business.
@@ -92,7 +104,10 @@ pub(crate) async fn stamp(State(app): State<App>, mut request: Request, next: Ne
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
     let span = span(&app, &method, route, request.headers_mut());
     let trace = start_trace(request.headers_mut(), &app.store().environment().entropy);
-    let mut response = next.run(request).instrument(span.clone()).await;
+    let mut response = match strict::check(&request) {
+        Ok(()) => next.run(request).instrument(span.clone()).await,
+        Err(problem) => problem.into_response(),
+    };
     span.record("http.response.status_code", response.status().as_u16());
     if response.status().is_server_error() {
         span.record("otel.status_code", "error");
@@ -105,6 +120,9 @@ pub(crate) async fn stamp(State(app): State<App>, mut request: Request, next: Ne
     headers.insert(STORE_TIME.clone(), HeaderValue::from_str(&now).expect("a time is a header value"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(RESOURCE_POLICY.clone(), HeaderValue::from_static("same-origin"));
+    if is_secure {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(HSTS));
+    }
     // A page has a policy of its own, which says so as well.
     if !headers.contains_key(header::CONTENT_SECURITY_POLICY) {
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(NO_FRAMES));
@@ -189,15 +207,32 @@ async fn admit(gate: &Gate, request: &mut Request) -> Result<Option<Pass>, Probl
         return Ok(None);
     }
     let (pass, trace) = (Pass::of(request.headers()), trace_of(request.headers()));
-    let mut caller = pass.caller(&gate.app).await?;
-    gate.app.rates().take(&caller.id, gate.app.now()).map_err(|retry_after| {
+    let peer = request.extensions().get::<Peer>().cloned();
+    if pass.has_secret() {
+        gate.app.check_guesses(peer.as_ref()).map_err(|retry_after| {
+            Problem::too_much("too_many_guesses", "too many keys that are not valid", retry_after)
+        })?;
+    }
+    let identified = pass.caller(&gate.app).await;
+    if pass.has_secret() && identified.as_ref().is_err_and(Problem::is_unauthorized) {
+        gate.app.guessed(peer.as_ref()).await;
+    }
+    let mut caller = identified?;
+    if let Some(peer) = &peer {
+        peer.is_known();
+    }
+    gate.app.rates().take(&caller.bucket(), gate.app.now()).map_err(|retry_after| {
         Problem::too_much("too_many_requests", "this key makes too many requests", retry_after)
     })?;
-    // The store decides for every way in; here a route whose handler asked for nothing is refused all the same.
+    // The store decides for every way in; here a route whose handler asked for nothing is refused all the same, and nobody
+    // sends a body to a route that is not for them.
     if let Access::May(permission) = gate.access
-        && !gate.names_job
+        && let Err(denied) = caller.must(permission)
     {
-        caller.must(permission)?;
+        if gate.names_job {
+            must_exist(gate, job_of(request.uri().path()), &caller).await?;
+        }
+        return Err(denied.into());
     }
     refuse_unknown_parameters(gate, request)?;
     caller.trace_id = trace.map(|trace| trace.id().to_owned());
@@ -205,6 +240,18 @@ async fn admit(gate: &Gate, request: &mut Request) -> Result<Option<Pass>, Probl
     extensions.insert(Who(caller));
     extensions.insert(pass.clone());
     Ok(Some(pass))
+}
+
+/// Only those to whom the job exists are told that it is not theirs to act on (M90).
+async fn must_exist(gate: &Gate, id: Option<JobId>, caller: &Caller) -> Result<(), Problem> {
+    let id = id.ok_or_else(|| Problem::not_found("no such job"))?;
+    let found = gate.app.store().job(caller, id).await?;
+    found.map(drop).ok_or_else(|| Problem::not_found(format!("no job {id}")))
+}
+
+/// The job that a path names.
+fn job_of(path: &str) -> Option<JobId> {
+    path.split('/').skip_while(|part| *part != "jobs").nth(1)?.parse().ok()
 }
 
 /// A parameter that a route does not know would be left out of what it does, and nobody would be told.

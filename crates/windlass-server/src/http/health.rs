@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use windlass::store::caller::Caller;
 
 use super::app::App;
 use super::problem::Problem;
@@ -20,8 +19,7 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Plain, Problem> {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "the server is about to stop"));
     }
     // Asked, not remembered; a store that is slow or away is not ready, and a probe must not wait for it.
-    let caller = Caller::system();
-    let Ok(answer) = tokio::time::timeout(limits::READY_WAIT_MAX, app.store().config(&caller)).await else {
+    let Ok(answer) = tokio::time::timeout(limits::READY_WAIT_MAX, app.store().ready()).await else {
         let message = format!("the store did not answer within {:?}", limits::READY_WAIT_MAX);
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "database", message));
     };

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use windlass::clock::{Deadline, Stopwatch};
 
 use super::app::App;
+use super::leftover::is_slow;
 use super::objects;
 use super::problem::Problem;
 use super::room::Room;
@@ -26,7 +27,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Body<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Body<T>, Problem> {
         let limit = request.extensions().get::<BytesMax>().map_or(limits::BODY_BYTES_SMALL, |limit| limit.0);
-        let room = request.extensions().get::<Room>().cloned().unwrap_or_else(|| app.bodies().room());
+        let room = request.extensions().get::<Room>().cloned().unwrap_or_else(|| app.bodies().room(""));
         let watch = Stopwatch::start();
         let bytes = read(request, limit, &room).await?;
         // The time that a client takes to send its request is not the store's.
@@ -47,16 +48,22 @@ async fn read(request: Request, limit: usize, room: &Room) -> Result<Vec<u8>, Pr
         return Err(too_large(limit));
     }
     let collecting = collect(request.into_body(), limit, room);
-    tokio::time::timeout(limits::BODY_TIME_MAX, collecting).await.unwrap_or_else(|_| {
-        Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "the body took too long to arrive"))
-    })
+    tokio::time::timeout(limits::BODY_TIME_MAX, collecting).await.unwrap_or_else(|_| Err(slow_body()))
+}
+
+fn slow_body() -> Problem {
+    Problem::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "the body took too long to arrive")
 }
 
 async fn collect(mut body: HttpBody, limit: usize, room: &Room) -> Result<Vec<u8>, Problem> {
     let mut collected = Vec::new();
     while let Some(frame) = body.frame().await {
-        let broken =
-            |_| Problem::new(StatusCode::BAD_REQUEST, "unreadable_body", "the body ended before its end");
+        let broken = |error: axum::Error| {
+            if is_slow(&error) {
+                return slow_body();
+            }
+            Problem::new(StatusCode::BAD_REQUEST, "unreadable_body", "the body ended before its end")
+        };
         // Trailers say nothing that anybody asks for.
         let Ok(bytes) = frame.map_err(broken)?.into_data() else { continue };
         let length = collected.len() + bytes.len();

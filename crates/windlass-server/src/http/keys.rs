@@ -14,9 +14,11 @@ use super::auth::Who;
 use super::json::Body;
 use super::path::KeyPath;
 use super::problem::Problem;
+use super::query::Query;
 use super::reply::{Done, Gone, Made};
 use super::wire::expiry::Expiry;
 use super::wire::name::Text;
+use super::wire::page::PageQuery;
 use super::wire::time::Moment;
 
 /// A key without its secret.
@@ -53,12 +55,21 @@ impl From<&ApiKey> for KeyView {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Keys {
     keys: Vec<KeyView>,
+    /// Where to go on; null after the last page.
+    next_cursor: Option<String>,
 }
 
 /// `GET /keys`
-pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Done<Keys>, Problem> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    Who(caller): Who,
+    Query(query): Query<PageQuery>,
+) -> Result<Done<Keys>, Problem> {
     let keys = app.store().keys(&caller).await?;
-    Ok(Done(Keys { keys: keys.iter().map(KeyView::from).collect() }))
+    // In the order in which they were made.
+    let (keys, next_cursor) =
+        query.of(&keys, |key| format!("{:020}.{}", key.created_at.as_millis(), key.id))?;
+    Ok(Done(Keys { keys: keys.into_iter().map(KeyView::from).collect(), next_cursor }))
 }
 
 /// A key to be made.

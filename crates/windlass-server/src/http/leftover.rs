@@ -1,4 +1,4 @@
-//! What is left of a request's body once the answer is ready. A client that is refused early is still sending: closing
+//! The body of every request, whatever reads it: how fast it must arrive, and what is left of it once the answer is ready. A client that is refused early is still sending: closing
 //! the connection on it would lose the answer, and with it the reason.
 
 use std::pin::Pin;
@@ -11,16 +11,66 @@ use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use http_body_util::{BodyExt, Limited};
+use tokio::time::Sleep;
 
 use crate::limits;
 
 /// A body that can be taken back from whoever it was lent to.
 #[derive(Clone)]
-struct Lent(Arc<Mutex<Body>>);
+struct Lent(Arc<Mutex<Paced>>);
 
 impl Lent {
-    fn body(&self) -> MutexGuard<'_, Body> {
+    fn body(&self) -> MutexGuard<'_, Paced> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The body took too long to arrive, or came too slowly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the body took too long to arrive")]
+pub(crate) struct SlowBody;
+
+/// Whether this is what went wrong while a body was read.
+pub(crate) fn is_slow(error: &axum::Error) -> bool {
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = source {
+        if error.is::<SlowBody>() {
+            return true;
+        }
+        source = error.source();
+    }
+    false
+}
+
+/// A body that must arrive within [`limits::BODY_TIME_MAX`], and meanwhile at a least rate; time counts only while somebody
+/// waits for it.
+struct Paced {
+    body: Body,
+    /// When it is looked at next; none before it is first waited for.
+    look: Option<Pin<Box<Sleep>>>,
+    looks: u32,
+    received: u64,
+}
+
+impl Paced {
+    fn new(body: Body) -> Paced {
+        Paced { body, look: None, looks: 0, received: 0 }
+    }
+
+    /// Fails once it is too late.
+    fn check(&mut self, context: &mut Context<'_>) -> Result<(), axum::Error> {
+        let sleep = || Box::pin(tokio::time::sleep(limits::BODY_LOOK_EVERY));
+        let look = self.look.get_or_insert_with(sleep);
+        while look.as_mut().poll(context).is_ready() {
+            self.looks += 1;
+            let waited = limits::BODY_LOOK_EVERY * self.looks;
+            let least = waited.as_secs().saturating_mul(limits::BODY_BYTES_PER_SECOND_MIN);
+            if waited >= limits::BODY_TIME_MAX || self.received < least {
+                return Err(axum::Error::new(SlowBody));
+            }
+            *look = sleep();
+        }
+        Ok(())
     }
 }
 
@@ -32,15 +82,26 @@ impl HttpBody for Lent {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<http_body::Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut *self.body()).poll_frame(context)
+        let mut own = self.body();
+        match Pin::new(&mut own.body).poll_frame(context) {
+            Poll::Ready(frame) => {
+                let bytes = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
+                own.received += bytes.map_or(0, |bytes| bytes.len() as u64);
+                Poll::Ready(frame)
+            }
+            Poll::Pending => match own.check(context) {
+                Ok(()) => Poll::Pending,
+                Err(error) => Poll::Ready(Some(Err(error))),
+            },
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body().is_end_stream()
+        self.body().body.is_end_stream()
     }
 
     fn size_hint(&self) -> http_body::SizeHint {
-        self.body().size_hint()
+        self.body().body.size_hint()
     }
 }
 
@@ -51,9 +112,9 @@ pub(crate) async fn discard(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let (parts, body) = request.into_parts();
-    let lent = Lent(Arc::new(Mutex::new(body)));
+    let lent = Lent(Arc::new(Mutex::new(Paced::new(body))));
     let mut response = next.run(Request::from_parts(parts, Body::new(lent.clone()))).await;
-    let rest = std::mem::take(&mut *lent.body());
+    let rest = std::mem::take(&mut lent.body().body);
     if !rest.is_end_stream() && !is_read_to_its_end(rest).await {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }

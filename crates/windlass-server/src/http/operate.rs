@@ -23,6 +23,7 @@ use super::wire::expiry::Expiry;
 use super::wire::known::KnownView;
 use super::wire::name::Text;
 use super::wire::numbers::StatsView;
+use super::wire::page::PageQuery;
 use super::wire::pause::{PauseBody, PauseView, already_paused, not_paused};
 use super::wire::time::Moment;
 
@@ -75,6 +76,8 @@ impl WorkerView {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Workers {
     workers: Vec<WorkerView>,
+    /// Where to go on; null after the last page.
+    next_cursor: Option<String>,
 }
 
 /// A worker after an action.
@@ -87,10 +90,15 @@ pub(crate) struct ActedWorker {
 }
 
 /// `GET /workers`
-pub(crate) async fn workers(State(app): State<App>, Who(caller): Who) -> Result<Done<Workers>, Problem> {
+pub(crate) async fn workers(
+    State(app): State<App>,
+    Who(caller): Who,
+    Query(query): Query<PageQuery>,
+) -> Result<Done<Workers>, Problem> {
     let (config, now) = (app.store().config(&caller).await?, app.now());
-    let workers = config.workers.values().map(|worker| WorkerView::of(worker, &config, now)).collect();
-    Ok(Done(Workers { workers }))
+    let (workers, next_cursor) = query.of(config.workers.values(), |worker| worker.id.to_string())?;
+    let workers = workers.into_iter().map(|worker| WorkerView::of(worker, &config, now)).collect();
+    Ok(Done(Workers { workers, next_cursor }))
 }
 
 async fn acted_worker(

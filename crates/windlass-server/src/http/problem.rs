@@ -188,9 +188,21 @@ fn explained(refusal: Problem, problem: windlass::error::Problem) -> Problem {
         }
         Wrong::NoSuchJob(value) => refusal.with("problem", "no_such_job").with("value", value),
         Wrong::NameTwice(value) => refusal.with("problem", "name_twice").with("value", value),
+        Wrong::LimitReached { name, limit, tenant } => refusal
+            .with("problem", "limit_reached")
+            .with("setting", name)
+            .with("limit", limit)
+            .with("tenant", tenant),
         Wrong::Cycle(value) => refusal.with("problem", "cycle").with("value", value),
         // The message says it all.
         _ => refusal,
+    }
+}
+
+impl Problem {
+    /// Whether a valid key is missing.
+    pub(crate) fn is_unauthorized(&self) -> bool {
+        self.status == StatusCode::UNAUTHORIZED
     }
 }
 

@@ -13,15 +13,28 @@ use super::metrics::{heading, line, write_requests};
 use super::problem::Problem;
 use super::reply::Plain;
 use super::store_metrics::write_store;
-use crate::process;
+use crate::{limits, process};
 
 /// `GET /metrics`
 pub(crate) async fn metrics(State(app): State<App>, Who(caller): Who) -> Result<Plain, Problem> {
-    let (queues, config, now) =
-        (app.store().queues(&caller).await?, app.store().config(&caller).await?, app.now());
+    let max = limits::METRIC_QUEUES_MAX;
+    let (mut queues, config, now) = (
+        app.store().queues_after(&caller, None, max + 1).await?,
+        app.store().config(&caller).await?,
+        app.now(),
+    );
+    let has_more = queues.len() > max;
+    queues.truncate(max);
     let mut text = String::new();
     write_build(&mut text, app.place());
     write_queues(&mut text, &queues, now);
+    heading(
+        &mut text,
+        "windlass_queues_left_out",
+        "gauge",
+        "1 if there are more queues than have series of their own: those that come later by name have none.",
+    );
+    line(&mut text, "windlass_queues_left_out", "", u8::from(has_more));
     let live = config.workers.values().filter(|worker| !worker.is_lost && !worker.is_silent(now));
     heading(&mut text, "windlass_workers", "gauge", "Workers that are alive.");
     line(&mut text, "windlass_workers", "", live.clone().count());
@@ -51,8 +64,9 @@ pub(crate) async fn metrics(State(app): State<App>, Who(caller): Who) -> Result<
     line(&mut text, "windlass_cascades", "", app.store().cascades(&caller).await?);
     write_schedules(&mut text, &config.schedules.values(), now);
     heading(&mut text, "windlass_event_streams", "gauge", "Live event streams that are open.");
-    let open = crate::limits::STREAMS_MAX - app.streams().available_permits();
-    line(&mut text, "windlass_event_streams", "", open);
+    line(&mut text, "windlass_event_streams", "", app.streams().open());
+    heading(&mut text, "windlass_keys_refused_total", "counter", "Keys that were not valid, on this node.");
+    line(&mut text, "windlass_keys_refused_total", "", app.guesses().total());
     let known = queues.iter().map(|queue| &queue.name);
     write_store(&mut text, &app.store().environment().meters, &caller, known);
     write_requests(&mut text, app.counters().iter().map(AsRef::as_ref));
@@ -128,7 +142,7 @@ fn write_schedules<'s>(
 ) {
     for (name, kind, help, reading) in SCHEDULES {
         heading(text, name, kind, help);
-        for schedule in schedules.clone() {
+        for schedule in schedules.clone().take(limits::METRIC_SCHEDULES_MAX) {
             let labels = format!("tenant=\"{}\",schedule=\"{}\"", schedule.tenant, schedule.name);
             line(text, name, &labels, reading(schedule, now));
         }

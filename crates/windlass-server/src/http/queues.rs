@@ -23,6 +23,7 @@ use super::reply::Done;
 use super::wire::known::KnownView;
 use super::wire::name::Text;
 use super::wire::numbers::{Counts, QueueRates, counts};
+use super::wire::page::PageQuery;
 use super::wire::pause::{PauseBody, PauseView, ResumptionView, already_paused, not_paused};
 use super::wire::settings::{QueueBody, QueueSettingsView};
 use super::wire::time::Span;
@@ -66,6 +67,8 @@ impl QueueView {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Queues {
     queues: Vec<QueueView>,
+    /// Where to go on; null after the last page.
+    next_cursor: Option<String>,
 }
 
 /// A queue after an action.
@@ -90,12 +93,19 @@ pub(crate) struct ResumeBody {
 }
 
 /// `GET /queues`
-pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Done<Queues>, Problem> {
-    let looks = app.store().queues(&caller).await?;
+pub(crate) async fn list(
+    State(app): State<App>,
+    Who(caller): Who,
+    Query(query): Query<PageQuery>,
+) -> Result<Done<Queues>, Problem> {
+    let limit = query.limit()?;
+    let after = query.after().map(QueueName::new).transpose();
+    let after = after.map_err(|problem| Problem::invalid("cursor", problem.to_string()))?;
+    let looks = app.store().queues_after(&caller, after, limit + 1).await?;
+    let (looks, next_cursor) = query.of(looks, |look| look.name.to_string())?;
     let now = app.now();
-    Ok(Done(Queues {
-        queues: looks.iter().map(|look| QueueView::of(look, KnownView::listed(), now)).collect(),
-    }))
+    let queues = looks.iter().map(|look| QueueView::of(look, KnownView::listed(), now)).collect();
+    Ok(Done(Queues { queues, next_cursor }))
 }
 
 async fn known(app: &App, caller: &Caller, queue: &QueueName) -> Result<KnownView, Problem> {

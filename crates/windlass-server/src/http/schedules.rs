@@ -1,11 +1,13 @@
 //! Schedules: put, look, pause, resume, trigger, delete (M81).
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::job::Tenant;
 use windlass::store::caller::Caller;
-use windlass::store::schedules::{PauseSchedule, ScheduleRef};
+use windlass::store::schedules::{PauseSchedule, Schedule, ScheduleRef};
 
 use super::app::App;
 use super::auth::Who;
@@ -18,6 +20,7 @@ use super::reply::{Done, Gone, Made};
 use super::wire::expiry::Expiry;
 use super::wire::job::JobView;
 use super::wire::name::Text;
+use super::wire::page::PageQuery;
 use super::wire::pause::{already_paused, not_paused};
 use super::wire::schedule::{ScheduleBody, ScheduleView};
 
@@ -35,6 +38,8 @@ pub(crate) struct WhoseQuery {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Schedules {
     schedules: Vec<ScheduleView>,
+    /// Where to go on; null after the last page.
+    next_cursor: Option<String>,
 }
 
 /// A schedule after an action.
@@ -57,9 +62,16 @@ async fn view(app: &App, caller: &Caller, which: ScheduleRef) -> Result<Schedule
 }
 
 /// `GET /schedules`
-pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Done<Schedules>, Problem> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    Who(caller): Who,
+    Query(query): Query<PageQuery>,
+) -> Result<Done<Schedules>, Problem> {
     let (found, now) = (app.store().schedules(&caller).await?, app.now());
-    Ok(Done(Schedules { schedules: found.iter().map(|schedule| ScheduleView::of(schedule, now)).collect() }))
+    let name = |schedule: &&Arc<Schedule>| format!("{} {}", schedule.tenant, schedule.name);
+    let (found, next_cursor) = query.of(&found, name)?;
+    let schedules = found.into_iter().map(|schedule| ScheduleView::of(schedule, now)).collect();
+    Ok(Done(Schedules { schedules, next_cursor }))
 }
 
 /// `GET /schedules/{schedule}`

@@ -10,6 +10,7 @@ use windlass::store::meter::{Fallback, HistogramReading, Meters};
 use windlass::store::rates::{Minute, Spread};
 
 use super::metrics::{heading, line};
+use crate::limits;
 
 /// Writes the metrics of the store, those of jobs as far as the caller may see them.
 pub(super) fn write_store<'q>(
@@ -45,6 +46,10 @@ pub(super) fn write_store<'q>(
         if caller.sees(tenant) {
             queues.entry(queue.as_str()).or_default().merge(total);
         }
+    }
+    // Those with the first names: the same ones as before have series, whatever happens to others.
+    while queues.len() > limits::METRIC_QUEUES_MAX {
+        queues.pop_last();
     }
     write_counters(text, &queues);
     let mut types: BTreeMap<&str, Minute> = BTreeMap::new();

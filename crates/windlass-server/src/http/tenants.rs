@@ -6,7 +6,7 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
 use windlass::clock::Timestamp;
-use windlass::job::Tenant;
+use windlass::job::{JobType, Tenant};
 use windlass::store::command::settings::Settings;
 use windlass::store::config::{Config, Scope};
 use windlass::store::query::known::Named;
@@ -18,10 +18,12 @@ use super::auth::Who;
 use super::json::Body;
 use super::path::TenantPath;
 use super::problem::Problem;
+use super::query::Query;
 use super::reply::Done;
 use super::wire::known::KnownView;
 use super::wire::name::Text;
 use super::wire::numbers::{Counts, counts};
+use super::wire::page::PageQuery;
 use super::wire::pause::PauseView;
 use super::wire::settings::{TenantBody, TenantSettingsView};
 
@@ -45,7 +47,9 @@ pub(crate) struct TenantView {
 impl TenantView {
     fn of(tenant: &Tenant, known: KnownView, stats: &Stats, config: &Config, now: Timestamp) -> TenantView {
         let hold = config.holds.get(&Scope::Tenant(tenant.clone())).filter(|hold| hold.is_active(now));
-        let costs = stats.costs.iter().filter(|((whose, _), _)| whose == tenant);
+        // Costs are in the order of tenants, of which there may be many.
+        let costs = stats.costs.range((tenant.clone(), first_type())..);
+        let costs = costs.take_while(|((whose, _), _)| whose == tenant);
         TenantView {
             tenant: Text(tenant.clone()),
             known,
@@ -57,10 +61,17 @@ impl TenantView {
     }
 }
 
+/// The name that comes before every other.
+fn first_type() -> JobType {
+    JobType::new("A").expect("it is a name")
+}
+
 /// All tenants.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Tenants {
     tenants: Vec<TenantView>,
+    /// Where to go on; null after the last page.
+    next_cursor: Option<String>,
 }
 
 /// A tenant with its settings.
@@ -76,7 +87,11 @@ pub(crate) struct SetTenant {
 }
 
 /// `GET /tenants`
-pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Done<Tenants>, Problem> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    Who(caller): Who,
+    Query(query): Query<PageQuery>,
+) -> Result<Done<Tenants>, Problem> {
     let (stats, config) = (app.store().totals(&caller).await?, app.store().config(&caller).await?);
     let mut names: BTreeSet<&Tenant> = stats.tenants.keys().chain(config.tenants.keys()).collect();
     names.extend(config.holds.keys().filter_map(|scope| match scope {
@@ -84,8 +99,9 @@ pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Don
         Scope::Gate | Scope::Type { .. } | Scope::Queue { .. } | Scope::Worker(_) => None,
     }));
     let now = app.now();
+    let (names, next_cursor) = query.of(names, ToString::to_string)?;
     let view = |tenant: &Tenant| TenantView::of(tenant, KnownView::listed(), &stats, &config, now);
-    Ok(Done(Tenants { tenants: names.into_iter().map(view).collect() }))
+    Ok(Done(Tenants { tenants: names.into_iter().map(view).collect(), next_cursor }))
 }
 
 /// `GET /tenants/{tenant}`; for whom another tenant does not exist, it is one that nobody has used.

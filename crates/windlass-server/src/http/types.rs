@@ -16,10 +16,12 @@ use super::auth::Who;
 use super::json::Body;
 use super::path::TypePath;
 use super::problem::Problem;
+use super::query::Query;
 use super::reply::Done;
 use super::wire::known::KnownView;
 use super::wire::name::Text;
 use super::wire::numbers::{Counts, QueueRates, counts};
+use super::wire::page::PageQuery;
 use super::wire::pause::PauseView;
 use super::wire::settings::{TypeBody, TypeSettingsView};
 
@@ -56,6 +58,8 @@ impl TypeView {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Types {
     types: Vec<TypeView>,
+    /// Where to go on; null after the last page.
+    next_cursor: Option<String>,
 }
 
 /// A type with its settings.
@@ -71,10 +75,16 @@ pub(crate) struct SetType {
 }
 
 /// `GET /types`
-pub(crate) async fn list(State(app): State<App>, Who(caller): Who) -> Result<Done<Types>, Problem> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    Who(caller): Who,
+    Query(query): Query<PageQuery>,
+) -> Result<Done<Types>, Problem> {
     let looks = app.store().job_types(&caller).await?;
+    let (looks, next_cursor) = query.of(&looks, |look| look.name.to_string())?;
     let now = app.now();
-    Ok(Done(Types { types: looks.iter().map(|look| TypeView::of(look, KnownView::listed(), now)).collect() }))
+    let types = looks.into_iter().map(|look| TypeView::of(look, KnownView::listed(), now)).collect();
+    Ok(Done(Types { types, next_cursor }))
 }
 
 /// `GET /types/{type}`

@@ -9,6 +9,7 @@ pub(crate) mod known;
 pub(crate) mod name;
 pub(crate) mod numbers;
 pub(crate) mod outcome;
+pub(crate) mod page;
 pub(crate) mod pause;
 pub(crate) mod payload;
 pub(crate) mod priority;

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -12,6 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::TlsAcceptor;
 
 use super::courtesy::Courteous;
+use super::peer::Peer;
 use super::stall::Impatient;
 use crate::http::App;
 use crate::limits;
@@ -21,16 +25,16 @@ use crate::limits;
 pub(super) async fn serve(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
-    router: Router,
+    served: (Router, Peer),
     app: App,
     head_time: Duration,
     _slot: OwnedSemaphorePermit,
 ) {
     // Answers are written whole: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return speak(stream, router, app, head_time).await };
+    let Some(tls) = tls else { return speak(stream, served, app, head_time).await };
     match tokio::time::timeout(limits::HANDSHAKE_TIME_MAX, tls.accept(stream)).await {
-        Ok(Ok(stream)) => speak(stream, router, app, head_time).await,
+        Ok(Ok(stream)) => speak(stream, served, app, head_time).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
@@ -38,10 +42,15 @@ pub(super) async fn serve(
 
 async fn speak(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    router: Router,
+    (router, peer): (Router, Peer),
     app: App,
     head_time: Duration,
 ) {
+    let answers = TowerToHyperService::new(router);
+    let answers = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer.clone());
+        answers.call(request)
+    });
     let stream = Courteous::new(stream, app.clone());
     let io = TokioIo::new(Impatient::new(stream, limits::WRITE_STALL_MAX));
     let connection = http1::Builder::new()
@@ -49,7 +58,7 @@ async fn speak(
         .header_read_timeout(head_time)
         .max_buf_size(limits::HEAD_BYTES_MAX)
         .max_headers(limits::HEAD_LINES_MAX)
-        .serve_connection(io, TowerToHyperService::new(router));
+        .serve_connection(io, answers);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

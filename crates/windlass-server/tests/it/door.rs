@@ -59,6 +59,37 @@ async fn what_cannot_be_read_as_a_request_is_refused_in_the_same_shape() {
     }
 }
 
+/// A proxy in front of the server might take these for something else than the server does.
+#[tokio::test]
+async fn requests_that_leave_open_whom_they_are_for_or_how_long_they_are_are_refused() {
+    let t = Fixture::new().await;
+    let lines: Vec<String> = (0..70).map(|number| format!("X-{number}: {}\r\n", "y".repeat(1_000))).collect();
+    let large = lines.concat();
+    let large = format!("Host: localhost\r\n{large}");
+    for (path, headers, status, code) in [
+        ("/healthz", "", 400, "not_http"),
+        ("/healthz", "Host: localhost\r\nHost: localhost\r\n", 400, "not_http"),
+        ("/healthz", "Host: [::1]evil\r\n", 400, "not_http"),
+        ("/healthz", "Host: user@localhost\r\n", 400, "not_http"),
+        ("http://evil.example/healthz", "Host: localhost\r\n", 400, "not_http"),
+        ("/healthz", "Host: localhost\r\nTransfer-Encoding: identity, chunked\r\n", 400, "not_http"),
+        ("/healthz", &large, 431, "head_too_large"),
+    ] {
+        let mut stream = TcpStream::connect(t.address).await.unwrap();
+        let sent = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n0\r\n\r\n");
+        let _ = stream.write_all(sent.as_bytes()).await;
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes).await;
+        assert_refused(&crate::client::parse(&bytes), status, code, None);
+    }
+    let old = "GET /healthz HTTP/1.0\r\n\r\n";
+    let mut stream = TcpStream::connect(t.address).await.unwrap();
+    stream.write_all(old.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    assert!(text.starts_with("HTTP/1.0 200"), "before HTTP/1.1 there was no Host: {text}");
+}
+
 #[tokio::test]
 async fn every_answer_carries_a_request_id() {
     let t = Fixture::new().await;

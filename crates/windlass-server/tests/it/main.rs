@@ -15,6 +15,7 @@ mod operate;
 mod payload;
 mod program;
 mod schedules;
+mod slow;
 mod work;
 
 /// The engine behind the servers of this run.

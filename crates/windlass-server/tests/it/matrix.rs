@@ -307,6 +307,61 @@ async fn every_route_refuses_parameters_that_it_does_not_know() {
     assert!(hints > 20, "{hints}");
 }
 
+/// Lists that are bounded by what they are of, and have no pages: of one job, of the gate, of the last hour.
+const WHOLE: [&str; 8] = [
+    "/jobs/{id}/attempts",
+    "/jobs/{id}/checkpoints",
+    "/jobs/{id}/children",
+    "/jobs/{id}/explain",
+    "/jobs/{id}/graph",
+    "/jobs/{id}/logs",
+    "/gate",
+    "/stats",
+];
+
+/// Whatever there can be any number of is listed page by page.
+#[tokio::test]
+async fn every_list_has_pages() {
+    let tenants = Tenants::new().await;
+    tenants.subject(Role::Admin).await;
+    let described = description(&tenants.t).await;
+    let mut count = 0;
+    for (path, method, operation) in operations(&described) {
+        let below = path.strip_prefix("/api/v1").unwrap_or(&path).to_owned();
+        let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
+        let answer = resolved(&described, schema);
+        let is_list = answer["properties"]
+            .as_object()
+            .is_some_and(|fields| fields.values().any(|field| field["type"] == "array"));
+        // Of one thing, fields may be short lists; only what ends without a parameter is a list itself.
+        let is_one = below.ends_with('}') || WHOLE.contains(&below.as_str());
+        if method != "GET" || !is_list || is_one {
+            continue;
+        }
+        let named: Vec<&str> = operation["parameters"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|one| one["name"].as_str())
+            .collect();
+        assert!(named.contains(&"limit") && named.contains(&"cursor"), "{path}: {named:?}");
+        assert!(answer["properties"].get("next_cursor").is_some(), "{path}");
+        let secret = tenants.key("acme", Role::Admin);
+        let path = path.replace("{id}", &tenants.subject(Role::Admin).await.job);
+        let first = Request::new(tenants.t.address, "GET", &format!("{path}?limit=1"));
+        let first = first.header("Authorization", &format!("Bearer {secret}")).send().await;
+        assert_eq!(first.status, 200, "{path}");
+        let none = Request::new(tenants.t.address, "GET", &format!("{path}?limit=0"));
+        let none = none.header("Authorization", &format!("Bearer {secret}")).send().await;
+        assert_refused(&none, 422, "invalid_value", Some("limit"));
+        count += 1;
+    }
+    assert!(
+        count >= 9,
+        "jobs, events of a job, queues, workers, tenants, types, schedules, keys, audit: {count}"
+    );
+}
+
 /// An array is no object, at any depth.
 #[tokio::test]
 async fn no_route_takes_an_array_for_an_object() {

@@ -67,6 +67,16 @@ pub enum Problem {
     /// Jobs that wait for each other.
     #[error("`{0}` would wait for itself")]
     Cycle(String),
+    /// The tenant has as many as it may have.
+    #[error("is new, and tenant {tenant} has as many as it may have: {name} is {limit}")]
+    LimitReached {
+        /// The setting of the tenant that says how many.
+        name: &'static str,
+        /// How many.
+        limit: u64,
+        /// Whose.
+        tenant: String,
+    },
     /// An address that is not called.
     #[error(transparent)]
     Target(#[from] TargetError),

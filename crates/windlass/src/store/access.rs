@@ -144,6 +144,17 @@ impl Store {
         revoked
     }
 
+    /// Records in the audit trail that an address has shown keys which are not valid, so many since that was last recorded.
+    /// A server does so, at most once a minute for each address.
+    pub async fn record_refused_keys(&self, from: &str, count: u32) -> Result<(), StoreError> {
+        let from = from.to_owned();
+        let work = move |unit: &mut Unit<'_>| -> Result<(), StoreError> {
+            key::record_refused(unit, &from, count);
+            Ok(())
+        };
+        self.write("record_refused_keys", Kind::Ordinary, work).await
+    }
+
     /// All keys, the oldest first; admins only.
     pub async fn keys(&self, caller: &Caller) -> Result<Vec<ApiKey>, ActError> {
         elsewhere!(self.keys());

@@ -199,6 +199,11 @@ impl Caller {
         Ok(())
     }
 
+    /// What limits count its requests under: its API key, or its name where it has none.
+    pub fn bucket(&self) -> String {
+        self.key.as_ref().map_or_else(|| self.id.clone(), KeyId::to_string)
+    }
+
     /// Whether this caller submitted the job.
     pub fn owns(&self, spec: &Spec) -> bool {
         spec.owner == self.id

@@ -317,6 +317,15 @@ impl Config {
         found.filter_map(|(key, settings)| Some((key.clone(), settings.push.clone()?))).collect()
     }
 
+    /// How many queues and how many types with jobs a tenant may have.
+    pub fn names_max(&self, tenant: &Tenant) -> (u64, u64) {
+        let own = self.tenants.get(tenant);
+        (
+            own.and_then(|own| own.max_queues).unwrap_or(limits::QUEUES_PER_TENANT_MAX),
+            own.and_then(|own| own.max_types).unwrap_or(limits::TYPES_PER_TENANT_MAX),
+        )
+    }
+
     /// The pauses that hold this lane now. Looked up one by one: a claim asks for every lane, and there may be as many
     /// pauses as tenants.
     pub fn holds_on<'a>(&'a self, lane: &'a Lane, now: Timestamp) -> impl Iterator<Item = &'a Hold> {

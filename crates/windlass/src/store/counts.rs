@@ -66,20 +66,76 @@ pub struct Counts {
     pub lanes: BTreeMap<Arc<Lane>, StateCounts>,
     /// The same added up: every claim and submission under a limit asks, however many lanes there are.
     parts: BTreeMap<Part, StateCounts>,
+    /// How many lanes each tenant has of each queue and type, and so how many queues and types.
+    names: BTreeMap<Tenant, Names>,
+}
+
+/// The queues and types of a tenant's jobs, each with the number of lanes that name it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Names {
+    queues: BTreeMap<QueueName, u64>,
+    types: BTreeMap<JobType, u64>,
+}
+
+/// Adds a lane to a name's, or takes one away.
+fn move_lane<N: Ord + Clone>(names: &mut BTreeMap<N, u64>, name: &N, is_new: bool) {
+    if is_new {
+        *names.entry(name.clone()).or_default() += 1;
+    } else if let Some(lanes) = names.get_mut(name) {
+        *lanes -= 1;
+        if *lanes == 0 {
+            names.remove(name);
+        }
+    }
 }
 
 impl Counts {
     /// Moves a count; a lane that becomes empty goes.
     pub fn add(&mut self, lane: &Arc<Lane>, state: State, by: i64) {
-        let is_empty = move_count(self.lanes.entry(lane.clone()).or_default(), state, by);
+        let mut is_new = false;
+        let own = self.lanes.entry(lane.clone()).or_insert_with(|| {
+            is_new = true;
+            StateCounts::default()
+        });
+        let is_empty = move_count(own, state, by);
         if is_empty {
             self.lanes.remove(lane);
+        }
+        if is_new != is_empty {
+            self.move_names(lane, is_new);
         }
         for part in Part::of(lane) {
             if move_count(self.parts.entry(part.clone()).or_default(), state, by) {
                 self.parts.remove(&part);
             }
         }
+    }
+
+    fn move_names(&mut self, lane: &Lane, is_new: bool) {
+        let names = self.names.entry(lane.tenant.clone()).or_default();
+        move_lane(&mut names.queues, &lane.queue, is_new);
+        move_lane(&mut names.types, &lane.job_type, is_new);
+        if names.queues.is_empty() {
+            self.names.remove(&lane.tenant);
+        }
+    }
+
+    /// How many queues of a tenant have jobs.
+    pub fn queues_of(&self, tenant: &Tenant) -> u64 {
+        self.names.get(tenant).map_or(0, |names| names.queues.len() as u64)
+    }
+
+    /// How many types of a tenant have jobs.
+    pub fn types_of(&self, tenant: &Tenant) -> u64 {
+        self.names.get(tenant).map_or(0, |names| names.types.len() as u64)
+    }
+
+    /// Whether a tenant has jobs in this queue, and of this type.
+    pub fn has_names(&self, lane: &Lane) -> (bool, bool) {
+        let names = self.names.get(&lane.tenant);
+        names.map_or((false, false), |names| {
+            (names.queues.contains_key(&lane.queue), names.types.contains_key(&lane.job_type))
+        })
     }
 
     /// How many jobs of the lanes that fit are in `state`.
@@ -174,6 +230,8 @@ mod tests {
         counts.add(&lane("b"), State::Created, 5);
         let (all, own) = (Part::Queue(queue.clone(), None), Part::Queue(queue.clone(), Some(name("b"))));
         assert_eq!((counts.running(&all), counts.depth(&all)), (5, 10));
+        assert_eq!((counts.queues_of(&name("b")), counts.types_of(&name("b"))), (1, 1));
+        assert_eq!((counts.queues_of(&name("c")), counts.has_names(&lane("c"))), (0, (false, false)));
         assert_eq!((counts.running(&own), counts.depth(&own)), (3, 8));
         assert_eq!(counts.running(&Part::Type(kind.clone())), 5);
         assert_eq!(counts.depth(&Part::Tenant(name("a"))), 2);

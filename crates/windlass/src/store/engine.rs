@@ -347,6 +347,10 @@ pub trait Engine: Send + Sync + 'static {
     fn write(&self, task: Box<dyn WriteTask>);
     /// Takes work for a snapshot.
     fn read(&self, task: Box<dyn ReadTask>);
+    /// Takes work for a snapshot that is short and must not wait for long looks.
+    fn read_urgent(&self, task: Box<dyn ReadTask>) {
+        self.read(task);
+    }
     /// The file it keeps, if it keeps one.
     fn file(&self) -> Option<&Path> {
         None

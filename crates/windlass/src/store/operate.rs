@@ -126,7 +126,18 @@ impl Store {
     pub async fn queues(&self, caller: &Caller) -> Result<Vec<QueueLook>, StoreError> {
         elsewhere!(self.queues());
         let caller = caller.clone();
-        self.read("queues", move |view| queues::queues(view, &caller)).await
+        self.read("queues", move |view| queues::queues(view, &caller, None, usize::MAX)).await
+    }
+
+    /// The first `limit` of them by name that come after `after`.
+    pub async fn queues_after(
+        &self,
+        caller: &Caller,
+        after: Option<QueueName>,
+        limit: usize,
+    ) -> Result<Vec<QueueLook>, StoreError> {
+        let caller = caller.clone();
+        self.read("queues", move |view| queues::queues(view, &caller, after.as_ref(), limit)).await
     }
 
     /// Whether anything that this caller may see has ever used a name, and what looks like it.

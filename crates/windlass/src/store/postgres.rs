@@ -104,10 +104,13 @@ impl PostgresEngine {
         let node = writer.node();
         let inboxes = (self.writes.clone(), self.reads.clone());
         threads.workers.push(spawn("windlass-writer", move || writer.serve(&inboxes.0, &inboxes.1))?);
-        for _ in 0..limits::READERS {
+        let count = limits::READERS + limits::READERS_RESERVED;
+        for index in 0..count {
             let reader = Reader::new(address.clone(), env.clone(), self.closing.clone());
             let inbox = self.reads.clone();
-            threads.workers.push(spawn("windlass-reader", move || reader.serve(&inbox))?);
+            let is_reserved = index < limits::READERS_RESERVED;
+            let serve = move || if is_reserved { reader.serve_urgent(&inbox) } else { reader.serve(&inbox) };
+            threads.workers.push(spawn("windlass-reader", serve)?);
         }
         let watch = Watch::new(address.clone(), env.clone(), self.news.clone(), door, node);
         threads.lookout = Some(spawn("windlass-lookout", move || watch.serve())?);
@@ -140,6 +143,12 @@ impl Engine for PostgresEngine {
 
     fn read(&self, task: Box<dyn ReadTask>) {
         if let Err((task, refusal)) = self.reads.put(task, false) {
+            task.done(Err(refusal));
+        }
+    }
+
+    fn read_urgent(&self, task: Box<dyn ReadTask>) {
+        if let Err((task, refusal)) = self.reads.put(task, true) {
             task.done(Err(refusal));
         }
     }

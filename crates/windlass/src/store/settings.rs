@@ -347,6 +347,12 @@ pub struct TenantSettings {
     /// How long that period is; a month unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_period: Option<BudgetPeriod>,
+    /// Queues with jobs; [`limits::QUEUES_PER_TENANT_MAX`] unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_queues: Option<u64>,
+    /// Types with jobs; [`limits::TYPES_PER_TENANT_MAX`] unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_types: Option<u64>,
 }
 
 impl TenantSettings {

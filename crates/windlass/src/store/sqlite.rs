@@ -78,7 +78,8 @@ impl SqliteEngine {
         let location = file::locate(path)?;
         let own = Arc::new(OwnCommits::default());
         let writer = open_writer(&location, env.clone(), own.clone())?;
-        let readers = (0..limits::READERS)
+        let count = limits::READERS + limits::READERS_RESERVED;
+        let readers = (0..count)
             .map(|_| Ok(Reader::new(open_tables(&location, limits::READER_CACHE_KIB)?, env.clone())))
             .collect::<EngineResult<Vec<Reader>>>()?;
         let turns = readers.iter().map(Reader::turn).collect();
@@ -101,9 +102,11 @@ impl SqliteEngine {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let inboxes = (self.writes.clone(), self.reads.clone());
         threads.writer = Some(spawn("windlass-writer", move || writer.serve(&inboxes.0, &inboxes.1))?);
-        for reader in readers {
+        for (index, reader) in readers.into_iter().enumerate() {
             let inbox = self.reads.clone();
-            threads.others.push(spawn("windlass-reader", move || reader.serve(&inbox))?);
+            let is_reserved = index < limits::READERS_RESERVED;
+            let serve = move || if is_reserved { reader.serve_urgent(&inbox) } else { reader.serve(&inbox) };
+            threads.others.push(spawn("windlass-reader", serve)?);
         }
         let bell = self.bell.clone();
         threads.others.push(spawn("windlass-lookout", move || watch.serve(&bell))?);
@@ -172,6 +175,12 @@ impl Engine for SqliteEngine {
 
     fn read(&self, task: Box<dyn ReadTask>) {
         if let Err((task, refusal)) = self.reads.put(task, false) {
+            task.done(Err(refusal));
+        }
+    }
+
+    fn read_urgent(&self, task: Box<dyn ReadTask>) {
+        if let Err((task, refusal)) = self.reads.put(task, true) {
             task.done(Err(refusal));
         }
     }

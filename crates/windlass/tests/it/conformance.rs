@@ -24,6 +24,7 @@ mod keys;
 mod lease;
 mod look;
 mod metadata;
+mod names;
 mod operate;
 mod payload;
 mod precondition;

@@ -328,6 +328,12 @@ pub(crate) struct TenantBody {
     /// How long that period is; a month if not set.
     #[schemars(with = "Option<PeriodWord>")]
     budget_period: Field<PeriodWord>,
+    /// Queues with jobs that it may have; 10000 if not set.
+    #[schemars(with = "Option<u64>")]
+    max_queues: Field<u64>,
+    /// Types with jobs that it may have; 10000 if not set.
+    #[schemars(with = "Option<u64>")]
+    max_types: Field<u64>,
 }
 
 /// For how long a budget lasts.
@@ -349,6 +355,8 @@ impl From<TenantBody> for TenantPatch {
                 PeriodWord::Day => BudgetPeriod::Day,
                 PeriodWord::Month => BudgetPeriod::Month,
             }),
+            max_queues: body.max_queues,
+            max_types: body.max_types,
         }
     }
 }
@@ -361,6 +369,8 @@ pub(crate) struct TenantSettingsView {
     weight: Option<u32>,
     budget_cents: Option<u64>,
     budget_period: Option<PeriodWord>,
+    max_queues: Option<u64>,
+    max_types: Option<u64>,
 }
 
 impl From<&TenantSettings> for TenantSettingsView {
@@ -374,6 +384,8 @@ impl From<&TenantSettings> for TenantSettingsView {
                 BudgetPeriod::Day => PeriodWord::Day,
                 BudgetPeriod::Month => PeriodWord::Month,
             }),
+            max_queues: settings.max_queues,
+            max_types: settings.max_types,
         }
     }
 }

@@ -132,6 +132,12 @@ pub(crate) fn revoke(unit: &mut Unit<'_>, caller: &Caller, id: &KeyId) -> Result
     Ok(())
 }
 
+/// Records that keys were shown which are not valid, so many from one address since that was last recorded.
+pub(crate) fn record_refused(unit: &mut Unit<'_>, from: &str, count: u32) {
+    let context = json!({"address": from, "count": count});
+    unit.record_operation(AuditEvent::KeyRefused, Tenant::default(), &Cause::system(), &context);
+}
+
 /// Notes that a key was used, if nobody else has just done so.
 pub(crate) fn note_use(unit: &mut Unit<'_>, id: &KeyId, at: Timestamp) -> Result<(), StoreError> {
     let Some(key) = unit.config()?.keys.get(id).cloned() else { return Ok(()) };

@@ -121,6 +121,7 @@ fn submit_batch(
     batch.check_unique_keys(unit, &duplicates)?;
     let depths = batch.depths(unit)?;
     if batch.given_id.is_none() {
+        batch.check_names(unit, &duplicates)?;
         batch.check_backlog(unit, &duplicates)?;
     }
     batch.insert(unit, &duplicates, &depths)

@@ -30,6 +30,8 @@ impl Weighed for Box<dyn ReadTask> {
 pub(crate) struct Inbox<T> {
     lines: Mutex<Lines<T>>,
     arrived: Condvar,
+    /// The same for those that do nothing but what is urgent.
+    urgent_arrived: Condvar,
     waiting_max: usize,
 }
 
@@ -54,7 +56,12 @@ impl<T: Weighed> Inbox<T> {
     /// Room for `waiting_max` in each line, so that bulk work cannot crowd out heartbeats.
     pub(crate) fn new(waiting_max: usize) -> Inbox<T> {
         let lines = Lines { urgent: VecDeque::new(), normal: VecDeque::new(), refusal: None };
-        Inbox { lines: Mutex::new(lines), arrived: Condvar::new(), waiting_max }
+        Inbox {
+            lines: Mutex::new(lines),
+            arrived: Condvar::new(),
+            urgent_arrived: Condvar::new(),
+            waiting_max,
+        }
     }
 
     fn lines(&self) -> MutexGuard<'_, Lines<T>> {
@@ -76,6 +83,9 @@ impl<T: Weighed> Inbox<T> {
         line.push_back(item);
         drop(lines);
         self.arrived.notify_one();
+        if is_urgent {
+            self.urgent_arrived.notify_one();
+        }
         Ok(())
     }
 
@@ -109,11 +119,27 @@ impl<T: Weighed> Inbox<T> {
         true
     }
 
+    /// Returns the next urgent item once there is one; none once there is none and will be none. For a thread that is kept
+    /// free for what is urgent, whatever all others are busy with.
+    pub(crate) fn next_urgent(&self) -> Option<T> {
+        let mut lines = self.lines();
+        loop {
+            if let Some(next) = lines.urgent.pop_front() {
+                return Some(next);
+            }
+            if lines.refusal.is_some() {
+                return None;
+            }
+            lines = self.urgent_arrived.wait(lines).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     /// Takes nothing more; what waits is still to be done.
     pub(crate) fn close(&self) {
         let closed = || StoreError::Stopped("it was closed".to_owned());
         self.lines().refusal.get_or_insert_with(closed);
         self.arrived.notify_all();
+        self.urgent_arrived.notify_all();
     }
 
     /// Takes nothing more and hands back what waits, to be refused.
@@ -121,6 +147,7 @@ impl<T: Weighed> Inbox<T> {
         let mut lines = self.lines();
         lines.refusal = Some(refusal.clone());
         self.arrived.notify_all();
+        self.urgent_arrived.notify_all();
         std::iter::from_fn(|| lines.next()).collect()
     }
 }
@@ -161,6 +188,23 @@ mod tests {
         assert_eq!(inbox.take(10), [half, half]);
         assert_eq!(inbox.take(10), [1, 1]);
         assert!(inbox.take(10).is_empty());
+    }
+
+    #[test]
+    fn a_thread_that_is_kept_free_gets_what_is_urgent_and_nothing_else() {
+        let inbox = std::sync::Arc::new(inbox(&[], &[1, 2]));
+        let kept_free = std::thread::spawn({
+            let inbox = inbox.clone();
+            move || std::iter::from_fn(|| inbox.next_urgent()).collect::<Vec<_>>()
+        });
+        inbox.put(3, true).unwrap();
+        // Nobody else takes anything, so that only the thread can have taken it.
+        while !inbox.lines().urgent.is_empty() {
+            std::thread::yield_now();
+        }
+        inbox.close();
+        assert_eq!(kept_free.join().unwrap(), [3]);
+        assert_eq!(inbox.take(10), [1, 2]);
     }
 
     #[test]

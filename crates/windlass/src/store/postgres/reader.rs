@@ -44,6 +44,14 @@ impl Reader {
         }
     }
 
+    /// Reads only what must not wait for long looks, until nothing waits and nothing will.
+    pub(super) fn serve_urgent(mut self, inbox: &Inbox<Box<dyn ReadTask>>) {
+        while let Some(mut task) = inbox.next_urgent() {
+            let outcome = self.read(task.as_mut());
+            contained("answering a read", || task.done(outcome));
+        }
+    }
+
     /// Looks until it is done, or the database has been away for too long.
     fn read(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
         let Timing { request_max, outage_max, .. } = self.env.timing;

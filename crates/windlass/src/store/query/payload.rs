@@ -73,13 +73,11 @@ impl<'a> PayloadReader<'a> {
         if self.caller.reads_payload(leased) || !self.caller.reads_payload(either) {
             return Ok(self.caller.reads_payload(leased));
         }
-        match spec {
-            Some(spec) => Ok(self.caller.owns(spec)),
-            None => {
-                let found = view.db.specs(&[job.seq])?.pop().flatten();
-                Ok(found.is_some_and(|spec| self.caller.owns(&spec)))
-            }
+        if let Some(spec) = spec {
+            return Ok(self.caller.owns(spec));
         }
+        let found = view.db.specs(&[job.seq])?.pop().flatten();
+        Ok(found.is_some_and(|spec| self.caller.owns(&spec)))
     }
 }
 

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::payload::seen_settings;
-use super::stats::{ByState, minutes_by_lane, oldest_ready};
+use super::stats::{ByState, minutes_by_lane, oldest_by_queue};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{QueueName, State};
+use crate::job::{QueueName, State, Tenant};
 use crate::store::caller::Caller;
 use crate::store::config::{Config, Hold, QueueSettings, Resumption, Scope};
 use crate::store::engine::Part;
@@ -39,57 +39,63 @@ pub(crate) fn queue(
     caller: &Caller,
     queue: &QueueName,
 ) -> Result<QueueLook, StoreError> {
-    let minutes = minutes_by_lane(view, |lane| lane.queue == *queue && caller.sees(&lane.tenant))?;
-    let mut own = BTreeMap::new();
-    for one in minutes {
-        own.entry(one.minute).or_insert_with(Minute::default).merge(&one.counts);
-    }
-    look(view, caller, queue, own)
+    let mut found = looks(view, caller, BTreeSet::from([queue.clone()]))?;
+    Ok(found.pop().expect("one name has one look"))
 }
 
-/// The same about every queue that has jobs, settings or a pause, or had work within the hour.
-pub(crate) fn queues(view: &mut View<'_>, caller: &Caller) -> Result<Vec<QueueLook>, StoreError> {
-    let config = view.config()?.seen_by(caller);
-    let counts = view.db.counts()?;
-    let with_jobs = counts.lanes.keys().filter(|lane| caller.sees(&lane.tenant));
-    let mut names: BTreeSet<QueueName> = with_jobs.map(|lane| lane.queue.clone()).collect();
-    names.extend(config.queues.keys().map(|(queue, _)| queue.clone()));
-    names.extend(config.holds.keys().filter_map(|scope| match scope {
-        Scope::Queue { queue, .. } => Some(queue.clone()),
-        Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } | Scope::Worker(_) => None,
-    }));
-    let mut by_queue: BTreeMap<QueueName, BTreeMap<i64, Minute>> = BTreeMap::new();
-    for one in minutes_by_lane(view, |lane| caller.sees(&lane.tenant))? {
-        let minutes = by_queue.entry(one.lane.queue.clone()).or_default();
-        minutes.entry(one.minute).or_default().merge(&one.counts);
-    }
-    // Also where jobs are gone as soon as they are done.
-    names.extend(by_queue.keys().cloned());
-    let mut found = Vec::with_capacity(names.len());
-    for name in names {
-        let minutes = by_queue.remove(&name).unwrap_or_default();
-        found.push(look(view, caller, &name, minutes)?);
-    }
-    Ok(found)
-}
-
-fn look(
+/// The same about queues that have jobs, settings or a pause, or had work within the hour: the first `limit` of them by name
+/// that come after `after`.
+pub(crate) fn queues(
     view: &mut View<'_>,
     caller: &Caller,
-    queue: &QueueName,
-    minutes: BTreeMap<i64, Minute>,
-) -> Result<QueueLook, StoreError> {
+    after: Option<&QueueName>,
+    limit: usize,
+) -> Result<Vec<QueueLook>, StoreError> {
     let config = view.config()?;
-    let states = view.db.counts()?.states(&Part::Queue(queue.clone(), caller.tenant.clone()));
-    Ok(QueueLook {
-        name: queue.clone(),
-        depth: State::ALL.into_iter().map(|state| (state, states[state as usize])).collect(),
-        oldest: oldest_ready(view, caller, queue)?,
-        minutes,
-        paused: pause_of(&config, caller, queue, view.now),
-        resumed: resumption_of(&config, caller, queue),
-        settings: seen_settings(caller, config.queue_in_force(queue, caller.tenant.as_ref())),
-    })
+    let is_seen = |tenant: &Option<Tenant>| tenant.as_ref().is_none_or(|tenant| caller.sees(tenant));
+    let counts = view.db.counts()?;
+    let with_jobs = counts.lanes.keys().filter(|lane| caller.sees(&lane.tenant)).map(|lane| &lane.queue);
+    let with_settings = config.queues.keys().filter(|(_, tenant)| is_seen(tenant)).map(|(queue, _)| queue);
+    let with_pause = config.holds.keys().filter_map(|scope| match scope {
+        Scope::Queue { queue, tenant } => is_seen(tenant).then_some(queue),
+        Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } | Scope::Worker(_) => None,
+    });
+    let all = with_jobs.chain(with_settings).chain(with_pause);
+    let is_later = |queue: &&QueueName| after.is_none_or(|after| *queue > after);
+    let mut names: BTreeSet<QueueName> = all.filter(is_later).cloned().collect();
+    // Also where jobs are gone as soon as they are done.
+    let recent = minutes_by_lane(view, |lane| caller.sees(&lane.tenant) && is_later(&&lane.queue))?;
+    names.extend(recent.iter().map(|one| one.lane.queue.clone()));
+    looks(view, caller, names.into_iter().take(limit).collect())
+}
+
+/// All about these queues, by name. Lanes, minutes and jobs are passed over once for all of them.
+fn looks(
+    view: &mut View<'_>,
+    caller: &Caller,
+    names: BTreeSet<QueueName>,
+) -> Result<Vec<QueueLook>, StoreError> {
+    let mut minutes: BTreeMap<QueueName, BTreeMap<i64, Minute>> = BTreeMap::new();
+    for one in minutes_by_lane(view, |lane| names.contains(&lane.queue) && caller.sees(&lane.tenant))? {
+        let own = minutes.entry(one.lane.queue.clone()).or_default();
+        own.entry(one.minute).or_default().merge(&one.counts);
+    }
+    let mut oldest = oldest_by_queue(view, caller, |lane| names.contains(&lane.queue))?;
+    let config = view.config()?;
+    let mut found = Vec::with_capacity(names.len());
+    for name in names {
+        let states = view.db.counts()?.states(&Part::Queue(name.clone(), caller.tenant.clone()));
+        found.push(QueueLook {
+            depth: State::ALL.into_iter().map(|state| (state, states[state as usize])).collect(),
+            oldest: oldest.remove(&name),
+            minutes: minutes.remove(&name).unwrap_or_default(),
+            paused: pause_of(&config, caller, &name, view.now),
+            resumed: resumption_of(&config, caller, &name),
+            settings: seen_settings(caller, config.queue_in_force(&name, caller.tenant.as_ref())),
+            name,
+        });
+    }
+    Ok(found)
 }
 
 fn resumption_of(config: &Config, caller: &Caller, queue: &QueueName) -> Option<Resumption> {

@@ -126,29 +126,37 @@ pub(crate) fn oldest_ready(
     caller: &Caller,
     queue: &QueueName,
 ) -> Result<Option<Timestamp>, StoreError> {
-    let counts = view.db.counts()?;
-    let mut lanes: Vec<LaneCursor> = counts
-        .lanes
-        .iter()
-        .filter(|(lane, counts)| {
-            lane.queue == *queue && caller.sees(&lane.tenant) && counts[State::Scheduled as usize] > 0
-        })
-        .map(|(lane, _)| LaneCursor { lane: lane.clone(), after: None })
-        .collect();
-    let mut oldest: Option<Timestamp> = None;
+    let mut found = oldest_by_queue(view, caller, |lane| lane.queue == *queue)?;
+    Ok(found.remove(queue))
+}
+
+/// The same of every queue with lanes that fit: one pass over the lanes, and one question for all of them at once.
+pub(crate) fn oldest_by_queue(
+    view: &mut View<'_>,
+    caller: &Caller,
+    fits: impl Fn(&Lane) -> bool,
+) -> Result<BTreeMap<QueueName, Timestamp>, StoreError> {
+    let lanes = view.db.counts()?.lanes.iter().filter(|(lane, counts)| {
+        caller.sees(&lane.tenant) && counts[State::Scheduled as usize] > 0 && fits(lane)
+    });
+    let mut lanes: Vec<LaneCursor> =
+        lanes.map(|(lane, _)| LaneCursor { lane: lane.clone(), after: None }).collect();
+    let mut oldest: BTreeMap<QueueName, Timestamp> = BTreeMap::new();
     // The first job of each priority is the oldest of that priority; there are 101 of them at most.
     while !lanes.is_empty() {
-        let heads = view.db.ready(&lanes, 1)?;
-        lanes = lanes
-            .into_iter()
-            .zip(heads)
-            .filter_map(|(cursor, head)| {
-                let place = Place::of(head.first()?);
-                oldest = Some(oldest.map_or(place.eligible_at, |oldest| oldest.min(place.eligible_at)));
+        let mut next = Vec::new();
+        for some in lanes.chunks(limits::LANES_ASKED_AT_ONCE) {
+            view.is_wanted()?;
+            for (cursor, head) in some.iter().zip(view.db.ready(some, 1)?) {
+                let Some(head) = head.first() else { continue };
+                let place = Place::of(head);
+                let known = oldest.entry(cursor.lane.queue.clone()).or_insert(place.eligible_at);
+                *known = (*known).min(place.eligible_at);
                 let end = Place { rank: place.rank, eligible_at: Timestamp::MAX, seq: Seq(i64::MAX) };
-                Some(LaneCursor { after: Some(end), ..cursor })
-            })
-            .collect();
+                next.push(LaneCursor { lane: cursor.lane.clone(), after: Some(end) });
+            }
+        }
+        lanes = next;
     }
     Ok(oldest)
 }

@@ -48,6 +48,8 @@ impl ShownKey {
 #[derive(Deserialize)]
 struct ShownKeys {
     keys: Vec<ShownKey>,
+    #[serde(default)]
+    next_cursor: Option<String>,
 }
 
 impl Remote {
@@ -68,8 +70,15 @@ impl Remote {
     }
 
     pub(crate) async fn keys(&self) -> Result<Vec<ApiKey>, ActError> {
-        let asked = self.client.ask::<ShownKeys>(Call::get("/keys")).await;
-        let shown = asked.map_err(|trouble| trouble.into_act(unknown("keys")))?;
-        Ok(shown.keys.into_iter().map(|key| key.into_key(KeyHash::unknown())).collect())
+        let (mut found, mut cursor) = (Vec::new(), None);
+        loop {
+            let asked = self.client.ask::<ShownKeys>(Call::get("/keys").query_if("cursor", cursor)).await;
+            let page = asked.map_err(|trouble| trouble.into_act(unknown("keys")))?;
+            found.extend(page.keys.into_iter().map(|key| key.into_key(KeyHash::unknown())));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok(found);
+            }
+        }
     }
 }

@@ -97,11 +97,15 @@ impl ShownQueue {
 #[derive(Deserialize)]
 struct ShownQueues {
     queues: Vec<ShownQueue>,
+    #[serde(default)]
+    next_cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct ShownWorkers {
     workers: Vec<ShownWorker>,
+    #[serde(default)]
+    next_cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -269,11 +273,19 @@ impl Remote {
     /// Workers, pauses and settings of queues; settings of types and tenants are not shown, nor are keys.
     pub(crate) async fn config(&self) -> Result<Config, StoreError> {
         let mut config = Config::default();
-        let workers: ShownWorkers = self.client.ask(Call::get("/workers")).await?;
-        for worker in workers.workers {
-            let (worker, hold) = worker.into_worker();
-            config.workers.insert(worker.id, worker);
-            config.holds.extend(hold.map(|hold| (hold.scope.clone(), hold)));
+        let mut cursor = None;
+        loop {
+            let page: ShownWorkers =
+                self.client.ask(Call::get("/workers").query_if("cursor", cursor)).await?;
+            for worker in page.workers {
+                let (worker, hold) = worker.into_worker();
+                config.workers.insert(worker.id, worker);
+                config.holds.extend(hold.map(|hold| (hold.scope.clone(), hold)));
+            }
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
         }
         let gate: ShownGate = self.client.ask(Call::get("/gate")).await?;
         config.holds.extend(gate.into_holds().into_iter().map(|hold| (hold.scope.clone(), hold)));
@@ -292,9 +304,16 @@ impl Remote {
     }
 
     pub(crate) async fn queues(&self) -> Result<Vec<QueueLook>, StoreError> {
-        let shown: ShownQueues = self.client.ask(Call::get("/queues")).await?;
-        let now = self.now();
-        Ok(shown.queues.into_iter().map(|queue| queue.into_look(now)).collect())
+        let (mut found, mut cursor) = (Vec::new(), None);
+        loop {
+            let page: ShownQueues = self.client.ask(Call::get("/queues").query_if("cursor", cursor)).await?;
+            let now = self.now();
+            found.extend(page.queues.into_iter().map(|queue| queue.into_look(now)));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok(found);
+            }
+        }
     }
 
     pub(crate) async fn oldest_ready(&self, queue: &QueueName) -> Result<Option<Timestamp>, StoreError> {

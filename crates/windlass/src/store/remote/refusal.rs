@@ -179,6 +179,11 @@ impl Refusal {
             "no_such_job" => Problem::NoSuchJob(value()),
             "name_twice" => Problem::NameTwice(value()),
             "cycle" => Problem::Cycle(value()),
+            "limit_reached" => Problem::LimitReached {
+                name: if self.text("setting") == Some("max_types") { "max_types" } else { "max_queues" },
+                limit: self.number("limit"),
+                tenant: self.owned("tenant"),
+            },
             _ => {
                 let said = self.said(&format!("{field}: "), "");
                 Problem::Contradiction(said.strip_prefix(&format!("{local}: ")).unwrap_or(&said).to_owned())

@@ -54,6 +54,8 @@ impl<'a> From<&'a NewSchedule> for ScheduleBody<'a> {
 #[derive(Deserialize)]
 struct ShownSchedules {
     schedules: Vec<ShownSchedule>,
+    #[serde(default)]
+    next_cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -277,7 +279,17 @@ impl Remote {
     }
 
     pub(crate) async fn schedules(&self) -> Result<Vec<Arc<Schedule>>, StoreError> {
-        let shown: ShownSchedules = self.client.ask(Call::get("/schedules")).await?;
-        shown.schedules.into_iter().map(ShownSchedule::into_schedule).collect()
+        let (mut found, mut cursor) = (Vec::new(), None);
+        loop {
+            let call = Call::get("/schedules").query_if("cursor", cursor);
+            let page: ShownSchedules = self.client.ask(call).await?;
+            for schedule in page.schedules {
+                found.push(schedule.into_schedule()?);
+            }
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok(found);
+            }
+        }
     }
 }

@@ -107,7 +107,9 @@ pub(super) fn tenant(patch: &TenantPatch) -> Value {
         .plain("max_depth", &patch.max_depth)
         .plain("weight", &patch.weight)
         .plain("budget_cents", &patch.budget_cents)
-        .plain("budget_period", &patch.budget_period);
+        .plain("budget_period", &patch.budget_period)
+        .plain("max_queues", &patch.max_queues)
+        .plain("max_types", &patch.max_types);
     Value::Object(change.0)
 }
 
@@ -133,6 +135,8 @@ pub(super) struct ShownSettings {
     weight: Option<u32>,
     budget_cents: Option<u64>,
     budget_period: Option<BudgetPeriod>,
+    max_queues: Option<u64>,
+    max_types: Option<u64>,
     /// Whether a change changed anything.
     pub(super) changed: bool,
 }
@@ -249,6 +253,8 @@ impl From<ShownSettings> for TenantSettings {
             weight: shown.weight,
             budget_cents: shown.budget_cents,
             budget_period: shown.budget_period,
+            max_queues: shown.max_queues,
+            max_types: shown.max_types,
         }
     }
 }

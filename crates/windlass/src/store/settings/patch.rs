@@ -264,6 +264,8 @@ pub struct TenantPatch {
     pub weight: Field<u32>,
     pub budget_cents: Field<u64>,
     pub budget_period: Field<BudgetPeriod>,
+    pub max_queues: Field<u64>,
+    pub max_types: Field<u64>,
 }
 
 impl TenantPatch {
@@ -274,6 +276,8 @@ impl TenantPatch {
         self.weight.apply(&mut settings.weight);
         self.budget_cents.apply(&mut settings.budget_cents);
         self.budget_period.apply(&mut settings.budget_period);
+        self.max_queues.apply(&mut settings.max_queues);
+        self.max_types.apply(&mut settings.max_types);
         settings
     }
 }
@@ -287,6 +291,8 @@ impl From<TenantSettings> for TenantPatch {
             weight: all.weight.into(),
             budget_cents: all.budget_cents.into(),
             budget_period: all.budget_period.into(),
+            max_queues: all.max_queues.into(),
+            max_types: all.max_types.into(),
         }
     }
 }

@@ -79,6 +79,13 @@ impl Reader {
         }
     }
 
+    /// Reads only what must not wait for long looks, until nothing waits and nothing will.
+    pub(super) fn serve_urgent(mut self, inbox: &Inbox<Box<dyn ReadTask>>) {
+        while let Some(task) = inbox.next_urgent() {
+            self.read(task);
+        }
+    }
+
     /// A look without end, to be interrupted.
     #[cfg(test)]
     pub(super) fn look_for_ever(&self) -> EngineResult<i64> {

@@ -89,6 +89,7 @@ pub(super) fn configure(dice: &mut Dice) -> Operation {
                 weight: dice.maybe(40, &[1, 2, 5]),
                 budget_cents: dice.maybe(10, &[0, 5, 1_000]),
                 budget_period: dice.maybe(50, &[BudgetPeriod::Day, BudgetPeriod::Month]),
+                ..TenantSettings::default()
             },
         ),
         _ => Settings::Queue(

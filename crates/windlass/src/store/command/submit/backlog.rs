@@ -1,18 +1,72 @@
-//! How deep a queue or a tenant may become (M113).
+//! How deep a queue or a tenant may become (M113), and how many queues and types a tenant may have.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Batch;
 use super::keys::Duplicate;
-use crate::error::{StoreError, SubmitError};
-use crate::job::Lane;
+use super::{Batch, invalid};
+use crate::error::{Problem, StoreError, SubmitError};
+use crate::job::{JobType, Lane, QueueName, Tenant};
 use crate::limits;
 use crate::store::engine::Part;
 use crate::store::unit::Unit;
 
+/// Names that a submission brings into a tenant.
+#[derive(Default)]
+struct NewNames<'a> {
+    queues: BTreeSet<&'a QueueName>,
+    types: BTreeSet<&'a JobType>,
+}
+
 impl Batch<'_> {
+    /// Refuses what would give a tenant more queues or types than it may have: everybody's claims and lists pass over them.
+    pub(super) fn check_names(
+        &self,
+        unit: &mut Unit<'_>,
+        duplicates: &HashMap<usize, Duplicate>,
+    ) -> Result<(), SubmitError> {
+        let mut unknown = Vec::new();
+        unit.raw(|db| {
+            let (counts, mut last) = (db.counts()?, None);
+            for (index, lane) in self.lanes.iter().enumerate() {
+                // Lanes are shared, and most batches have few.
+                if last.is_some_and(|last| Arc::ptr_eq(last, lane)) || duplicates.contains_key(&index) {
+                    continue;
+                }
+                last = Some(lane);
+                if counts.has_names(lane) != (true, true) && !lane.is_internal() {
+                    unknown.push((index, lane));
+                }
+            }
+            Ok(())
+        })?;
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let config = unit.config()?;
+        let counts = unit.db()?.counts()?;
+        let mut new: BTreeMap<&Tenant, NewNames<'_>> = BTreeMap::new();
+        for (index, lane) in unknown {
+            let (has_queue, has_type) = counts.has_names(lane);
+            let names = new.entry(&lane.tenant).or_default();
+            names.queues.extend((!has_queue).then_some(&lane.queue));
+            names.types.extend((!has_type).then_some(&lane.job_type));
+            let (max_queues, max_types) = config.names_max(&lane.tenant);
+            let too_many = |field, name, limit| {
+                let tenant = lane.tenant.to_string();
+                Err(invalid(index, field, Problem::LimitReached { name, limit, tenant }))
+            };
+            if counts.queues_of(&lane.tenant) + names.queues.len() as u64 > max_queues {
+                return too_many("queue", "max_queues", max_queues);
+            }
+            if counts.types_of(&lane.tenant) + names.types.len() as u64 > max_types {
+                return too_many("type", "max_types", max_types);
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses what would make a queue or tenant deeper than allowed (M113).
     pub(super) fn check_backlog(
         &self,

@@ -1,0 +1,108 @@
+//! Keys that are not valid: counted, slowed down by address, and told to those who look after the server. Guessing a key is
+//! hopeless; this is for whoever tries all the same, and for programs that go on with a key that was revoked.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use windlass::clock::Timestamp;
+
+use crate::limits;
+
+/// What is known of keys that were not valid.
+#[derive(Default)]
+pub(crate) struct Guesses {
+    by_address: Mutex<HashMap<IpAddr, Failures>>,
+    total: AtomicU64,
+}
+
+struct Failures {
+    count: u32,
+    last: Timestamp,
+    /// When it was last told.
+    told: Option<Timestamp>,
+    untold: u32,
+}
+
+impl Failures {
+    /// Until when nothing more is tried: twice as long with every guess beyond those that are free.
+    fn blocked_until(&self) -> Timestamp {
+        let Some(beyond) = self.count.checked_sub(limits::GUESSES_FREE) else { return Timestamp::MIN };
+        let pause = Duration::from_secs(1).saturating_mul(2_u32.saturating_pow(beyond.min(16)));
+        self.last.plus(pause.min(limits::GUESS_PAUSE_MAX))
+    }
+}
+
+impl Guesses {
+    fn by_address(&self) -> MutexGuard<'_, HashMap<IpAddr, Failures>> {
+        self.by_address.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses an address that has guessed too often, for as long as is said.
+    pub(crate) fn check(&self, from: IpAddr, now: Timestamp) -> Result<(), Duration> {
+        let until = self.by_address().get(&from).map_or(Timestamp::MIN, Failures::blocked_until);
+        if until > now { Err(until.since(now)) } else { Ok(()) }
+    }
+
+    /// Counts a key that was not valid. Gives how many came from this address since that was last told, if it is time to
+    /// tell.
+    pub(crate) fn failed(&self, from: IpAddr, now: Timestamp) -> Option<u32> {
+        self.total.fetch_add(1, Ordering::Relaxed);
+        let mut by_address = self.by_address();
+        if by_address.len() >= limits::GUESSING_ADDRESSES_MAX {
+            by_address.retain(|_, failures| now.since(failures.last) < limits::GUESS_PAUSE_MAX);
+        }
+        if by_address.len() >= limits::GUESSING_ADDRESSES_MAX && !by_address.contains_key(&from) {
+            return None;
+        }
+        let failures =
+            by_address.entry(from).or_insert(Failures { count: 0, last: now, told: None, untold: 0 });
+        if now.since(failures.last) >= limits::GUESSES_FORGOTTEN_AFTER {
+            failures.count = 0;
+        }
+        failures.count = failures.count.saturating_add(1);
+        failures.untold = failures.untold.saturating_add(1);
+        failures.last = now;
+        let is_due = failures.told.is_none_or(|told| now.since(told) >= limits::GUESSES_TOLD_EVERY);
+        is_due.then(|| {
+            failures.told = Some(now);
+            std::mem::take(&mut failures.untold)
+        })
+    }
+
+    /// How many keys were not valid since this process started.
+    pub(crate) fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_guesses_is_slowed_down_and_told_of_once_a_minute() {
+        let (guesses, now) = (Guesses::default(), Timestamp::from_millis(1_000_000));
+        let (eve, ada): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+        let told: Vec<_> = (0..limits::GUESSES_FREE).filter_map(|_| guesses.failed(eve, now)).collect();
+        assert_eq!(told, [1], "the first is told at once");
+        assert_eq!(guesses.check(eve, now), Err(Duration::from_secs(1)));
+        assert_eq!(guesses.check(ada, now), Ok(()));
+        let later = now.plus(Duration::from_secs(1));
+        assert_eq!(guesses.check(eve, later), Ok(()));
+        assert_eq!(guesses.failed(eve, later), None);
+        assert_eq!(guesses.check(eve, later), Err(Duration::from_secs(2)), "twice as long");
+        for _ in 0..100 {
+            guesses.failed(eve, later);
+        }
+        assert_eq!(guesses.check(eve, later), Err(limits::GUESS_PAUSE_MAX));
+        let next = later.plus(limits::GUESSES_TOLD_EVERY);
+        assert_eq!(guesses.failed(eve, next), Some(limits::GUESSES_FREE + 101));
+        let forgotten = next.plus(limits::GUESSES_FORGOTTEN_AFTER);
+        guesses.failed(eve, forgotten);
+        assert_eq!(guesses.check(eve, forgotten), Ok(()));
+        assert_eq!(guesses.total(), u64::from(limits::GUESSES_FREE) + 103);
+    }
+}

@@ -1,0 +1,94 @@
+//! Places for things that stay open, such as streams: so many in all, and so many for each holder, so that none takes all.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Counts what is open, in all and by holder.
+#[derive(Clone)]
+pub(crate) struct Places(Arc<Inner>);
+
+struct Inner {
+    all_max: usize,
+    each_max: usize,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    all: usize,
+    /// Of holders that have any.
+    each: HashMap<String, usize>,
+}
+
+/// Why there is no place.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// All are taken.
+    All,
+    /// The holder has as many as it may have.
+    Each,
+}
+
+/// A place that is held.
+pub(crate) struct Place {
+    places: Places,
+    holder: String,
+}
+
+impl Places {
+    /// So many in all, and so many for each holder.
+    pub(crate) fn new(all_max: usize, each_max: usize) -> Places {
+        Places(Arc::new(Inner { all_max, each_max, open: Mutex::default() }))
+    }
+
+    /// A place for this holder, for as long as it is kept.
+    pub(crate) fn take(&self, holder: &str) -> Result<Place, Taken> {
+        let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.all >= self.0.all_max {
+            return Err(Taken::All);
+        }
+        let own = open.each.get(holder).copied().unwrap_or_default();
+        if own >= self.0.each_max {
+            return Err(Taken::Each);
+        }
+        open.all += 1;
+        open.each.insert(holder.to_owned(), own + 1);
+        Ok(Place { places: self.clone(), holder: holder.to_owned() })
+    }
+
+    /// How many are taken.
+    pub(crate) fn open(&self) -> usize {
+        self.0.open.lock().unwrap_or_else(PoisonError::into_inner).all
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.places.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.all -= 1;
+        if let Some(own) = open.each.get_mut(&self.holder) {
+            *own -= 1;
+            if *own == 0 {
+                open.each.remove(&self.holder);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holder_cannot_take_all_places() {
+        let places = Places::new(3, 2);
+        let own = [places.take("ada").unwrap(), places.take("ada").unwrap()];
+        assert_eq!(places.take("ada").err(), Some(Taken::Each));
+        let other = places.take("bob").unwrap();
+        assert_eq!(places.take("eve").err(), Some(Taken::All));
+        drop(other);
+        drop(own);
+        assert_eq!(places.open(), 0);
+        assert!(places.0.open.lock().unwrap().each.is_empty());
+    }
+}

@@ -1,0 +1,71 @@
+//! Pages of lists that are in the order of a name: queues, types, tenants, workers, schedules, keys.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::http::problem::Problem;
+use crate::limits;
+
+/// Which page of a list.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+pub(crate) struct PageQuery {
+    /// How many at most, 1 to 1000; 1000 if not given.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<usize>,
+    /// Where to go on, as given by the page before.
+    cursor: Option<String>,
+}
+
+/// A page, and where to go on; none after the last one.
+pub(crate) type Page<T> = (Vec<T>, Option<String>);
+
+impl PageQuery {
+    /// How many at most.
+    pub(crate) fn limit(&self) -> Result<usize, Problem> {
+        let max = limits::NAMES_PER_PAGE_MAX;
+        match self.limit {
+            None => Ok(max),
+            Some(limit) if (1..=max).contains(&limit) => Ok(limit),
+            Some(limit) => Err(Problem::invalid("limit", format!("is {limit}, allowed is 1 to {max}"))),
+        }
+    }
+
+    /// The name that the page before ended with.
+    pub(crate) fn after(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+
+    /// The page of `all`, which are in the order of `name`.
+    pub(crate) fn of<T>(
+        &self,
+        all: impl IntoIterator<Item = T>,
+        name: impl Fn(&T) -> String,
+    ) -> Result<Page<T>, Problem> {
+        let limit = self.limit()?;
+        let is_later = |one: &T| self.after().is_none_or(|after| name(one).as_str() > after);
+        let mut page: Vec<T> = all.into_iter().filter(is_later).take(limit + 1).collect();
+        let has_more = page.len() > limit;
+        page.truncate(limit);
+        let next = page.last().filter(|_| has_more).map(name);
+        Ok((page, next))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(limit: Option<usize>, cursor: Option<&str>) -> Page<&'static str> {
+        let query = PageQuery { limit, cursor: cursor.map(str::to_owned) };
+        query.of(["a", "b", "c"], |name| (*name).to_owned()).unwrap()
+    }
+
+    #[test]
+    fn pages_follow_each_other_without_gap_or_repeat() {
+        assert_eq!(page(None, None), (vec!["a", "b", "c"], None));
+        assert_eq!(page(Some(2), None), (vec!["a", "b"], Some("b".to_owned())));
+        assert_eq!(page(Some(2), Some("b")), (vec!["c"], None));
+        assert_eq!(page(Some(3), None).1, None, "nothing is left");
+        assert_eq!(page(Some(1), Some("bb")), (vec!["c"], None), "also after a name that is gone");
+    }
+}

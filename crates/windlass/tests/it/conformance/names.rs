@@ -1,0 +1,59 @@
+//! How many queues and types a tenant may have, and lists of queues page by page.
+
+use windlass::error::{Problem, SubmitError};
+use windlass::job::NewJob;
+use windlass::store::config::TenantSettings;
+
+use crate::fixture::{Fixture, new_job, on_every_engine, queue, tenant};
+
+on_every_engine!(a_tenant_has_as_many_queues_and_types_as_it_may, queues_are_listed_page_by_page,);
+
+fn job(who: &str, name: &str, kind: &str) -> NewJob {
+    NewJob { queue: queue(name), tenant: Some(tenant(who)), hold: true, ..new_job(kind) }
+}
+
+async fn a_tenant_has_as_many_queues_and_types_as_it_may(t: &Fixture) {
+    let limits = TenantSettings { max_queues: Some(2), max_types: Some(2), ..TenantSettings::default() };
+    t.set_tenant("acme", limits).await;
+    let first = t.submit(job("acme", "a", "x")).await.id;
+    let refused = t.refused(vec![job("acme", "a", "x"), job("acme", "b", "x"), job("acme", "c", "x")]).await;
+    let SubmitError::Invalid { index: 2, invalid } = refused else { panic!("{refused}") };
+    let limit = Problem::LimitReached { name: "max_queues", limit: 2, tenant: "acme".into() };
+    assert_eq!((invalid.field.as_str(), invalid.problem), ("queue", limit));
+    t.submit_all(vec![job("acme", "b", "y"), job("acme", "a", "y"), job("acme", "b", "x")]).await;
+    let refused = t.refused(vec![job("acme", "b", "z")]).await;
+    let SubmitError::Invalid { index: 0, invalid } = refused else { panic!("{refused}") };
+    let limit = Problem::LimitReached { name: "max_types", limit: 2, tenant: "acme".into() };
+    assert_eq!((invalid.field.as_str(), invalid.problem), ("type", limit));
+    // Others are not concerned, and a queue without jobs does not count.
+    t.submit_all(vec![job("other", "c", "z"), job("other", "d", "z"), job("other", "e", "z")]).await;
+    t.cancel(first).await;
+    t.store.delete(&t.me, first).await.unwrap();
+    let rest = t.everything().await.jobs.into_iter().filter(|one| one.job.lane.queue == queue("a"));
+    for one in rest {
+        t.cancel(one.job.id).await;
+        t.store.delete(&t.me, one.job.id).await.unwrap();
+    }
+    t.submit(job("acme", "c", "x")).await;
+    t.refused(vec![job("acme", "a", "x")]).await;
+    t.verify().await;
+}
+
+async fn queues_are_listed_page_by_page(t: &Fixture) {
+    let names: Vec<String> = (0..25).map(|number| format!("q{number:02}")).collect();
+    t.submit_all(names.iter().map(|name| NewJob { queue: queue(name), ..new_job("a") }).collect()).await;
+    let whole = t.store.queues(&t.me).await.unwrap();
+    assert_eq!(whole.iter().map(|look| look.name.to_string()).collect::<Vec<_>>(), names);
+    let (mut paged, mut after) = (Vec::new(), None);
+    loop {
+        let page = t.store.queues_after(&t.me, after.take(), 10).await.unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some(last.name.clone());
+        paged.extend(page);
+    }
+    assert_eq!(paged, whole);
+    for look in &whole {
+        assert_eq!(look.oldest, t.store.oldest_ready(&t.me, look.name.clone()).await.unwrap());
+        assert_eq!(look, &t.store.queue(&t.me, look.name.clone()).await.unwrap());
+    }
+}
