@@ -1,12 +1,15 @@
 //! Configuration that lives in the store: settings of queues, types and tenants, pauses, workers. Small documents, parsed
 //! once and kept in memory; consulted inside every claim.
 
+mod worker;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::worker::Worker;
 use super::access::ApiKey;
 use super::caller::Caller;
 use super::engine::{DocumentKind, EngineResult, Part, Read};
@@ -17,7 +20,7 @@ pub use super::settings::{
     BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings,
 };
 use crate::audit::AuditLevel;
-use crate::clock::{Grace, Timestamp};
+use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobType, Lane, NewJob, Policy, Priority, QueueName, ScheduleName, State, Tenant, WorkerId};
 use crate::key::KeyId;
@@ -107,76 +110,6 @@ pub struct Resumption {
     pub at: Timestamp,
     /// Why.
     pub reason: Option<String>,
-}
-
-/// A worker as registered. Its id is new at every start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Worker {
-    /// Identity.
-    pub id: WorkerId,
-    /// A label for people.
-    pub name: String,
-    /// Whose jobs it may take; everybody's if none.
-    pub tenant: Option<Tenant>,
-    /// Which queues it takes from.
-    pub queues: Vec<QueueName>,
-    /// Which types it can run; any if empty.
-    pub types: Vec<JobType>,
-    /// How many jobs it runs at once.
-    pub concurrency: u32,
-    /// The version of its program.
-    pub version: Option<String>,
-    /// Whether it beats, and so is dead when silent (M31).
-    pub heartbeats: bool,
-    /// When it registered.
-    pub registered_at: Timestamp,
-    /// When it was last heard of. As stored here it is not newer than when it registered, came back or was paused: heartbeats
-    /// are kept apart (`liveness.rs`), and [`Store::config`](super::Store::config) puts both together.
-    pub seen_at: Timestamp,
-    /// Whether its leases were ended because it fell silent.
-    pub is_lost: bool,
-    /// Whether its own program has paused it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_paused: bool,
-    /// The API key it registered with, which alone may claim and report for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<KeyId>,
-}
-
-impl Worker {
-    /// Whether it has been silent for so long that it counts as dead (M31).
-    pub fn is_silent(&self, now: Timestamp) -> bool {
-        self.heartbeats && self.silent_at() <= now
-    }
-
-    /// The same if the store was not served for a while.
-    pub(crate) fn is_silent_after(&self, now: Timestamp, grace: &Grace) -> bool {
-        self.heartbeats && self.silent_after(grace) <= now
-    }
-
-    /// When it counts as dead unless it is heard of.
-    pub fn silent_at(&self) -> Timestamp {
-        self.silent_after(&Grace::default())
-    }
-
-    /// The same if the store was not served for a while: nobody could report then.
-    pub(crate) fn silent_after(&self, grace: &Grace) -> Timestamp {
-        Worker::silent_when(self.seen_at, grace)
-    }
-
-    /// When a worker that was last heard of at `seen_at` counts as dead unless it is heard of.
-    pub(crate) fn silent_when(seen_at: Timestamp, grace: &Grace) -> Timestamp {
-        grace.heard_at(seen_at).plus(limits::WORKER_SILENCE_MAX)
-    }
-
-    /// Whether it takes jobs of this lane; the system's own only if it names their queue or type.
-    pub fn takes(&self, lane: &Lane) -> bool {
-        let is_named = self.queues.contains(&lane.queue) || self.types.contains(&lane.job_type);
-        (is_named || !lane.is_internal())
-            && self.tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant)
-            && (self.queues.is_empty() || self.queues.contains(&lane.queue))
-            && (self.types.is_empty() || self.types.contains(&lane.job_type))
-    }
 }
 
 /// All of it.

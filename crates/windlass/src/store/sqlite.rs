@@ -128,14 +128,17 @@ fn open_writer(
     })?;
     // A database that was there and has nothing in it has lost everything, be it emptied or with a log that is lost from
     // its beginning; made anew it would pass for another store.
-    let is_blank = location.was_there && migrate::is_blank(&connection)?;
-    if let Some(head) = acknowledged.filter(|head| is_blank && head.commits > 0) {
+    let is_blank = migrate::is_blank(&connection)?;
+    if let Some(head) = acknowledged.filter(|head| is_blank && location.was_there && head.commits > 0) {
         return Err(OpenError::CommitsMissing { first_missing: 1, last_acknowledged: head.commits });
+    }
+    // Before the schema is brought up to date: a file that is refused is left as it was found.
+    if !is_blank {
+        marker::refuse_lost_commits(acknowledged, file::head(&connection)?)?;
     }
     migrate::migrate(&mut connection)?;
     file::check_indexes(&connection)?;
     let head = file::head(&connection)?;
-    marker::refuse_lost_commits(acknowledged, head)?;
     let put_back = marker::why_put_back(acknowledged, is_marked, head);
     file::own_log(&connection)?;
     let mut tables = Tables::new(connection)?;

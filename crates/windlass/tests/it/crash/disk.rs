@@ -114,6 +114,8 @@ async fn submit(store: &Store, name: &str, count: usize, fill: usize) -> Result<
             let mut job = new_job(tag);
             // The fill is not part of the tag: it is there to take space.
             job.labels.correlation_id = Some(tag.clone());
+            // Time passes while the disk is full, and no worker beats.
+            job.lease_timeout = None;
             if fill > 0 {
                 job.payload.bytes = big_payload(tag, fill).into_bytes().into();
             }
