@@ -30,8 +30,8 @@ impl ConfigFile {
     }
 
     fn parse(path: &Path, text: &str, command: &Command) -> anyhow::Result<ConfigFile> {
-        let table: BTreeMap<String, Value> =
-            toml::from_str(text).map_err(|error| anyhow::anyhow!(toml_error(text, &error)))?;
+        let table: BTreeMap<String, Value> = toml::from_str(text)
+            .map_err(|error| anyhow::anyhow!("not valid TOML: {}", toml_error(text, &error)))?;
         let mut values = BTreeMap::new();
         for (key, value) in table {
             let setting = settings(command).find(|setting| setting.get_id().as_str() == key);

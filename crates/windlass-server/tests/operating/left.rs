@@ -61,7 +61,7 @@ async fn a_client_that_hangs_up_ends_its_statement() {
         until(&cluster, waiting, "0").await;
     }
     // The readers are free for others, and the job is found once the table is.
-    assert_eq!(Request::new(server.address, "GET", "/api/v1/queues").send().await.status, 200);
+    assert_eq!(Request::new(server.address, "GET", "/api/v1/gate").send().await.status, 200);
     cluster.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)'");
     holder.wait().unwrap();
     assert_eq!(Request::new(server.address, "GET", &path).send().await.status, 200);

@@ -37,6 +37,8 @@ impl Terminal {
                 "sh",
             ])
             .await;
+        // What is typed before the shell asks for it stands before its prompt.
+        terminal.shows(&["$ "]).await;
         terminal.enter(&format!("echo {BEFORE}")).await;
         terminal.shows(&[&format!("\n{BEFORE}")]).await;
         terminal

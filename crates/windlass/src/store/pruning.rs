@@ -214,11 +214,10 @@ impl Store {
     /// that was told another one says so once.
     pub(crate) async fn seed_retention(&self) -> Result<(), StoreError> {
         let own = self.environment().options.retention();
-        let mut stored = self
-            .read("retention", |view: &mut View<'_>| Ok::<_, StoreError>(view.config()?.retention))
-            .await?;
+        let mut stored =
+            self.read("prune", |view: &mut View<'_>| Ok::<_, StoreError>(view.config()?.retention)).await?;
         if stored.or(own) != stored {
-            stored = self.write("retention", Kind::Ordinary, retention::seed).await?;
+            stored = self.write("prune", Kind::Ordinary, retention::seed).await?;
         }
         let is_asked_for = own != StoreOptions::default().retention();
         let is_told = &self.environment().pruning.is_told;
