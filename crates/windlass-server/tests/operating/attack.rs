@@ -143,7 +143,7 @@ async fn thousands_of_hostile_clients_leave_the_server_serving_others() {
 
     let (beat, beats) = watch::channel(0);
     let (mut attackers, mut readers) = (JoinSet::new(), JoinSet::new());
-    let kinds = [(Kind::SlowHead, 2_000), (Kind::SlowBody, 200), (Kind::HugeBody, 8), (Kind::Garbage, 200)];
+    let kinds = [(Kind::SlowHead, 2_500), (Kind::SlowBody, 200), (Kind::HugeBody, 8), (Kind::Garbage, 200)];
     for (kind, count) in kinds {
         for _ in 0..count {
             attackers.spawn(attack(server.address, kind, beats.clone()));

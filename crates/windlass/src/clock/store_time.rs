@@ -21,6 +21,10 @@ pub(crate) struct Wall {
 
 /// What is known of store time before this process has kept any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(all(feature = "sqlite", feature = "postgres")),
+    allow(dead_code, reason = "each engine has its own")
+)]
 pub(crate) enum Origin {
     /// The store is new.
     New,
