@@ -70,6 +70,10 @@ def before_call(_context, case, _kwargs):
             case.path_parameters[name] = there
         elif case.path_parameters[name] == OWN_KEY:
             case.path_parameters[name] = "0" * len(OWN_KEY)
+    # A made-up version never fits; with one on every call nothing would get past that.
+    if case.headers and calls % 4 != 0:
+        for name in [name for name in case.headers if name.lower() == "if-match"]:
+            del case.headers[name]
     at_once(case.query)
     at_once(case.body)
     if isinstance(case.body, dict) and isinstance(case.body.get("worker_id"), str):
