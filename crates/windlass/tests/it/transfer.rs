@@ -7,7 +7,6 @@ mod rich;
 mod tables;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use windlass::clock::Clock;
 use windlass::error::{MoveError, OpenError, StoreError};
@@ -23,7 +22,8 @@ pub(crate) fn end(address: &str) -> End {
 
 fn options(clock: Arc<dyn Clock>, rows: usize) -> MoveOptions {
     let page = Page { rows, bytes: limits::MOVE_BYTES_PER_COMMIT };
-    MoveOptions { page, wait: Duration::ZERO, clock }
+    // The database ends a connection a moment after it was closed here.
+    MoveOptions { page, wait: limits::MOVE_WAIT_MAX, clock }
 }
 
 /// Moves a store, so many rows at a time.
