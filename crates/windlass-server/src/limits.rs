@@ -29,7 +29,7 @@ pub const BODY_BYTES_PER_SECOND_MIN: u64 = 128;
 pub const GUESSES_FREE: u32 = 10;
 /// How long an address that goes on has to wait at most.
 pub const GUESS_PAUSE_MAX: Duration = Duration::from_secs(60);
-/// After so long without another one, an address begins anew.
+/// After so long without another one, the count of an address starts at zero.
 pub const GUESSES_FORGOTTEN_AFTER: Duration = Duration::from_secs(15 * 60);
 /// How often the log and the audit trail tell of one address that shows keys which are not valid.
 pub const GUESSES_TOLD_EVERY: Duration = Duration::from_secs(60);
@@ -251,7 +251,7 @@ pub const SPANS_FAREWELL_TIME_MAX: Duration = Duration::from_secs(1);
 /// Queues, types, tenants, workers, schedules or keys in one answer: some megabytes at most.
 pub const NAMES_PER_PAGE_MAX: usize = 1_000;
 
-/// Queues with series of their own in `/metrics`: each has about 70, and whoever scrapes keeps all of them.
+/// Queues with series of their own in `/metrics`: each has about 70, and a scraper stores all of them.
 pub const METRIC_QUEUES_MAX: usize = 500;
 
 /// Schedules with a series of their own in `/metrics`.

@@ -30,7 +30,7 @@ pub(crate) fn hide_from_others() {
     }
 }
 
-/// Says so if others than the owner may read a file that holds a secret, and whoever may change it.
+/// Warns if users other than the owner may read or change a file that holds a secret.
 pub(crate) fn warn_of_readers(what: &str, path: &Path) {
     let Ok(found) = std::fs::metadata(path) else { return };
     let mode = found.permissions().mode();

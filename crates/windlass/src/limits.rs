@@ -259,7 +259,7 @@ pub const TOO_DEEP_RETRY_AFTER: Duration = Duration::from_secs(1);
 pub const READS_WAITING_MAX: usize = 4_096;
 /// Reader threads: enough that a long list does not hold up a short look, few enough to leave the writer a core.
 pub const READERS: usize = 3;
-/// How long a request to cancel a statement may take; whoever asked for the statement has left.
+/// How long a request to cancel a statement may take; the caller of the statement has left.
 pub const CANCEL_MAX: Duration = Duration::from_secs(1);
 /// Results that are read at once for a list: what is held in memory beyond a page's own bound.
 pub const RESULTS_AT_ONCE: usize = 50;

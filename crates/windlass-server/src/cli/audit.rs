@@ -30,7 +30,7 @@ enum AuditCommand {
     List(Box<AuditListArgs>),
     /// Check that no record was edited, removed, added or moved; exits with 1 if one was
     Verify(Box<VerifyArgs>),
-    /// Print the head of the trail, NUMBER:HASH, to be kept elsewhere for `audit verify --expect-head`; asks the server
+    /// Print the head of the trail, NUMBER:HASH, to keep outside the store for `audit verify --expect-head`; asks the server
     Head(ConnectArgs),
 }
 
@@ -39,7 +39,7 @@ enum AuditCommand {
 struct VerifyArgs {
     #[command(flatten)]
     report: ReportArgs,
-    /// A head that was kept elsewhere, as `windlass audit head` printed it: the record with its number must still have its
+    /// A head that was kept outside the store, as `windlass audit head` printed it: the record with its number must still have its
     /// hash. The trail may have grown since
     #[arg(long, value_name = "NUMBER:HASH")]
     expect_head: Option<Seal>,

@@ -1,5 +1,5 @@
 //! Keys that are not valid: counted, slowed down by address, and told to those who look after the server. Guessing a key is
-//! hopeless; this is for whoever tries all the same, and for programs that go on with a key that was revoked.
+//! hopeless; this slows down clients that try it, and programs that go on with a revoked key.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

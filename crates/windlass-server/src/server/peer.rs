@@ -44,7 +44,7 @@ impl Peer {
     }
 }
 
-/// Whoever has an IPv6 address has the whole /64 that it is in.
+/// The owner of an IPv6 address controls the whole /64 that contains it.
 fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -1,4 +1,4 @@
-//! The head of the audit trail: its newest seal as text to be kept elsewhere, and seals that are signed.
+//! The head of the audit trail: its newest seal as text to keep outside the store, and seals that are signed.
 
 use std::fmt;
 use std::str::FromStr;

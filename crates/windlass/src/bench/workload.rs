@@ -148,7 +148,7 @@ impl Workbench {
         Ok(Figure::new("W4", what).times(Times::of(times?)))
     }
 
-    async fn picked_up_from(&self, elsewhere: &Store, rounds: usize) -> anyhow::Result<Vec<Duration>> {
+    async fn picked_up_from(&self, other_node: &Store, rounds: usize) -> anyhow::Result<Vec<Duration>> {
         let mut times = Vec::with_capacity(rounds);
         for _ in 0..rounds {
             let (store, me, worker) = (self.store.clone(), self.me.clone(), self.worker);
@@ -165,7 +165,7 @@ impl Workbench {
             is_ready.await?;
             tokio::time::sleep(BREATH).await;
             let _ = submitted.send(Stopwatch::start());
-            elsewhere.submit(&self.me, vec![self.job.clone()], SubmitOptions::default()).await?;
+            other_node.submit(&self.me, vec![self.job.clone()], SubmitOptions::default()).await?;
             let (took, claimed) = waiting.await??;
             times.push(took);
             self.store.finish(&self.me, self.worker, completed(&claimed)).await?;

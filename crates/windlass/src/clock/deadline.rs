@@ -147,7 +147,7 @@ impl Alarms {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes whoever's deadline has passed, for ever.
+    /// Wakes the tasks whose deadlines have passed, for ever.
     fn ring(&self) {
         let mut state = self.lock();
         loop {
@@ -162,7 +162,7 @@ impl Alarms {
             }
             let due = state.waiting.pop_first();
             drop(state);
-            // Not under the lock: whoever is woken may come back at once.
+            // Not under the lock: a task that is woken may come back at once.
             if let Some((_, waker)) = due {
                 waker.wake();
             }

@@ -13,7 +13,7 @@ use crate::store::schedules::Schedule;
 use crate::store::view::View;
 
 /// Decides for one caller which jobs' payloads it reads: those of a job that it is tied to, and those of the job's children,
-/// whose results whoever runs or submitted the parent needs.
+/// whose results the parent's worker and owner need.
 pub(crate) struct PayloadReader<'a> {
     caller: &'a Caller,
     /// Parents that were asked about before: a list often has many children of one.

@@ -6,7 +6,7 @@ use super::*;
 use crate::clock::Deadline;
 use crate::store::sqlite::reader::Turn;
 
-/// Whoever waits for it leaves while its only statement runs, or its deadline passes.
+/// The caller leaves while its only statement runs, or its deadline passes.
 #[test]
 fn a_statement_ends_when_nobody_waits_for_it() {
     let t = Fixture::new();
