@@ -67,7 +67,7 @@ async fn a_commit_that_a_standby_keeps_waiting_is_answered_as_not_known_in_time(
     let (here, there) = (open_with(&address, hasty()), open_with(&address, hasty()));
     submit(&here, 0).await;
     submit(&there, 1).await;
-    cluster.set("synchronous_standby_names", "ghost");
+    cluster.wait_for_a_missing_standby();
     let watch = Stopwatch::start();
     let error = try_submit(&here, 2).await.expect_err("the standby does not answer");
     assert!(error.to_string().contains("not known"), "{error}");
