@@ -7,6 +7,7 @@ pub(crate) mod auth;
 mod clock;
 mod code;
 mod describe;
+mod encoded;
 mod etag;
 mod events;
 mod guard;

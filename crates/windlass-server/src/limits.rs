@@ -110,6 +110,8 @@ pub const STREAMS_PER_KEY_MAX: usize = 200;
 pub const STREAMS_PER_TENANT_MAX: usize = 1_000;
 /// Events that wait for one reader; one more, and the reader has as long as [`STREAM_STALL_MAX`] to catch up.
 pub const STREAM_EVENTS_BUFFERED: usize = 64;
+/// Events kept as they are sent, for streams that send them a moment later than the first.
+pub const EVENTS_ENCODED_MAX: usize = 1_024;
 /// How long a reader of events may take none before its stream is ended.
 pub const STREAM_STALL_MAX: Duration = Duration::from_secs(10);
 /// How often a silent stream shows that it is alive, so that proxies keep it open.

@@ -3,6 +3,7 @@
 
 mod connection;
 mod courtesy;
+mod framing;
 mod peer;
 mod stall;
 mod tls;

@@ -64,6 +64,8 @@ pub const LOG_LINES_PER_CALL_MAX: usize = 1_000;
 pub const PROGRESS_MESSAGE_CHARS_MAX: usize = 1024;
 /// Jobs in one submission (M63).
 pub const BATCH_JOBS_MAX: usize = 10_000;
+/// Bytes of all payloads in one submission, and so in one commit: they are held in memory until it is over.
+pub const BATCH_BYTES_MAX: usize = 64 << 20;
 /// Dependencies of one job, `after` and `after_any` together (M61).
 pub const DEPENDENCIES_MAX: usize = 1_000;
 /// Jobs on the longest dependency path (M61).
@@ -137,6 +139,10 @@ pub const BUSY_JOBS_LOOKED_AT: usize = 5_000;
 pub const SIGNALS_KEPT_MAX: usize = 1_000;
 /// Checkpoints of one job; a job with more steps than this should be several jobs.
 pub const CHECKPOINTS_MAX: usize = 10_000;
+/// Bytes of all checkpoints of one job: a claim hands them out together. What is larger belongs into a store for files.
+pub const CHECKPOINTS_BYTES_MAX: usize = 64 << 20;
+/// Bytes of results of children that are read together; what is beyond is left out and asked for child by child.
+pub const CHILD_RESULTS_BYTES_MAX: usize = 64 << 20;
 /// Child groups of one job.
 pub const CHILD_GROUPS_MAX: u64 = 1_000;
 /// Queues or types that one worker may name.

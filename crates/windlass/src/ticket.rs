@@ -13,47 +13,81 @@ use sha2::{Digest, Sha256};
 pub use signing::{NotAKey, TicketKey, TicketPublicKey};
 
 use crate::clock::Timestamp;
-use crate::job::{JobId, JobType, Tenant};
+use crate::job::{JobId, Lane, Spec};
+
+/// What every ticket says it is, so that a signature of this key over anything else is never taken for one.
+const CONTEXT: &str = "windlass.job-ticket.v1";
 
 /// What a ticket is about: the job as it is stored.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
     /// The job's id.
     pub id: JobId,
-    /// Its type.
-    pub job_type: &'a JobType,
-    /// Whose it is.
-    pub tenant: &'a Tenant,
-    /// Who submitted it.
-    pub actor: &'a str,
-    /// Its payload, byte for byte.
-    pub payload: &'a [u8],
+    /// Its tenant, queue and type.
+    pub lane: &'a Lane,
+    /// What was submitted.
+    pub spec: &'a Spec,
 }
 
 /// A ticket. As JSON it is an object of texts; what is signed is the same object without `signature`, its names in
-/// alphabetical order and no space between them.
+/// alphabetical order and no space between them. What a job does not have is left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
     /// Who submitted the job.
     pub actor: String,
+    /// Where its end is reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback_url: Option<String>,
+    /// Its concurrency key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency_key: Option<String>,
+    /// What its payload is.
+    #[serde(default)]
+    pub content_type: String,
+    /// Always `windlass.job-ticket.v1`.
+    #[serde(default)]
+    pub context: String,
+    /// Its correlation id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<String>,
     /// When the ticket ends.
     #[serde(with = "moment")]
     pub expires: Timestamp,
     /// The job's id.
     pub id: String,
+    /// Its idempotency key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
     /// When it was issued.
     #[serde(with = "moment")]
     pub issued: Timestamp,
+    /// Which key has signed it: [`TicketPublicKey::id`].
+    #[serde(default)]
+    pub key_id: String,
     /// Random, so that no two tickets are alike.
     pub nonce: String,
     /// SHA-256 of the payload's bytes, in hexadecimal.
     pub payload_sha256: String,
-    /// Whose the job is.
+    /// The job's queue.
+    #[serde(default)]
+    pub queue: String,
+    /// SHA-256 of the job's tags, in hexadecimal: an object of texts, its names in alphabetical order and no space between
+    /// them. Left out without tags.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags_sha256: Option<String>,
+    /// The job's tenant.
     pub tenant: String,
+    /// The trace it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
     /// The job's type.
     #[serde(rename = "type")]
     pub job_type: String,
+    /// Its unique key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unique_key: Option<String>,
     /// Ed25519 over all of the above, in hexadecimal.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub signature: String,
 }
 
@@ -88,21 +122,6 @@ impl TicketFault {
     }
 }
 
-/// What is signed, in the order in which it is.
-#[derive(Serialize)]
-struct Signed<'a> {
-    actor: &'a str,
-    #[serde(with = "moment")]
-    expires: Timestamp,
-    id: &'a str,
-    #[serde(with = "moment")]
-    issued: Timestamp,
-    nonce: &'a str,
-    payload_sha256: &'a str,
-    tenant: &'a str,
-    r#type: &'a str,
-}
-
 impl Ticket {
     /// A ticket for a job, signed.
     pub fn issue(
@@ -112,34 +131,50 @@ impl Ticket {
         issued: Timestamp,
         expires: Timestamp,
     ) -> Ticket {
-        let mut ticket = Ticket {
-            actor: subject.actor.to_owned(),
+        let unsigned = Ticket::unsigned(subject, key.public().id(), format!("{nonce:032x}"), issued, expires);
+        let signature = hexadecimal(&key.sign(&unsigned.signed()));
+        Ticket { signature, ..unsigned }
+    }
+
+    /// All that a ticket for this job says.
+    fn unsigned(
+        subject: Subject<'_>,
+        key_id: String,
+        nonce: String,
+        issued: Timestamp,
+        expires: Timestamp,
+    ) -> Ticket {
+        let Subject { id, lane, spec } = subject;
+        let tags = &spec.labels.tags;
+        let tags_sha256 = || sha256(&serde_json::to_vec(tags).expect("texts are always valid JSON"));
+        Ticket {
+            actor: spec.owner.clone(),
+            callback_url: spec.labels.callback_url.clone(),
+            concurrency_key: spec.concurrency_key.clone(),
+            content_type: spec.payload.content_type.to_string(),
+            context: CONTEXT.to_owned(),
+            correlation_id: spec.labels.correlation_id.clone(),
             expires,
-            id: subject.id.to_string(),
+            id: id.to_string(),
+            idempotency_key: spec.idempotency_key.clone(),
             issued,
-            nonce: format!("{nonce:032x}"),
-            payload_sha256: hexadecimal(&Sha256::digest(subject.payload)),
-            tenant: subject.tenant.as_str().to_owned(),
-            job_type: subject.job_type.as_str().to_owned(),
+            key_id,
+            nonce,
+            payload_sha256: sha256(&spec.payload.bytes),
+            queue: lane.queue.as_str().to_owned(),
+            tags_sha256: (!tags.is_empty()).then(tags_sha256),
+            tenant: lane.tenant.as_str().to_owned(),
+            traceparent: spec.traceparent.clone(),
+            job_type: lane.job_type.as_str().to_owned(),
+            unique_key: spec.unique_key.clone(),
             signature: String::new(),
-        };
-        ticket.signature = hexadecimal(&key.sign(&ticket.signed()));
-        ticket
+        }
     }
 
     /// The bytes that are signed.
     pub fn signed(&self) -> Vec<u8> {
-        let signed = Signed {
-            actor: &self.actor,
-            expires: self.expires,
-            id: &self.id,
-            issued: self.issued,
-            nonce: &self.nonce,
-            payload_sha256: &self.payload_sha256,
-            tenant: &self.tenant,
-            r#type: &self.job_type,
-        };
-        serde_json::to_vec(&signed).expect("texts are always valid JSON")
+        let unsigned = Ticket { signature: String::new(), ..self.clone() };
+        serde_json::to_vec(&unsigned).expect("texts are always valid JSON")
     }
 
     /// Whether this ticket is good for this job now.
@@ -154,23 +189,45 @@ impl Ticket {
     ) -> Result<(), TicketFault> {
         let signature = from_hexadecimal(&self.signature).ok_or(TicketFault::BadSignature)?;
         let signed = self.signed();
-        if !trusted.iter().any(|key| key.has_signed(&signed, &signature)) {
+        let mut keys = trusted.iter().filter(|key| key.id() == self.key_id);
+        if self.context != CONTEXT || !keys.any(|key| key.has_signed(&signed, &signature)) {
             return Err(TicketFault::BadSignature);
         }
-        let fields = [
-            ("job", self.id == subject.id.to_string()),
-            ("type", self.job_type == subject.job_type.as_str()),
-            ("tenant", self.tenant == subject.tenant.as_str()),
-            ("actor", self.actor == subject.actor),
-        ];
-        if let Some((field, _)) = fields.into_iter().find(|(_, is_same)| !is_same) {
+        let own =
+            Ticket::unsigned(subject, self.key_id.clone(), self.nonce.clone(), self.issued, self.expires);
+        if let Some(field) = self.difference(&own) {
             return Err(TicketFault::OtherJob(field));
         }
-        if self.payload_sha256 != hexadecimal(&Sha256::digest(subject.payload)) {
+        if self.payload_sha256 != own.payload_sha256 {
             return Err(TicketFault::PayloadMismatch);
         }
         if self.expires <= now { Err(TicketFault::Expired) } else { Ok(()) }
     }
+
+    /// The first thing but the payload in which two tickets are about different jobs.
+    fn difference(&self, other: &Ticket) -> Option<&'static str> {
+        let fields = [
+            ("job", self.id == other.id),
+            ("type", self.job_type == other.job_type),
+            ("tenant", self.tenant == other.tenant),
+            ("queue", self.queue == other.queue),
+            ("actor", self.actor == other.actor),
+            ("content type", self.content_type == other.content_type),
+            ("callback URL", self.callback_url == other.callback_url),
+            ("idempotency key", self.idempotency_key == other.idempotency_key),
+            ("unique key", self.unique_key == other.unique_key),
+            ("concurrency key", self.concurrency_key == other.concurrency_key),
+            ("correlation id", self.correlation_id == other.correlation_id),
+            ("trace", self.traceparent == other.traceparent),
+            ("set of tags", self.tags_sha256 == other.tags_sha256),
+        ];
+        fields.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field)
+    }
+}
+
+/// SHA-256 in hexadecimal.
+fn sha256(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
 }
 
 /// Bytes as text in lower-case hexadecimal.

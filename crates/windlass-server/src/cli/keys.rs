@@ -49,7 +49,7 @@ pub(super) struct CreateArgs {
     /// Who its holder is: the actor in the audit trail, and the owner of what it submits.
     #[arg(long)]
     name: String,
-    /// What it may do: admin, operator, submitter, worker or viewer.
+    /// What it may do: admin, operator, submitter, worker, app (submitter and worker in one) or viewer.
     #[arg(long, value_parser = role)]
     role: Role,
     /// Whose jobs it reaches; an admin's key is for all tenants.

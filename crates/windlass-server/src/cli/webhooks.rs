@@ -6,26 +6,31 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use windlass::job::Tenant;
 use windlass::store::caller::Caller;
-use windlass::store::webhook::WebhookSecret;
 
 use super::{Missing, StoreArgs, output};
+use crate::outbound::signature::{Endpoint, Purpose};
 
 /// What to do about webhooks.
 #[derive(Subcommand)]
 pub(super) enum WebhooksCommand {
-    /// Print the secrets that sign what is sent for a tenant, the newest first.
+    /// Print the secrets that sign what is sent to an address, the newest first.
     Secret(SecretArgs),
 }
 
-/// Whose secret.
+/// Which secret.
 #[derive(Args)]
 pub(super) struct SecretArgs {
+    /// The receiver's address; its query does not matter.
+    url: String,
+    /// For jobs that are pushed there, instead of reports of ends.
+    #[arg(long)]
+    push: bool,
     #[command(flatten)]
     store: StoreArgs,
     /// Whose; the default tenant's if not given.
     #[arg(long, value_parser = tenant)]
     tenant: Option<Tenant>,
-    /// Make a new one first; the one before signs beside it for a day.
+    /// Make new ones for all of the tenant's receivers first; those before sign beside them for a day.
     #[arg(long)]
     rotate: bool,
     /// Print JSON instead of a line for each.
@@ -39,6 +44,9 @@ fn tenant(text: &str) -> Result<Tenant, String> {
 
 pub(super) async fn webhooks(command: &WebhooksCommand) -> anyhow::Result<ExitCode> {
     let WebhooksCommand::Secret(args) = command;
+    let purpose = if args.push { Purpose::Push } else { Purpose::Callback };
+    let endpoint =
+        Endpoint::new(purpose, &args.url).map_err(|error| anyhow::anyhow!("the address {error}"))?;
     let store = args.store.open(Missing::Create)?;
     let (me, tenant) = (Caller::local(), args.tenant.clone());
     let secrets = if args.rotate {
@@ -47,12 +55,12 @@ pub(super) async fn webhooks(command: &WebhooksCommand) -> anyhow::Result<ExitCo
         store.webhook_secrets(&me, tenant).await?
     };
     store.close();
+    let secrets: Vec<String> = secrets.iter().filter_map(|secret| endpoint.secret(secret.reveal())).collect();
     if args.json {
-        let texts: Vec<&str> = secrets.iter().map(WebhookSecret::reveal).collect();
-        output::json(&json!({"secrets": texts}))?;
+        output::json(&json!({"secrets": secrets}))?;
     } else {
         for secret in &secrets {
-            output::line(secret.reveal())?;
+            output::line(secret)?;
         }
     }
     Ok(ExitCode::SUCCESS)

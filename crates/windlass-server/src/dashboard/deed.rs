@@ -6,7 +6,7 @@ use std::str::FromStr;
 use windlass::Store;
 use windlass::error::StoreError;
 use windlass::job::{JobId, State};
-use windlass::store::caller::{Caller, Role};
+use windlass::store::caller::Caller;
 use windlass::store::filter::Filter;
 
 use super::format::count;
@@ -202,7 +202,7 @@ impl Scope {
 
 /// The filter over what this caller may act on: a submitter's own jobs.
 fn own(caller: &Caller, filter: Filter) -> Option<Filter> {
-    if caller.role != Role::Submitter {
+    if !caller.role.manages_own_jobs_only() {
         return Some(filter);
     }
     let is_other = filter.owner.as_ref().is_some_and(|owner| *owner != caller.id);

@@ -208,7 +208,7 @@ fn reverse(order: Order) -> Option<Order> {
 
 /// How many jobs a person may act on fit, if counters know.
 fn fitting(asked: &Asked, stats: &Stats, role: Role) -> Option<u64> {
-    let is_known = role != Role::Submitter && is_counted(asked);
+    let is_known = !role.manages_own_jobs_only() && is_counted(asked);
     let is_any = asked.get("state").is_empty();
     let fits = |state: &State| is_any || asked.has("state", state.as_str());
     is_known

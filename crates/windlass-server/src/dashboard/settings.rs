@@ -177,6 +177,7 @@ fn meaning(role: Role) -> &'static str {
         Role::Operator => "runs a tenant",
         Role::Submitter => "its own jobs",
         Role::Worker => "takes and ends jobs",
+        Role::App => "its own jobs, and takes and ends jobs",
         Role::Viewer => "looks on",
     }
 }

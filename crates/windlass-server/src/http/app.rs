@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use windlass::Store;
 use windlass::clock::Timestamp;
 
+use super::encoded::EncodedEvents;
 use super::guesses::Guesses;
 use super::metrics::RouteCounter;
 use super::places::Places;
@@ -49,6 +50,7 @@ struct Inner {
     draining: watch::Sender<bool>,
     streams: Places,
     tenant_streams: Places,
+    encoded_events: EncodedEvents,
     rates: RequestRates,
     guesses: Guesses,
     bodies: Memory,
@@ -66,6 +68,7 @@ impl App {
             draining: watch::Sender::new(false),
             streams: Places::new(limits::STREAMS_MAX, limits::STREAMS_PER_KEY_MAX),
             tenant_streams: Places::new(limits::STREAMS_MAX, limits::STREAMS_PER_TENANT_MAX),
+            encoded_events: EncodedEvents::default(),
             rates: RequestRates::default(),
             guesses: Guesses::default(),
             bodies: Memory::default(),
@@ -109,7 +112,12 @@ impl App {
         &self.0.streams
     }
 
-    /// The same, so many for each tenant.
+    /// The last events, as they are sent.
+    pub(crate) fn encoded_events(&self) -> &EncodedEvents {
+        &self.0.encoded_events
+    }
+
+    /// Places for live event streams, so many for each tenant.
     pub(crate) fn tenant_streams(&self) -> &Places {
         &self.0.tenant_streams
     }

@@ -29,7 +29,6 @@ use super::places::{Place, Taken};
 use super::problem::Problem;
 use super::query::Query;
 use super::wire::name::Text;
-use super::wire::record::RecordView;
 use crate::limits;
 
 /// Which events.
@@ -205,7 +204,7 @@ impl Reader {
         tokio::select! {
             record = self.feed.next() => {
                 let record = record.map_err(|_| "stopped")?;
-                Ok(self.wanted.fits(&record).then(|| as_event(record)))
+                Ok(self.wanted.fits(&record).then(|| self.app.encoded_events().of(&record)))
             }
             _ = alive.tick() => Ok(Some(Bytes::from_static(b": alive\n\n"))),
             _ = checks.tick() => match self.pass.caller(&self.app).await {
@@ -216,14 +215,6 @@ impl Reader {
             () = self.events.closed() => Err("closed"),
         }
     }
-}
-
-/// A record as an event. What is not kept has no number, so that nobody tries to resume from it.
-fn as_event(record: Record) -> Bytes {
-    let (seq, name) = (record.seq, record.event.as_str());
-    let data = serde_json::to_string(&RecordView::from(record)).expect("what is answered is plain data");
-    let id = if seq > 0 { format!("id: {seq}\n") } else { String::new() };
-    Bytes::from(format!("{id}event: {name}\ndata: {data}\n\n"))
 }
 
 /// The body of a stream: what arrives, and at the end the reason for it.

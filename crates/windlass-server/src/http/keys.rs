@@ -78,7 +78,7 @@ pub(crate) async fn list(
 pub(crate) struct KeyBody {
     /// Who its holder is.
     name: String,
-    /// `admin`, `operator`, `submitter`, `worker` or `viewer`.
+    /// `admin`, `operator`, `submitter`, `worker`, `app` (submitter and worker in one) or `viewer`.
     role: Text<Role>,
     /// Whose jobs it reaches; `default` if not given, all for an admin.
     tenant: Option<Text<Tenant>>,

@@ -181,6 +181,9 @@ fn explained(refusal: Problem, problem: windlass::error::Problem) -> Problem {
         Wrong::TooLong { length, limit } => {
             refusal.with("problem", "too_long").with("length", length).with("limit", limit)
         }
+        Wrong::TooManyBytes { length, limit } => {
+            refusal.with("problem", "too_many_bytes").with("length", length).with("limit", limit)
+        }
         Wrong::NotAName(value) => refusal.with("problem", "not_a_name").with("value", value),
         Wrong::OutOfRange { value, min, max } => {
             let refusal = refusal.with("problem", "out_of_range").with("value", value);

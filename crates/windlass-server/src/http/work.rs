@@ -212,7 +212,7 @@ pub(crate) async fn children(
     Ok(Made(Spawned {
         group: spawned.group,
         known: spawned.is_known,
-        children: spawned.children.iter().map(|child| ChildView::of(child, None, false)).collect(),
+        children: spawned.children.iter().map(|child| ChildView::of(child, None, false, false)).collect(),
         parent: ParentView { id: Text(spawned.parent.id), state: Text(spawned.parent.state) },
     }))
 }

@@ -4,7 +4,8 @@
 use std::future::Future;
 
 use bytes::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use serde::Deserialize;
 use windlass::callback;
 use windlass::context::Cx;
 use windlass::job::Failure;
@@ -13,8 +14,9 @@ use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::worker::Worker;
 
-use super::client::{Call, Client};
+use super::client::{Call, CallError, Client};
 use super::keyring::Keyring;
+use super::signature::{Endpoint, Message, Purpose};
 use super::{signature, verdict};
 use crate::limits;
 
@@ -48,6 +50,20 @@ pub async fn run(store: Store, client: Client, shutdown: impl Future<Output = ()
     }
 }
 
+/// What a report tells of.
+fn event_of(body: &[u8]) -> Result<String, Failure> {
+    #[derive(Deserialize)]
+    struct Report {
+        r#type: String,
+    }
+    let report: Option<Report> = serde_json::from_slice(body).ok();
+    let event =
+        report.map(|report| report.r#type).filter(|event| event.bytes().all(|b| b.is_ascii_graphic()));
+    event.ok_or_else(|| {
+        Failure::permanent("callback_unreadable", "this callback is not a report: it cannot be delivered")
+    })
+}
+
 /// What delivers callbacks.
 #[derive(Clone)]
 struct Carrier {
@@ -65,9 +81,14 @@ impl Carrier {
         };
         let clock = &self.store.environment().clock;
         let body = Bytes::from(cx.payload().bytes.to_vec());
-        let keys = self.keyring.keys(cx.tenant()).await?;
-        let mut headers = signature::sign(&cx.job_id().to_string(), clock.now(), &body, &keys);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let endpoint = Endpoint::new(Purpose::Callback, url)
+            .map_err(|error| verdict::of_error(url, &CallError::Refused(error)))?;
+        let keys = self.keyring.keys(cx.tenant(), &endpoint).await?;
+        let event = event_of(&body)?;
+        let id = cx.job_id().to_string();
+        let message = Message { id: &id, at: clock.now(), event: &event, endpoint: &endpoint, body: &body };
+        let lines = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+        let headers = signature::sign(message, lines, &keys);
         let time_max = limits::CALLBACK_TIME_MAX;
         let call = Call { url, headers, body, time_max, answer_bytes_max: None };
         let answer = tokio::select! {

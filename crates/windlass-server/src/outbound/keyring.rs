@@ -5,7 +5,7 @@ use windlass::job::{Failure, Tenant};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 
-use super::signature::SigningKey;
+use super::signature::{Endpoint, SigningKey};
 
 /// The secrets of all tenants; cheap to clone.
 #[derive(Clone)]
@@ -17,18 +17,18 @@ impl Keyring {
         Keyring(store)
     }
 
-    /// A tenant's keys, at least one.
+    /// The keys by which one of a tenant's endpoints knows who calls, at least one.
     ///
     /// # Errors
     /// A temporary failure if the store is in trouble or has no secret that can be read: nothing is sent unsigned.
-    pub async fn keys(&self, tenant: &Tenant) -> Result<Vec<SigningKey>, Failure> {
+    pub async fn keys(&self, tenant: &Tenant, endpoint: &Endpoint) -> Result<Vec<SigningKey>, Failure> {
         let unsigned = |why: String| {
             Failure::temporary(format!("nothing is sent unsigned, and {why}")).with_code("unsigned")
         };
         let secrets = self.0.webhook_secrets(&Caller::system(), Some(tenant.clone())).await;
         let secrets = secrets.map_err(|error| unsigned(format!("there is no secret: {error}")))?;
-        let keys: Vec<SigningKey> =
-            secrets.iter().filter_map(|secret| SigningKey::parse(secret.reveal())).collect();
+        let derived = secrets.iter().filter_map(|secret| endpoint.secret(secret.reveal()));
+        let keys: Vec<SigningKey> = derived.filter_map(|secret| SigningKey::parse(&secret)).collect();
         if keys.is_empty() {
             return Err(unsigned(format!("the secret of tenant {tenant} is none: rotate it")));
         }

@@ -20,10 +20,14 @@ use windlass::store::caller::{Caller, Role};
 use windlass::store::config::{Push, PushTargets};
 use windlass::worker::Worker;
 
-use super::client::{Body, Call, Client};
+use super::client::{Body, Call, CallError, Client};
 use super::keyring::Keyring;
+use super::signature::{Endpoint, Message, Purpose};
 use super::{signature, verdict};
 use crate::limits;
+
+/// What a pushed job says it is, beside the events of reports.
+const EVENT: &str = "job.push";
 
 /// Which queue of whom; no tenant means everybody.
 type Whose = (QueueName, Option<Tenant>);
@@ -128,9 +132,12 @@ impl Desk {
         let now = environment.clock.now();
         let bytes = Bytes::from(cx.payload().bytes.to_vec());
         // Signed for whoever owns the target: everybody's target must not need every tenant's secret.
-        let keys = self.keyring.keys(whose.1.as_ref().unwrap_or(&Tenant::default())).await?;
-        let mut headers = signature::sign(&cx.job_id().to_string(), now, &bytes, &keys);
-        headers.extend(facts(cx));
+        let endpoint = Endpoint::new(Purpose::Push, &push.url)
+            .map_err(|error| verdict::of_error(&push.url, &CallError::Refused(error)))?;
+        let keys = self.keyring.keys(whose.1.as_ref().unwrap_or(&Tenant::default()), &endpoint).await?;
+        let id = cx.job_id().to_string();
+        let message = Message { id: &id, at: now, event: EVENT, endpoint: &endpoint, body: &bytes };
+        let headers = signature::sign(message, facts(cx), &keys);
         let call = Call {
             url: &push.url,
             headers,

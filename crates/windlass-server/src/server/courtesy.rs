@@ -1,6 +1,6 @@
-//! A stream on which nobody is turned away without a word. What cannot even be read as a request is refused by the HTTP
-//! library, with a head alone; here such a head is sent in the shape that all refusals have. Every answer of the server's own
-//! has a request id, which is how the two are told apart.
+//! A stream on which nobody is turned away without a word. What could be read in two ways is made unreadable. What cannot be
+//! read as a request is refused by the HTTP library, with a head alone; here such a head is sent in the shape that all
+//! refusals have. Every answer of the server's own has a request id, which is how the two are told apart.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,19 +8,21 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::framing::Framing;
 use crate::http::{self, App};
 
 /// Writes to `inner`, and puts bare refusals into words.
 pub(super) struct Courteous<S> {
     inner: S,
     app: App,
+    framing: Framing,
     /// What is sent in place of a bare refusal, and how much of it is.
     words: Option<(Vec<u8>, usize)>,
 }
 
 impl<S> Courteous<S> {
     pub(super) fn new(inner: S, app: App) -> Courteous<S> {
-        Courteous { inner, app, words: None }
+        Courteous { inner, app, framing: Framing::new(), words: None }
     }
 }
 
@@ -61,7 +63,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Courteous<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.inner).poll_read(context, buffer);
+        self.framing.check(&mut buffer.filled_mut()[before..]);
+        read
     }
 }
 

@@ -47,7 +47,7 @@ const DEEDS: [&[&str]; 38] = [
     &["migrate", "--store", "COPY"],
     &["move", "--from", "COPY", "--to", "sqlite:NEW"],
     &["keys", "create", "--store", "COPY", "--name", "boss", "--role", "admin"],
-    &["webhooks", "secret", "--store", "COPY"],
+    &["webhooks", "secret", "https://shop.example/hook", "--store", "COPY"],
     &["tickets", "key"],
 ];
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass::job::Tenant;
-use windlass::store::caller::{Caller, Role};
+use windlass::store::caller::{Caller, Permission, Role};
 use windlass::store::command::key::NewKey;
 use windlass_server::server::{Options, Server};
 
@@ -186,7 +186,6 @@ async fn another_tenants_job_is_nowhere_to_be_found() {
     assert_eq!(trail["records"], json!([]));
 }
 
-/// M91: what each role may do.
 /// M91: a worker's key does nothing to what the worker of another key runs, though it can read who that is and knows the fence.
 #[tokio::test]
 async fn a_worker_key_does_nothing_to_the_jobs_of_another_worker() {
@@ -234,6 +233,80 @@ async fn a_worker_key_does_nothing_to_the_jobs_of_another_worker() {
     assert_eq!(completed["context"]["key"], honest_key["id"]);
 }
 
+/// M91: names of keys need not be unique, so they decide nothing.
+#[tokio::test]
+async fn a_key_with_the_name_of_another_does_not_own_its_jobs() {
+    let t = Fixture::new().await;
+    let admin = key(&t, "root", Role::Admin, None).await;
+    for role in [Role::Submitter, Role::App] {
+        let first = key(&t, "shop", role, Some("acme")).await;
+        let second = key(&t, "shop", role, Some("acme")).await;
+        let body = json!({"type": "a", "payload": {"card": 4711}});
+        let job = ask(&t, &first, "POST", "/jobs", body).await.json();
+        assert_eq!(job["owner"], "shop");
+        let path = format!("/jobs/{}", job["id"].as_str().unwrap());
+        let refused = ask(&t, &second, "POST", &format!("{path}/cancel"), json!({})).await;
+        assert_refused(&refused, 403, "forbidden", None);
+        let bulk = json!({"action": "cancel", "filter": {"type": "a"}});
+        let many = ask(&t, &second, "POST", "/jobs/bulk", bulk).await.json();
+        assert_eq!(many["changed"], 0, "{many}");
+        assert_ne!(ask(&t, &second, "GET", &path, json!({})).await.json()["payload"], json!({"card": 4711}));
+        assert_eq!(ask(&t, &first, "GET", &path, json!({})).await.json()["payload"], json!({"card": 4711}));
+        assert_eq!(ask(&t, &first, "POST", &format!("{path}/cancel"), json!({})).await.status, 200);
+        let again = ask(&t, &admin, "POST", &format!("{path}/redrive"), json!({})).await.json();
+        let again = format!("/jobs/{}/cancel", again["id"].as_str().unwrap());
+        assert_eq!(ask(&t, &second, "POST", &again, json!({})).await.status, 403);
+        assert_eq!(ask(&t, &first, "POST", &again, json!({})).await.status, 200, "its successor is its own");
+    }
+}
+
+/// M91: an application submits, signals, works and reads with one key, and runs jobs of others without owning them.
+#[tokio::test]
+async fn an_app_submits_and_works_with_one_key() {
+    let t = Fixture::new().await;
+    let admin = key(&t, "root", Role::Admin, None).await;
+    let app = key(&t, "shop", Role::App, Some("acme")).await;
+    let own = ask(&t, &app, "POST", "/jobs", json!({"type": "a", "payload": 1})).await.json();
+    let own = format!("/jobs/{}", own["id"].as_str().unwrap());
+    assert_eq!(ask(&t, &app, "POST", &format!("{own}/signals/go"), json!({})).await.status, 200);
+    let other =
+        ask(&t, &admin, "POST", "/jobs", json!({"type": "a", "tenant": "acme", "payload": 2})).await.json();
+    let other = format!("/jobs/{}", other["id"].as_str().unwrap());
+    assert_ne!(ask(&t, &app, "GET", &other, json!({})).await.json()["payload"], 2);
+    let worker = ask(&t, &app, "POST", "/workers", json!({})).await.json()["worker_id"].clone();
+    let claimed = ask(&t, &app, "POST", "/claims", json!({"worker_id": worker, "limit": 2})).await.json();
+    assert_eq!(claimed["jobs"].as_array().unwrap().len(), 2);
+    assert_eq!(ask(&t, &app, "GET", &other, json!({})).await.json()["payload"], 2, "while it runs it");
+    assert_eq!(ask(&t, &app, "POST", &format!("{other}/cancel"), json!({})).await.status, 403);
+    assert_eq!(ask(&t, &app, "POST", &format!("{own}/cancel"), json!({})).await.status, 200);
+}
+
+/// M91: the published table of permissions is the one that decides.
+#[test]
+fn the_documented_permissions_are_those_of_the_roles() {
+    let document = include_str!("../../../../docs/http-api.md");
+    let documented: Vec<(&str, Vec<&str>)> = document
+        .lines()
+        .skip_while(|line| !line.starts_with("| permission |"))
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .map(|line| {
+            let mut cells = line.split('|').map(str::trim).skip(1);
+            let permission = cells.next().unwrap().trim_matches('`');
+            (permission, cells.nth(1).unwrap().split(", ").map(|role| role.trim_matches('`')).collect())
+        })
+        .collect();
+    let decided: Vec<(&str, Vec<&str>)> = Permission::ALL
+        .into_iter()
+        .map(|permission| {
+            let roles = Role::ALL.into_iter().filter(|role| role.includes(permission));
+            (permission.as_str(), roles.map(Role::as_str).collect())
+        })
+        .collect();
+    assert_eq!(documented, decided);
+}
+
+/// M91: what each role may do.
 #[tokio::test]
 async fn every_role_does_its_own_and_no_more() {
     let t = Fixture::new().await;
@@ -256,7 +329,7 @@ async fn every_role_does_its_own_and_no_more() {
         let submitted = status("POST", "/jobs", json!({"type": "a"})).await;
         assert_eq!(
             submitted == 201,
-            [Role::Admin, Role::Operator, Role::Submitter].contains(role),
+            [Role::Admin, Role::Operator, Role::Submitter, Role::App].contains(role),
             "{role:?}"
         );
         for (below, body) in [
@@ -284,7 +357,7 @@ async fn every_role_does_its_own_and_no_more() {
         assert_eq!(status("PUT", "/types/a", json!({})).await, allowed(admins), "{role:?}");
         assert_eq!(status("PUT", "/tenants/a", json!({})).await, allowed(admins), "{role:?}");
         assert_eq!(status("GET", "/keys", json!({})).await, allowed(admins), "{role:?}");
-        let works = [Role::Admin, Role::Operator, Role::Worker].contains(role);
+        let works = [Role::Admin, Role::Operator, Role::Worker, Role::App].contains(role);
         assert_eq!(status("POST", "/workers", json!({})).await == 201, works, "{role:?}");
         let claimed = status("POST", "/claims", json!({"worker_id": worker})).await;
         assert_eq!(claimed == 403, !works, "{role:?}");

@@ -73,6 +73,20 @@ async fn requests_that_leave_open_whom_they_are_for_or_how_long_they_are_are_ref
         ("/healthz", "Host: user@localhost\r\n", 400, "not_http"),
         ("http://evil.example/healthz", "Host: localhost\r\n", 400, "not_http"),
         ("/healthz", "Host: localhost\r\nTransfer-Encoding: identity, chunked\r\n", 400, "not_http"),
+        (
+            "/healthz",
+            "Host: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+            400,
+            "not_http",
+        ),
+        (
+            "/healthz",
+            "Host: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+            400,
+            "not_http",
+        ),
+        ("/healthz", "Host: localhost\n", 400, "not_http"),
+        ("/healthz", "Host: localhost\r\nX: a\r\n b\r\n", 400, "not_http"),
         ("/healthz", &large, 431, "head_too_large"),
     ] {
         let mut stream = TcpStream::connect(t.address).await.unwrap();

@@ -16,10 +16,10 @@ use crate::fixture::{Fixture, assert_refused};
 const HOLDERS: [(&str, &[Role]); 9] = [
     ("look", &Role::ALL),
     // Of a job that no worker of this key runs.
-    ("payload:read", &[Role::Admin, Role::Operator, Role::Submitter]),
-    ("submit", &[Role::Admin, Role::Operator, Role::Submitter]),
-    ("manage_job", &[Role::Admin, Role::Operator, Role::Submitter]),
-    ("work", &[Role::Admin, Role::Operator, Role::Worker]),
+    ("payload:read", &[Role::Admin, Role::Operator, Role::Submitter, Role::App]),
+    ("submit", &[Role::Admin, Role::Operator, Role::Submitter, Role::App]),
+    ("manage_job", &[Role::Admin, Role::Operator, Role::Submitter, Role::App]),
+    ("work", &[Role::Admin, Role::Operator, Role::Worker, Role::App]),
     ("pause", &[Role::Admin, Role::Operator]),
     ("configure", &[Role::Admin, Role::Operator]),
     ("schedule", &[Role::Admin, Role::Operator]),
@@ -65,9 +65,9 @@ impl Tenants {
     /// registered with this role's key, if that role works, else with the worker's.
     async fn subject(&self, owner: Role) -> Subject {
         let t = &self.t;
-        let works = [Role::Admin, Role::Operator].contains(&owner);
+        let works = [Role::Admin, Role::Operator, Role::App].contains(&owner);
         let registrar = self.key("acme", if works { owner } else { Role::Worker });
-        let owner = if owner == Role::Operator { Role::Operator } else { Role::Submitter };
+        let owner = if [Role::Operator, Role::App].contains(&owner) { owner } else { Role::Submitter };
         let job = ask(t, self.key("acme", owner), "POST", "/jobs", json!({"type": "a"})).await.json();
         let worker = ask(t, registrar, "POST", "/workers", json!({})).await.json();
         let body = json!({"name": "temporary", "role": "viewer"});
@@ -242,7 +242,7 @@ async fn no_route_lets_a_submitter_manage_the_job_of_another_one() {
 #[tokio::test]
 async fn across_tenants_every_route_answers_as_if_there_were_nothing() {
     let tenants = Tenants::new().await;
-    let within = [Role::Operator, Role::Submitter, Role::Worker, Role::Viewer];
+    let within = [Role::Operator, Role::Submitter, Role::Worker, Role::App, Role::Viewer];
     for route in Route::all(&tenants.t).await.iter().filter(|route| route.permission != "open") {
         for role in within {
             let (mut subject, secret) = (tenants.subject(role).await, tenants.key("other", role));

@@ -10,9 +10,10 @@ use windlass::store::command::act::Act;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
 use windlass::target::TargetPolicy;
+use windlass_server::outbound::signature::Purpose;
 
 use crate::office::{Office, job};
-use crate::push::verify;
+use crate::push::{is_signed, verify};
 use crate::receiver::{Receiver, answer};
 
 fn reporting_to(url: &str) -> NewJob {
@@ -53,7 +54,7 @@ async fn an_end_is_reported_and_signed() {
     assert_eq!(request.line, "POST /hook?a=b HTTP/1.1");
     assert_eq!(request.header("content-type"), "application/json");
     assert_eq!(request.header("webhook-id"), callback.id.to_string());
-    verify(&request, &office.secret("acme").await);
+    verify(&request, &office.secret("acme", Purpose::Callback, &receiver.url()).await);
     let body: Value = serde_json::from_slice(&request.body).unwrap();
     assert_eq!(
         (body["type"].as_str(), body["data"]["id"].as_str()),
@@ -79,8 +80,26 @@ async fn a_report_that_was_not_taken_is_sent_again_under_the_same_id() {
     let (first, second) = (receiver.request().await, receiver.request().await);
     assert_eq!(first.header("webhook-id"), second.header("webhook-id"));
     assert_eq!(first.body, second.body);
-    verify(&second, &office.secret("default").await);
+    verify(&second, &office.secret("default", Purpose::Callback, &receiver.url()).await);
     assert_eq!(office.verdict(callback.id).await, (State::Completed, None));
+}
+
+/// M95: somebody who may choose callback addresses gets nothing signed that another receiver believes.
+#[tokio::test]
+async fn a_message_for_one_receiver_is_not_believed_by_another() {
+    let mut receiver = Receiver::answering(answer("200 OK", "")).await;
+    let another = Receiver::answering(answer("200 OK", "")).await;
+    let office = Office::open();
+    office.end(reporting_to(&receiver.url())).await;
+    let request = receiver.request().await;
+    verify(&request, &office.secret("default", Purpose::Callback, &receiver.url()).await);
+    assert_eq!(request.header("windlass-event"), "job.cancelled");
+    let of_others = [
+        office.secret("default", Purpose::Callback, &another.url()).await,
+        office.secret("default", Purpose::Push, &receiver.url()).await,
+        office.secret("acme", Purpose::Callback, &receiver.url()).await,
+    ];
+    assert!(of_others.iter().all(|secret| !is_signed(&request, secret)));
 }
 
 /// M95: both secrets sign while one is replaced.
@@ -88,9 +107,9 @@ async fn a_report_that_was_not_taken_is_sent_again_under_the_same_id() {
 async fn a_replaced_secret_counts_at_once_and_the_old_one_still() {
     let mut receiver = Receiver::answering(answer("200 OK", "")).await;
     let office = Office::open();
-    let old = office.secret("default").await;
+    let old = office.secret("default", Purpose::Callback, &receiver.url()).await;
     office.store.rotate_webhook_secret(&office.me, None).await.unwrap();
-    let new = office.secret("default").await;
+    let new = office.secret("default", Purpose::Callback, &receiver.url()).await;
     assert_ne!(old, new);
     office.end(reporting_to(&receiver.url())).await;
     let request = receiver.request().await;

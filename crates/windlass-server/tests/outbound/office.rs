@@ -15,6 +15,7 @@ use windlass::store::environment::StoreOptions;
 use windlass::store::query::snapshot::Snapshot;
 use windlass::store::settings::patch::{Field, QueuePatch, SettingsPatch};
 use windlass::target::TargetPolicy;
+use windlass_server::outbound::signature::{Endpoint, Purpose};
 use windlass_server::outbound::{self, Client};
 
 use crate::receiver::PATIENCE;
@@ -94,10 +95,11 @@ impl Office {
         result.0.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
     }
 
-    /// The secret by which a tenant's calls are signed.
-    pub(crate) async fn secret(&self, tenant: &str) -> String {
+    /// The secret by which a tenant's calls to this address are signed.
+    pub(crate) async fn secret(&self, tenant: &str, purpose: Purpose, url: &str) -> String {
         let tenant = Some(Tenant::new(tenant).unwrap());
-        self.store.webhook_secrets(&self.me, tenant).await.unwrap()[0].reveal().to_owned()
+        let secrets = self.store.webhook_secrets(&self.me, tenant).await.unwrap();
+        Endpoint::new(purpose, url).unwrap().secret(secrets[0].reveal()).unwrap()
     }
 
     /// Stops calling, as a server does that is told to stop.

@@ -53,8 +53,9 @@ async fn ask(address: SocketAddr, method: &str, path: &str, body: &Value) -> (u1
     (status, serde_json::from_str(body).unwrap_or(Value::Null))
 }
 
-async fn secret(store: &str) -> String {
-    let made = windlass(&["webhooks", "secret", "--store", store]).output().await.unwrap();
+async fn secret(store: &str, receiver: &[&str]) -> String {
+    let arguments = [&["webhooks", "secret", "--store", store], receiver].concat();
+    let made = windlass(&arguments).output().await.unwrap();
     assert!(made.status.success(), "{made:?}");
     String::from_utf8(made.stdout).unwrap().trim().to_owned()
 }
@@ -80,9 +81,8 @@ async fn jobs_and_reports_are_sent_where_the_flags_allow() {
     assert_eq!(pushed.header("windlass-job-id"), id);
     let body: Value = serde_json::from_slice(&report.body).unwrap();
     assert_eq!((&body["type"], &body["data"]["id"]), (&json!("job.completed"), &json!(id)));
-    let secret = secret(&store).await;
-    verify(&pushed, &secret);
-    verify(&report, &secret);
+    verify(&pushed, &secret(&store, &["--push", &worker.url()]).await);
+    verify(&report, &secret(&store, &[&reports.url()]).await);
     let (_, ended) = ask(server, "GET", &format!("/jobs/{id}"), &json!({})).await;
     assert_eq!((&ended["state"], &ended["result"]), (&json!("completed"), &json!({"sent": 1})));
     let cleared = ask(server, "PUT", "/queues/mail", &json!({"push": null})).await;

@@ -5,6 +5,7 @@ use super::quiet::{Answer, Kind};
 use super::{CrashPoint, Cx, Stop, failed};
 use crate::error::Invalid;
 use crate::job::{Decided, ErrorRecord, Failure, GroupStrategy, JobId, NewJob, State};
+use crate::limits;
 use crate::queue::{Draft, Job};
 use crate::store::command::children::NewGroup;
 use crate::store::command::finish::Park;
@@ -121,6 +122,7 @@ impl Cx {
         let beside = self.may_spawn().await;
         self.forget_places().await.map_err(failed)?;
         self.crash_at(&CrashPoint::BeforeSpawn).await;
+        let _storing = self.0.order.storing();
         let queue = self.queue();
         let group = NewGroup { name: key.clone(), strategy, jobs };
         let spawned = queue.store().spawn_beside(queue.caller(), self.hand(), group, beside).await;
@@ -152,9 +154,9 @@ impl Cx {
     }
 
     async fn known_group(&self, name: &str) -> Result<Option<Group>, anyhow::Error> {
+        let _storing = self.0.order.storing();
         let queue = self.queue();
-        let groups = queue.store().groups(queue.caller(), self.job_id()).await?.unwrap_or_default();
-        Ok(groups.into_iter().find(|group| group.group.name == name))
+        Ok(queue.store().group(queue.caller(), self.job_id(), name).await?)
     }
 }
 
@@ -182,6 +184,15 @@ fn check_shape(key: &str, asked: &GroupShape, saved: &[u8]) -> Result<(), Failur
 
 fn results<T: serde::de::DeserializeOwned>(group: Group) -> Result<Children<T>, anyhow::Error> {
     let is_well = group.group.decided == Some(Decided::Well);
+    if !group.omitted.is_empty() {
+        let limit = limits::CHILD_RESULTS_BYTES_MAX;
+        let message = format!(
+            "the results of group `{}` have over {limit} bytes together: let children return less, such as where they \
+             have put it",
+            group.group.name
+        );
+        return Err(Failure::permanent("child_results_too_large", message).into());
+    }
     let mut results = Vec::with_capacity(group.children.len());
     for (index, slot) in group.into_slots().into_iter().enumerate() {
         let Some((child, result)) = slot else {
@@ -205,6 +216,7 @@ fn results<T: serde::de::DeserializeOwned>(group: Group) -> Result<Children<T>, 
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     use super::*;
@@ -239,9 +251,14 @@ mod tests {
             decided: Some(Decided::Well),
         };
         let children = vec![(child(0), Some(Arc::from(&b"0"[..]))), (child(2), Some(Arc::from(&b"2"[..])))];
-        let found: Children<u32> =
-            results(Group { number: 1, group, redacted: std::collections::BTreeSet::new(), children })
-                .unwrap();
+        let found: Children<u32> = results(Group {
+            number: 1,
+            group,
+            redacted: BTreeSet::new(),
+            omitted: BTreeSet::new(),
+            children,
+        })
+        .unwrap();
         assert_eq!(found.results, [Ok(0), Err(ChildError::Deleted { index: 1 }), Ok(2)]);
         let said = found.all().unwrap_err().to_string();
         assert_eq!(said, "child 1 was deleted before its result was read");

@@ -38,6 +38,8 @@ pub(super) struct State {
     tick: u64,
     /// Steps whose work is being done.
     pub(super) working: u32,
+    /// Calls of the store that are under way: whatever waits, waits for their answers.
+    pub(super) storing: u32,
     /// Calls that have not ended.
     active: u32,
     /// How often a call began beside another.

@@ -269,6 +269,10 @@ impl State {
 
     /// How long to wait for a change, if for any; and the moment that then has come, if a sleep ends there.
     fn patience(&self, now: Timestamp) -> (Option<Duration>, Option<Timestamp>) {
+        // The store answers in its own time, which must not decide what a handler comes to.
+        if self.storing > 0 {
+            return (None, None);
+        }
         if self.has(|kind| *kind == Kind::Turn) {
             return (Some(limits::STEP_TURN_WAIT_MAX), None);
         }
@@ -290,6 +294,25 @@ impl State {
             // Whether a signal came in time is for the store to say.
             self.park_now();
         }
+    }
+}
+
+/// A call of the store that is under way.
+pub(super) struct Storing<'a>(&'a Order);
+
+impl Order {
+    /// Keeps calls that wait from losing patience until the store has answered.
+    pub(super) fn storing(&self) -> Storing<'_> {
+        self.lock().storing += 1;
+        self.changed.notify_one();
+        Storing(self)
+    }
+}
+
+impl Drop for Storing<'_> {
+    fn drop(&mut self) {
+        self.0.lock().storing -= 1;
+        self.0.changed.notify_one();
     }
 }
 
@@ -321,5 +344,25 @@ impl Wake for Witness {
     fn wake_by_ref(self: &Arc<Witness>) {
         self.has_woken.store(true, Ordering::SeqCst);
         self.waker.wake_by_ref();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How long the store takes must not decide what a handler comes to: a sleep beside a group that is just being spawned
+    /// does not park alone.
+    #[tokio::test]
+    async fn nobody_loses_patience_while_the_store_is_asked() {
+        let order = Order::default();
+        let sleep = Kind::Park(Awaited::Moment(Timestamp::from_millis(60_000)));
+        let mut sleeping = std::pin::pin!(order.wait(sleep, |_| false));
+        assert!(sleeping.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!(order.lock().patience(Timestamp::MIN), (Some(limits::PARK_WAIT_MAX), None));
+        let asking = order.storing();
+        assert_eq!(order.lock().patience(Timestamp::MIN), (None, None));
+        drop(asking);
+        assert_eq!(order.lock().patience(Timestamp::MIN), (Some(limits::PARK_WAIT_MAX), None));
     }
 }

@@ -13,6 +13,7 @@ impl Cx {
     /// Writes all of these or none.
     pub(super) async fn note_all(&self, notes: Vec<Note>) -> Result<(), WorkError> {
         let queue = &self.0.queue;
+        let _storing = self.0.order.storing();
         queue.store().note(queue.caller(), self.hand(), notes).await
     }
 

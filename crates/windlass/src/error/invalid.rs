@@ -34,6 +34,14 @@ pub enum Problem {
         /// The limit.
         limit: usize,
     },
+    /// More bytes than are allowed together.
+    #[error("has {length} bytes with what comes before it, the limit is {limit}: give it in parts")]
+    TooManyBytes {
+        /// How many they are.
+        length: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// A name with characters that are not allowed.
     #[error("`{0}` is not a name: letters, digits, `_ . : -`, starting with a letter")]
     NotAName(String),

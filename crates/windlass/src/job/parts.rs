@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{ErrorRecord, JobId, JobType, QueueName, RetryPolicy, Seq, Tenant, WorkerId};
 use crate::clock::Timestamp;
 use crate::error::{Invalid, Problem};
+use crate::key::KeyId;
 use crate::limits;
 use crate::ticket::Ticket;
 
@@ -335,6 +336,9 @@ pub struct Details {
     /// Proof that it is the job that was submitted, where that is asked for (M94).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ticket: Option<Box<Ticket>>,
+    /// The API key that submitted it; none if there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner_key: Option<KeyId>,
     /// How far it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
@@ -365,6 +369,9 @@ pub struct Details {
     /// Checkpoints saved.
     #[serde(skip_serializing_if = "is_zero")]
     pub checkpoints: u64,
+    /// Bytes of their values.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub checkpoint_bytes: u64,
     /// Groups of children spawned; the last one's number.
     #[serde(skip_serializing_if = "is_zero")]
     pub groups: u64,

@@ -48,6 +48,7 @@ impl Version {
             log_lines: 0,
             signals: 0,
             checkpoints: 0,
+            checkpoint_bytes: 0,
             groups: 0,
             ..Details::clone(&job.details)
         };

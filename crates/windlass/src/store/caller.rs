@@ -21,13 +21,16 @@ pub enum Role {
     Submitter,
     /// Claims and finishes.
     Worker,
+    /// A program that does both: submits, manages what it submitted, claims and finishes.
+    App,
     /// Looks on.
     Viewer,
 }
 
 impl Role {
     /// Every role.
-    pub const ALL: [Role; 5] = [Role::Admin, Role::Operator, Role::Submitter, Role::Worker, Role::Viewer];
+    pub const ALL: [Role; 6] =
+        [Role::Admin, Role::Operator, Role::Submitter, Role::Worker, Role::App, Role::Viewer];
 
     /// The word for it.
     pub fn as_str(self) -> &'static str {
@@ -36,7 +39,26 @@ impl Role {
             Role::Operator => "operator",
             Role::Submitter => "submitter",
             Role::Worker => "worker",
+            Role::App => "app",
             Role::Viewer => "viewer",
+        }
+    }
+
+    /// Whether it manages only jobs that it submitted itself.
+    pub fn manages_own_jobs_only(self) -> bool {
+        matches!(self, Role::Submitter | Role::App)
+    }
+
+    /// Whether the role includes this permission. For jobs, what connects the caller with the job decides as well.
+    pub fn includes(self, permission: Permission) -> bool {
+        let submits = matches!(permission, Permission::Submit | Permission::ManageJob);
+        match self {
+            Role::Admin => true,
+            Role::Operator => permission != Permission::Administer,
+            Role::Submitter => submits || permission == Permission::ReadPayload,
+            Role::Worker => matches!(permission, Permission::Work | Permission::ReadPayload),
+            Role::App => submits || matches!(permission, Permission::Work | Permission::ReadPayload),
+            Role::Viewer => false,
         }
     }
 }
@@ -47,7 +69,7 @@ impl FromStr for Role {
     fn from_str(word: &str) -> Result<Role, Problem> {
         Role::ALL.into_iter().find(|role| role.as_str() == word).ok_or_else(|| Problem::Unknown {
             value: word.chars().take(64).collect(),
-            allowed: "admin, operator, submitter, worker, viewer",
+            allowed: "admin, operator, submitter, worker, app, viewer",
         })
     }
 }
@@ -178,22 +200,13 @@ impl Caller {
 
     /// Whether the role allows it at all.
     pub fn must(&self, permission: Permission) -> Result<(), Denied> {
-        let is_allowed = match self.role {
-            Role::Admin => true,
-            Role::Operator => permission != Permission::Administer,
-            Role::Submitter => {
-                matches!(permission, Permission::Submit | Permission::ManageJob | Permission::ReadPayload)
-            }
-            Role::Worker => matches!(permission, Permission::Work | Permission::ReadPayload),
-            Role::Viewer => false,
-        };
-        if is_allowed { Ok(()) } else { Err(self.denied(permission)) }
+        if self.role.includes(permission) { Ok(()) } else { Err(self.denied(permission)) }
     }
 
     /// Whether this caller may manage this job: its owner, an operator or an admin (M91).
-    pub fn must_manage(&self, _job: &Job, spec: &Spec) -> Result<(), Denied> {
+    pub fn must_manage(&self, job: &Job, spec: &Spec) -> Result<(), Denied> {
         self.must(Permission::ManageJob)?;
-        if self.role == Role::Submitter && !self.owns(spec) {
+        if self.role.manages_own_jobs_only() && !self.owns(job, spec) {
             return Err(self.denied(Permission::ManageJob));
         }
         Ok(())
@@ -204,9 +217,13 @@ impl Caller {
         self.key.as_ref().map_or_else(|| self.id.clone(), KeyId::to_string)
     }
 
-    /// Whether this caller submitted the job.
-    pub fn owns(&self, spec: &Spec) -> bool {
-        spec.owner == self.id
+    /// Whether this caller submitted the job: with the same API key, since names of keys need not be unique, or under the
+    /// same name where there is no key.
+    pub fn owns(&self, job: &Job, spec: &Spec) -> bool {
+        match (&job.details.owner_key, &self.key) {
+            (None, None) => spec.owner == self.id,
+            (owner, own) => owner == own,
+        }
     }
 
     /// Whether this caller reads what users put into a job: its payload, result, checkpoints and logs, and the query of its
@@ -216,6 +233,7 @@ impl Caller {
             Role::Admin | Role::Operator => true,
             Role::Submitter => ties.is_owner,
             Role::Worker => ties.holds_lease,
+            Role::App => ties.is_owner || ties.holds_lease,
             Role::Viewer => false,
         }
     }

@@ -132,9 +132,13 @@ impl Cascade {
 
 /// Whether the end of this job has yet to be passed on along this edge, the job being its dependency.
 pub(crate) fn covers(db: &mut (impl Read + ?Sized), ended: &Job, edge: &Edge) -> EngineResult<bool> {
+    Ok(of_dependents(db, ended)?.is_some_and(|cascade| cascade.covers(edge.dependent, edge.need)))
+}
+
+/// The cascade that passes on the end of this job, if it is not over.
+pub(crate) fn of_dependents(db: &mut (impl Read + ?Sized), ended: &Job) -> EngineResult<Option<Cascade>> {
     let kept = db.document(DocumentKind::Cascade, &dependents_key(ended.depth, ended.seq))?;
-    let kept = kept.map(|document| Cascade::parse(&document)).transpose()?;
-    Ok(kept.is_some_and(|cascade| cascade.covers(edge.dependent, edge.need)))
+    kept.map(|document| Cascade::parse(&document)).transpose()
 }
 
 /// Whether this running job has yet to be suspended by an aggressive pause of its queue.

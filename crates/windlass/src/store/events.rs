@@ -87,19 +87,19 @@ impl EventFeed {
         self.ready.front().map_or(self.after, |next| next.seq - 1)
     }
 
-    /// The next event. A reader that falls behind misses none that is kept; of the others it misses the oldest.
+    /// The next event; readers that hear of it as it happens share one copy. A reader that falls behind misses none that is kept; of the others it misses the oldest.
     ///
     /// # Errors
     /// When the store is gone; or, if a server keeps it, when that is away for long. It may then be asked again, and goes on
     /// where it was.
-    pub async fn next(&mut self) -> Result<Record, StoreError> {
+    pub async fn next(&mut self) -> Result<Arc<Record>, StoreError> {
         #[cfg(feature = "remote")]
         if let Some(stream) = &mut self.stream {
-            return stream.next().await;
+            return stream.next().await.map(Arc::new);
         }
         loop {
             if let Some(record) = self.ready.pop_front() {
-                return Ok(record);
+                return Ok(Arc::new(record));
             }
             if self.is_behind {
                 self.read_trail().await?;
@@ -122,7 +122,7 @@ impl EventFeed {
     }
 
     /// A live record, if it is the next: one that comes out of turn is read from the trail, in its turn.
-    fn accept(&mut self, record: &Record) -> Option<Record> {
+    fn accept(&mut self, record: &Arc<Record>) -> Option<Arc<Record>> {
         if record.seq == 0 {
             return self.caller.sees(&record.tenant).then(|| record.clone());
         }

@@ -45,8 +45,8 @@ struct Running {
     generation: u64,
     jobs: FxHashMap<Seq, Job>,
     seqs: FxHashMap<JobId, Seq>,
-    /// Names of their checkpoints, as far as they were written or read through this connection.
-    steps: FxHashMap<Seq, FxHashSet<String>>,
+    /// Names of their checkpoints and how many bytes each has, as far as they were written or read through this connection.
+    steps: FxHashMap<Seq, FxHashMap<String, u64>>,
     /// How many names.
     names: usize,
 }
@@ -178,14 +178,19 @@ impl Memo {
         }
     }
 
-    /// Whether a running job has a checkpoint of this name, if all names of its checkpoints are remembered.
-    pub(super) fn has_step(&self, seq: Seq, step: &str) -> Option<bool> {
-        let (job, steps) = (self.running.jobs.get(&seq)?, self.running.steps.get(&seq)?);
-        (steps.len() as u64 == job.details.checkpoints).then(|| steps.contains(step))
+    /// Whether all checkpoints of a running job are remembered.
+    pub(super) fn knows_steps(&self, seq: Seq) -> bool {
+        let (job, steps) = (self.running.jobs.get(&seq), self.running.steps.get(&seq));
+        job.zip(steps).is_some_and(|(job, steps)| steps.len() as u64 == job.details.checkpoints)
+    }
+
+    /// How many bytes a running job's checkpoint of this name has, if it is remembered.
+    pub(super) fn step_bytes(&self, seq: Seq, step: &str) -> Option<u64> {
+        self.running.steps.get(&seq)?.get(step).copied()
     }
 
     /// Remembers a checkpoint of a running job, as stored.
-    pub(super) fn learn_step(&mut self, seq: Seq, step: &str) {
+    pub(super) fn learn_step(&mut self, seq: Seq, step: &str, bytes: u64) {
         let running = &mut self.running;
         if !running.jobs.contains_key(&seq) {
             return;
@@ -194,7 +199,8 @@ impl Memo {
             running.steps.clear();
             running.names = 0;
         }
-        running.names += usize::from(running.steps.entry(seq).or_default().insert(step.to_owned()));
+        let is_new = running.steps.entry(seq).or_default().insert(step.to_owned(), bytes).is_none();
+        running.names += usize::from(is_new);
     }
 
     /// Forgets everything, after a commit that failed.

@@ -295,9 +295,27 @@ impl Store {
 
     /// A job's groups of children, each child with its result, in input order (M64).
     pub async fn groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
-        elsewhere!(self.groups(id));
+        elsewhere!(self.groups(id, None));
         let caller = caller.clone();
-        self.read("groups", move |view| side::groups(view, &caller, id)).await
+        self.read("groups", move |view| side::groups(view, &caller, id, None)).await
+    }
+
+    /// One of a job's groups of children, with its children.
+    pub async fn group(&self, caller: &Caller, id: JobId, name: &str) -> Result<Option<Group>, StoreError> {
+        let groups = self.groups_named(caller, id, name).await?;
+        Ok(groups.unwrap_or_default().pop())
+    }
+
+    /// The groups with this name: one, or none; nothing at all if there is no such job.
+    pub async fn groups_named(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        name: &str,
+    ) -> Result<Option<Vec<Group>>, StoreError> {
+        elsewhere!(self.groups(id, Some(name)));
+        let (caller, name) = (caller.clone(), name.to_owned());
+        self.read("groups", move |view| side::groups(view, &caller, id, Some(&name))).await
     }
 
     /// How far a job's groups of children are, without the children, of which there may be many thousands.

@@ -86,7 +86,8 @@ pub(crate) struct Facts {
     pub(crate) job: Job,
     pub(crate) spec: Spec,
     pub(crate) attempts: Vec<(u32, AttemptRecord)>,
-    pub(crate) checkpoints: u64,
+    /// How many checkpoints are stored, and their bytes.
+    pub(crate) checkpoints: (u64, u64),
 }
 
 /// Checks every invariant that can be seen in stored data.
@@ -108,11 +109,13 @@ pub(crate) fn verify(view: &mut View<'_>, tell: &mut dyn FnMut(Checked)) -> Resu
         let Some(last) = page.last() else { break };
         after = Some(Place::of(last));
         told.more(page.len());
-        for facts in facts(view, page)? {
+        let page = facts(view, page)?;
+        let mut near = graph::Near::load(view, &page)?;
+        for facts in page {
             jobs += 1;
             *recount.entry((facts.job.lane.clone(), facts.job.state)).or_default() += 1;
             life::check(&mut life, &facts, view.now);
-            graph.check(view, &facts)?;
+            graph.check(view, &facts, &mut near)?;
         }
     }
     let mut verdicts = life;
@@ -148,7 +151,9 @@ fn facts(view: &mut View<'_>, page: Vec<Job>) -> Result<Vec<Facts>, StoreError> 
         let limit = limits::CHECKPOINTS_MAX + 1;
         let kind = FacetKind::Checkpoint;
         let query = FacetQuery { seq: job.seq, kind, name: None, above: None, limit };
-        let checkpoints = if job.has.checkpoints { view.db.facets(query)?.len() as u64 } else { 0 };
+        let stored = if job.has.checkpoints { view.db.facets(query)? } else { Vec::new() };
+        let bytes: usize = stored.iter().map(|facet| facet.body.len()).sum();
+        let checkpoints = (stored.len() as u64, bytes as u64);
         found.push(Facts { job, spec, attempts, checkpoints });
     }
     Ok(found)

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
+use sha2::{Digest, Sha256};
 
 use super::{from_hexadecimal, hexadecimal};
 
@@ -11,6 +12,8 @@ use super::{from_hexadecimal, hexadecimal};
 const SECRET_PREFIX: &str = "wtsk_";
 /// What the text of a public key begins with.
 const PUBLIC_PREFIX: &str = "wtpk_";
+/// Enough to tell one's own keys apart; the signature decides.
+const KEY_ID_BYTES: usize = 8;
 
 /// A text that is no key for tickets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -71,13 +74,16 @@ impl fmt::Debug for TicketKey {
 pub struct TicketPublicKey(VerifyingKey);
 
 impl TicketPublicKey {
+    /// What tickets name the key by: the first 8 bytes of its SHA-256, in hexadecimal.
+    pub fn id(&self) -> String {
+        hexadecimal(&Sha256::digest(self.0.as_bytes())[..KEY_ID_BYTES])
+    }
+
     /// Whether this signature over this message is the key's. Strictly: nobody can make another that counts too.
     pub(super) fn has_signed(&self, message: &[u8], signature: &[u8; 64]) -> bool {
         self.0.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
     }
-}
 
-impl TicketPublicKey {
     /// Whether this is the key's signature over a text, in hexadecimal.
     pub(crate) fn has_signed_text(&self, text: &str, signature: &str) -> bool {
         from_hexadecimal(signature).is_some_and(|signature| self.has_signed(text.as_bytes(), &signature))

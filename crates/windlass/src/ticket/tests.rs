@@ -1,6 +1,7 @@
 //! Tests of tickets: what is signed, and that nothing of it can be changed.
 
 use super::*;
+use crate::job::{JobType, Labels, Payload, QueueName, Tenant};
 
 const NOW: i64 = 1_800_000_000_000;
 
@@ -8,25 +9,52 @@ fn key() -> TicketKey {
     TicketKey::new([1, 2])
 }
 
-fn subject(payload: &[u8]) -> (JobId, JobType, Tenant, Vec<u8>) {
-    let id = JobId::new(Timestamp::from_millis(NOW), 7);
-    (id, JobType::new("email.send").unwrap(), Tenant::default(), payload.to_vec())
+/// A job, and what was submitted for it.
+struct Submitted {
+    id: JobId,
+    lane: Lane,
+    spec: Spec,
+}
+
+impl Submitted {
+    fn new(payload: &[u8]) -> Submitted {
+        let lane = Lane {
+            tenant: Tenant::default(),
+            queue: QueueName::default(),
+            job_type: JobType::new("email.send").unwrap(),
+        };
+        let labels = Labels {
+            tags: [("plan".to_owned(), "pro".to_owned())].into(),
+            correlation_id: Some("order-7".into()),
+            callback_url: Some("https://example.com/hook".into()),
+        };
+        let spec = Spec {
+            payload: Payload::json(payload),
+            idempotency_key: Some("i".into()),
+            unique_key: Some("u".into()),
+            concurrency_key: Some("c".into()),
+            owner: "so \"quoted\"".into(),
+            traceparent: Some("00-1-2-01".into()),
+            labels,
+            ..Spec::unknown()
+        };
+        Submitted { id: JobId::new(Timestamp::from_millis(NOW), 7), lane, spec }
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        Subject { id: self.id, lane: &self.lane, spec: &self.spec }
+    }
 }
 
 fn issued(payload: &[u8]) -> Ticket {
-    let (id, job_type, tenant, payload) = subject(payload);
-    let subject =
-        Subject { id, job_type: &job_type, tenant: &tenant, actor: "so \"quoted\"", payload: &payload };
     let now = Timestamp::from_millis(NOW);
-    Ticket::issue(&key(), subject, 99, now, now.plus(std::time::Duration::from_secs(60)))
+    let expires = now.plus(std::time::Duration::from_secs(60));
+    Ticket::issue(&key(), Submitted::new(payload).subject(), 99, now, expires)
 }
 
 fn verdict(ticket: &Ticket, payload: &[u8], later: u64) -> Result<(), TicketFault> {
-    let (id, job_type, tenant, payload) = subject(payload);
-    let subject =
-        Subject { id, job_type: &job_type, tenant: &tenant, actor: "so \"quoted\"", payload: &payload };
     let now = Timestamp::from_millis(NOW).plus(std::time::Duration::from_secs(later));
-    ticket.verify(&[key().public()], subject, now)
+    ticket.verify(&[key().public()], Submitted::new(payload).subject(), now)
 }
 
 /// M94: so that any language can verify it.
@@ -34,12 +62,17 @@ fn verdict(ticket: &Ticket, payload: &[u8], later: u64) -> Result<(), TicketFaul
 fn what_is_signed_is_the_ticket_without_its_signature_and_without_spaces() {
     let ticket = issued(b"{}");
     let expected = concat!(
-        r#"{"actor":"so \"quoted\"","expires":"2027-01-15T08:01:00.000Z","#,
-        r#""id":"01a3185c-5000-4000-8000-000000000007","issued":"2027-01-15T08:00:00.000Z","#,
+        r#"{"actor":"so \"quoted\"","callback_url":"https://example.com/hook","concurrency_key":"c","#,
+        r#""content_type":"application/json","context":"windlass.job-ticket.v1","correlation_id":"order-7","#,
+        r#""expires":"2027-01-15T08:01:00.000Z","id":"01a3185c-5000-4000-8000-000000000007","#,
+        r#""idempotency_key":"i","issued":"2027-01-15T08:00:00.000Z","key_id":"KEY_ID","#,
         r#""nonce":"00000000000000000000000000000063","#,
         r#""payload_sha256":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","#,
-        r#""tenant":"default","type":"email.send"}"#,
+        r#""queue":"default","tags_sha256":"TAGS","tenant":"default","traceparent":"00-1-2-01","#,
+        r#""type":"email.send","unique_key":"u"}"#,
     );
+    let expected = expected.replace("KEY_ID", &key().public().id());
+    let expected = expected.replace("TAGS", &sha256(br#"{"plan":"pro"}"#));
     let signed = String::from_utf8(ticket.signed()).unwrap();
     assert_eq!(signed, expected);
     let mut shown = serde_json::to_value(&ticket).unwrap();
@@ -63,8 +96,19 @@ fn a_ticket_is_good_for_its_job_until_it_expires() {
 #[test]
 fn a_ticket_with_any_bit_flipped_is_invalid() {
     let ticket = issued(b"{}");
-    let texts: [fn(&mut Ticket) -> &mut String; 7] = [
+    let texts: [fn(&mut Ticket) -> &mut String; 18] = [
         |ticket| &mut ticket.actor,
+        |ticket| ticket.callback_url.as_mut().unwrap(),
+        |ticket| ticket.concurrency_key.as_mut().unwrap(),
+        |ticket| &mut ticket.content_type,
+        |ticket| &mut ticket.context,
+        |ticket| ticket.correlation_id.as_mut().unwrap(),
+        |ticket| ticket.idempotency_key.as_mut().unwrap(),
+        |ticket| &mut ticket.key_id,
+        |ticket| &mut ticket.queue,
+        |ticket| ticket.tags_sha256.as_mut().unwrap(),
+        |ticket| ticket.traceparent.as_mut().unwrap(),
+        |ticket| ticket.unique_key.as_mut().unwrap(),
         |ticket| &mut ticket.id,
         |ticket| &mut ticket.nonce,
         |ticket| &mut ticket.payload_sha256,
@@ -102,24 +146,32 @@ fn a_ticket_with_any_bit_flipped_is_invalid() {
 #[test]
 fn a_ticket_is_good_for_no_other_job() {
     let ticket = issued(b"{}");
-    let (id, job_type, tenant, payload) = subject(b"{}");
-    let own = Subject { id, job_type: &job_type, tenant: &tenant, actor: "so \"quoted\"", payload: &payload };
-    let (other_type, other_tenant) = (JobType::new("email.sent").unwrap(), Tenant::new("acme").unwrap());
-    let others = [
-        Subject { id: JobId::new(Timestamp::MIN, 8), ..own },
-        Subject { job_type: &other_type, ..own },
-        Subject { tenant: &other_tenant, ..own },
-        Subject { actor: "mallory", ..own },
+    let own = Submitted::new(b"{}");
+    let changes: [(&str, fn(&mut Submitted)); 13] = [
+        ("job", |job| job.id = JobId::new(Timestamp::MIN, 8)),
+        ("type", |job| job.lane.job_type = JobType::new("email.sent").unwrap()),
+        ("tenant", |job| job.lane.tenant = Tenant::new("acme").unwrap()),
+        ("queue", |job| job.lane.queue = QueueName::new("other").unwrap()),
+        ("actor", |job| job.spec.owner = "mallory".into()),
+        ("content type", |job| job.spec.payload.content_type = "text/plain".into()),
+        ("callback URL", |job| job.spec.labels.callback_url = None),
+        ("idempotency key", |job| job.spec.idempotency_key = None),
+        ("unique key", |job| job.spec.unique_key = Some("v".into())),
+        ("concurrency key", |job| job.spec.concurrency_key = None),
+        ("correlation id", |job| job.spec.labels.correlation_id = Some("order-8".into())),
+        ("trace", |job| job.spec.traceparent = None),
+        ("set of tags", |job| drop(job.spec.labels.tags.insert("plan".into(), "free".into()))),
     ];
-    for other in others {
-        let fault = ticket.verify(&[key().public()], other, Timestamp::MIN).unwrap_err();
-        assert!(matches!(fault, TicketFault::OtherJob(_)), "{fault}");
-        assert_eq!(fault.code(), "ticket_invalid");
+    for (what, change) in changes {
+        let mut other = Submitted::new(b"{}");
+        change(&mut other);
+        let fault = ticket.verify(&[key().public()], other.subject(), Timestamp::MIN).unwrap_err();
+        assert_eq!((fault, fault.code()), (TicketFault::OtherJob(what), "ticket_invalid"));
     }
     let another_key = TicketKey::new([1, 3]).public();
-    let unknown = ticket.verify(std::slice::from_ref(&another_key), own, Timestamp::MIN);
+    let unknown = ticket.verify(std::slice::from_ref(&another_key), own.subject(), Timestamp::MIN);
     assert_eq!(unknown, Err(TicketFault::BadSignature));
-    let either = ticket.verify(&[another_key, key().public()], own, Timestamp::MIN);
+    let either = ticket.verify(&[another_key, key().public()], own.subject(), Timestamp::MIN);
     assert_eq!(either, Ok(()), "a key that was replaced may still be trusted");
 }
 

@@ -82,17 +82,31 @@ pub(crate) async fn events(
     Ok(Done(JobEvents { events: page.records.into_iter().map(RecordView::from).collect(), next_cursor }))
 }
 
+/// Which children.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct ChildrenQuery {
+    /// Only those of the group with this name.
+    group: Option<String>,
+}
+
 /// `GET /jobs/{id}/children`
 pub(crate) async fn children(
     State(app): State<App>,
     Who(caller): Who,
     JobPath(id): JobPath,
+    Query(query): Query<ChildrenQuery>,
 ) -> Result<Done<Children>, Problem> {
-    let groups = app.store().groups(&caller, id).await?.ok_or_else(|| missing(id))?;
+    let groups = match &query.group {
+        Some(name) => app.store().groups_named(&caller, id, name).await?,
+        None => app.store().groups(&caller, id).await?,
+    };
+    let groups = groups.ok_or_else(|| missing(id))?;
     let children = groups.iter().flat_map(|group| {
         let each = group.children.iter();
         each.map(|(child, result)| {
-            ChildView::of(child, result.as_deref(), group.redacted.contains(&child.id))
+            let (is_redacted, is_omitted) =
+                (group.redacted.contains(&child.id), group.omitted.contains(&child.id));
+            ChildView::of(child, result.as_deref(), is_redacted, is_omitted)
         })
     });
     let children = children.collect();

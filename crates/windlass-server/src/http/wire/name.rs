@@ -96,7 +96,7 @@ impl FromText for Role {
     }
 
     fn schema() -> Schema {
-        json_schema!({"type": "string", "enum": ["admin", "operator", "submitter", "worker", "viewer"]})
+        json_schema!({"type": "string", "enum": ["admin", "operator", "submitter", "worker", "app", "viewer"]})
     }
 }
 

@@ -165,12 +165,14 @@ pub(crate) struct ChildView {
     result: Option<Json>,
     /// True if it has a result that the caller does not read.
     redacted: bool,
+    /// True if it has a result that is left out here, because those before have over 64 MiB together: ask for it alone.
+    omitted: bool,
     error: Option<ErrorView>,
 }
 
 impl ChildView {
     /// A child with its result, unless the caller does not read it.
-    pub(crate) fn of(child: &Job, result: Option<&[u8]>, is_redacted: bool) -> ChildView {
+    pub(crate) fn of(child: &Job, result: Option<&[u8]>, is_redacted: bool, is_omitted: bool) -> ChildView {
         ChildView {
             id: Text(child.id),
             r#type: Text(child.lane.job_type.clone()),
@@ -179,6 +181,7 @@ impl ChildView {
             index: child.parent.map_or(0, |parent| parent.index),
             result: result.and_then(Json::stored),
             redacted: is_redacted,
+            omitted: is_omitted,
             error: child.details.error.as_ref().map(ErrorView::from),
         }
     }

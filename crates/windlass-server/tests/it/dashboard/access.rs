@@ -31,7 +31,7 @@ async fn roles_decide_what_is_shown_and_what_is_possible() {
         let token = page.token();
         let matrix = [
             (format!("/jobs/{id}/act"), "action=priority&value=60", is_operator),
-            ("/jobs/act".into(), "action=suspend&all=1", is_operator || role == Role::Submitter),
+            ("/jobs/act".into(), "action=suspend&all=1", is_operator || role.manages_own_jobs_only()),
             ("/queues/default/act".into(), "action=pause", is_operator),
             ("/queues/default/act".into(), "action=resume", is_operator),
             ("/queues/default/settings".into(), "max_running=9", is_operator),
@@ -46,7 +46,7 @@ async fn roles_decide_what_is_shown_and_what_is_possible() {
             (
                 "/dead/redrive".into(),
                 "type=mail&error=x&most=1&until=2026-01-01T00:00:00Z",
-                is_operator || role == Role::Submitter,
+                is_operator || role.manages_own_jobs_only(),
             ),
         ];
         for (path, body, is_allowed) in matrix {

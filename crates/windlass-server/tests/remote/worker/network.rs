@@ -272,11 +272,11 @@ async fn a_stream_of_events_goes_on_where_it_was() {
     let mut events = queue.store().events(&Caller::local(), 0);
     let first = queue.submit(greet("a")).await.unwrap();
     first.cancel().await.unwrap();
-    let next = |record: windlass::audit::Record| (record.event, record.job, record.seq);
+    let next = |record: &windlass::audit::Record| (record.event, record.job, record.seq);
     let seen = loop {
         let record = events.next().await.unwrap();
         if record.event == AuditEvent::Cancelled {
-            break next(record);
+            break next(&record);
         }
     };
     assert_eq!((seen.1, events.position()), (Some(first.id()), seen.2));
@@ -287,7 +287,7 @@ async fn a_stream_of_events_goes_on_where_it_was() {
     let again = loop {
         let record = tokio::time::timeout(LONG, events.next()).await.unwrap().unwrap();
         if record.event == AuditEvent::Cancelled {
-            break next(record);
+            break next(&record);
         }
     };
     assert_eq!((again.1, again.2 > seen.2), (Some(second.id()), true));

@@ -235,6 +235,7 @@ fn patch(unit: &mut Unit<'_>, caller: &Caller, job: &Job, patch: &Patch) -> Resu
         next.has.callback = labels.callback_url.is_some();
         let context = json!({"job_id": job.id.to_string(), "actor_id": caller.id});
         unit.record_job(AuditEvent::Patched, job, &next, &Cause::caller(caller, None), Some(context))?;
+        let next = unit.with_ticket_for_labels(next, &spec, &labels);
         unit.put(next);
         unit.relabel(job.seq, labels);
         is_changed = true;
@@ -276,8 +277,7 @@ impl Unit<'_> {
         self.catch_up(seq)?;
         let job = self.job(seq)?.filter(|job| caller.sees(&job.lane.tenant)).cloned();
         let job = job.ok_or(ActError::NotFound(id))?;
-        let needs_owner = caller.role == crate::store::caller::Role::Submitter;
-        if needs_owner {
+        if caller.role.manages_own_jobs_only() {
             let spec = self.spec(seq)?.ok_or(ActError::NotFound(id))?;
             caller.must_manage(&job, &spec)?;
         } else {

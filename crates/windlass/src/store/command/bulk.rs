@@ -10,7 +10,7 @@ use super::redrive::{self, Redrive};
 use crate::error::{ActError, Problem, StoreError};
 use crate::job::{JobId, Seq};
 use crate::limits;
-use crate::store::caller::{Caller, Permission, Role};
+use crate::store::caller::{Caller, Permission};
 use crate::store::engine::Place;
 use crate::store::filter::{Filter, Found, Order, Scan};
 use crate::store::query::list::Cursor;
@@ -95,7 +95,7 @@ pub(crate) fn seen(caller: &Caller, filter: &Filter) -> Filter {
 /// The filter over what this caller may act on: of those, a submitter's own.
 pub(crate) fn narrowed(caller: &Caller, filter: &Filter) -> Filter {
     let mut filter = seen(caller, filter);
-    if caller.role == Role::Submitter {
+    if caller.role.manages_own_jobs_only() {
         // Asking for another's jobs must not end with the own ones.
         if filter.owner.as_ref().is_some_and(|wanted| *wanted != caller.id) {
             filter.parent = Some(JobId::from_bytes(NOBODY));

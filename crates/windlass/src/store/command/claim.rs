@@ -162,7 +162,8 @@ pub(crate) fn claim(
         // So many that their payloads fit, however large each of them is.
         let fitting = (limits::CLAIM_BYTES_MAX - bytes) / unit.env.options.payload_bytes_max.max(1);
         let wanted = fitting.clamp(1, limit - jobs.len());
-        let taken = take(unit, &mut search, wanted, starts.saturating_sub(jobs.len()), &cause, worker.id)?;
+        let left = Room { jobs: wanted, bytes: limits::CLAIM_BYTES_MAX - bytes };
+        let taken = take(unit, &mut search, left, starts.saturating_sub(jobs.len()), &cause, worker.id)?;
         let handed = hand_over(unit, &taken)?;
         bytes += handed.iter().map(Claimed::bytes).sum::<usize>();
         jobs.extend(handed);
@@ -178,18 +179,25 @@ pub(crate) fn claim(
     Ok(ClaimAnswer { jobs, is_paused: false, throttled_for, interest })
 }
 
-/// Takes up to so many jobs, of which `starts` are started now.
+/// What a claim may still take.
+#[derive(Clone, Copy)]
+struct Room {
+    jobs: usize,
+    bytes: usize,
+}
+
+/// Takes jobs until so many are taken, or their checkpoints have so many bytes; `starts` of them are started now.
 fn take(
     unit: &mut Unit<'_>,
     search: &mut Search,
-    wanted: usize,
+    Room { jobs: wanted, bytes: room }: Room,
     starts: usize,
     cause: &Cause,
     worker: WorkerId,
 ) -> Result<Vec<Seq>, StoreError> {
     let generation = unit.generation()?;
-    let mut taken = Vec::with_capacity(wanted.min(64));
-    while taken.len() < wanted {
+    let (mut taken, mut bytes) = (Vec::with_capacity(wanted.min(64)), 0);
+    while taken.len() < wanted && bytes < room as u64 {
         let Some(seq) = search.next(unit, wanted - taken.len())? else { break };
         if !unit.admits(seq)? {
             continue;
@@ -201,6 +209,7 @@ fn take(
             Event::Claim { worker, generation, random }
         };
         if unit.apply(seq, &event, cause)?.is_ok() {
+            bytes += unit.job(seq)?.map_or(0, |job| job.details.checkpoint_bytes);
             taken.push(seq);
         }
     }

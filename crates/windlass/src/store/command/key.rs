@@ -99,7 +99,7 @@ fn insert(
         role: new.role,
         tenant: match new.role {
             Role::Admin => None,
-            Role::Operator | Role::Submitter | Role::Worker | Role::Viewer => {
+            Role::Operator | Role::Submitter | Role::Worker | Role::App | Role::Viewer => {
                 Some(new.tenant.clone().unwrap_or_default())
             }
         },

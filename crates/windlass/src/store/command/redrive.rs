@@ -50,7 +50,8 @@ pub(crate) fn redrive(
     let seq = unit.allocate(1)?;
     let keys = unique_key.into_iter().map(|key| (key, KeyHolder::unique(seq))).collect();
     let held = renewed(unit, &old, seq);
-    let mut held = unit.with_ticket_in_place_of(&old, held, &spec);
+    let given = Spec { idempotency_key: None, after: Vec::new(), after_any: Vec::new(), ..spec.clone() };
+    let mut held = unit.with_ticket_in_place_of((&old, &spec), (held, &given));
     if !how.reset_checkpoints && old.has.checkpoints {
         copy_checkpoints(unit, &old, &mut held)?;
     }
@@ -62,8 +63,7 @@ pub(crate) fn redrive(
     let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "new_job_id": new.id.to_string()});
     unit.record_job(AuditEvent::Redriven, &old, &old, &cause, Some(context))?;
     unit.record_job(AuditEvent::Submitted, &held, &new, &cause, None)?;
-    let spec = Spec { idempotency_key: None, after: Vec::new(), after_any: Vec::new(), ..spec };
-    unit.insert(new.clone(), spec, keys);
+    unit.insert(new.clone(), given, keys);
     let mut old = old;
     old.details_mut().superseded_by = Some(new.id);
     unit.put(old);
@@ -89,7 +89,11 @@ fn renewed(unit: &Unit<'_>, old: &Job, seq: Seq) -> Job {
         concurrency: old.concurrency,
         trace: old.trace,
         has: Has { unique_key: old.has.unique_key, callback: old.has.callback, ..Has::default() },
-        details: Arc::new(Details { retry_of: Some(old.id), ..Details::default() }),
+        details: Arc::new(Details {
+            retry_of: Some(old.id),
+            owner_key: old.details.owner_key.clone(),
+            ..Details::default()
+        }),
         ..Job::new(seq, id, old.lane.clone(), old.policy.clone(), unit.now)
     }
 }
@@ -101,6 +105,7 @@ fn copy_checkpoints(unit: &mut Unit<'_>, old: &Job, new: &mut Job) -> Result<(),
         unit.write_facet(FacetWrite::Put(Facet { seq: new.seq, ..facet }));
     }
     new.has.checkpoints = true;
-    new.details_mut().checkpoints = old.details.checkpoints;
+    let details = new.details_mut();
+    (details.checkpoints, details.checkpoint_bytes) = (old.details.checkpoints, old.details.checkpoint_bytes);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What a running attempt writes beside its outcome: checkpoints, progress and log lines. Every write names job and fence;
 //! a stale one changes nothing (M5).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -123,26 +123,33 @@ fn check(note: &Note, payload_bytes_max: usize) -> Result<(), Invalid> {
     }
 }
 
-/// Refuses more checkpoints than a job may have before the first is written: it could not be taken back alone.
+/// Refuses more checkpoints than a job may have, or larger ones, before the first is written: it could not be taken back
+/// alone.
 fn check_room(unit: &mut Unit<'_>, job: &Job, notes: &[Note]) -> Result<(), WorkError> {
-    let named: BTreeSet<&str> = notes
+    let named: BTreeMap<&str, usize> = notes
         .iter()
         .filter_map(|note| match note {
-            Note::Checkpoint { step, .. } => Some(step.as_str()),
+            Note::Checkpoint { step, value } => Some((step.as_str(), value.len())),
             Note::Progress(_) | Note::Logs(_) => None,
         })
         .collect();
-    let (kept, limit) =
-        (usize::try_from(job.details.checkpoints).unwrap_or(usize::MAX), limits::CHECKPOINTS_MAX);
-    if kept.saturating_add(named.len()) <= limit {
+    let kept = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    let (mut count, mut bytes) = (kept(job.details.checkpoints), kept(job.details.checkpoint_bytes));
+    let (count_max, bytes_max) = (limits::CHECKPOINTS_MAX, limits::CHECKPOINTS_BYTES_MAX);
+    let added: usize = named.values().sum();
+    if count.saturating_add(named.len()) <= count_max && bytes.saturating_add(added) <= bytes_max {
         return Ok(());
     }
-    let mut length = kept;
-    for step in named {
-        length += usize::from(!unit.has_checkpoint(job, step)?);
+    for (step, size) in named {
+        let before = unit.checkpoint_bytes(job, step)?;
+        count += usize::from(before.is_none());
+        bytes = bytes.saturating_add(size).saturating_sub(before.map_or(0, kept));
     }
-    if length > limit {
-        return Err(Invalid::new("step", Problem::TooLong { length, limit }).into());
+    if count > count_max {
+        return Err(Invalid::new("step", Problem::TooLong { length: count, limit: count_max }).into());
+    }
+    if bytes > bytes_max {
+        return Err(Invalid::new("value", Problem::TooManyBytes { length: bytes, limit: bytes_max }).into());
     }
     Ok(())
 }
@@ -193,13 +200,22 @@ impl Unit<'_> {
         step: &str,
         value: &[u8],
     ) -> Result<(), WorkError> {
-        if !self.has_checkpoint(job, step)? {
-            let limit = limits::CHECKPOINTS_MAX;
+        let before = self.checkpoint_bytes(job, step)?;
+        let (limit, bytes_max) = (limits::CHECKPOINTS_MAX, limits::CHECKPOINTS_BYTES_MAX as u64);
+        let kept = &job.details;
+        if before.is_none() && kept.checkpoints >= limit as u64 {
+            return Err(Invalid::new("step", Problem::TooLong { length: limit + 1, limit }).into());
+        }
+        let bytes = (kept.checkpoint_bytes + value.len() as u64).saturating_sub(before.unwrap_or(0));
+        if bytes > bytes_max {
+            let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+            let problem = Problem::TooManyBytes { length, limit: limits::CHECKPOINTS_BYTES_MAX };
+            return Err(Invalid::new("value", problem).into());
+        }
+        if before.is_none() || bytes != kept.checkpoint_bytes {
             let details = job.details_mut();
-            if details.checkpoints >= limit as u64 {
-                return Err(Invalid::new("step", Problem::TooLong { length: limit + 1, limit }).into());
-            }
-            details.checkpoints += 1;
+            details.checkpoints += u64::from(before.is_none());
+            details.checkpoint_bytes = bytes;
             job.has.checkpoints = true;
         }
         self.write_facet(FacetWrite::Put(Facet {

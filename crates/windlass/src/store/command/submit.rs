@@ -65,10 +65,17 @@ pub(crate) fn check(
             invalid: Invalid::new("jobs", problem),
         });
     }
+    let mut all = 0;
     for (index, job) in jobs.iter().enumerate() {
         let size = job.payload.bytes.len();
+        all += size;
         if size > payload_bytes_max {
             return Err(SubmitError::PayloadTooLarge { index, size, limit: payload_bytes_max });
+        }
+        // One payload alone may be as large as the store allows.
+        if all > limits::BATCH_BYTES_MAX && index > 0 {
+            let problem = Problem::TooManyBytes { length: all, limit: limits::BATCH_BYTES_MAX };
+            return Err(invalid(index, "jobs", problem));
         }
         let checked = job.check().and_then(|()| job.labels.check_callback(targets));
         checked.map_err(|invalid| SubmitError::Invalid { index, invalid })?;

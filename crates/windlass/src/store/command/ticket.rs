@@ -8,18 +8,12 @@ use serde_json::json;
 use super::record::Cause;
 use crate::audit::AuditEvent;
 use crate::error::StoreError;
-use crate::job::{Details, Event, Failure, Job, Seq, Spec};
+use crate::job::{Details, Event, Failure, Job, Labels, Seq, Spec};
 use crate::store::unit::Unit;
 use crate::ticket::{Subject, Ticket, TicketFault, TicketPublicKey};
 
 fn subject<'a>(job: &'a Job, spec: &'a Spec) -> Subject<'a> {
-    Subject {
-        id: job.id,
-        job_type: &job.lane.job_type,
-        tenant: &job.lane.tenant,
-        actor: &spec.owner,
-        payload: &spec.payload.bytes,
-    }
+    Subject { id: job.id, lane: &job.lane, spec }
 }
 
 impl Unit<'_> {
@@ -45,13 +39,22 @@ impl Unit<'_> {
         Ok(if is_own { self.with_ticket(job, &spec) } else { job })
     }
 
+    /// A job whose labels are changed, with a ticket for the new ones if the one for the old ones fits.
+    pub(crate) fn with_ticket_for_labels(&self, job: Job, old: &Spec, labels: &Labels) -> Job {
+        if self.env.options.tickets.is_none() || self.judge(&job, old).is_err() {
+            return job;
+        }
+        self.with_ticket(job, &Spec { labels: labels.clone(), ..old.clone() })
+    }
+
     /// A new job in place of an old one, with a ticket of its own. One that never had a ticket was submitted before they
     /// were asked for, and whoever redrives it vouches for it; one whose ticket does not fit keeps it, and is refused.
-    pub(crate) fn with_ticket_in_place_of(&self, old: &Job, new: Job, spec: &Spec) -> Job {
+    pub(crate) fn with_ticket_in_place_of(&self, old: (&Job, &Spec), new: (Job, &Spec)) -> Job {
+        let ((old, old_spec), (new, spec)) = (old, new);
         if self.env.options.tickets.is_none() {
             return new;
         }
-        match self.judge(old, spec) {
+        match self.judge(old, old_spec) {
             Ok(()) | Err(TicketFault::Expired | TicketFault::Missing) => self.with_ticket(new, spec),
             Err(_) => {
                 let details = Details { ticket: old.details.ticket.clone(), ..Details::clone(&new.details) };

@@ -74,10 +74,10 @@ impl<'a> PayloadReader<'a> {
             return Ok(self.caller.reads_payload(leased));
         }
         if let Some(spec) = spec {
-            return Ok(self.caller.owns(spec));
+            return Ok(self.caller.owns(job, spec));
         }
         let found = view.db.specs(&[job.seq])?.pop().flatten();
-        Ok(found.is_some_and(|spec| self.caller.owns(&spec)))
+        Ok(found.is_some_and(|spec| self.caller.owns(job, &spec)))
     }
 }
 

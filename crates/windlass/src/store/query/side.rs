@@ -191,6 +191,9 @@ pub struct Group {
     pub children: Vec<ChildResult>,
     /// Children whose results were left out, because the caller does not read them.
     pub redacted: BTreeSet<JobId>,
+    /// Children whose results were left out, because those before have too many bytes together
+    /// ([`limits::CHILD_RESULTS_BYTES_MAX`]).
+    pub omitted: BTreeSet<JobId>,
 }
 
 impl Group {
@@ -222,41 +225,67 @@ pub(crate) fn child_groups(
             group: parse(&facet.body)?,
             children: Vec::new(),
             redacted: BTreeSet::new(),
+            omitted: BTreeSet::new(),
         });
     }
     all_there(&job, "groups", found.len(), job.details.groups)?;
     Ok(Some(found))
 }
 
-/// All groups of children.
+/// All groups of children, or the one with this name.
 pub(crate) fn groups(
     view: &mut View<'_>,
     caller: &Caller,
     id: JobId,
+    name: Option<&str>,
 ) -> Result<Option<Vec<Group>>, StoreError> {
     let Some(mut found) = child_groups(view, caller, id)? else { return Ok(None) };
-    let (mut after, mut reader) = (None, PayloadReader::new(caller));
+    found.retain(|group| name.is_none_or(|name| group.group.name == name));
+    let (mut after, mut room, mut reader) =
+        (None, limits::CHILD_RESULTS_BYTES_MAX, PayloadReader::new(caller));
     while !found.is_empty() {
         let filter = Filter { parent: Some(id), ..Filter::default() };
         let limit = limits::VERIFY_PAGE;
-        let page = view.db.scan(&Scan { filter, order: Order::Oldest, after, limit })?;
+        let mut page = view.db.scan(&Scan { filter, order: Order::Oldest, after, limit })?;
         let Some(last) = page.last() else { break };
         after = Some(Place::of(last));
-        let with_result: Vec<Seq> = page.iter().filter(|job| job.has.result).map(|job| job.seq).collect();
-        let results = view.db.facets_of(&with_result, FacetKind::Result)?;
-        let mut results: FxHashMap<Seq, Arc<[u8]>> =
-            results.into_iter().map(|facet| (facet.seq, facet.body)).collect();
+        page.retain(|child| found.iter().any(|group| is_in(child, group)));
+        let mut results = child_results(view, &page, &mut room)?;
         for child in page {
-            let number = child.parent.map_or(0, |parent| parent.group);
             let result = results.remove(&child.seq);
-            let is_read = result.is_none() || reader.reads(view, &child, None)?;
-            if let Some(group) = found.iter_mut().find(|group| group.number == number) {
-                group.redacted.extend((!is_read).then_some(child.id));
-                group.children.push((child, result.filter(|_| is_read)));
-            }
+            let is_read = !child.has.result || reader.reads(view, &child, None)?;
+            let Some(group) = found.iter_mut().find(|group| is_in(&child, group)) else { continue };
+            group.redacted.extend((!is_read).then_some(child.id));
+            group.omitted.extend((is_read && child.has.result && result.is_none()).then_some(child.id));
+            group.children.push((child, result.filter(|_| is_read)));
         }
     }
     Ok(Some(found))
+}
+
+fn is_in(child: &Job, group: &Group) -> bool {
+    child.parent.is_some_and(|parent| parent.group == group.number)
+}
+
+/// The results of these jobs, few at a time, until there is no room for more bytes.
+fn child_results(
+    view: &mut View<'_>,
+    children: &[Job],
+    room: &mut usize,
+) -> Result<FxHashMap<Seq, Arc<[u8]>>, StoreError> {
+    let with_result: Vec<Seq> = children.iter().filter(|job| job.has.result).map(|job| job.seq).collect();
+    let mut found = FxHashMap::default();
+    for some in with_result.chunks(limits::RESULTS_AT_ONCE) {
+        for facet in view.db.facets_of(some, FacetKind::Result)? {
+            if facet.body.len() > *room {
+                *room = 0;
+                return Ok(found);
+            }
+            *room -= facet.body.len();
+            found.insert(facet.seq, facet.body);
+        }
+    }
+    Ok(found)
 }
 
 /// A job's neighbours in the dependency graph.

@@ -13,7 +13,7 @@ use super::client::Call;
 use super::filter;
 use super::job::{ShownError, ShownJob, ShownReason, sketch};
 use super::record::ShownRecord;
-use super::text::Moment;
+use super::text::{Moment, encoded};
 use crate::audit::{AuditEvent, Record};
 use crate::clock::Patience;
 use crate::error::StoreError;
@@ -117,6 +117,8 @@ struct ShownChild {
     result: Option<Box<RawValue>>,
     #[serde(default)]
     redacted: bool,
+    #[serde(default)]
+    omitted: bool,
     error: Option<ShownError>,
 }
 
@@ -147,7 +149,13 @@ impl ShownGroup {
             completed: self.completed,
             decided: self.decided,
         };
-        Group { number: self.group, group, children: Vec::new(), redacted: BTreeSet::new() }
+        Group {
+            number: self.group,
+            group,
+            children: Vec::new(),
+            redacted: BTreeSet::new(),
+            omitted: BTreeSet::new(),
+        }
     }
 }
 
@@ -248,8 +256,14 @@ impl Remote {
         Ok(found.map(|found| JobResult(bytes(found.result))))
     }
 
-    pub(crate) async fn groups(&self, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
-        let Some(found) = self.side::<Children>(id, "children").await? else { return Ok(None) };
+    pub(crate) async fn groups(
+        &self,
+        id: JobId,
+        name: Option<&str>,
+    ) -> Result<Option<Vec<Group>>, StoreError> {
+        let query = name.map_or_else(String::new, |name| format!("?group={}", encoded(name)));
+        let found: Option<Children> = self.side(id, &format!("children{query}")).await?;
+        let Some(found) = found else { return Ok(None) };
         let mut groups: Vec<Group> = found.groups.into_iter().map(ShownGroup::into_group).collect();
         let now = self.now();
         for child in found.children {
@@ -259,6 +273,7 @@ impl Remote {
             job.has.result = child.result.is_some();
             if let Some(group) = groups.iter_mut().find(|group| group.number == child.group) {
                 group.redacted.extend(child.redacted.then_some(child.id));
+                group.omitted.extend(child.omitted.then_some(child.id));
                 group.children.push((job, bytes(child.result)));
             }
         }

@@ -172,6 +172,9 @@ impl Refusal {
         match self.text("problem").unwrap_or_default() {
             "missing" => Problem::Missing,
             "too_long" => Problem::TooLong { length: self.size("length"), limit: self.size("limit") },
+            "too_many_bytes" => {
+                Problem::TooManyBytes { length: self.size("length"), limit: self.size("limit") }
+            }
             "not_a_name" => Problem::NotAName(value()),
             "out_of_range" => {
                 Problem::OutOfRange { value: value(), min: self.owned("min"), max: self.owned("max") }

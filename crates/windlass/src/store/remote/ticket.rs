@@ -2,7 +2,7 @@
 //! and the one who works, the server included, changes nothing unseen. Issuing them is the server's business.
 
 use super::Remote;
-use crate::job::{Failure, WorkerId};
+use crate::job::{Failure, Spec, WorkerId};
 use crate::store::command::claim::Claimed;
 use crate::store::command::finish::{Outcome, Report};
 use crate::ticket::{Subject, TicketFault};
@@ -36,14 +36,14 @@ impl Remote {
 
     fn judge(&self, claimed: &Claimed) -> Result<(), TicketFault> {
         let ticket = claimed.ticket().ok_or(TicketFault::Missing)?;
-        let subject = Subject {
-            id: claimed.job.id,
-            job_type: &claimed.job.lane.job_type,
-            tenant: &claimed.job.lane.tenant,
-            // Who submitted it is known by the ticket alone.
-            actor: &ticket.actor,
-            payload: &claimed.spec.payload.bytes,
+        // What a claim does not carry is known by the ticket alone.
+        let spec = Spec {
+            owner: ticket.actor.clone(),
+            unique_key: ticket.unique_key.clone(),
+            concurrency_key: ticket.concurrency_key.clone(),
+            ..claimed.spec.clone()
         };
+        let subject = Subject { id: claimed.job.id, lane: &claimed.job.lane, spec: &spec };
         ticket.verify(&self.trusted, subject, self.now())
     }
 }

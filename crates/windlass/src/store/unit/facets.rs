@@ -74,24 +74,22 @@ impl Unit<'_> {
         Ok(body)
     }
 
-    /// Whether a job has a checkpoint of this name.
-    pub(crate) fn has_checkpoint(&mut self, job: &Job, step: &str) -> EngineResult<bool> {
+    /// How many bytes a job's checkpoint of this name has, if there is one.
+    pub(crate) fn checkpoint_bytes(&mut self, job: &Job, step: &str) -> EngineResult<Option<u64>> {
         if !job.has.checkpoints {
-            return Ok(false);
+            return Ok(None);
         }
         let key = (job.seq, FacetKind::Checkpoint, step.to_owned(), 0);
-        if !self.facets.pending.contains_key(&key)
-            && let Some(has_step) = self.memo.has_step(job.seq, step)
-        {
-            return Ok(has_step);
+        if !self.facets.pending.contains_key(&key) && self.memo.knows_steps(job.seq) {
+            return Ok(self.memo.step_bytes(job.seq, step));
         }
-        Ok(self.facet(job.seq, FacetKind::Checkpoint, step, 0)?.is_some())
+        Ok(self.facet(job.seq, FacetKind::Checkpoint, step, 0)?.map(|body| body.len() as u64))
     }
 
     /// Remembers checkpoints that were read for a running job.
     pub(crate) fn learn_steps(&mut self, seq: Seq, checkpoints: &[Facet]) {
         for facet in checkpoints {
-            self.memo.learn_step(seq, &facet.name);
+            self.memo.learn_step(seq, &facet.name, facet.body.len() as u64);
         }
     }
 
@@ -102,7 +100,7 @@ impl Unit<'_> {
             if let FacetWrite::Put(facet) = write
                 && facet.kind == FacetKind::Checkpoint
             {
-                self.memo.learn_step(facet.seq, &facet.name);
+                self.memo.learn_step(facet.seq, &facet.name, facet.body.len() as u64);
             }
         }
     }

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use rustc_hash::FxHashMap;
+
 use super::{Facts, Verdict};
 use crate::error::StoreError;
-use crate::job::{ChildGroup, Job, Lane, Need, State};
+use crate::job::{ChildGroup, Job, Lane, Need, Seq, State};
 use crate::limits;
-use crate::store::cascade;
+use crate::store::cascade::{self, Cascade};
 use crate::store::command::throttle::{KeyBucket, key_bucket_key};
 use crate::store::config::parse;
-use crate::store::engine::{DocumentKind, FacetKind, FacetQuery, Key, KeyKind, Place, Side};
+use crate::store::engine::{DocumentKind, Edge, FacetKind, FacetQuery, Key, KeyKind, Place, Side};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::view::View;
 
@@ -40,12 +42,55 @@ impl Default for Graph {
     }
 }
 
+/// What the jobs of a page wait for and whose children they are, read for all of them at once.
+pub(super) struct Near {
+    edges: FxHashMap<Seq, Vec<Edge>>,
+    jobs: FxHashMap<Seq, Job>,
+    /// What passes on the ends of jobs that others wait for, as far as it was asked for.
+    cascades: FxHashMap<Seq, Option<Cascade>>,
+}
+
+impl Near {
+    pub(super) fn load(view: &mut View<'_>, page: &[Facts]) -> Result<Near, StoreError> {
+        let waits = |facts: &&Facts| !facts.spec.after.is_empty() || !facts.spec.after_any.is_empty();
+        let waiting: Vec<Seq> = page.iter().filter(waits).map(|facts| facts.job.seq).collect();
+        let mut edges: FxHashMap<Seq, Vec<Edge>> = FxHashMap::default();
+        let parents = page.iter().filter_map(|facts| Some(facts.job.parent?.seq));
+        let mut wanted: BTreeSet<Seq> = parents.collect();
+        for edge in view.db.edges(&waiting, Side::Dependent)? {
+            wanted.insert(edge.dependency);
+            edges.entry(edge.dependent).or_default().push(edge);
+        }
+        let (wanted, mut jobs) = (Vec::from_iter(wanted), FxHashMap::default());
+        for some in wanted.chunks(limits::VERIFY_PAGE) {
+            jobs.extend(view.db.load(some)?.into_iter().flatten().map(|job| (job.seq, job)));
+        }
+        Ok(Near { edges, jobs, cascades: FxHashMap::default() })
+    }
+
+    /// Whether the end of this job has yet to be passed on along this edge.
+    fn covers(&mut self, view: &mut View<'_>, edge: &Edge) -> Result<bool, StoreError> {
+        if !self.cascades.contains_key(&edge.dependency) {
+            let ended = self.jobs.get(&edge.dependency);
+            let found = ended.map(|ended| cascade::of_dependents(view.db, ended)).transpose()?.flatten();
+            self.cascades.insert(edge.dependency, found);
+        }
+        let cascade = self.cascades.get(&edge.dependency).and_then(Option::as_ref);
+        Ok(cascade.is_some_and(|cascade| cascade.covers(edge.dependent, edge.need)))
+    }
+}
+
 impl Graph {
     pub(super) fn verdicts(self) -> Vec<Verdict> {
         vec![self.keys, self.dependencies, self.groups, self.tenants, self.blocked]
     }
 
-    pub(super) fn check(&mut self, view: &mut View<'_>, facts: &Facts) -> Result<(), StoreError> {
+    pub(super) fn check(
+        &mut self,
+        view: &mut View<'_>,
+        facts: &Facts,
+        near: &mut Near,
+    ) -> Result<(), StoreError> {
         let job = &facts.job;
         let say = |finding: String| format!("job {}: {finding}", job.id);
         if facts.spec.unique_key.is_some() && !job.state.is_final() {
@@ -55,13 +100,13 @@ impl Graph {
             self.keys.look(idempotency_key(view, facts)?.map(say));
         }
         if !facts.spec.after.is_empty() || !facts.spec.after_any.is_empty() {
-            self.check_dependencies(view, facts)?;
+            self.check_dependencies(view, facts, near)?;
         }
         if job.has.children {
             self.check_groups(view, job)?;
         }
         if let Some(parent) = job.parent
-            && let Some(found) = view.db.load(&[parent.seq])?.pop().flatten()
+            && let Some(found) = near.jobs.get(&parent.seq)
         {
             let crosses = found.lane.tenant != job.lane.tenant || found.id != parent.id;
             self.tenants.look(crosses.then(|| say(format!("its parent is {}", found.id))));
@@ -72,15 +117,19 @@ impl Graph {
         Ok(())
     }
 
-    fn check_dependencies(&mut self, view: &mut View<'_>, facts: &Facts) -> Result<(), StoreError> {
+    fn check_dependencies(
+        &mut self,
+        view: &mut View<'_>,
+        facts: &Facts,
+        near: &mut Near,
+    ) -> Result<(), StoreError> {
         let job = &facts.job;
-        let edges = view.db.edges(&[job.seq], Side::Dependent)?;
-        let seqs: Vec<_> = edges.iter().map(|edge| edge.dependency).collect();
+        let edges = near.edges.remove(&job.seq).unwrap_or_default();
         let any_kept = edges.iter().filter(|edge| edge.need == Need::AfterAny).count();
         // One that was pruned or deleted took its edge along; it had ended, and was counted when it did.
         let (mut after_open, mut any_ended) = (0, facts.spec.after_any.len() > any_kept);
-        for (edge, dependency) in edges.iter().zip(view.db.load(&seqs)?) {
-            let Some(dependency) = dependency else {
+        for edge in &edges {
+            let Some(dependency) = near.jobs.get(&edge.dependency).cloned() else {
                 let finding = format!("job {}: waits for one that is not there", job.id);
                 self.dependencies.look(Some(finding));
                 continue;
@@ -88,7 +137,7 @@ impl Graph {
             let crosses = dependency.lane.tenant != job.lane.tenant;
             self.tenants.look(crosses.then(|| format!("job {}: waits for {}", job.id, dependency.id)));
             let is_final = dependency.state.is_final();
-            let is_told = is_final && (job.state.is_final() || !cascade::covers(view.db, &dependency, edge)?);
+            let is_told = is_final && (job.state.is_final() || !near.covers(view, edge)?);
             after_open +=
                 u32::from(edge.need == Need::After && !(is_told && dependency.state == State::Completed));
             any_ended |= edge.need == Need::AfterAny && is_told;

@@ -114,8 +114,10 @@ fn no_early_run(facts: &Facts, _: Timestamp) -> Option<String> {
 }
 
 fn checkpoints(facts: &Facts, _: Timestamp) -> Option<String> {
-    let (kept, said) = (facts.checkpoints, facts.job.details.checkpoints);
-    (kept != said || said > limits::CHECKPOINTS_MAX as u64).then(|| format!("says {said}, keeps {kept}"))
+    let details = &facts.job.details;
+    let (kept, said) = (facts.checkpoints, (details.checkpoints, details.checkpoint_bytes));
+    let is_over = said.0 > limits::CHECKPOINTS_MAX as u64 || said.1 > limits::CHECKPOINTS_BYTES_MAX as u64;
+    (kept != said || is_over).then(|| format!("says {said:?} checkpoints and bytes, keeps {kept:?}"))
 }
 
 fn lifetime(facts: &Facts, now: Timestamp) -> Option<String> {

@@ -82,7 +82,7 @@ async fn a_feed_of_one_tenant_shows_nothing_of_another(t: &Fixture) {
     let two = Caller::new("somebody", Role::Viewer, Some(tenant("two")));
     let mut feed = t.store.events(&two, 0);
     let record = feed.next().await.unwrap();
-    assert_eq!((record.seq, record.tenant), (2, tenant("two")));
+    assert_eq!((record.seq, record.tenant.clone()), (2, tenant("two")));
     let job = t.submit(NewJob { tenant: Some(tenant("two")), ..new_job("email.send") }).await;
     t.cancel(job.id).await;
     assert_eq!(take(&mut feed, 1).await, [4]);

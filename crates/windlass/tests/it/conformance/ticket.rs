@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass::audit::{AuditEvent, AuditLevel};
 use windlass::clock::Timestamp;
 use windlass::job::{Details, Failure, Job, JobId, Lane, NewJob, Payload, Spec, State};
-use windlass::store::command::act::{Act, Suspend};
+use windlass::store::command::act::{Act, Patch, Suspend};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::config::QueueSettings;
 use windlass::store::engine::RecordQuery;
@@ -14,7 +14,7 @@ use windlass::store::environment::{StoreOptions, TicketOptions};
 use windlass::testing::tamper;
 use windlass::ticket::{Subject, Ticket, TicketKey};
 
-use crate::fixture::{Fixture, job_type, new_job, on_every_engine, secs, tenant};
+use crate::fixture::{Fixture, job_type, new_job, on_every_engine, queue, secs, tenant};
 
 on_every_engine!(
     a_job_that_was_not_touched_runs,
@@ -24,6 +24,7 @@ on_every_engine!(
     an_expired_ticket_is_refused,
     a_resume_issues_a_new_ticket,
     a_redrive_issues_a_new_ticket,
+    a_change_of_labels_issues_a_new_ticket,
     what_was_tampered_with_is_not_made_good,
     a_ticket_of_another_key_is_refused_unless_it_is_trusted,
     without_tickets_nothing_is_asked_for,
@@ -72,14 +73,7 @@ async fn a_job_that_was_not_touched_runs(t: &Fixture) {
     let t = ticketed(t);
     let (worker, claimed) = t.running(new_job("email.send")).await;
     let ticket = claimed.ticket().expect("it is offered to the worker").clone();
-    let lane = &claimed.job.lane;
-    let subject = Subject {
-        id: claimed.job.id,
-        job_type: &lane.job_type,
-        tenant: &lane.tenant,
-        actor: "local",
-        payload: &claimed.spec.payload.bytes,
-    };
+    let subject = Subject { id: claimed.job.id, lane: &claimed.job.lane, spec: &claimed.spec };
     assert_eq!(ticket.verify(&[key(1).public()], subject, t.now()), Ok(()));
     assert_eq!(ticket.expires, claimed.job.expires_at);
     t.fail(worker, &claimed, Failure::temporary("again")).await;
@@ -92,7 +86,9 @@ async fn a_job_that_was_not_touched_runs(t: &Fixture) {
 /// M94: every field.
 async fn a_changed_ticket_is_refused(t: &Fixture) {
     let t = ticketed(t);
-    let changes: [fn(&mut Job, &mut Spec); 10] = [
+    let changes: [fn(&mut Job, &mut Spec); 12] = [
+        |job, _| flip(&mut ticket_of(job).queue),
+        |job, _| flip(&mut ticket_of(job).key_id),
         |job, _| flip(&mut ticket_of(job).actor),
         |job, _| flip(&mut ticket_of(job).id),
         |job, _| flip(&mut ticket_of(job).nonce),
@@ -113,7 +109,17 @@ async fn a_changed_ticket_is_refused(t: &Fixture) {
 /// M94: everything that the ticket speaks of.
 async fn a_changed_job_is_refused(t: &Fixture) {
     let t = ticketed(t);
-    let moved: [fn(&mut Job, &mut Spec); 3] = [
+    let moved: [fn(&mut Job, &mut Spec); 13] = [
+        |job, _| job.lane = Arc::new(Lane { queue: queue("other"), ..Lane::clone(&job.lane) }),
+        |_, spec| spec.payload.content_type = "text/plain".into(),
+        |_, spec| spec.idempotency_key = Some("other".into()),
+        |_, spec| spec.unique_key = Some("other".into()),
+        |_, spec| spec.concurrency_key = Some("other".into()),
+        |_, spec| spec.labels.callback_url = Some("https://example.com/mallory".into()),
+        |_, spec| spec.labels.correlation_id = Some("other".into()),
+        |_, spec| spec.labels.tags = [("plan".to_owned(), "pro".to_owned())].into(),
+        |_, spec| spec.traceparent = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
+        |job, _| flip(&mut ticket_of(job).context),
         |job, _| job.lane = Arc::new(Lane { job_type: job_type("email.spam"), ..Lane::clone(&job.lane) }),
         |job, _| job.lane = Arc::new(Lane { tenant: tenant("acme"), ..Lane::clone(&job.lane) }),
         |_, spec| spec.owner = "mallory".into(),
@@ -195,6 +201,23 @@ async fn a_resume_issues_a_new_ticket(t: &Fixture) {
     t.verify().await;
 }
 
+/// M94: what an operator changes is signed again, unless it had been tampered with before.
+async fn a_change_of_labels_issues_a_new_ticket(t: &Fixture) {
+    let t = ticketed(t);
+    let relabel = || {
+        let callback_url = Some(Some("https://example.com/new".to_owned()));
+        Act::Patch(Patch { callback_url, ..Patch::default() })
+    };
+    let (good, bad) = (t.submit(new_job("email.send")).await.id, t.submit(new_job("email.send")).await.id);
+    tamper(&t.store, bad, |_, spec| spec.owner = "mallory".into()).await;
+    t.act(good, relabel()).await;
+    t.act(bad, relabel()).await;
+    let worker = t.worker().await;
+    assert_eq!(t.claim_ids(worker, 10).await, [good]);
+    assert_eq!(code_of(&t, bad).await.as_deref(), Some("ticket_invalid"));
+    t.verify().await;
+}
+
 /// M2 M94
 async fn a_redrive_issues_a_new_ticket(t: &Fixture) {
     let short = TicketOptions { lifetime: Some(secs(60)), ..TicketOptions::new(key(1)) };
@@ -242,13 +265,7 @@ async fn a_ticket_of_another_key_is_refused_unless_it_is_trusted(t: &Fixture) {
         let id = t.submit(new_job("email.send")).await.id;
         tamper(&t.store, id, |job, spec| {
             let lane = job.lane.clone();
-            let subject = Subject {
-                id: job.id,
-                job_type: &lane.job_type,
-                tenant: &lane.tenant,
-                actor: &spec.owner,
-                payload: &spec.payload.bytes,
-            };
+            let subject = Subject { id: job.id, lane: &lane, spec };
             *ticket_of(job) = Ticket::issue(&key(1), subject, 5, job.created_at, job.expires_at);
         })
         .await;

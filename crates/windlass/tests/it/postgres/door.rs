@@ -66,7 +66,7 @@ type Change = fn(&mut NewJob);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Options of the door, and the same asked of the library.
-const TAKEN: [(&str, Change); 18] = [
+const TAKEN: [(&str, Change); 20] = [
     ("{}", |_| {}),
     (r#"{"queue": "mail", "priority": "high", "run_at": null}"#, |job| {
         job.queue = queue("mail");
@@ -109,6 +109,8 @@ const TAKEN: [(&str, Change); 18] = [
         job.execution_timeout = Some(Duration::from_millis(1));
         job.lease_timeout = Some(Duration::from_secs(1));
     }),
+    (r#"{"timeouts": {"visibility": "1m", "lease": null}}"#, |job| job.lease_timeout = Some(MINUTE)),
+    (r#"{"timeouts": {"visibility": "1m", "lease": 60}}"#, |job| job.lease_timeout = Some(MINUTE)),
     (r#"{"timeouts": {"start": "1m"}}"#, |job| job.start_timeout = Some(MINUTE)),
     (r#"{"retry": {"jitter_mode": "hashed", "retry_on": ["resource", "system"]}}"#, |job| {
         job.retry = Some(RetryPolicy {
@@ -170,7 +172,7 @@ async fn the_door_and_the_library_make_the_same_jobs() {
 }
 
 /// Options that are refused, the field that is to blame, and the same asked of the library, if it can be.
-const REFUSED_OPTIONS: [(&str, &str, Option<Change>); 27] = [
+const REFUSED_OPTIONS: [(&str, &str, Option<Change>); 28] = [
     (r#"{"priority": 101}"#, "priority", None),
     (r#"{"priority": "50"}"#, "priority", None),
     (r#"{"priority": 1.5}"#, "priority", None),
@@ -229,6 +231,7 @@ const REFUSED_OPTIONS: [(&str, &str, Option<Change>); 27] = [
             job.lease_timeout = Some(Duration::from_millis(10));
         }),
     ),
+    (r#"{"timeouts": {"lease": "1m", "visibility": "2m"}}"#, "timeouts.visibility", None),
     (r#"{"hold": "yes"}"#, "hold", None),
     (
         r#"{"tags": {"": "x"}}"#,

@@ -11,6 +11,7 @@ use crate::job::{
     Details, Event, Has, Job, JobId, Lane, Need, NewJob, Parent, Policy, Priority, Seq, Spec, State,
     Traceparent, Transition, transition,
 };
+use crate::store::caller::Caller;
 use crate::store::command::record::Cause;
 use crate::store::config::Config;
 use crate::store::engine::{Edge, KeyHolder, KeyKind, KeyMemory};
@@ -98,7 +99,7 @@ impl Batch<'_> {
                 callback: new.labels.callback_url.is_some(),
                 ..Has::default()
             },
-            details: policies.details(new.hold),
+            details: policies.details(new.hold, self.caller),
             ..Job::new(seqs[index], id, lane.clone(), policy, now)
         };
         let (seq, spec) = (job.seq, self.spec(new, &needs));
@@ -258,11 +259,9 @@ impl Policies {
         (policy.clone(), new.priority.unwrap_or(*priority))
     }
 
-    fn details(&mut self, is_held: bool) -> Arc<Details> {
-        if is_held {
-            return Arc::new(Details { is_held, ..Details::default() });
-        }
-        self.details.get_or_insert_with(Arc::default).clone()
+    fn details(&mut self, is_held: bool, caller: &Caller) -> Arc<Details> {
+        let details = || Arc::new(Details { is_held, owner_key: caller.key.clone(), ..Details::default() });
+        if is_held { details() } else { self.details.get_or_insert_with(details).clone() }
     }
 }
 

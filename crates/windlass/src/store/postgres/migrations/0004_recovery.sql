@@ -128,7 +128,7 @@ BEGIN
     RETURN new_id;
 END $$;
 
--- `submit` in SQL: `retry` takes `jitter_mode` and the category `resource`, `timeouts` takes `start`.
+-- `submit` in SQL: `retry` takes `jitter_mode` and the category `resource`, `timeouts` takes `start` and `visibility`.
 CREATE OR REPLACE FUNCTION @.door_retry(given jsonb) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -220,7 +220,15 @@ BEGIN
     IF pg_catalog.jsonb_typeof(timeouts) = 'null' THEN
         timeouts := '{}';
     END IF;
-    PERFORM @.door_known('timeouts', timeouts, ARRAY['execution', 'lease', 'lifetime', 'start']);
+    PERFORM @.door_known('timeouts', timeouts, ARRAY['execution', 'lease', 'lifetime', 'start', 'visibility']);
+    -- Two names for one limit.
+    IF timeouts ? 'visibility' THEN
+        IF @.door_span('timeouts.visibility', timeouts -> 'visibility', 1000000000)
+            <> @.door_span('timeouts.lease', coalesce(timeouts -> 'lease', timeouts -> 'visibility'), 1000000000) THEN
+            PERFORM @.door_refuse('timeouts.visibility', 'contradicts `timeouts.lease`: they are two names for one limit');
+        END IF;
+        timeouts := timeouts || pg_catalog.jsonb_build_object('lease', timeouts -> 'visibility');
+    END IF;
     IF coalesce(pg_catalog.jsonb_typeof(options -> 'hold'), 'null') NOT IN ('boolean', 'null') THEN
         PERFORM @.door_refuse('hold', 'is not true or false');
     END IF;

@@ -22,8 +22,8 @@ use crate::audit::AuditEvent;
 use crate::error::OpenError;
 use crate::job::{
     Category, ConcurrencyKey, Details, ErrorCause, ErrorRecord, Fence, Has, JobType, Lane, Lease, Need,
-    Parent, Payload, Policy, Priority, Progress, QueueName, State, SuspendMode, Suspension, Tenant, TraceId,
-    Wait, WorkerId, acts_at,
+    Parent, Payload, Policy, Priority, Progress, QueueName, Spec, State, SuspendMode, Suspension, Tenant,
+    TraceId, Wait, WorkerId, acts_at,
 };
 use crate::store::engine::{FacetKind, KeyKind, Place};
 use crate::store::filter::{Filter, Order};

@@ -16,13 +16,13 @@ fn has_where(bit: impl Fn(u32) -> bool) -> Has {
 
 /// A job in which every field differs from every other, and from what it is by default.
 fn ticket() -> Ticket {
-    let subject = Subject {
-        id: id(46),
-        job_type: &JobType::new("send").unwrap(),
-        tenant: &Tenant::default(),
-        actor: "a\"b",
-        payload: b"{}",
+    let lane = Lane {
+        tenant: Tenant::default(),
+        queue: QueueName::default(),
+        job_type: JobType::new("send").unwrap(),
     };
+    let spec = Spec { owner: "a\"b".into(), ..Spec::unknown() };
+    let subject = Subject { id: id(46), lane: &lane, spec: &spec };
     Ticket::issue(&TicketKey::new([47, 48]), subject, 49, at(50), at(51))
 }
 
@@ -61,6 +61,8 @@ fn full_details() -> Details {
         log_lines: 42,
         signals: 43,
         checkpoints: 44,
+        checkpoint_bytes: 57,
+        owner_key: Some("00000000000000a8".parse().unwrap()),
         groups: 45,
     }
 }
