@@ -13,7 +13,7 @@ pub use manual::{ManualClock, ManualClocks};
 #[cfg(feature = "sqlite")]
 pub(crate) use store_clock::Stamp;
 pub use store_clock::{ClockReport, StoreClock};
-pub use store_time::Grace;
+pub use store_time::{Grace, Leap, SharedGrace};
 
 use std::fmt;
 use std::future::Future;

@@ -200,6 +200,11 @@ impl Job {
         self.retry_at.unwrap_or(self.run_at)
     }
 
+    /// Whether it is suspended, or will be once its attempt ends.
+    pub fn is_suspended_or_asked_to(&self) -> bool {
+        self.state == State::Suspended || self.details.suspend_requested.is_some()
+    }
+
     /// By when its first attempt must start, while it can be claimed and has a limit for that. A suspension in between
     /// starts the limit again; a pause or a full queue does not stop it.
     pub fn start_by(&self) -> Option<Timestamp> {

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::store_time::{Belief, Grace, Origin, StoreTime, Wall};
+use super::store_time::{Belief, Grace, Leap, Origin, SharedGrace, StoreTime, Wall};
 use super::{Clock, Reading, Timestamp, whole_millis};
 use crate::limits;
 
@@ -198,9 +198,14 @@ impl StoreClock {
         }
         let mut state = self.lock();
         let Some(state) = &mut *state else { return wall.shows };
+        let passed = wall.to.saturating_sub(state.reached);
+        let from = state.time.now().plus(passed);
         let has_jumped = state.time.observe(wall, last, is_vouched_for);
-        let was_away = wall.to.saturating_sub(state.reached) > limits::HEARTBEAT_EVERY;
+        let was_away = passed > limits::HEARTBEAT_EVERY;
         state.reached = wall.to;
+        if has_jumped {
+            state.leapt(from);
+        }
         state.settle(has_jumped || was_away);
         state.time.now()
     }
@@ -211,6 +216,14 @@ impl StoreClock {
         let reading = self.source.reading();
         let uptime = reading.map_or(Duration::ZERO, |reading| reading.elapsed);
         Stamp { at, boot: reading.and_then(|reading| reading.boot).unwrap_or(0), uptime }
+    }
+
+    /// Takes in what other nodes know of gaps and leaps; says what all of them know now.
+    pub(crate) fn learn_grace(&self, shared: SharedGrace) -> Grace {
+        let mut state = self.lock();
+        let Some(state) = &mut *state else { return Grace::default().knowing(shared) };
+        state.grace = state.grace.knowing(shared);
+        state.grace
     }
 
     /// An operator accepted the wall clock as it is now.
@@ -245,8 +258,20 @@ impl Clock for StoreClock {
 impl State {
     fn accept(&mut self, number: u64) {
         self.accepted = Some(number);
+        let from = self.time.now();
         let has_jumped = self.time.accept();
+        if has_jumped {
+            self.leapt(from);
+        }
         self.settle(has_jumped);
+    }
+
+    /// Store time went on from a moment without having passed those in between.
+    fn leapt(&mut self, from: Timestamp) {
+        let leap = Leap { from, to: self.time.now() };
+        if leap.to > leap.from {
+            self.grace.leap = self.grace.leap.or_later(leap);
+        }
     }
 
     /// Draws the consequences of a reading: what time may not do yet, and what people should know.

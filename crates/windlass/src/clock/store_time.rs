@@ -6,6 +6,8 @@ mod tests;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::Timestamp;
 use crate::limits;
 
@@ -197,9 +199,72 @@ pub struct Grace {
     pub served_since: Timestamp,
     /// Until when no lifetime ends and nothing is pruned.
     pub lifetimes_from: Timestamp,
+    /// The last moments that store time passed over at once.
+    pub leap: Leap,
+}
+
+/// Moments that store time passed over at once, following a wall clock: nobody had them to work in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Leap {
+    /// The last moment before.
+    pub from: Timestamp,
+    /// The first moment after.
+    pub to: Timestamp,
+}
+
+impl Leap {
+    /// How long it was.
+    pub fn length(&self) -> Duration {
+        self.to.since(self.from)
+    }
+
+    /// Whether this moment was passed over.
+    pub fn covers(&self, at: Timestamp) -> bool {
+        self.from < at && at <= self.to
+    }
+
+    /// The last leap of two; one that nodes saw at slightly different moments is one.
+    #[must_use]
+    pub fn or_later(self, other: Leap) -> Leap {
+        let (first, last) = if self.to <= other.to { (self, other) } else { (other, self) };
+        if first.to > last.from { Leap { from: first.from.min(last.from), to: last.to } } else { last }
+    }
+}
+
+/// The part of a [`Grace`] that all nodes must know of, as the store keeps it: a node that was started a moment after
+/// another saw nothing of what came before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SharedGrace {
+    /// See [`Grace::served_since`].
+    pub served_since: Timestamp,
+    /// See [`Grace::leap`].
+    pub leap: Leap,
+}
+
+impl SharedGrace {
+    /// What two nodes know.
+    #[must_use]
+    pub fn with(self, other: SharedGrace) -> SharedGrace {
+        SharedGrace {
+            served_since: self.served_since.max(other.served_since),
+            leap: self.leap.or_later(other.leap),
+        }
+    }
 }
 
 impl Grace {
+    /// What other nodes must know of it.
+    pub fn shared(&self) -> SharedGrace {
+        SharedGrace { served_since: self.served_since, leap: self.leap }
+    }
+
+    /// The same, with what other nodes know.
+    #[must_use]
+    pub fn knowing(self, shared: SharedGrace) -> Grace {
+        let SharedGrace { served_since, leap } = self.shared().with(shared);
+        Grace { served_since, leap, ..self }
+    }
+
     /// Until when no lease from before the gap ends, so that every worker can report once.
     pub fn leases_until(&self) -> Timestamp {
         if self.served_since == Timestamp::MIN {

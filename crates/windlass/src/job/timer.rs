@@ -20,8 +20,9 @@ pub fn acts_at(job: &Job) -> Option<Timestamp> {
     }
 }
 
-/// The job with its lease, its lifetime or its time to start made longer, if it would end although time may not do that yet. Each is moved to the
-/// end of the grace, so that no job is looked at again before that.
+/// The job with its lease, its lifetime, its time to run or its time to start made longer, if it would end although time may
+/// not do that yet. A lease and a lifetime are moved to the end of the grace, so that no job is looked at again before that;
+/// time to run and to start is made longer by what store time leapt over, once.
 pub fn spared(job: &Job, now: Timestamp, grace: &Grace) -> Option<Job> {
     let mut next = job.clone();
     let until = grace.leases_until();
@@ -32,11 +33,27 @@ pub fn spared(job: &Job, now: Timestamp, grace: &Grace) -> Option<Job> {
     {
         lease.expires_at = until;
     }
+    let leap = grace.leap;
+    if let (Some(lease), Some(started_at)) = (&mut next.lease, job.started_at)
+        && started_at <= leap.from
+        && lease.deadline_at > leap.from
+        && lease.deadline_at <= now
+        && lease.deadline_at <= started_at.plus(job.policy.timeouts.execution)
+    {
+        lease.deadline_at = lease.deadline_at.plus(leap.length());
+    }
+    if let (Some(start_by), Some(scheduled_at)) = (job.start_by(), job.scheduled_at)
+        && scheduled_at <= leap.from
+        && leap.covers(start_by)
+        && start_by <= now
+    {
+        next.scheduled_at = Some(scheduled_at.plus(leap.length()));
+    }
     let is_mortal = !job.state.is_final() && job.state != State::Suspended;
     if is_mortal && job.expires_at <= now && now < grace.lifetimes_from {
         next.expires_at = grace.lifetimes_from;
     }
-    if let (Some(start_by), Some(start)) = (job.start_by(), job.policy.timeouts.start)
+    if let (Some(start_by), Some(start)) = (next.start_by(), job.policy.timeouts.start)
         && start_by <= now
         && now < grace.lifetimes_from
     {

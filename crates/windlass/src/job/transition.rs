@@ -437,9 +437,13 @@ fn hold(next: &mut Job, how: Suspension, now: Timestamp) {
 }
 
 fn suspend_if_requested(next: &mut Job, now: Timestamp) {
-    if let Some(how) = next.details.suspend_requested.clone() {
-        hold(next, how, now);
+    let Some(how) = next.details.suspend_requested.clone() else { return };
+    // A pause that would end at once does not begin.
+    if how.expires_at.is_some_and(|at| at <= now) {
+        next.details_mut().suspend_requested = None;
+        return;
     }
+    hold(next, how, now);
 }
 
 fn resume(next: &mut Job, now: Timestamp) -> Verdict {

@@ -70,6 +70,9 @@ pub(crate) enum Task {
         before: Timestamp,
         /// How they end.
         end: LeaseEnd,
+        /// The trace of the request that asked for it, if it was one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trace_id: Option<String>,
         /// The last running job that was looked at.
         after: Option<Seq>,
     },

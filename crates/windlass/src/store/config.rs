@@ -20,7 +20,7 @@ pub use super::settings::{
     BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings,
 };
 use crate::audit::AuditLevel;
-use crate::clock::Timestamp;
+use crate::clock::{SharedGrace, Timestamp};
 use crate::error::StoreError;
 use crate::job::{JobType, Lane, NewJob, Policy, Priority, QueueName, ScheduleName, State, Tenant, WorkerId};
 use crate::key::KeyId;
@@ -135,13 +135,15 @@ pub struct Config {
     pub had_keys: bool,
     /// Schedules.
     pub schedules: BTreeMap<(Tenant, ScheduleName), Arc<Schedule>>,
+    /// What nodes must know of gaps and of leaps of store time.
+    pub grace: SharedGrace,
 }
 
 /// Push targets by queue and tenant; no tenant means everybody.
 pub type PushTargets = BTreeMap<(QueueName, Option<Tenant>), Push>;
 
 /// The kinds of documents that it is made of, in the order in which they are read.
-const KINDS: [DocumentKind; 10] = [
+const KINDS: [DocumentKind; 11] = [
     DocumentKind::Queue,
     DocumentKind::Type,
     DocumentKind::Tenant,
@@ -152,6 +154,7 @@ const KINDS: [DocumentKind; 10] = [
     DocumentKind::ApiKey,
     DocumentKind::Closed,
     DocumentKind::Schedule,
+    DocumentKind::Grace,
 ];
 
 /// The key under which the store's retention is kept.
@@ -205,6 +208,9 @@ impl Config {
         for document in next() {
             let schedule: Arc<Schedule> = parse(&document.body)?;
             config.schedules.insert((schedule.tenant.clone(), schedule.name.clone()), schedule);
+        }
+        for document in next() {
+            config.grace = parse(&document.body)?;
         }
         Ok(config)
     }

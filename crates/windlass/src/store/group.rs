@@ -34,6 +34,7 @@ fn run_all(
     memo.admit(db, env)?;
     let put_back = if env.is_moving { None } else { db.why_put_back()? };
     let mut unit = Unit::new(db, memo, env, now);
+    unit.share_grace()?;
     unit.expect_outcomes(tasks.iter().map(|task| task.names().len()).sum());
     if let Some(reason) = put_back {
         // Before any task of this commit: none of them may use or give out a fence of the generation before.

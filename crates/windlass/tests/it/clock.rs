@@ -56,6 +56,13 @@ impl Node {
         Node { store: open(&self.address, &self.clocks), ..self }
     }
 
+    /// Another process on the same store and machine.
+    fn another(&self) -> Node {
+        let store = open(&self.address, &self.clocks);
+        let (clocks, address, me) = (self.clocks.clone(), self.address.clone(), self.me.clone());
+        Node { store, clocks, address, me, _files: None }
+    }
+
     /// Sets the wall clock off that this store goes by.
     fn step(&self, millis: i64) {
         match On::of(&self.address) {

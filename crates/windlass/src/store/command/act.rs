@@ -12,7 +12,7 @@ use super::record::Cause;
 use crate::audit::AuditEvent;
 use crate::error::{ActError, Refused};
 use crate::job::{
-    Action, Event, Job, JobId, Labels, Priority, Seq, State, SuspendMode, Suspension, check_text,
+    Action, Event, Job, JobId, Labels, Priority, Seq, Spec, SuspendMode, Suspension, check_text,
 };
 use crate::limits;
 use crate::store::caller::Caller;
@@ -235,7 +235,8 @@ fn patch(unit: &mut Unit<'_>, caller: &Caller, job: &Job, patch: &Patch) -> Resu
         next.has.callback = labels.callback_url.is_some();
         let context = json!({"job_id": job.id.to_string(), "actor_id": caller.id});
         unit.record_job(AuditEvent::Patched, job, &next, &Cause::caller(caller, None), Some(context))?;
-        let next = unit.with_ticket_for_labels(next, &spec, &labels);
+        let new = Spec { labels: labels.clone(), ..spec.clone() };
+        let next = unit.with_ticket_for_change(next, &spec, &new);
         unit.put(next);
         unit.relabel(job.seq, labels);
         is_changed = true;
@@ -290,7 +291,7 @@ impl Unit<'_> {
 /// Whether a suspension or a resume found the job as it was asked to be, for callers that want to know (M51).
 pub fn strictly(acted: &Acted, act: &Act) -> Result<(), ActError> {
     match act {
-        Act::Suspend(_) if !acted.is_changed && acted.job.state == State::Suspended => {
+        Act::Suspend(_) if !acted.is_changed && acted.job.is_suspended_or_asked_to() => {
             Err(ActError::AlreadySuspended(acted.job.id))
         }
         Act::Resume { .. } if !acted.is_changed => Err(ActError::NotSuspended(acted.job.id)),

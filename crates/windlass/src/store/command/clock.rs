@@ -10,11 +10,13 @@ use crate::error::{ActError, StoreError};
 use crate::job::Tenant;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::{encode, parse};
-use crate::store::engine::DocumentKind;
+use crate::store::engine::{DocumentKind, EngineResult};
 use crate::store::unit::Unit;
 
 /// The only document of its kind.
 const KEY: &str = "accepted";
+/// The only document of its kind, too.
+const GRACE_KEY: &str = "grace";
 
 /// How often the wall clock was accepted, and the last time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +51,19 @@ impl Unit<'_> {
     fn accepted_clock(&mut self) -> Result<Accepted, StoreError> {
         let found = self.db()?.document(DocumentKind::Clock, KEY)?;
         found.map_or(Ok(Accepted::default()), |document| parse(&document.body))
+    }
+
+    /// Takes in what other nodes know of gaps and leaps, and tells them what this one knows, before anything else is done in
+    /// this commit: a node that is started next goes by the time of this commit.
+    pub(crate) fn share_grace(&mut self) -> EngineResult<()> {
+        let known = self.config()?.grace;
+        self.grace = self.env.clock.learn_grace(known);
+        let shared = self.grace.shared();
+        if shared != known {
+            let body = encode(&shared);
+            self.put_document(DocumentKind::Grace, GRACE_KEY, Some(&body), |config| config.grace = shared)?;
+        }
+        Ok(())
     }
 
     /// Looks whether an operator accepted the wall clock through another process. Not worth a question while it is believed.

@@ -207,7 +207,8 @@ fn interrupt(unit: &mut Unit<'_>, hold: &Hold) -> Result<(), StoreError> {
         Scope::Worker(worker) => {
             // Leases of this very moment too: the pause came after them.
             let before = unit.now.plus(Duration::from_millis(1));
-            unit.workers_gone([*worker].into(), before, LeaseEnd::Release)?;
+            let trace_id = unit.call_trace.clone();
+            unit.workers_gone([*worker].into(), before, LeaseEnd::Release, trace_id)?;
         }
         Scope::Queue { .. } => unit.suspend_all_running(hold)?,
         Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } => {}

@@ -200,7 +200,7 @@ pub(crate) fn trigger(
     let mut schedule = Schedule::clone(&*unit.managed_schedule(caller, which)?);
     // Whoever asks by name means it: only what must not run beside another is ended.
     unit.end_overlapped(&mut schedule)?;
-    let job = unit.submit_run(&mut schedule, None)?;
+    let job = unit.submit_run(&mut schedule, None, caller.trace_id.clone())?;
     record(unit, AuditEvent::ScheduleTriggered, &schedule, &Cause::caller(caller, None));
     unit.put_schedule(schedule)?;
     Ok(job)

@@ -87,7 +87,8 @@ impl Unit<'_> {
             silent.iter().partition(|worker| grace.is_crash(worker.seen_at));
         for (workers, end) in [(crashed, LeaseEnd::Crash), (unheard, LeaseEnd::Gap)] {
             if !workers.is_empty() {
-                ended += self.workers_gone(workers.iter().map(|worker| worker.id).collect(), now, end)?;
+                let ids = workers.iter().map(|worker| worker.id).collect();
+                ended += self.workers_gone(ids, now, end, None)?;
             }
         }
         self.forget_old_workers(max)?;

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::record::Cause;
 use crate::audit::AuditEvent;
 use crate::error::StoreError;
-use crate::job::{Details, Event, Failure, Job, Labels, Seq, Spec};
+use crate::job::{Details, Event, Failure, Job, Seq, Spec};
 use crate::store::unit::Unit;
 use crate::ticket::{Subject, Ticket, TicketFault, TicketPublicKey};
 
@@ -39,12 +39,16 @@ impl Unit<'_> {
         Ok(if is_own { self.with_ticket(job, &spec) } else { job })
     }
 
-    /// A job whose labels are changed, with a ticket for the new ones if the one for the old ones fits.
-    pub(crate) fn with_ticket_for_labels(&self, job: Job, old: &Spec, labels: &Labels) -> Job {
-        if self.env.options.tickets.is_none() || self.judge(&job, old).is_err() {
+    /// A job of which something that was submitted is changed, with a ticket for it if the one for what was there before
+    /// fits: what was tampered with is not made good by a change of something else.
+    pub(crate) fn with_ticket_for_change(&self, job: Job, old: &Spec, new: &Spec) -> Job {
+        if self.env.options.tickets.is_none() {
             return job;
         }
-        self.with_ticket(job, &Spec { labels: labels.clone(), ..old.clone() })
+        match self.judge(&job, old) {
+            Ok(()) | Err(TicketFault::Expired) => self.with_ticket(job, new),
+            Err(_) => job,
+        }
     }
 
     /// A new job in place of an old one, with a ticket of its own. One that never had a ticket was submitted before they

@@ -108,7 +108,8 @@ pub(crate) fn deregister(unit: &mut Unit<'_>, caller: &Caller, id: WorkerId) -> 
         return Err(WorkError::NoSuchWorker(id));
     }
     unit.heard_of(worker, limits::BACKSTOP_EVERY)?;
-    let released = unit.workers_gone([id].into(), Timestamp::MAX, LeaseEnd::Release)?;
+    let released =
+        unit.workers_gone([id].into(), Timestamp::MAX, LeaseEnd::Release, caller.trace_id.clone())?;
     unit.forget_worker(id)?;
     Ok(released)
 }
@@ -201,7 +202,7 @@ impl Unit<'_> {
     pub(crate) fn worker_lost(&mut self, worker: &Worker) -> Result<usize, StoreError> {
         self.note_lost(worker)?;
         let end = if self.grace.is_crash(worker.seen_at) { LeaseEnd::Crash } else { LeaseEnd::Gap };
-        self.workers_gone([worker.id].into(), self.now, end)
+        self.workers_gone([worker.id].into(), self.now, end, None)
     }
 
     /// Notes that a worker is lost; its leases are ended with those of others.
@@ -217,7 +218,8 @@ impl Unit<'_> {
         workers: BTreeSet<WorkerId>,
         before: Timestamp,
         end: LeaseEnd,
+        trace_id: Option<String>,
     ) -> Result<usize, StoreError> {
-        self.cascade(0, Task::Leases { workers, before, end, after: None })
+        self.cascade(0, Task::Leases { workers, before, end, trace_id, after: None })
     }
 }

@@ -114,6 +114,7 @@ pub(crate) fn document_kind_code(kind: DocumentKind) -> i64 {
         DocumentKind::AuditHead => 17,
         DocumentKind::Retention => 18,
         DocumentKind::Liveness => 19,
+        DocumentKind::Grace => 20,
     }
 }
 

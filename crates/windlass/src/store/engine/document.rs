@@ -37,6 +37,8 @@ pub enum DocumentKind {
     Bucket,
     /// Which readings of the wall clock an operator accepted.
     Clock,
+    /// When the store was last served again after a gap, and which moments store time passed over.
+    Grace,
     /// Consequences of a change that did not fit into its commit (see `store/cascade.rs`).
     Cascade,
     /// For how long jobs are kept where neither their type nor their queue says so.
@@ -49,7 +51,7 @@ pub enum DocumentKind {
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [DocumentKind; 20] = [
+    pub const ALL: [DocumentKind; 21] = [
         DocumentKind::Queue,
         DocumentKind::Type,
         DocumentKind::Tenant,
@@ -64,6 +66,7 @@ impl DocumentKind {
         DocumentKind::Secret,
         DocumentKind::Bucket,
         DocumentKind::Clock,
+        DocumentKind::Grace,
         DocumentKind::Cascade,
         DocumentKind::Resumption,
         DocumentKind::Closed,
@@ -81,6 +84,7 @@ impl DocumentKind {
             | DocumentKind::Hold
             | DocumentKind::Resumption
             | DocumentKind::Closed
+            | DocumentKind::Grace
             | DocumentKind::Retention
             | DocumentKind::Worker
             | DocumentKind::Schedule

@@ -12,6 +12,7 @@ use tokio_postgres::{AsyncMessage, Client, Error};
 use super::address::Address;
 use super::door::Door;
 use super::news::{Announced, ENDS, EVERYTHING, Heard, INTERRUPTS, News, WORK};
+use crate::clock::Stopwatch;
 use crate::limits;
 use crate::store::environment::Environment;
 use crate::store::meter::Fallback;
@@ -82,12 +83,18 @@ impl Watch {
             if news.is_closed() && is_silent {
                 return;
             }
+            let watch = Stopwatch::start();
             let ended = tokio::select! {
                 ended = self.connected() => ended,
                 () = news.closed_for(limits::CLOSE_MAX) => Ended::Closed,
             };
             let is_over = matches!(ended, Ended::Closed) || news.is_closed();
-            if is_over || news.is_closed_within(limits::RECONNECT_EVERY_MAX).await {
+            if is_over {
+                return;
+            }
+            // A connection that lasted is replaced at once: until it is, other nodes' commits are found by polling alone.
+            let has_lasted = watch.elapsed() > limits::RECONNECT_EVERY_MAX;
+            if !has_lasted && news.is_closed_within(limits::RECONNECT_EVERY_MAX).await {
                 return;
             }
         }

@@ -45,6 +45,7 @@ fn submit_here(
     let now = env.clock.now_after(tables.meta.stamp.at);
     tables.meta.stamp = env.clock.stamp(now);
     let mut unit = Unit::new(&mut tables, &mut memo, env, now);
+    unit.share_grace()?;
     unit.begin();
     let receipts = submit::submit(&mut unit, caller, jobs, options, None)?;
     unit.finish()?;

@@ -12,6 +12,8 @@ on_engines!([Sqlite, Postgres]
     a_restart_after_half_a_minute_ends_no_lease,
     a_lease_that_ended_while_the_store_was_away_is_kept_for_a_heartbeat,
     a_quick_restart_changes_nothing,
+    a_node_that_starts_after_another_ended_a_gap_ends_no_lease,
+    a_node_that_starts_after_an_outage_beside_another_ends_no_lease,
 );
 
 on_engines!([Memory, Sqlite, Postgres]
@@ -50,6 +52,50 @@ async fn a_lease_that_ended_while_the_store_was_away_is_kept_for_a_heartbeat(on:
     t.pass(9).await;
     t.pass_beating(60, worker, &held).await;
     assert_eq!(t.states().await, [(State::Running, 3)]);
+    t.verify().await;
+}
+
+/// M7, M31: a fleet was down; its second node sees a store that was written to a moment ago.
+async fn a_node_that_starts_after_another_ended_a_gap_ends_no_lease(on: On) {
+    let t = Node::new(on);
+    let worker = t.worker().await;
+    t.submit(vec![new_job("email.send"); 5]).await;
+    let held = t.claim(worker, 5).await;
+    let mut t = t;
+    // Three losses would make a job poison.
+    for _ in 0..4 {
+        t = t.restart_after(Duration::from_secs(33));
+        t.tick().await;
+        t.pass(2).await;
+        let second = t.another();
+        second.tick().await;
+        t.pass(3).await;
+        second.tick().await;
+        assert_eq!(second.beat(worker, &held).await, [Directive::Continue; 5]);
+        second.store.close();
+    }
+    assert_eq!(t.states().await, [(State::Running, 5)]);
+    assert_eq!(t.job(held[0].job.id).await.crashes, 0);
+    t.verify().await;
+}
+
+/// M7, M31: the database was away, the first node stayed, and another one is started after it.
+async fn a_node_that_starts_after_an_outage_beside_another_ends_no_lease(on: On) {
+    let t = Node::new(on);
+    let worker = t.worker().await;
+    t.submit(vec![new_job("email.send"); 5]).await;
+    let held = t.claim(worker, 5).await;
+    t.clocks.pass(Duration::from_secs(35));
+    t.tick().await;
+    t.pass(2).await;
+    let second = t.another();
+    second.tick().await;
+    t.pass(6).await;
+    second.tick().await;
+    assert_eq!(t.beat(worker, &held).await, [Directive::Continue; 5]);
+    // Silence after the gap counts on both nodes, and not as a crash of a worker that may have tried to report.
+    t.clocks.pass(SECOND);
+    second.store.close();
     t.verify().await;
 }
 

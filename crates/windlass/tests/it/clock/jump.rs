@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::audit::AuditEvent;
 use windlass::error::ActError;
-use windlass::job::State;
+use windlass::job::{Category, State};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::engine::RecordQuery;
 
@@ -15,6 +15,7 @@ on_engines!([Memory, Sqlite, Postgres]
     a_wall_clock_that_jumps_destroys_nothing,
     a_small_step_of_the_wall_clock_is_followed,
     an_operator_accepts_a_jump_forward_and_no_lease_ends,
+    an_accepted_jump_ends_no_attempt_and_no_time_to_start,
     an_operator_accepts_a_small_step_and_no_lease_ends,
     an_operator_accepts_a_jump_back_and_time_runs_slowly,
     only_an_administrator_accepts_a_jump,
@@ -99,6 +100,35 @@ async fn an_operator_accepts_a_jump_forward_and_no_lease_ends(on: On) {
     assert_eq!(records.len(), 1);
     let context: serde_json::Value = serde_json::from_str(&records[0].context).unwrap();
     assert_eq!((&context["ahead_ms"], &context["was_believed"]), (&(10 * MINUTE_MS).into(), &false.into()));
+    t.verify().await;
+}
+
+/// M7, M33: nobody had the time that was leapt over, neither to run nor to start.
+async fn an_accepted_jump_ends_no_attempt_and_no_time_to_start(on: On) {
+    let t = Node::new(on);
+    let worker = t.worker().await;
+    let mut limited = new_job("email.send");
+    limited.execution_timeout = Some(Duration::from_secs(120));
+    t.submit(vec![limited; 3]).await;
+    let held = t.claim(worker, 3).await;
+    let mut starting = new_job("report");
+    starting.start_timeout = Some(Duration::from_secs(600));
+    let waiting = t.submit(vec![starting]).await[0];
+    t.pass_beating(20, worker, &held).await;
+    t.step(60 * MINUTE_MS);
+    t.pass_beating(20, worker, &held).await;
+    t.store.accept_clock(&t.me).await.unwrap();
+    t.tick().await;
+    t.pass_beating(60, worker, &held).await;
+    assert_eq!(t.states().await, [(State::Scheduled, 1), (State::Running, 3)]);
+    // What was left before the jump is left after it.
+    t.pass_beating(15, worker, &held[1..]).await;
+    t.pass(10).await;
+    let ended = t.job(held[0].job.id).await;
+    assert_eq!(ended.details.error.as_ref().map(|error| error.category), Some(Category::Timeout));
+    assert_eq!(t.job(waiting).await.state, State::Scheduled);
+    t.pass(500).await;
+    assert_eq!(t.job(waiting).await.state, State::Failed, "it was not started in time");
     t.verify().await;
 }
 

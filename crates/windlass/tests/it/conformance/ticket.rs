@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windlass::audit::{AuditEvent, AuditLevel};
 use windlass::clock::Timestamp;
-use windlass::job::{Details, Failure, Job, JobId, Lane, NewJob, Payload, Spec, State};
+use windlass::job::{Debounce, Details, Failure, Job, JobId, Lane, NewJob, Payload, Spec, State};
 use windlass::store::command::act::{Act, Patch, Suspend};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::config::QueueSettings;
@@ -25,6 +25,7 @@ on_every_engine!(
     a_resume_issues_a_new_ticket,
     a_redrive_issues_a_new_ticket,
     a_change_of_labels_issues_a_new_ticket,
+    a_debounced_submission_does_not_make_good_what_was_tampered_with,
     what_was_tampered_with_is_not_made_good,
     a_ticket_of_another_key_is_refused_unless_it_is_trusted,
     without_tickets_nothing_is_asked_for,
@@ -113,7 +114,7 @@ async fn a_changed_job_is_refused(t: &Fixture) {
         |job, _| job.lane = Arc::new(Lane { queue: queue("other"), ..Lane::clone(&job.lane) }),
         |_, spec| spec.payload.content_type = "text/plain".into(),
         |_, spec| spec.idempotency_key = Some("other".into()),
-        |_, spec| spec.unique_key = Some("other".into()),
+        |job, spec| (job.has.unique_key, spec.unique_key) = (true, Some("other".into())),
         |_, spec| spec.concurrency_key = Some("other".into()),
         |_, spec| spec.labels.callback_url = Some("https://example.com/mallory".into()),
         |_, spec| spec.labels.correlation_id = Some("other".into()),
@@ -212,6 +213,25 @@ async fn a_change_of_labels_issues_a_new_ticket(t: &Fixture) {
     tamper(&t.store, bad, |_, spec| spec.owner = "mallory".into()).await;
     t.act(good, relabel()).await;
     t.act(bad, relabel()).await;
+    let worker = t.worker().await;
+    assert_eq!(t.claim_ids(worker, 10).await, [good]);
+    assert_eq!(code_of(&t, bad).await.as_deref(), Some("ticket_invalid"));
+    t.verify().await;
+}
+
+/// M94
+async fn a_debounced_submission_does_not_make_good_what_was_tampered_with(t: &Fixture) {
+    let t = ticketed(t);
+    let save = |key: &str| {
+        let debounce = Some(Debounce { key: key.into(), delay: secs(5) });
+        NewJob { debounce, ..new_job("email.send") }
+    };
+    let (good, bad) = (t.submit(save("one")).await.id, t.submit(save("two")).await.id);
+    tamper(&t.store, bad, |_, spec| spec.labels.callback_url = Some("https://example.com/x".into())).await;
+    for key in ["one", "two"] {
+        assert!(t.submit_all(vec![save(key)]).await[0].is_debounced);
+    }
+    t.advance(secs(5));
     let worker = t.worker().await;
     assert_eq!(t.claim_ids(worker, 10).await, [good]);
     assert_eq!(code_of(&t, bad).await.as_deref(), Some("ticket_invalid"));

@@ -13,18 +13,21 @@ use crate::store::unit::Unit;
 
 impl Unit<'_> {
     pub(super) fn end_leases(&mut self, task: Task, todo: &mut Consequences) -> EngineResult<Rest> {
-        let Task::Leases { workers, before, end, mut after } = task else { return Ok(None) };
+        let Task::Leases { workers, before, end, trace_id, mut after } = task else { return Ok(None) };
         let leased = workers.iter().copied().collect();
         let filter = Filter { workers: leased, states: vec![State::Running], ..Filter::default() };
         let page = self.scan_page(filter, after, todo)?;
+        // What else this commit records has its own trace.
+        let call_trace = self.call_trace.clone();
         for seq in page.seqs {
             if after.is_some() && self.budgets[todo.source as usize].left() == 0 {
-                return Ok(Some(Task::Leases { workers, before, end, after }));
+                self.call_trace = call_trace;
+                return Ok(Some(Task::Leases { workers, before, end, trace_id, after }));
             }
             after = Some(seq);
             let Some((job, worker)) = self.leased_to(seq, &workers, before)? else { continue };
             let reason = Some(format!("worker {worker} is gone"));
-            let cause = Cause { reason, ..Cause::system() };
+            let cause = Cause { reason, trace_id: trace_id.clone(), ..Cause::system() };
             let random = self.env.entropy.fraction();
             let event = match end {
                 LeaseEnd::Release => Event::Release,
@@ -33,8 +36,9 @@ impl Unit<'_> {
             };
             self.step_in_cascade(&job, &event, &cause, todo)?;
         }
+        self.call_trace = call_trace;
         let after = page.next;
-        Ok(after.is_some().then_some(Task::Leases { workers, before, end, after }))
+        Ok(after.is_some().then_some(Task::Leases { workers, before, end, trace_id, after }))
     }
 
     fn leased_to(

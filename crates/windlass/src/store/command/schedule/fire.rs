@@ -115,7 +115,7 @@ impl Unit<'_> {
                 continue;
             }
             self.end_overlapped(&mut schedule)?;
-            match self.submit_run(&mut schedule, Some(*run)) {
+            match self.submit_run(&mut schedule, Some(*run), None) {
                 Ok(_) => jobs += 1,
                 Err(ScheduleError::Store(error)) => return Err(error),
                 Err(refused) => self.note_refusal(&mut schedule, *run, &refused),
@@ -143,7 +143,7 @@ impl Unit<'_> {
             self.put_schedule(schedule)?;
             return Ok(0);
         }
-        match self.submit_run(&mut schedule, Some(retried.run)) {
+        match self.submit_run(&mut schedule, Some(retried.run), None) {
             Ok(_) => {
                 schedule.retry = None;
                 self.put_schedule(schedule)?;
@@ -193,15 +193,17 @@ impl Unit<'_> {
         );
     }
 
-    /// Submits the job of a run and remembers it.
+    /// Submits the job of a run and remembers it; `trace_id` is that of the request that asked for it, if one did.
     pub(super) fn submit_run(
         &mut self,
         schedule: &mut Schedule,
         run: Option<Timestamp>,
+        trace_id: Option<String>,
     ) -> Result<Job, ScheduleError> {
         let job = schedule.job_of(run, self.now);
         let options = SubmitOptions::default();
-        let mut receipts = submit::submit(self, &schedule.caller(), &[job], options, None)?;
+        let caller = Caller { trace_id, ..schedule.caller() };
+        let mut receipts = submit::submit(self, &caller, &[job], options, None)?;
         let job = receipts.remove(0).job;
         schedule.last_run = run.or(schedule.last_run);
         schedule.last_job = Some(job.id);

@@ -91,14 +91,15 @@ impl Batch<'_> {
 
     fn replace(&self, unit: &mut Unit<'_>, seq: Seq, new: &NewJob) -> Result<(), StoreError> {
         let Some(before) = unit.job(seq)?.cloned() else { return Ok(()) };
+        let old = unit.spec(seq)?;
         unit.rewrite(seq, &new.payload)?;
         let mut after = Job { updated_at: unit.now, ..before.clone() };
         // One whose delay is over is about to run, and runs with what was submitted last.
         if before.state != State::Scheduled {
             after.run_at = new.runs_at(unit.now);
         }
-        if let Some(spec) = unit.spec(seq)? {
-            after = unit.with_ticket(after, &spec);
+        if let Some((old, new)) = old.zip(unit.spec(seq)?) {
+            after = unit.with_ticket_for_change(after, &old, &new);
         }
         let context = json!({"job_id": after.id.to_string(), "actor_id": self.caller.id,
             "previous_run_at": before.run_at.to_string(), "run_at": after.run_at.to_string()});

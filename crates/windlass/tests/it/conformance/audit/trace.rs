@@ -1,19 +1,23 @@
 //! Which trace a record belongs to: the request's, the job's own, or one that is made for the call (M92).
 
 use windlass::audit::{AuditEvent, AuditLevel, Record};
-use windlass::job::{Failure, GroupStrategy, JobId, NewJob, RetryPolicy, State};
+use windlass::job::{Failure, GroupStrategy, JobId, NewJob, RetryPolicy, ScheduleName, State};
+use windlass::schedule::Timing;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::act::{Act, Suspend};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::config::QueueSettings;
+use windlass::store::schedules::NewSchedule;
 
 use crate::fixture::{Fixture, after, hand, new_job, on_every_engine, queue, secs};
 
 on_every_engine!(
     what_happens_in_a_jobs_life_carries_the_jobs_trace,
     what_an_operator_does_carries_the_trace_of_the_request,
+    jobs_that_are_taken_from_a_worker_carry_the_trace_of_the_request,
+    a_triggered_run_carries_the_trace_of_the_request,
     a_call_without_any_trace_has_one_made_for_it,
     children_and_redrives_stay_in_the_trace,
 );
@@ -83,6 +87,39 @@ async fn what_an_operator_does_carries_the_trace_of_the_request(t: &Fixture) {
     assert_eq!((ended.event, ended.trace_id), (AuditEvent::Cancelled, theirs()));
     t.store.pause(&olga, Target::Queue(queue("other")), Pause::graceful()).await.unwrap();
     assert_eq!(t.trail().await.pop().unwrap().trace_id, theirs());
+}
+
+/// M92: a worker is removed, or paused so that its jobs go back.
+async fn jobs_that_are_taken_from_a_worker_carry_the_trace_of_the_request(t: &Fixture) {
+    keep_all(t).await;
+    let olga = Caller { trace_id: Some("aa".repeat(16)), ..Caller::new("olga", Role::Admin, None) };
+    let (first, second) = (t.worker().await, t.worker().await);
+    let ids = [t.submit(traced("report")).await.id, t.submit(new_job("report")).await.id];
+    assert_eq!(t.claim_ids(first, 2).await, ids);
+    t.store.deregister(&olga, first).await.unwrap();
+    t.claim(second, 2).await;
+    t.store.pause(&olga, Target::Worker(second), Pause::aggressive()).await.unwrap();
+    for id in ids {
+        let records = records_of(t, id).await;
+        let released: Vec<&Record> =
+            records.iter().filter(|record| record.event == AuditEvent::Released).collect();
+        assert_eq!(released.len(), 2);
+        for record in released {
+            assert_eq!(record.trace_id, olga.trace_id);
+        }
+    }
+}
+
+/// M92
+async fn a_triggered_run_carries_the_trace_of_the_request(t: &Fixture) {
+    keep_all(t).await;
+    let olga = Caller { trace_id: Some("aa".repeat(16)), ..Caller::new("olga", Role::Admin, None) };
+    let nightly = ScheduleName::new("nightly").unwrap();
+    let new = NewSchedule::new(Timing::Every(secs(3600)), new_job("report"));
+    t.store.put_schedule(&t.me, nightly.clone(), new).await.unwrap();
+    let job = t.store.trigger_schedule(&olga, nightly).await.unwrap();
+    let submitted = records_of(t, job.id).await.remove(0);
+    assert_eq!((submitted.event, submitted.trace_id), (AuditEvent::Submitted, olga.trace_id));
 }
 
 async fn a_call_without_any_trace_has_one_made_for_it(t: &Fixture) {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass::audit::{AuditEvent, Record};
+use windlass::error::ActError;
 use windlass::job::{Failure, State, SuspendMode};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::act::{Act, Suspend};
@@ -14,6 +15,8 @@ on_every_engine!(
     a_suspension_that_was_asked_for_is_shown_until_it_takes_effect,
     a_suspension_is_recorded_as_its_operators_whatever_ended_the_attempt,
     a_suspension_that_was_withdrawn_or_overtaken_leaves_its_request_in_the_trail,
+    a_suspension_whose_end_came_before_it_took_effect_is_dropped,
+    asking_for_a_suspension_again_is_refused_in_the_strict_form,
     every_pause_and_its_end_are_recorded_with_the_mode,
 );
 
@@ -56,6 +59,26 @@ async fn a_suspension_that_was_asked_for_is_shown_until_it_takes_effect(t: &Fixt
         details.suspension.as_ref().map(|held| (held.mode, held.at)),
         Some((SuspendMode::Graceful, asked_at))
     );
+}
+
+/// M53
+async fn a_suspension_whose_end_came_before_it_took_effect_is_dropped(t: &Fixture) {
+    let placed = t.placed(State::Running).await;
+    let briefly = Suspend { expires: Some(secs(5)), ..Suspend::graceful() };
+    t.store.act(&olga(), placed.id, Act::Suspend(briefly)).await.unwrap();
+    t.advance(secs(5));
+    t.fail(placed.worker, &placed.claimed.unwrap(), Failure::temporary("busy")).await;
+    let job = t.get(placed.id).await.job;
+    assert_eq!((job.state, &job.details.suspend_requested), (State::Retrying, &None));
+}
+
+/// M51 M53
+async fn asking_for_a_suspension_again_is_refused_in_the_strict_form(t: &Fixture) {
+    let id = t.placed(State::Running).await.id;
+    t.store.act(&olga(), id, gracefully("deploy")).await.unwrap();
+    let refused = t.store.act_strictly(&olga(), id, gracefully("again")).await;
+    assert_eq!(refused, Err(ActError::AlreadySuspended(id)));
+    assert!(!t.store.act(&olga(), id, gracefully("again")).await.unwrap().is_changed);
 }
 
 /// M53 M92
