@@ -235,7 +235,10 @@ impl StoreArgs {
         let deadline = Deadline::after(wait);
         let mut is_told = false;
         loop {
-            let error = match Store::open(&self.store, options.clone()) {
+            let (address, options) = (self.store.clone(), options.clone());
+            // Checking a large file takes seconds, in which requests are answered and signals heard.
+            let opened = apart("windlass-open", move || Store::open(&address, options)).await;
+            let error = match opened? {
                 Ok(store) => return Ok(store),
                 Err(error) => error,
             };
@@ -255,6 +258,18 @@ impl StoreArgs {
         let error = error.to_string().replace(&self.store, &self.shown());
         anyhow::anyhow!("cannot open {}: {error}", self.shown())
     }
+}
+
+/// Does work on a thread that the process does not wait for once nobody asks for the outcome.
+async fn apart<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<T> {
+    let (done, outcome) = tokio::sync::oneshot::channel();
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let _nobody_waits = done.send(work());
+    })?;
+    outcome.await.map_err(|_| anyhow::anyhow!("the thread `{name}` has failed"))
 }
 
 /// What to do when there is no store at an address.

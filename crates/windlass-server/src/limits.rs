@@ -102,6 +102,9 @@ pub const BULK_JOBS_MAX: u64 = 10_000;
 /// Jobs that a worker may say it runs at once.
 pub const WORKER_CONCURRENCY_MAX: u32 = 100_000;
 
+/// Connections answered at once while the store is being opened: probes, and clients that ask again.
+pub const OPENING_CONNECTIONS_MAX: usize = 64;
+
 /// Live event streams open at once.
 pub const STREAMS_MAX: usize = 4_096;
 /// Those of one key: more than any program needs.

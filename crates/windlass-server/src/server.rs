@@ -4,6 +4,7 @@
 mod connection;
 mod courtesy;
 mod framing;
+mod opening;
 mod peer;
 mod stall;
 mod tls;
@@ -62,6 +63,51 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
+/// An address that is taken, for a store that is still to be opened.
+pub struct Listening {
+    options: Options,
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    address: SocketAddr,
+}
+
+impl Listening {
+    /// Takes the address.
+    ///
+    /// # Errors
+    /// When the address is taken, or a certificate cannot be read.
+    pub async fn bind(options: Options) -> anyhow::Result<Listening> {
+        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
+        let listener = TcpListener::bind(options.listen)
+            .await
+            .with_context(|| format!("cannot listen on {}", options.listen))?;
+        let address = listener.local_addr()?;
+        Ok(Listening { options, listener, tls, address })
+    }
+
+    /// Answers all requests but `/healthz` with 503 and what the server waits for, until `opened` is over.
+    pub async fn answer_until<T>(&self, waits_for: &'static str, opened: impl Future<Output = T>) -> T {
+        opening::answer_until(&self.listener, self.tls.as_ref(), waits_for, opened).await
+    }
+
+    /// The server for this store.
+    ///
+    /// # Errors
+    /// When the address is open to the world without keys or without encryption.
+    pub async fn serve(self, store: Store) -> anyhow::Result<Server> {
+        let Listening { options, listener, tls, address } = self;
+        // Whom a proxy lets in comes from anywhere, although it connects from this machine.
+        let is_local = options.listen.ip().is_loopback() && !options.behind_proxy;
+        if !is_local {
+            refuse_in_the_open(&store, &options).await?;
+        }
+        let is_secure = tls.is_some() || options.behind_proxy;
+        let (app, connections_max) = (App::new(store, options.store, is_local), options.connections_max);
+        let has_addresses = !address.ip().is_loopback() && !options.behind_proxy;
+        Ok(Server { app, listener, tls, is_secure, has_addresses, address, connections_max })
+    }
+}
+
 /// A server that listens and is not running yet.
 pub struct Server {
     app: App,
@@ -81,20 +127,7 @@ impl Server {
     /// # Errors
     /// When the address is taken, or would be open to the world without keys or without encryption.
     pub async fn bind(store: Store, options: Options) -> anyhow::Result<Server> {
-        // Whom a proxy lets in comes from anywhere, although it connects from this machine.
-        let is_local = options.listen.ip().is_loopback() && !options.behind_proxy;
-        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
-        if !is_local {
-            refuse_in_the_open(&store, &options).await?;
-        }
-        let listener = TcpListener::bind(options.listen)
-            .await
-            .with_context(|| format!("cannot listen on {}", options.listen))?;
-        let address = listener.local_addr()?;
-        let is_secure = tls.is_some() || options.behind_proxy;
-        let (app, connections_max) = (App::new(store, options.store, is_local), options.connections_max);
-        let has_addresses = !address.ip().is_loopback() && !options.behind_proxy;
-        Ok(Server { app, listener, tls, is_secure, has_addresses, address, connections_max })
+        Listening::bind(options).await?.serve(store).await
     }
 
     /// Where it listens.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use windlass::limits;
-use windlass::store::environment::StoreOptions;
+use windlass::store::environment::{FileCheck, StoreOptions};
 
 use super::tickets::TicketArgs;
 use crate::http::Span;
@@ -30,8 +30,18 @@ pub(super) struct KeepingArgs {
     /// For how long dead letters are kept.
     #[arg(long, env = "WINDLASS_RETENTION_DEAD_LETTER", value_name = "DURATION", default_value = "30d")]
     retention_dead_letter: Span,
+    /// When a SQLite file is checked for damage after a start: in the background, or before anything is served.
+    #[arg(long, env = "WINDLASS_FILE_CHECK", value_name = "WHEN", default_value = "background")]
+    file_check: CheckTime,
     #[command(flatten)]
     pub(super) tickets: TicketArgs,
+}
+
+/// The words for when a file is checked.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum CheckTime {
+    Background,
+    Before,
 }
 
 /// Reads how large a payload or result may be.
@@ -53,6 +63,10 @@ impl KeepingArgs {
             retention: span(self.retention),
             retention_dead_letter: span(self.retention_dead_letter),
             tickets: self.tickets.options()?,
+            file_check: match self.file_check {
+                CheckTime::Background => FileCheck::InBackground,
+                CheckTime::Before => FileCheck::BeforeServing,
+            },
             ..StoreOptions::default()
         })
     }

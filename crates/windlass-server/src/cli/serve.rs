@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use windlass::clock::Deadline;
 use windlass::key::KeySecret;
 use windlass::store::caller::Caller;
-use windlass::store::environment::StoreOptions;
+use windlass::store::environment::{FileCheck, StoreOptions};
 use windlass::{Store, maintenance};
 
 use super::StoreArgs;
@@ -24,7 +24,7 @@ use crate::log::LogArgs;
 use crate::notify::Supervisor;
 use crate::outbound::{self, Client};
 use crate::process::{raise_open_files, warn_of_readers};
-use crate::server::{Options, Server, TlsFiles};
+use crate::server::{Listening, Options, TlsFiles};
 
 /// How to serve.
 #[derive(Args)]
@@ -112,6 +112,15 @@ impl ServeArgs {
         Ok(store)
     }
 
+    /// What a client is told while the store is opened.
+    fn waits_for(&self, check: FileCheck) -> &'static str {
+        match (self.store.store.starts_with("sqlite:"), check) {
+            (false, _) => "it waits for the database",
+            (true, FileCheck::BeforeServing) => "it checks the database file",
+            (true, FileCheck::InBackground) => "it opens the database file",
+        }
+    }
+
     /// Says so if others may read what only this server is to read.
     fn warn_of_readers(&self) {
         let store = self.store.store.strip_prefix("sqlite:").map(Path::new);
@@ -145,13 +154,20 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     listening.connections_max =
         listening.connections_max.min(usize::try_from(files_left).unwrap_or(usize::MAX));
     let targets = keeping.targets.clone();
-    let store = args.open_store(keeping).await?;
-    let jobs: u64 = store.stats(&Caller::local()).await?.states.values().sum();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let server = Server::bind(store.clone(), listening).await?;
+    let listening = Listening::bind(listening).await?;
+    let waits_for = args.waits_for(keeping.file_check);
+    let store = tokio::select! {
+        opened = listening.answer_until(waits_for, args.open_store(keeping)) => opened?,
+        // Nothing was served: nobody is owed anything.
+        _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
+        _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
+    };
+    let jobs: u64 = store.stats(&Caller::local()).await?.states.values().sum();
+    let server = listening.serve(store.clone()).await?;
     let (version, address) = (env!("CARGO_PKG_VERSION"), args.store.shown());
-    tracing::info!("windlass {version} keeps {address} ({jobs} jobs, checked and sound)");
+    tracing::info!("windlass {version} keeps {address} ({jobs} jobs)");
     tracing::info!("listening on {}; stop with Ctrl-C", server.url());
     tracing::info!(
         "{} files may be open, connections among them",
@@ -200,7 +216,8 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     close(store, stopped_by.get().map_or(least, |by| least.max(*by))).await;
     telemetry.finish().await;
     tracing::info!("stopped");
-    Ok(ExitCode::SUCCESS)
+    // Nobody asked for it: the store has stopped, for a reason that was logged. Whoever started the server should know.
+    Ok(if stopped_by.get().is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Closes the store, on a thread that the process does not wait for beyond `until`: what it acknowledged is in the database,

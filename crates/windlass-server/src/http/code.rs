@@ -1,7 +1,7 @@
 //! The codes of refusals: a closed list, stable for programs. `docs/http-api.md` has the same list for people.
 
 /// Every code there is: its status, and when it is answered.
-pub(crate) const CODES: [(u16, &str, &str); 38] = [
+pub(crate) const CODES: [(u16, &str, &str); 39] = [
     (400, "not_json", "the body is not JSON"),
     (400, "unreadable_body", "the body broke off"),
     (
@@ -63,5 +63,6 @@ pub(crate) const CODES: [(u16, &str, &str); 38] = [
     (503, "overloaded", "too many requests wait for the store, or too many large bodies are being read"),
     (503, "stopped", "the store has stopped"),
     (503, "database", "the database is in trouble"),
+    (503, "starting", "the server opens its store, which its message says more about: ask again"),
     (503, "draining", "the server is about to stop: ask again"),
 ];

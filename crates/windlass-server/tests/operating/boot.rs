@@ -1,7 +1,9 @@
 //! A server that something else starts: a first key from a file, a database that comes up later, and a health check.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
+use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::client::Request;
@@ -104,6 +106,67 @@ async fn a_server_waits_for_a_database_that_starts_later() {
     let rest = tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     terminate(&mut child).await;
     rest.await.unwrap();
+}
+
+/// A free port; taken by nobody else as long as tests do not ask for it by number.
+async fn free_port() -> SocketAddr {
+    tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_says_what_it_waits_for_and_can_be_stopped_meanwhile() {
+    let cluster = Cluster::start(&[]);
+    let store = schema_at(&cluster.address());
+    cluster.crash();
+    let address = free_port().await;
+    let listen = address.to_string();
+    let waiting = ["serve", "--listen", &listen, "--store", &store, "--wait-for-store", "10m"];
+    let mut child = windlass(&waiting).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    while !lines.next_line().await.unwrap().expect("it goes on").contains("trying again for") {}
+    let alive = Request::new(address, "GET", "/healthz").send().await;
+    assert_eq!(alive.status, 200);
+    for path in ["/readyz", "/api/v1/jobs", "/"] {
+        let refused = Request::new(address, "GET", path).send().await;
+        assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")), "{path}");
+        let error = &refused.json()["error"];
+        assert_eq!(error["code"], "starting");
+        assert!(error["message"].as_str().unwrap().contains("waits for the database"), "{error}");
+    }
+    let rest = tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    terminate(&mut child).await;
+    rest.await.unwrap();
+}
+
+/// Damage that no request meets stops the server once it is found; with `before` it does not even start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_file_is_found_whenever_it_is_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store_in(folder.path());
+    let served = Served::start(windlass(&["serve", "--listen", "127.0.0.1:0", "--store", &store])).await;
+    for _ in 0..50 {
+        served.post("/jobs", &json!({"type": "send", "tags": {"plan": "pro"}, "hold": true})).await;
+    }
+    served.stop().await;
+    // An index of which no question is asked here: its first page loses its entries.
+    let path = folder.path().join("jobs.db");
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let ask = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    let page = ask("SELECT rootpage FROM sqlite_schema WHERE name = 'hot_id'");
+    let size = ask("PRAGMA page_size");
+    drop(connection);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let start = usize::try_from((page - 1) * size).unwrap();
+    let end = start + usize::try_from(size).unwrap();
+    bytes[start + 100..end].fill(0x5a);
+    std::fs::write(&path, bytes).unwrap();
+    let before = ["serve", "--listen", "127.0.0.1:0", "--store", &store, "--file-check", "before"];
+    let refused = tokio::time::timeout(PATIENCE, windlass(&before).output()).await.expect("it ends").unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("damaged"), "{said}");
+    let mut child = windlass(&before[..5]).spawn().unwrap();
+    let ended = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it stops").unwrap();
+    assert!(!ended.success());
 }
 
 #[tokio::test]

@@ -27,6 +27,7 @@ mod query;
 mod reader;
 mod reserve;
 mod row;
+mod soundness;
 mod tables;
 pub(crate) mod transfer;
 mod watch;
@@ -43,13 +44,14 @@ use self::file::{Identity, Location};
 use self::marker::Marker;
 use self::reader::Reader;
 use self::reserve::Reserve;
+use self::soundness::Soundness;
 use self::tables::Tables;
 use self::watch::{Bell, OwnCommits, Watch};
 use self::writer::Writer;
 use super::durable::inbox::Inbox;
 use super::durable::thread::{join, spawn};
 use super::engine::{Engine, EngineResult, ReadTask, WriteTask};
-use super::environment::Environment;
+use super::environment::{Environment, FileCheck};
 use super::memo::Memo;
 use crate::error::OpenError;
 use crate::limits;
@@ -61,6 +63,7 @@ pub struct SqliteEngine {
     bell: Arc<Bell>,
     location: Location,
     identity: Identity,
+    soundness: Arc<Soundness>,
     threads: Mutex<Threads>,
 }
 
@@ -73,7 +76,7 @@ struct Threads {
 }
 
 impl SqliteEngine {
-    /// Opens the file, or makes it; several processes may have it open. The file is checked before anything is served.
+    /// Opens the file, or makes it; several processes may have it open. When it is checked for damage, the options say.
     pub fn open(path: &Path, env: Arc<Environment>) -> Result<SqliteEngine, OpenError> {
         let location = file::locate(path)?;
         let own = Arc::new(OwnCommits::default());
@@ -85,16 +88,21 @@ impl SqliteEngine {
         let turns = readers.iter().map(Reader::turn).collect();
         // It reads one row.
         let lookout = file::connect_reader(location.path(), 64)?;
+        let is_unchecked = env.options.file_check == FileCheck::InBackground;
         let watch = Watch::new(lookout, env, own, location.beside("-wal"), turns)?;
         let engine = SqliteEngine {
             writes: Arc::new(Inbox::new(limits::WRITES_WAITING_MAX)),
             reads: Arc::new(Inbox::new(limits::READS_WAITING_MAX)),
             bell: Arc::default(),
             identity: writer.identity.clone(),
+            soundness: writer.soundness.clone(),
             location,
             threads: Mutex::default(),
         };
         engine.start(writer, readers, watch)?;
+        if is_unchecked {
+            engine.check_in_background()?;
+        }
         Ok(engine)
     }
 
@@ -114,6 +122,15 @@ impl SqliteEngine {
     }
 }
 
+impl SqliteEngine {
+    fn check_in_background(&self) -> EngineResult<()> {
+        let (soundness, location) = (self.soundness.clone(), self.location.clone());
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.others.push(spawn("windlass-check", move || soundness.look(&location))?);
+        Ok(())
+    }
+}
+
 fn open_writer(
     location: &Location,
     env: Arc<Environment>,
@@ -121,9 +138,12 @@ fn open_writer(
 ) -> Result<Writer, OpenError> {
     let head_path = location.beside("-head");
     let (acknowledged, is_marked) = (marker::look(&head_path), head_path.exists());
+    let is_checked_first = env.options.file_check == FileCheck::BeforeServing;
     let mut connection = lock::patiently(None, || {
         let connection = file::connect_writer(location.path())?;
-        file::quick_check(&connection)?;
+        if is_checked_first {
+            file::quick_check(&connection)?;
+        }
         Ok(connection)
     })?;
     // A database that was there and has nothing in it has lost everything, be it emptied or with a log that is lost from
@@ -137,7 +157,9 @@ fn open_writer(
         marker::refuse_lost_commits(acknowledged, file::head(&connection)?)?;
     }
     migrate::migrate(&mut connection)?;
-    file::check_indexes(&connection)?;
+    if is_checked_first {
+        file::check_indexes(&connection)?;
+    }
     let head = file::head(&connection)?;
     let put_back = marker::why_put_back(acknowledged, is_marked, head);
     file::own_log(&connection)?;
@@ -161,6 +183,7 @@ fn open_writer(
         reserve: Reserve::open(&location.beside("-reserve"), location.mode),
         own,
         memo: Memo::default(),
+        soundness: Arc::default(),
     })
 }
 
@@ -202,6 +225,7 @@ impl Engine for SqliteEngine {
         // Taken out first: a thread that is joined may itself be closing the store.
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         self.reads.close();
+        self.soundness.close();
         self.bell.ring();
         threads.others.into_iter().for_each(join);
         // The writer goes last: once nobody else is there, its leaving removes the log.

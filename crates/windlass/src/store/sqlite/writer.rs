@@ -10,6 +10,7 @@ use super::file::{self, Identity};
 use super::lock;
 use super::marker::Marker;
 use super::reserve::Reserve;
+use super::soundness::Soundness;
 use super::tables::{self, Tables};
 use super::watch::OwnCommits;
 use crate::clock::Stopwatch;
@@ -36,6 +37,7 @@ pub(super) struct Writer {
     pub(super) reserve: Reserve,
     pub(super) own: Arc<OwnCommits>,
     pub(super) memo: Memo,
+    pub(super) soundness: Arc<Soundness>,
 }
 
 impl Writer {
@@ -127,6 +129,7 @@ impl Writer {
 
     fn transact(&mut self, tasks: &mut Group) -> EngineResult<Effects> {
         self.identity.check()?;
+        self.soundness.check()?;
         let tables = &mut self.tables;
         let changes = tables.connection().total_changes();
         let until = tasks.iter().map(|task| task.deadline()).max().flatten();

@@ -86,6 +86,7 @@ const ALONE: &[(&str, &str)] = &[
     ("migrate/tests.rs", "only a server is shared by builds of different age for any length of time"),
     ("mount.rs", "only a file can be on a network file system"),
     ("reserve.rs", "a server's disk is not ours to hold back"),
+    ("soundness.rs", "a server checks its own files"),
     ("life_tests.rs", "the life of a server is tested from outside"),
     ("life_tests/cut.rs", "the life of a server is tested from outside"),
     ("life_tests/left.rs", "the life of a server is tested from outside"),

@@ -1,0 +1,63 @@
+//! Checking a file for damage while it is served: on a connection of its own, in a thread that ends with the store.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use rusqlite::Connection;
+
+use super::file::{self, Location};
+use super::tables::store_error;
+use crate::clock::Stopwatch;
+use crate::error::StoreError;
+use crate::limits;
+use crate::store::engine::EngineResult;
+
+/// Steps of SQLite's machine between two looks whether the store is being closed: some milliseconds.
+const STEPS_BETWEEN_LOOKS: std::ffi::c_int = 100_000;
+
+/// What is known of the file.
+#[derive(Debug, Default)]
+pub(super) struct Soundness {
+    damage: OnceLock<String>,
+    is_closing: AtomicBool,
+}
+
+impl Soundness {
+    /// Fails once damage was found: a commit after it could be lost with the damaged pages.
+    pub(super) fn check(&self) -> EngineResult<()> {
+        self.damage.get().map_or(Ok(()), |what| {
+            Err(StoreError::Stopped(format!("the database file is damaged: {what}; restore a backup")))
+        })
+    }
+
+    /// Ends the check early.
+    pub(super) fn close(&self) {
+        self.is_closing.store(true, Ordering::SeqCst);
+    }
+
+    /// Reads the whole file.
+    pub(super) fn look(self: &Arc<Soundness>, location: &Location) {
+        let watch = Stopwatch::start();
+        let found = self.connect(location).and_then(|connection| {
+            file::quick_check(&connection)?;
+            file::check_indexes(&connection)
+        });
+        match found {
+            Ok(()) => tracing::info!(seconds = watch.elapsed().as_secs_f64(), "the database file is sound"),
+            Err(_) if self.is_closing.load(Ordering::SeqCst) => {}
+            Err(StoreError::Damaged(what)) => {
+                tracing::error!(%what, "the database file is damaged");
+                let _first = self.damage.set(what);
+            }
+            Err(error) => tracing::warn!(%error, "the database file could not be checked"),
+        }
+    }
+
+    fn connect(self: &Arc<Soundness>, location: &Location) -> EngineResult<Connection> {
+        let connection = file::connect_reader(location.path(), limits::READER_CACHE_KIB)?;
+        let soundness = self.clone();
+        let is_closing = move || soundness.is_closing.load(Ordering::SeqCst);
+        connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(is_closing)).map_err(store_error)?;
+        Ok(connection)
+    }
+}
