@@ -96,6 +96,14 @@ pub const SEAL_LOGGED_EVERY: Duration = Duration::from_secs(60);
 pub const SEALING_LEFT_FOR: Duration = Duration::from_secs(3);
 /// Names that are given as a hint when nothing has the name that was asked for.
 pub const SIMILAR_NAMES_MAX: usize = 5;
+/// Characters in which a name may differ from the one that was asked for to be given as a hint: people mistype a few.
+pub const SIMILAR_EDITS_MAX: usize = 8;
+/// Characters of two names that are compared, without those with which both begin or end: names that differ in more are not
+/// mistyped.
+pub const SIMILAR_CHARS_MAX: usize = 64;
+/// Comparisons of two characters for one hint: some milliseconds. As many names as a tenant may have are compared if they are
+/// of ordinary length; of names that were made to be slow, only the first.
+pub const SIMILAR_STEPS_MAX: usize = 4_000_000;
 /// Records one page of the audit trail may hold.
 pub const PAGE_RECORDS_MAX: usize = 1_000;
 /// Records that are looked at for one page of the audit trail where no index leads to those that fit: a search for something
@@ -279,6 +287,9 @@ pub const LANES_ASKED_AT_ONCE: usize = 1_000;
 pub const QUEUES_PER_TENANT_MAX: u64 = 10_000;
 /// The same for types, and `max_types`.
 pub const TYPES_PER_TENANT_MAX: u64 = 10_000;
+/// The same for lanes (pairs of a queue and a type), and `max_lanes`: each has counters in memory and a document of rates per
+/// minute, and the limits on queues and types alone would allow a hundred million.
+pub const LANES_PER_TENANT_MAX: u64 = 20_000;
 /// Longest look at one snapshot: while it lasts, the write-ahead log cannot begin again from its start.
 pub const SNAPSHOT_MAX: Duration = Duration::from_secs(30);
 /// Bytes in a page of the database: a commit is mostly writing pages, and fewer, larger ones cost less (measured: 5 % less
@@ -421,5 +432,3 @@ pub const SERVER_EVENT_BYTES_MAX: usize = 1 << 20;
 pub const METERED_QUEUES_MAX: usize = 10_000;
 /// Types of tenants that a process keeps totals of by themselves: each is some 30 time series; any more go uncounted.
 pub const METERED_TYPE_TOTALS_MAX: usize = 200;
-/// Types whose counts of the minute that goes on are kept apart in one queue; any more go uncounted.
-pub const METERED_TYPES_MAX: usize = 1_000;

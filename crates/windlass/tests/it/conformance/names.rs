@@ -6,7 +6,11 @@ use windlass::store::config::TenantSettings;
 
 use crate::fixture::{Fixture, new_job, on_every_engine, queue, tenant};
 
-on_every_engine!(a_tenant_has_as_many_queues_and_types_as_it_may, queues_are_listed_page_by_page,);
+on_every_engine!(
+    a_tenant_has_as_many_lanes_as_it_may,
+    a_tenant_has_as_many_queues_and_types_as_it_may,
+    queues_are_listed_page_by_page,
+);
 
 fn job(who: &str, name: &str, kind: &str) -> NewJob {
     NewJob { queue: queue(name), tenant: Some(tenant(who)), hold: true, ..new_job(kind) }
@@ -36,6 +40,28 @@ async fn a_tenant_has_as_many_queues_and_types_as_it_may(t: &Fixture) {
     }
     t.submit(job("acme", "c", "x")).await;
     t.refused(vec![job("acme", "a", "x")]).await;
+    t.verify().await;
+}
+
+async fn a_tenant_has_as_many_lanes_as_it_may(t: &Fixture) {
+    t.set_tenant("acme", TenantSettings { max_lanes: Some(3), ..TenantSettings::default() }).await;
+    t.submit_all(vec![job("acme", "a", "x"), job("acme", "a", "y")]).await;
+    // Queues and types are known: only the pairs are new.
+    let refused = t.refused(vec![job("acme", "b", "x"), job("acme", "b", "x"), job("acme", "b", "y")]).await;
+    let SubmitError::Invalid { index: 2, invalid } = refused else { panic!("{refused}") };
+    let limit = Problem::LimitReached { name: "max_lanes", limit: 3, tenant: "acme".into() };
+    assert_eq!((invalid.field.as_str(), invalid.problem), ("queue", limit));
+    let third = t.submit(job("acme", "b", "x")).await.id;
+    t.submit_all(vec![job("acme", "a", "x"), job("acme", "b", "x"), job("other", "b", "y")]).await;
+    t.refused(vec![job("acme", "b", "y")]).await;
+    // A lane without jobs does not count.
+    let others = t.everything().await.jobs.into_iter().map(|one| one.job);
+    let others = others.filter(|one| one.lane.queue == queue("b") && one.lane.tenant == tenant("acme"));
+    for id in others.map(|one| one.id).chain([third]).collect::<std::collections::BTreeSet<_>>() {
+        t.cancel(id).await;
+        t.store.delete(&t.me, id).await.unwrap();
+    }
+    t.submit(job("acme", "b", "y")).await;
     t.verify().await;
 }
 
