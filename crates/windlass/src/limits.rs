@@ -271,6 +271,14 @@ pub const OVERLOADED_RETRY_AFTER: Duration = Duration::from_secs(1);
 pub const TOO_DEEP_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Callers that may wait for a reader; one more is told the store is overloaded.
 pub const READS_WAITING_MAX: usize = 4_096;
+/// Of those, how many may wait for one API key: callers are served in turns, so that the others do not wait for them, and they
+/// must not take all places either.
+pub const READS_WAITING_PER_KEY_MAX: usize = 1_024;
+/// The same for all keys of one tenant.
+pub const READS_WAITING_PER_TENANT_MAX: usize = 2_048;
+/// Queues, types, tenants and costs, of each so many, that one answer with numbers about everything shows: a hundred
+/// kilobytes. Lists of queues, types and tenants show all of them page by page.
+pub const STATS_NAMES_MAX: usize = 1_000;
 /// Reader threads: enough that a long list does not hold up a short look, few enough to leave the writer a core.
 pub const READERS: usize = 3;
 /// How long a request to cancel a statement may take; the caller of the statement has left.

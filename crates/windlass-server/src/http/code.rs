@@ -49,7 +49,11 @@ pub(crate) const CODES: [(u16, &str, &str); 38] = [
     (414, "address_too_long", "the address of the request is longer than the server reads"),
     (422, "invalid_value", "a value is not allowed; `details.field`, in a batch `details.index`"),
     (429, "too_many_jobs", "the queue or tenant holds as many unfinished jobs as it may"),
-    (429, "too_many_requests", "the key makes too many requests"),
+    (
+        429,
+        "too_many_requests",
+        "the key makes too many requests, or too many reads of the key or its tenant are waiting",
+    ),
     (
         429,
         "too_many_streams",
@@ -60,7 +64,11 @@ pub(crate) const CODES: [(u16, &str, &str); 38] = [
     (500, "damaged", "stored data is damaged and is not served"),
     (500, "internal", "something that should not happen"),
     (503, "disk_full", "the disk is full; running work may still end"),
-    (503, "overloaded", "too many requests wait for the store, or too many large bodies are being read"),
+    (
+        503,
+        "overloaded",
+        "too many requests wait for the store, a read took longer than 25 s, or too many large bodies and answers are held",
+    ),
     (503, "stopped", "the store has stopped"),
     (503, "database", "the database is in trouble"),
     (503, "draining", "the server is about to stop: ask again"),
