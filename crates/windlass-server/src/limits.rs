@@ -258,6 +258,9 @@ pub const SPANS_FAREWELL_TIME_MAX: Duration = Duration::from_secs(1);
 /// Queues, types, tenants, workers, schedules or keys in one answer: some megabytes at most.
 pub const NAMES_PER_PAGE_MAX: usize = 1_000;
 
+/// Bytes of queues and types that a page of workers shows, unless its first worker alone has more; the page ends there.
+pub const WORKERS_PAGE_BYTES_MAX: usize = 4 << 20;
+
 /// Queues with series of their own in `/metrics`: each has about 70, and a scraper stores all of them.
 pub const METRIC_QUEUES_MAX: usize = 500;
 

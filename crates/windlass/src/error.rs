@@ -443,6 +443,20 @@ pub enum WorkError {
     /// A value is not allowed.
     #[error(transparent)]
     Invalid(#[from] Invalid),
+    /// A key or a tenant has as many workers registered as it may have, or they name as much as they may.
+    #[error(
+        "this {of} may have {workers_max} workers that name {bytes_max} bytes together: let some leave first, or name less"
+    )]
+    TooManyWorkers {
+        /// Of what: `key` or `tenant`.
+        of: &'static str,
+        /// How many it may have.
+        workers_max: usize,
+        /// Bytes that they may name.
+        bytes_max: usize,
+        /// When to try again: workers that fell silent make room.
+        retry_after: Duration,
+    },
     /// The children were refused.
     #[error(transparent)]
     Children(Box<SubmitError>),

@@ -155,6 +155,20 @@ pub const CHILD_RESULTS_BYTES_MAX: usize = 64 << 20;
 pub const CHILD_GROUPS_MAX: u64 = 1_000;
 /// Queues or types that one worker may name.
 pub const WORKER_NAMES_MAX: usize = 1_000;
+/// Bytes of all queues, types and texts that one worker may name, [`WORKER_NAME_OVERHEAD`] counted for each: a thousand names of
+/// ordinary length. Every process keeps them in memory for as long as the worker is known.
+pub const WORKER_BYTES_MAX: usize = 64 << 10;
+/// Bytes that a name takes in memory beside its characters.
+pub const WORKER_NAME_OVERHEAD: usize = 32;
+/// Workers that one API key may have registered, and all callers without one together: far more than a fleet has. Those that
+/// were lost make room.
+pub const WORKERS_PER_KEY_MAX: usize = 10_000;
+/// The same for all keys of one tenant.
+pub const WORKERS_PER_TENANT_MAX: usize = 20_000;
+/// Bytes of what the workers of one API key name together: ten thousand workers of some ten queues and types each.
+pub const WORKERS_BYTES_PER_KEY_MAX: usize = 8 << 20;
+/// The same for all keys of one tenant.
+pub const WORKERS_BYTES_PER_TENANT_MAX: usize = 16 << 20;
 /// Attempts a retry policy may allow (M40).
 pub const ATTEMPTS_MAX: u32 = 100;
 /// Crashes after which a job is poison (M6).

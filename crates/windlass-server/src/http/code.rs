@@ -1,7 +1,7 @@
 //! The codes of refusals: a closed list, stable for programs. `docs/http-api.md` has the same list for people.
 
 /// Every code there is: its status, and when it is answered.
-pub(crate) const CODES: [(u16, &str, &str); 38] = [
+pub(crate) const CODES: [(u16, &str, &str); 39] = [
     (400, "not_json", "the body is not JSON"),
     (400, "unreadable_body", "the body broke off"),
     (
@@ -58,6 +58,11 @@ pub(crate) const CODES: [(u16, &str, &str); 38] = [
         429,
         "too_many_streams",
         "too many event streams are open, of the key, its tenant or all; `details.limit`",
+    ),
+    (
+        429,
+        "too_many_workers",
+        "the key or its tenant has as many workers registered as it may, or they name too much; `details.of`, `details.limit`, `details.bytes_limit`",
     ),
     (429, "too_many_guesses", "this address has shown too many keys that are not valid"),
     (431, "head_too_large", "the head of the request is larger than the server reads"),

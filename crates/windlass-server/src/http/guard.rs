@@ -65,9 +65,16 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
                 let asker = request.extensions().get::<Who>().map(|who| Asker::of(&who.0));
                 let room = gate.app.bodies().room(asker.as_ref());
                 request.extensions_mut().insert(room.clone());
-                let response = match asker {
-                    Some(asker) => asker.scope(next.run(request)).await,
-                    None => next.run(request).await,
+                let is_safe = request.method().is_safe();
+                let running = async {
+                    match asker {
+                        Some(asker) => asker.scope(next.run(request)).await,
+                        None => next.run(request).await,
+                    }
+                };
+                let response = match &pass {
+                    Some(pass) if is_safe => while_admitted(&gate, pass, running).await,
+                    _ => running.await,
                 };
                 let response = still_admitted(&gate, pass, watch.elapsed(), response).await;
                 held(response, &room, gate.may_refuse)
@@ -78,6 +85,25 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
     let response = Deadline::after(REQUEST_MAX).scope(answering).await;
     gate.counter.answered(response.status(), watch.elapsed());
     response
+}
+
+/// The answer to a request that changes nothing, unless its key is revoked meanwhile: whoever waits for something is told so at
+/// once. What changes something is not cut short, since it may have been done; [`still_admitted`] keeps its answer back.
+async fn while_admitted(gate: &Gate, pass: &Pass, running: impl Future<Output = Response>) -> Response {
+    let revoked = async {
+        loop {
+            tokio::time::sleep(KEYS_TRUSTED_FOR).await;
+            match pass.caller(&gate.app).await {
+                Err(problem) if problem.is_unauthorized() => break problem,
+                Ok(_) | Err(_) => {}
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        response = running => response,
+        problem = revoked => problem.into_response(),
+    }
 }
 
 /// The answer to a request that lasted, unless its key was revoked meanwhile: jobs claimed for it then go back.

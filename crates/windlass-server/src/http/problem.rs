@@ -316,6 +316,12 @@ impl From<WorkError> for Problem {
             WorkError::NoSuchWorker(_) | WorkError::NoSuchJob(_) => Problem::not_found(message),
             WorkError::Stale(_) => Problem::conflict("stale_fence", message),
             WorkError::Invalid(invalid) => invalid.into(),
+            WorkError::TooManyWorkers { of, workers_max, bytes_max, retry_after } => {
+                Problem::too_much("too_many_workers", message, retry_after)
+                    .with("of", of)
+                    .with("limit", workers_max)
+                    .with("bytes_limit", bytes_max)
+            }
             WorkError::Children(refused) => Problem::of_submission(*refused, true),
             WorkError::Denied(denied) => denied.into(),
             WorkError::Store(error) => error.into(),
