@@ -13,6 +13,7 @@ mod events;
 mod guard;
 pub(crate) mod guesses;
 mod health;
+pub(crate) mod held;
 mod jobs;
 mod json;
 mod keys;
@@ -113,7 +114,7 @@ fn job_routes(single: usize) -> Vec<Route> {
 
         route(POST,   "/workers",                     WORK,       work::register,       "Register a worker"),
         route(DELETE, "/workers/{id}",                WORK,       work::leave,          "Leave; its jobs go back"),
-        route(POST,   "/claims",                      WORK,       work::claim,          "Claim jobs, waiting for some").names(),
+        route(POST,   "/claims",                      WORK,       work::claim,          "Claim jobs, waiting for some").names().undone_unsent(),
         route(POST,   "/heartbeats",                  WORK,       work::heartbeat,      "Show that a worker lives").takes(LARGE).names(),
         route(POST,   "/outcomes",                    WORK,       work::outcomes,       "Report how attempts ended").takes(LARGE).names(),
         route(PUT,    "/jobs/{id}/checkpoints/{name}", WORK,       work::checkpoint, "Save a step").takes(single).conflicts(),

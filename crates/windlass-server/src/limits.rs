@@ -68,15 +68,20 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub const BODY_BYTES_SMALL: usize = 256 << 10;
 /// Bytes in the body of a request that carries many payloads: 10 000 jobs of 6 KB each.
 pub const BODY_BYTES_LARGE: usize = 64 << 20;
-/// Bytes of a body that are kept in any case: as many as most requests have.
+/// Bytes of a body, or of an answer, that are kept in any case: as many as most requests have.
 pub const BODY_BYTES_FREE: usize = 64 << 10;
-/// Bytes of all bodies together that are kept beyond those, until their requests are answered: four of the largest.
+/// Bytes of all bodies and answers together that are kept beyond those, until requests are answered and answers are written:
+/// four of the largest.
 pub const BODIES_BYTES_MAX: usize = 256 << 20;
-/// What bodies of one key may take of it: the largest there is, and no more.
+/// What bodies and answers of one key may take of it: the largest there is, and no more.
 pub const BODIES_BYTES_PER_KEY_MAX: usize = 64 << 20;
+/// What bodies of all keys of one tenant may take of it, so that two tenants with many keys each cannot shut out a third.
+pub const BODIES_BYTES_PER_TENANT_MAX: usize = 128 << 20;
+/// Bytes of a large answer that a connection is handed at once: what it has taken but not written is in memory as well.
+pub const ANSWER_PIECE_BYTES: usize = 64 << 10;
 /// How long a client whose body found no room is asked to wait.
 pub const BODIES_PAUSE: Duration = Duration::from_secs(1);
-/// Bytes of a body above which it is read as JSON beside the threads that answer others.
+/// Bytes of a body or an answer above which its JSON is read or written beside the threads that answer others.
 pub const BODY_BYTES_ASIDE: usize = 1 << 20;
 /// Bytes of results and payloads that one page of a list shows, unless its first job alone has more; the page ends there.
 pub const LIST_BYTES_MAX: usize = 16 << 20;
@@ -255,6 +260,9 @@ pub const SPANS_FAREWELL_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Queues, types, tenants, workers, schedules or keys in one answer: some megabytes at most.
 pub const NAMES_PER_PAGE_MAX: usize = 1_000;
+
+/// Bytes of queues and types that a page of workers shows, unless its first worker alone has more; the page ends there.
+pub const WORKERS_PAGE_BYTES_MAX: usize = 4 << 20;
 
 /// Queues with series of their own in `/metrics`: each has about 70, and a scraper stores all of them.
 pub const METRIC_QUEUES_MAX: usize = 500;

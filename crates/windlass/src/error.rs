@@ -25,6 +25,19 @@ pub enum StoreError {
         /// When to try again.
         retry_after: Duration,
     },
+    /// A key or a tenant has as many reads waiting as it may have; others are served.
+    #[error("{waiting} reads of this {of} are waiting already: try again in {retry_after:?}")]
+    TooManyReads {
+        /// Of what: `key` or `tenant`.
+        of: &'static str,
+        /// How many wait.
+        waiting: usize,
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// A read took longer than its caller waits; the database is well.
+    #[error("it took too long: {0}; try again later, or ask for less")]
+    TooSlow(String),
     /// A durable write failed; this process must not acknowledge anything any more.
     #[error("storage failed and the store has stopped: {0}; restart after the disk was checked")]
     Stopped(String),
@@ -430,6 +443,20 @@ pub enum WorkError {
     /// A value is not allowed.
     #[error(transparent)]
     Invalid(#[from] Invalid),
+    /// A key or a tenant has as many workers registered as it may have, or they name as much as they may.
+    #[error(
+        "this {of} may have {workers_max} workers that name {bytes_max} bytes together: let some leave first, or name less"
+    )]
+    TooManyWorkers {
+        /// Of what: `key` or `tenant`.
+        of: &'static str,
+        /// How many it may have.
+        workers_max: usize,
+        /// Bytes that they may name.
+        bytes_max: usize,
+        /// When to try again: workers that fell silent make room.
+        retry_after: Duration,
+    },
     /// The children were refused.
     #[error(transparent)]
     Children(Box<SubmitError>),

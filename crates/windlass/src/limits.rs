@@ -96,6 +96,14 @@ pub const SEAL_LOGGED_EVERY: Duration = Duration::from_secs(60);
 pub const SEALING_LEFT_FOR: Duration = Duration::from_secs(3);
 /// Names that are given as a hint when nothing has the name that was asked for.
 pub const SIMILAR_NAMES_MAX: usize = 5;
+/// Characters in which a name may differ from the one that was asked for to be given as a hint: people mistype a few.
+pub const SIMILAR_EDITS_MAX: usize = 8;
+/// Characters of two names that are compared, without those with which both begin or end: names that differ in more are not
+/// mistyped.
+pub const SIMILAR_CHARS_MAX: usize = 64;
+/// Comparisons of two characters for one hint: some milliseconds. As many names as a tenant may have are compared if they are
+/// of ordinary length; of names that were made to be slow, only the first.
+pub const SIMILAR_STEPS_MAX: usize = 4_000_000;
 /// Records one page of the audit trail may hold.
 pub const PAGE_RECORDS_MAX: usize = 1_000;
 /// Records that are looked at for one page of the audit trail where no index leads to those that fit: a search for something
@@ -147,6 +155,20 @@ pub const CHILD_RESULTS_BYTES_MAX: usize = 64 << 20;
 pub const CHILD_GROUPS_MAX: u64 = 1_000;
 /// Queues or types that one worker may name.
 pub const WORKER_NAMES_MAX: usize = 1_000;
+/// Bytes of all queues, types and texts that one worker may name, [`WORKER_NAME_OVERHEAD`] counted for each: a thousand names of
+/// ordinary length. Every process keeps them in memory for as long as the worker is known.
+pub const WORKER_BYTES_MAX: usize = 64 << 10;
+/// Bytes that a name takes in memory beside its characters.
+pub const WORKER_NAME_OVERHEAD: usize = 32;
+/// Workers that one API key may have registered, and all callers without one together: far more than a fleet has. Those that
+/// were lost make room.
+pub const WORKERS_PER_KEY_MAX: usize = 10_000;
+/// The same for all keys of one tenant.
+pub const WORKERS_PER_TENANT_MAX: usize = 20_000;
+/// Bytes of what the workers of one API key name together: ten thousand workers of some ten queues and types each.
+pub const WORKERS_BYTES_PER_KEY_MAX: usize = 8 << 20;
+/// The same for all keys of one tenant.
+pub const WORKERS_BYTES_PER_TENANT_MAX: usize = 16 << 20;
 /// Attempts a retry policy may allow (M40).
 pub const ATTEMPTS_MAX: u32 = 100;
 /// Crashes after which a job is poison (M6).
@@ -263,6 +285,14 @@ pub const OVERLOADED_RETRY_AFTER: Duration = Duration::from_secs(1);
 pub const TOO_DEEP_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Callers that may wait for a reader; one more is told the store is overloaded.
 pub const READS_WAITING_MAX: usize = 4_096;
+/// Of those, how many may wait for one API key: callers are served in turns, so that the others do not wait for them, and they
+/// must not take all places either.
+pub const READS_WAITING_PER_KEY_MAX: usize = 1_024;
+/// The same for all keys of one tenant.
+pub const READS_WAITING_PER_TENANT_MAX: usize = 2_048;
+/// Queues, types, tenants and costs, of each so many, that one answer with numbers about everything shows: a hundred
+/// kilobytes. Lists of queues, types and tenants show all of them page by page.
+pub const STATS_NAMES_MAX: usize = 1_000;
 /// Reader threads: enough that a long list does not hold up a short look, few enough to leave the writer a core.
 pub const READERS: usize = 3;
 /// How long a request to cancel a statement may take; the caller of the statement has left.
@@ -279,6 +309,9 @@ pub const LANES_ASKED_AT_ONCE: usize = 1_000;
 pub const QUEUES_PER_TENANT_MAX: u64 = 10_000;
 /// The same for types, and `max_types`.
 pub const TYPES_PER_TENANT_MAX: u64 = 10_000;
+/// The same for lanes (pairs of a queue and a type), and `max_lanes`: each has counters in memory and a document of rates per
+/// minute, and the limits on queues and types alone would allow a hundred million.
+pub const LANES_PER_TENANT_MAX: u64 = 20_000;
 /// Longest look at one snapshot: while it lasts, the write-ahead log cannot begin again from its start.
 pub const SNAPSHOT_MAX: Duration = Duration::from_secs(30);
 /// Bytes in a page of the database: a commit is mostly writing pages, and fewer, larger ones cost less (measured: 5 % less
@@ -421,5 +454,3 @@ pub const SERVER_EVENT_BYTES_MAX: usize = 1 << 20;
 pub const METERED_QUEUES_MAX: usize = 10_000;
 /// Types of tenants that a process keeps totals of by themselves: each is some 30 time series; any more go uncounted.
 pub const METERED_TYPE_TOTALS_MAX: usize = 200;
-/// Types whose counts of the minute that goes on are kept apart in one queue; any more go uncounted.
-pub const METERED_TYPES_MAX: usize = 1_000;

@@ -2,6 +2,7 @@
 //! what changed; the embedded queue, workers, the server and the command line all go through it.
 
 pub mod access;
+pub mod asker;
 pub mod attempt;
 pub(crate) mod budget;
 pub mod caller;
@@ -63,6 +64,7 @@ use crate::clock::{Deadline, Patience};
 use crate::error::{ActError, OpenError, StoreError, SubmitError};
 use crate::job::{Job, JobId, NewJob};
 use crate::limits;
+use asker::Asker;
 use caller::Caller;
 use command::act::{self, Act, Acted};
 use command::precondition::{ActOptions, IfMatch};
@@ -401,11 +403,20 @@ impl Store {
         let patience = Patience::lasting(timeout);
         // The news that the last wait was for, if it ended without any.
         let mut unheard: Option<Listener> = None;
+        let mut has_looked = false;
         loop {
             let mut ends = self.env.wakeups.ends();
             let asking = caller.clone();
             let look = move |view: &mut View<'_>| snapshot::get_or_expect(view, &asking, id);
-            let (found, is_expected) = self.read::<_, StoreError>("wait", look).await?;
+            let (found, is_expected) = match self.read::<_, StoreError>("wait", look).await {
+                // Whoever waits for thousands of jobs looks at all of them at every news: those that find no place wait on.
+                Err(StoreError::TooManyReads { .. }) if has_looked && !patience.is_over() => {
+                    patience.wait_for(ends.news(), self.env.timing.backstop_every).await;
+                    continue;
+                }
+                looked => looked?,
+            };
+            has_looked = true;
             let is_settled = found.as_ref().map_or(!is_expected, |found| found.job.state.is_final());
             if patience.is_over() || is_settled {
                 let ended_at = found.as_ref().and_then(|found| found.job.completed_at);
@@ -463,7 +474,7 @@ impl Store {
         // Cancelled when the caller stops waiting, which drops the guard.
         let asker = CancellationToken::new();
         let _leaves = asker.clone().drop_guard();
-        let (task, answer) = Query::with_answer(deadline, asker, work);
+        let (task, answer) = Query::with_answer(deadline, asker, Asker::current(), work);
         let engine = self.engine(verb)?;
         if URGENT_LOOKS.contains(&verb) {
             engine.read_urgent(task);

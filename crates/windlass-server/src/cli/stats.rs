@@ -35,12 +35,15 @@ pub(super) async fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
         output::json(&stats)?;
         return Ok(Exit::Done.into());
     }
+    if let Some(more) = stats["left_out"]["queues"].as_u64().filter(|more| *more > 0) {
+        output::note(&format!("{more} more queues are not shown: see `windlass queues`"));
+    }
     finish(&counts_table("QUEUE", &stats["queues"]), "no jobs")
 }
 
 async fn stored(store: &StoreArgs) -> anyhow::Result<Value> {
     let store = store.open(Missing::Refuse)?;
-    let stats = store.stats(&Caller::local()).await?;
+    let stats = store.totals(&Caller::local()).await?;
     store.close();
     let words = |counts: &ByState| -> BTreeMap<&'static str, u64> {
         counts.iter().map(|(state, count)| (state.as_str(), *count)).collect()

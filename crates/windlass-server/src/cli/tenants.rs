@@ -69,12 +69,15 @@ struct SetArgs {
     /// Types with jobs that it may have; 10000 unless set
     #[arg(long, value_name = "COUNT")]
     max_types: Option<String>,
+    /// Pairs of a queue and a type with jobs that it may have; 20000 unless set
+    #[arg(long, value_name = "COUNT")]
+    max_lanes: Option<String>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
 
 /// The settings in the order in which they are shown.
-const NAMES: [Named; 7] = [
+const NAMES: [Named; 8] = [
     ("max_running", "concurrency"),
     ("max_depth", "max-depth"),
     ("weight", "weight"),
@@ -82,6 +85,7 @@ const NAMES: [Named; 7] = [
     ("budget_period", "budget-period"),
     ("max_queues", "max-queues"),
     ("max_types", "max-types"),
+    ("max_lanes", "max-lanes"),
 ];
 
 impl SetArgs {
@@ -94,6 +98,7 @@ impl SetArgs {
         changes.word("budget_period", self.budget_period.as_ref())?;
         changes.number("max_queues", self.max_queues.as_ref())?;
         changes.number("max_types", self.max_types.as_ref())?;
+        changes.number("max_lanes", self.max_lanes.as_ref())?;
         changes.body("tenants")
     }
 }

@@ -7,12 +7,14 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::error::StoreError;
+use windlass::store::asker::Asker;
 use windlass::store::caller::{Caller, Permission, Role};
 
 use super::page::{self, Trouble};
 use super::sign_in::within;
 use super::{Dashboard, seal, session};
 use crate::http::auth::names_this_machine;
+use crate::http::held::held;
 use crate::http::trace_of;
 use crate::server::Peer;
 
@@ -61,11 +63,13 @@ pub(super) async fn guard(State(board): State<Dashboard>, mut request: Request, 
             }
             request.extensions_mut().insert(visitor.clone());
             let is_action = *request.method() == Method::POST && !is_open(request.uri().path());
-            let mut response = next.run(request).await;
+            let (asker, is_safe) = (Asker::of(&visitor.caller), request.method().is_safe());
+            let room = board.0.app.bodies().room(Some(&asker));
+            let mut response = asker.scope(next.run(request)).await;
             if is_action {
                 seal_what_was_done(response.headers_mut(), &visitor);
             }
-            finish(response, &visitor, back.as_deref())
+            held(finish(response, &visitor, back.as_deref()), &room, is_safe)
         }
         Ok(None) if is_open(request.uri().path()) => {
             request.extensions_mut().insert(nobody(theme));

@@ -39,6 +39,7 @@ struct TenantView {
     max_depth: String,
     max_queues: String,
     max_types: String,
+    max_lanes: String,
     weight: String,
     /// As a form takes it.
     budget: String,
@@ -139,6 +140,7 @@ fn view(
         max_depth: number(settings.max_depth),
         max_queues: number(settings.max_queues),
         max_types: number(settings.max_types),
+        max_lanes: number(settings.max_lanes),
         weight: number(settings.weight.map(u64::from)),
         budget: settings
             .budget_cents
@@ -184,6 +186,7 @@ pub(super) async fn configure(
         max_depth: edit::number(&form, "max_depth")?,
         max_queues: edit::number(&form, "max_queues")?,
         max_types: edit::number(&form, "max_types")?,
+        max_lanes: edit::number(&form, "max_lanes")?,
         weight,
         budget_cents: edit::amount(&form, "budget")?,
         budget_period: edit::field(&form, "period", |word| {

@@ -14,11 +14,13 @@ use windlass::clock::{Deadline, Stopwatch};
 use windlass::job::{JobId, Traceparent};
 use windlass::limits::{KEYS_TRUSTED_FOR, REQUEST_MAX};
 use windlass::similar::similar;
+use windlass::store::asker::Asker;
 use windlass::store::caller::Caller;
 
 use super::access::Access;
 use super::app::App;
 use super::auth::{Pass, Who};
+use super::held::held;
 use super::metrics::RouteCounter;
 use super::path::shown;
 use super::problem::Problem;
@@ -46,6 +48,8 @@ pub(crate) struct Gate {
     pub(crate) access: Access,
     /// Whether its path names a job.
     pub(crate) names_job: bool,
+    /// Whether its answer may be refused when it is ready: it changed nothing, or that is undone then.
+    pub(crate) may_refuse: bool,
     /// The parameters behind the question mark that it knows.
     pub(crate) parameters: Arc<[String]>,
 }
@@ -57,14 +61,23 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
         match admit(&gate, &mut request).await {
             Err(problem) => problem.into_response(),
             Ok(pass) => {
-                // What the body takes is given back when the request is answered.
-                let holder = request.extensions().get::<Who>().map(|who| who.0.bucket());
-                let room = gate.app.bodies().room(holder.as_deref().unwrap_or_default());
+                // What the body takes is given back when the request is answered, what the answer takes when it is written.
+                let asker = request.extensions().get::<Who>().map(|who| Asker::of(&who.0));
+                let room = gate.app.bodies().room(asker.as_ref());
                 request.extensions_mut().insert(room.clone());
-                let response = next.run(request).await;
+                let is_safe = request.method().is_safe();
+                let running = async {
+                    match asker {
+                        Some(asker) => asker.scope(next.run(request)).await,
+                        None => next.run(request).await,
+                    }
+                };
+                let response = match &pass {
+                    Some(pass) if is_safe => while_admitted(&gate, pass, running).await,
+                    _ => running.await,
+                };
                 let response = still_admitted(&gate, pass, watch.elapsed(), response).await;
-                drop(room);
-                response
+                held(response, &room, gate.may_refuse)
             }
         }
     };
@@ -72,6 +85,25 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
     let response = Deadline::after(REQUEST_MAX).scope(answering).await;
     gate.counter.answered(response.status(), watch.elapsed());
     response
+}
+
+/// The answer to a request that changes nothing, unless its key is revoked meanwhile: whoever waits for something is told so at
+/// once. What changes something is not cut short, since it may have been done; [`still_admitted`] keeps its answer back.
+async fn while_admitted(gate: &Gate, pass: &Pass, running: impl Future<Output = Response>) -> Response {
+    let revoked = async {
+        loop {
+            tokio::time::sleep(KEYS_TRUSTED_FOR).await;
+            match pass.caller(&gate.app).await {
+                Err(problem) if problem.is_unauthorized() => break problem,
+                Ok(_) | Err(_) => {}
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        response = running => response,
+        problem = revoked => problem.into_response(),
+    }
 }
 
 /// The answer to a request that lasted, unless its key was revoked meanwhile: jobs claimed for it then go back.

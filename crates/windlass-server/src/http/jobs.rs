@@ -5,6 +5,7 @@ pub(crate) mod bulk;
 pub(crate) mod graph;
 pub(crate) mod look;
 
+use axum::Extension;
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,7 +25,8 @@ use super::json::Body;
 use super::path::JobPath;
 use super::problem::Problem;
 use super::query::Query;
-use super::reply::{Done, Gone, Made, MadeOrFound};
+use super::reply::{Gone, Large, Made, MadeOrFound};
+use super::room::Room;
 use super::trace::MaybeTrace;
 use super::wire::Json;
 use super::wire::filter::ListQuery;
@@ -156,12 +158,18 @@ pub(crate) async fn get(
 pub(crate) async fn list(
     State(app): State<App>,
     Who(caller): Who,
+    Extension(room): Extension<Room>,
     Query(query): Query<ListQuery>,
-) -> Result<Done<JobPage>, Problem> {
+) -> Result<Large<JobPage>, Problem> {
     let with_payload = query.payload.unwrap_or(false);
     let request = query.into_request()?;
     refuse_to_sort_too_many(&app, &caller, &request).await?;
     let page = app.store().list(&caller, request).await?;
+    if with_payload {
+        // Before it is made into an answer, which takes as much again.
+        let payloads: usize = page.jobs.iter().map(|snapshot| snapshot.spec.payload.bytes.len()).sum();
+        room.hold(payloads.min(limits::LIST_BYTES_MAX))?;
+    }
     let (mut jobs, mut next, mut bytes, mut last) = (Vec::new(), page.next, 0, None);
     let is_read = |snapshot: &Snapshot| snapshot.job.has.result && !snapshot.is_redacted;
     let with_result = page.jobs.iter().filter(|snapshot| is_read(snapshot));
@@ -190,7 +198,8 @@ pub(crate) async fn list(
             None => view,
         });
     }
-    Ok(Done(JobPage { jobs, next_cursor: next.map(|cursor| cursor.to_string()) }))
+    let page = JobPage { jobs, next_cursor: next.map(|cursor| cursor.to_string()) };
+    Ok(Large::encode(page, bytes).await)
 }
 
 /// Only jobs that can be claimed are kept in the order of claims; others would all have to be read for every page.

@@ -27,7 +27,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Body<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Body<T>, Problem> {
         let limit = request.extensions().get::<BytesMax>().map_or(limits::BODY_BYTES_SMALL, |limit| limit.0);
-        let room = request.extensions().get::<Room>().cloned().unwrap_or_else(|| app.bodies().room(""));
+        let room = request.extensions().get::<Room>().cloned().unwrap_or_else(|| app.bodies().room(None));
         let watch = Stopwatch::start();
         let bytes = read(request, limit, &room).await?;
         // The time that a client takes to send its request is not the store's.

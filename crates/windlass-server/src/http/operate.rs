@@ -26,6 +26,7 @@ use super::wire::numbers::StatsView;
 use super::wire::page::PageQuery;
 use super::wire::pause::{PauseBody, PauseView, already_paused, not_paused};
 use super::wire::time::Moment;
+use crate::limits;
 
 /// `GET /stats`
 pub(crate) async fn stats(State(app): State<App>, Who(caller): Who) -> Result<Done<StatsView>, Problem> {
@@ -96,7 +97,13 @@ pub(crate) async fn workers(
     Query(query): Query<PageQuery>,
 ) -> Result<Done<Workers>, Problem> {
     let (config, now) = (app.store().config(&caller).await?, app.now());
-    let (workers, next_cursor) = query.of(config.workers.values(), |worker| worker.id.to_string())?;
+    let id = |worker: &&Worker| worker.id.to_string();
+    let names = |worker: &&Worker| {
+        let queues = worker.queues.iter().map(|queue| queue.as_str().len());
+        queues.chain(worker.types.iter().map(|job_type| job_type.as_str().len())).sum()
+    };
+    let (workers, next_cursor) =
+        query.within(config.workers.values(), id, names, limits::WORKERS_PAGE_BYTES_MAX)?;
     let workers = workers.into_iter().map(|worker| WorkerView::of(worker, &config, now)).collect();
     Ok(Done(Workers { workers, next_cursor }))
 }

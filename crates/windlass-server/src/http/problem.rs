@@ -14,6 +14,7 @@ use windlass::error::{
     ActError, Denied, Invalid, Refused, ScheduleError, StoreError, SubmitError, WorkError,
 };
 use windlass::job::Action;
+use windlass::limits::OVERLOADED_RETRY_AFTER;
 
 /// A refused request.
 #[derive(Debug, Clone)]
@@ -90,7 +91,7 @@ impl Problem {
 
     /// The server holds as much as it can: come again later.
     pub(crate) fn crowded(retry_after: Duration) -> Problem {
-        let message = "too many large bodies are being read: send it again";
+        let message = "too many large bodies and answers are held: read the answers that are on their way, then ask again";
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message);
         Problem { retry_after: Some(retry_after), ..problem }
     }
@@ -243,6 +244,12 @@ impl From<StoreError> for Problem {
             StoreError::Overloaded { retry_after, .. } => {
                 Problem { retry_after: Some(retry_after), ..unavailable("overloaded") }
             }
+            StoreError::TooManyReads { retry_after, .. } => {
+                Problem::too_much("too_many_requests", message, retry_after)
+            }
+            StoreError::TooSlow(_) => {
+                Problem { retry_after: Some(OVERLOADED_RETRY_AFTER), ..unavailable("overloaded") }
+            }
             StoreError::Denied(denied) => denied.into(),
             StoreError::Stopped(_) | StoreError::Moved(_) => unavailable("stopped"),
             StoreError::Damaged(_) => {
@@ -309,6 +316,12 @@ impl From<WorkError> for Problem {
             WorkError::NoSuchWorker(_) | WorkError::NoSuchJob(_) => Problem::not_found(message),
             WorkError::Stale(_) => Problem::conflict("stale_fence", message),
             WorkError::Invalid(invalid) => invalid.into(),
+            WorkError::TooManyWorkers { of, workers_max, bytes_max, retry_after } => {
+                Problem::too_much("too_many_workers", message, retry_after)
+                    .with("of", of)
+                    .with("limit", workers_max)
+                    .with("bytes_limit", bytes_max)
+            }
             WorkError::Children(refused) => Problem::of_submission(*refused, true),
             WorkError::Denied(denied) => denied.into(),
             WorkError::Store(error) => error.into(),
@@ -344,5 +357,23 @@ impl IntoResponse for Problem {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_beyond_a_callers_share_and_reads_that_take_too_long_are_no_trouble_of_the_database() {
+        let retry_after = Duration::from_secs(2);
+        let crowded = StoreError::TooManyReads { of: "key", waiting: 1_024, retry_after };
+        let slow = StoreError::TooSlow("the read was ended".to_owned());
+        let refusals = [(crowded, 429, "too_many_requests", "2"), (slow, 503, "overloaded", "1")];
+        for (error, status, code, seconds) in refusals {
+            let problem = Problem::from(error);
+            assert_eq!((problem.status.as_u16(), problem.code), (status, code));
+            assert_eq!(problem.into_response().headers()[header::RETRY_AFTER], seconds);
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! What handlers answer, by status: the type of an answer says everything that the published description says about it.
 
+use std::marker::PhantomData;
+
 use axum::body::Body as HttpBody;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -8,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::describe::{Reply, Shape};
+use crate::limits;
 
 /// 200 with JSON.
 pub(crate) struct Done<T>(pub(crate) T);
@@ -28,6 +31,38 @@ pub(crate) struct Plain(pub(crate) String);
 pub(crate) struct Page(pub(crate) Bytes);
 /// 200 with JSON that is already text, which all who ask share.
 pub(crate) struct Written(pub(crate) Bytes);
+
+/// 200 with JSON that was written beside the threads that answer others, if it is large.
+pub(crate) struct Large<T>(Bytes, PhantomData<T>);
+
+impl<T: Serialize + Send + 'static> Large<T> {
+    /// The JSON of a value that holds about so many bytes.
+    pub(crate) async fn encode(value: T, about: usize) -> Large<T> {
+        Large(encoded(about, move || value).await, PhantomData)
+    }
+}
+
+/// The JSON of what `make` makes, both done beside the threads that answer others if it holds more than
+/// [`limits::BODY_BYTES_ASIDE`].
+pub(crate) async fn encoded<T: Serialize>(about: usize, make: impl FnOnce() -> T + Send + 'static) -> Bytes {
+    let encode = move || serde_json::to_vec(&make()).expect("what is answered is plain data").into();
+    if about <= limits::BODY_BYTES_ASIDE {
+        return encode();
+    }
+    tokio::task::spawn_blocking(encode).await.expect("writing JSON does not panic")
+}
+
+impl<T> IntoResponse for Large<T> {
+    fn into_response(self) -> Response {
+        with_type(StatusCode::OK, "application/json", self.0)
+    }
+}
+
+impl<T: JsonSchema> Reply for Large<T> {
+    fn describe(shape: &mut Shape) {
+        shape.gives::<T>(StatusCode::OK);
+    }
+}
 
 /// A response in JSON.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response {

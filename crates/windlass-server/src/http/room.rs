@@ -1,8 +1,12 @@
-//! Memory for the bodies of requests: beyond what most have, all of them share one bounded amount. A body that finds no
-//! room is refused at once rather than waited for: whoever sends slowly holds what it has.
+//! Memory for the bodies of requests and of answers: beyond what most have, all of them share one bounded amount. What finds
+//! no room is refused at once rather than waited for: whoever sends or reads slowly holds what it has.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use windlass::job::Tenant;
+use windlass::store::asker::Asker;
 
 use super::problem::Problem;
 use crate::limits;
@@ -14,18 +18,32 @@ const KIB: usize = 1024;
 #[derive(Clone, Default)]
 pub(crate) struct Memory(Arc<Mutex<Held>>);
 
-/// What is held of it, in all and by holder.
+/// What is held of it, in all, by holder and by tenant.
 #[derive(Default)]
 struct Held {
     all: usize,
     /// Of holders that have any.
     each: HashMap<String, usize>,
+    /// Of tenants that have any.
+    tenants: HashMap<Tenant, usize>,
+}
+
+/// Gives back what a holder has.
+fn give_back<K: Hash + Eq>(held: &mut HashMap<K, usize>, holder: &K, kib: usize) {
+    if let Some(own) = held.get_mut(holder) {
+        *own = own.saturating_sub(kib);
+        if *own == 0 {
+            held.remove(holder);
+        }
+    }
 }
 
 impl Memory {
-    /// Room for the body of one request of this holder, none of it taken yet.
-    pub(crate) fn room(&self, holder: &str) -> Room {
-        Room(Arc::new(Taken { memory: self.clone(), holder: holder.to_owned(), kib: Mutex::new(0) }))
+    /// Room for the body and the answer of one request, none of it taken yet; nobody's if it is not known whose it is.
+    pub(crate) fn room(&self, asker: Option<&Asker>) -> Room {
+        let holder = asker.map(Asker::holder).unwrap_or_default().to_owned();
+        let tenant = asker.and_then(Asker::tenant).cloned();
+        Room(Arc::new(Taken { memory: self.clone(), holder, tenant, kib: Mutex::new(0) }))
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -40,12 +58,22 @@ pub(crate) struct Room(Arc<Taken>);
 struct Taken {
     memory: Memory,
     holder: String,
+    tenant: Option<Tenant>,
     kib: Mutex<usize>,
 }
 
 impl Room {
     /// Makes sure that there is room for so many bytes in all.
     pub(crate) fn hold(&self, bytes: usize) -> Result<(), Problem> {
+        self.take(bytes, false)
+    }
+
+    /// Counts so many bytes in all, room or not: of what was done already, and can only be told.
+    pub(crate) fn hold_anyway(&self, bytes: usize) {
+        let _ = self.take(bytes, true);
+    }
+
+    fn take(&self, bytes: usize, is_forced: bool) -> Result<(), Problem> {
         let wanted = bytes.saturating_sub(limits::BODY_BYTES_FREE).div_ceil(KIB);
         let mut own = self.0.kib.lock().unwrap_or_else(PoisonError::into_inner);
         let missing = wanted.saturating_sub(*own);
@@ -54,13 +82,18 @@ impl Room {
         }
         let mut held = self.0.memory.held();
         let each = held.each.get(&self.0.holder).copied().unwrap_or_default();
+        let of_tenant = self.0.tenant.as_ref().and_then(|tenant| held.tenants.get(tenant)).copied();
         let is_too_much = held.all + missing > limits::BODIES_BYTES_MAX / KIB
-            || each + missing > limits::BODIES_BYTES_PER_KEY_MAX / KIB;
-        if is_too_much {
+            || each + missing > limits::BODIES_BYTES_PER_KEY_MAX / KIB
+            || of_tenant.unwrap_or_default() + missing > limits::BODIES_BYTES_PER_TENANT_MAX / KIB;
+        if is_too_much && !is_forced {
             return Err(Problem::crowded(limits::BODIES_PAUSE));
         }
         held.all += missing;
         held.each.insert(self.0.holder.clone(), each + missing);
+        if let Some(tenant) = &self.0.tenant {
+            *held.tenants.entry(tenant.clone()).or_default() += missing;
+        }
         *own = wanted;
         Ok(())
     }
@@ -74,11 +107,9 @@ impl Drop for Taken {
         }
         let mut held = self.memory.held();
         held.all -= own;
-        if let Some(each) = held.each.get_mut(&self.holder) {
-            *each -= own;
-            if *each == 0 {
-                held.each.remove(&self.holder);
-            }
+        give_back(&mut held.each, &self.holder, own);
+        if let Some(tenant) = &self.tenant {
+            give_back(&mut held.tenants, tenant, own);
         }
     }
 }
@@ -86,18 +117,43 @@ impl Drop for Taken {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use windlass::store::caller::{Caller, Role};
+
+    fn room(memory: &Memory, name: &str, tenant: Option<&str>) -> Room {
+        let tenant = tenant.map(|tenant| Tenant::new(tenant).unwrap());
+        memory.room(Some(&Asker::of(&Caller::new(name, Role::Viewer, tenant))))
+    }
+
+    #[test]
+    fn the_keys_of_one_tenant_leave_the_others_their_share() {
+        let memory = Memory::default();
+        let count = limits::BODIES_BYTES_PER_TENANT_MAX / limits::BODIES_BYTES_PER_KEY_MAX;
+        let own: Vec<Room> =
+            (0..=count).map(|number| room(&memory, &format!("key-{number}"), Some("a"))).collect();
+        for room in &own[..count] {
+            room.hold(limits::BODIES_BYTES_PER_KEY_MAX + limits::BODY_BYTES_FREE).unwrap();
+        }
+        assert!(own[count].hold(limits::BODY_BYTES_LARGE).is_err());
+        // What was done already is told all the same, and counts.
+        own[count].hold_anyway(limits::BODY_BYTES_LARGE);
+        room(&memory, "other", Some("b")).hold(limits::BODIES_BYTES_PER_KEY_MAX / 2).unwrap();
+        drop(own);
+        let held = memory.held();
+        assert!(held.all == 0 && held.each.is_empty() && held.tenants.is_empty());
+    }
 
     #[test]
     fn bodies_share_a_bounded_memory_and_give_it_back() {
         let memory = Memory::default();
         let count = limits::BODIES_BYTES_MAX / limits::BODIES_BYTES_PER_KEY_MAX;
         let largest = limits::BODIES_BYTES_PER_KEY_MAX + limits::BODY_BYTES_FREE;
-        let holders: Vec<Room> = (0..count).map(|number| memory.room(&format!("holder-{number}"))).collect();
+        let holders: Vec<Room> =
+            (0..count).map(|number| room(&memory, &format!("holder-{number}"), None)).collect();
         for room in &holders {
             room.hold(largest / 2).unwrap();
             room.hold(largest).unwrap();
         }
-        let (other, small) = (memory.room("other"), memory.room("other"));
+        let (other, small) = (room(&memory, "other", None), room(&memory, "other", None));
         assert!(other.hold(limits::BODY_BYTES_LARGE).is_err());
         small.hold(limits::BODY_BYTES_FREE).unwrap();
         drop(holders);
@@ -107,10 +163,10 @@ mod tests {
     #[test]
     fn one_key_leaves_the_others_their_share() {
         let memory = Memory::default();
-        let (first, second) = (memory.room("ada"), memory.room("ada"));
+        let (first, second) = (room(&memory, "ada", None), room(&memory, "ada", None));
         first.hold(limits::BODIES_BYTES_PER_KEY_MAX).unwrap();
         assert!(second.hold(limits::BODY_BYTES_FREE + (1 << 20)).is_err());
-        memory.room("bob").hold(limits::BODIES_BYTES_PER_KEY_MAX).unwrap();
+        room(&memory, "bob", None).hold(limits::BODIES_BYTES_PER_KEY_MAX).unwrap();
         drop(first);
         second.hold(limits::BODIES_BYTES_PER_KEY_MAX).unwrap();
         drop(second);

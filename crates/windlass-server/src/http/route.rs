@@ -30,6 +30,8 @@ pub(crate) struct Route {
     pub(crate) is_at_root: bool,
     /// Who may use it.
     pub(crate) access: Access,
+    /// Whether what it did is undone when its answer is not sent.
+    is_undone_unsent: bool,
     bytes_max: usize,
     handler: MethodRouter<App>,
     counter: Arc<RouteCounter>,
@@ -56,6 +58,7 @@ where
         shape: H::shape(),
         is_at_root: false,
         access,
+        is_undone_unsent: false,
         bytes_max: limits::BODY_BYTES_SMALL,
         handler: on(filter, handler),
     }
@@ -78,6 +81,11 @@ impl Route {
     pub(crate) fn unready(mut self) -> Route {
         self.shape.refusals.push(StatusCode::SERVICE_UNAVAILABLE);
         self
+    }
+
+    /// What it did is undone when its answer is not sent, so that the answer may be refused.
+    pub(crate) fn undone_unsent(self) -> Route {
+        Route { is_undone_unsent: true, ..self }
     }
 
     /// How large its body may be.
@@ -114,8 +122,9 @@ impl Route {
     pub(crate) fn mount(self, router: Router<App>, app: &App) -> Router<App> {
         let names_job = self.names_job();
         let parameters = self.shape.query.map(query_names).unwrap_or_default().into();
-        let gate =
-            Gate { app: app.clone(), counter: self.counter, access: self.access, names_job, parameters };
+        let may_refuse = self.method.is_safe() || self.is_undone_unsent;
+        let (app, counter, access) = (app.clone(), self.counter, self.access);
+        let gate = Gate { app, counter, access, names_job, may_refuse, parameters };
         let handler = self.handler.layer(Extension(BytesMax(self.bytes_max)));
         let handler = handler.layer(from_fn_with_state(gate, guard));
         if self.is_at_root {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass::clock::Stopwatch;
 use windlass::job::Tenant;
 use windlass::store::caller::{Caller, Permission, Role};
 use windlass::store::command::key::NewKey;
@@ -392,6 +393,25 @@ async fn a_key_that_is_revoked_while_it_waits_gets_nothing() {
     let other = ask(&t, &boss, "POST", "/workers", json!({})).await.json()["worker_id"].clone();
     let claimed = ask(&t, &boss, "POST", "/claims", json!({"worker_id": other, "wait": "30s"})).await.json();
     assert_eq!(claimed["jobs"][0]["id"], job["id"], "it went back at once");
+}
+
+#[tokio::test]
+async fn a_key_that_is_revoked_while_it_waits_for_a_job_is_refused_at_once() {
+    let t = Fixture::new().await;
+    let boss = key(&t, "boss", Role::Admin, None).await;
+    let job = ask(&t, &boss, "POST", "/jobs", json!({"type": "a", "hold": true})).await.json();
+    let made = ask(&t, &boss, "POST", "/keys", json!({"name": "v", "role": "viewer"})).await.json();
+    let secret = made["secret"].as_str().unwrap();
+    let path = format!("/jobs/{}?wait=60s", job["id"].as_str().unwrap());
+    let request = t.request("GET", &path).header("Authorization", &format!("Bearer {secret}"));
+    let watch = Stopwatch::start();
+    let waiting = tokio::spawn(async move { request.send().await });
+    while !t.store.environment().wakeups.has_waiters() {
+        tokio::task::yield_now().await;
+    }
+    ask(&t, &boss, "DELETE", &format!("/keys/{}", made["id"].as_str().unwrap()), json!({})).await;
+    assert_refused(&waiting.await.unwrap(), 401, "unauthorized", None);
+    assert!(watch.elapsed() < Duration::from_secs(30), "{:?}", watch.elapsed());
 }
 
 #[tokio::test]

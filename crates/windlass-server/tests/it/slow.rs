@@ -1,4 +1,5 @@
-//! Bodies that do not come: on every route of the published description, and on the form with which people sign in.
+//! Bodies that do not come: on every route of the published description, and on the form with which people sign in. Answers
+//! that nobody reads.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -99,4 +100,42 @@ async fn a_role_is_refused_before_the_body_is_read() {
         assert_eq!(answer.status, status, "{route}");
         assert_refused(&answer, status, code, None);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_nobody_reads_take_a_bounded_memory() {
+    let t = Fixture::new().await;
+    let (own, other) =
+        (key(&t, "own", Role::Admin, None).await, key(&t, "other", Role::Operator, Some("acme")).await);
+    let large = json!({"type": "a", "hold": true, "payload": "x".repeat(1_000_000)});
+    let jobs: Vec<_> = (0..16).map(|_| large.clone()).collect();
+    for key in [&own, &other] {
+        assert_eq!(ask(&t, key, "POST", "/jobs/batch", json!({"jobs": jobs.clone()})).await.status, 201);
+    }
+    let path = "/jobs?payload=true&tenant=default";
+    let mut unread = Vec::new();
+    for _ in 0..12 {
+        let mut stream = TcpStream::connect(t.address).await.unwrap();
+        let head = format!(
+            "GET /api/v1{path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {own}\r\n\r\n",
+            t.address
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        unread.push(stream);
+    }
+    // As soon as four of them are on their way, the key has no room for a fifth.
+    let refused = loop {
+        let answer = ask(&t, &own, "GET", path, json!({})).await;
+        if answer.status != 200 {
+            break answer;
+        }
+    };
+    assert_refused(&refused, 503, "overloaded", None);
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(ask(&t, &own, "GET", "/jobs?limit=1", json!({})).await.status, 200, "small answers are sent");
+    let theirs = ask(&t, &other, "GET", "/jobs?payload=true", json!({})).await;
+    assert_eq!((theirs.status, theirs.json()["jobs"].as_array().unwrap().len()), (200, 16));
+    // Whoever hangs up gives the room back.
+    drop(unread);
+    while ask(&t, &own, "GET", path, json!({})).await.status != 200 {}
 }

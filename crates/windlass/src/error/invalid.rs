@@ -76,7 +76,7 @@ pub enum Problem {
     #[error("`{0}` would wait for itself")]
     Cycle(String),
     /// The tenant has as many as it may have.
-    #[error("is new, and tenant {tenant} has as many as it may have: {name} is {limit}")]
+    #[error("would be one more than tenant {tenant} may have: {name} is {limit}")]
     LimitReached {
         /// The setting of the tenant that says how many.
         name: &'static str,

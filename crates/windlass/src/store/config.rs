@@ -165,6 +165,17 @@ pub(crate) fn queue_key(queue: &QueueName, tenant: Option<&Tenant>) -> String {
     tenant.map_or_else(|| queue.to_string(), |tenant| format!("{queue} {tenant}"))
 }
 
+/// How many queues, types and lanes with jobs a tenant may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamesMax {
+    /// Queues.
+    pub queues: u64,
+    /// Types.
+    pub types: u64,
+    /// Pairs of a queue and a type.
+    pub lanes: u64,
+}
+
 impl Config {
     /// Reads and parses all documents.
     pub fn load(db: &mut (impl Read + ?Sized)) -> EngineResult<Config> {
@@ -256,13 +267,14 @@ impl Config {
         found.filter_map(|(key, settings)| Some((key.clone(), settings.push.clone()?))).collect()
     }
 
-    /// How many queues and how many types with jobs a tenant may have.
-    pub fn names_max(&self, tenant: &Tenant) -> (u64, u64) {
+    /// How many queues, types and lanes with jobs a tenant may have.
+    pub fn names_max(&self, tenant: &Tenant) -> NamesMax {
         let own = self.tenants.get(tenant);
-        (
-            own.and_then(|own| own.max_queues).unwrap_or(limits::QUEUES_PER_TENANT_MAX),
-            own.and_then(|own| own.max_types).unwrap_or(limits::TYPES_PER_TENANT_MAX),
-        )
+        NamesMax {
+            queues: own.and_then(|own| own.max_queues).unwrap_or(limits::QUEUES_PER_TENANT_MAX),
+            types: own.and_then(|own| own.max_types).unwrap_or(limits::TYPES_PER_TENANT_MAX),
+            lanes: own.and_then(|own| own.max_lanes).unwrap_or(limits::LANES_PER_TENANT_MAX),
+        }
     }
 
     /// The pauses that hold this lane now. Looked up one by one: a claim asks for every lane, and there may be as many

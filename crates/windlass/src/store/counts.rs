@@ -66,13 +66,14 @@ pub struct Counts {
     pub lanes: BTreeMap<Arc<Lane>, StateCounts>,
     /// The same added up: every claim and submission under a limit asks, however many lanes there are.
     parts: BTreeMap<Part, StateCounts>,
-    /// How many lanes each tenant has of each queue and type, and so how many queues and types.
+    /// How many lanes each tenant has, also of each queue and type, and so how many queues and types.
     names: BTreeMap<Tenant, Names>,
 }
 
 /// The queues and types of a tenant's jobs, each with the number of lanes that name it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Names {
+    lanes: u64,
     queues: BTreeMap<QueueName, u64>,
     types: BTreeMap<JobType, u64>,
 }
@@ -113,6 +114,7 @@ impl Counts {
 
     fn move_names(&mut self, lane: &Lane, is_new: bool) {
         let names = self.names.entry(lane.tenant.clone()).or_default();
+        names.lanes = names.lanes.saturating_add_signed(if is_new { 1 } else { -1 });
         move_lane(&mut names.queues, &lane.queue, is_new);
         move_lane(&mut names.types, &lane.job_type, is_new);
         if names.queues.is_empty() {
@@ -128,6 +130,11 @@ impl Counts {
     /// How many types of a tenant have jobs.
     pub fn types_of(&self, tenant: &Tenant) -> u64 {
         self.names.get(tenant).map_or(0, |names| names.types.len() as u64)
+    }
+
+    /// How many lanes of a tenant have jobs.
+    pub fn lanes_of(&self, tenant: &Tenant) -> u64 {
+        self.names.get(tenant).map_or(0, |names| names.lanes)
     }
 
     /// Whether a tenant has jobs in this queue, and of this type.
@@ -231,6 +238,7 @@ mod tests {
         let (all, own) = (Part::Queue(queue.clone(), None), Part::Queue(queue.clone(), Some(name("b"))));
         assert_eq!((counts.running(&all), counts.depth(&all)), (5, 10));
         assert_eq!((counts.queues_of(&name("b")), counts.types_of(&name("b"))), (1, 1));
+        assert_eq!((counts.lanes_of(&name("b")), counts.lanes_of(&name("c"))), (1, 0));
         assert_eq!((counts.queues_of(&name("c")), counts.has_names(&lane("c"))), (0, (false, false)));
         assert_eq!((counts.running(&own), counts.depth(&own)), (3, 8));
         assert_eq!(counts.running(&Part::Type(kind.clone())), 5);

@@ -9,3 +9,4 @@ pub(crate) mod packed;
 pub(crate) mod page;
 pub(crate) mod panic;
 pub(crate) mod thread;
+mod turns;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::rates::Minute;
@@ -63,64 +63,30 @@ impl Histogram {
     }
 }
 
-/// What happened to the jobs of one queue or type of a tenant.
-#[derive(Debug)]
-struct Total<Part> {
-    /// In minutes that are over.
-    over: Minute,
-    /// In the minute that is going on, by the queue's types or the type's queues.
-    going_on: BTreeMap<Part, (i64, Minute)>,
-}
+/// What happened to the jobs of queues or types since the start, by tenant and name, as many as there is room for.
+type Totals<Name> = Mutex<BTreeMap<(Tenant, Name), Minute>>;
 
-impl<Part> Default for Total<Part> {
-    fn default() -> Total<Part> {
-        Total { over: Minute::default(), going_on: BTreeMap::new() }
-    }
-}
-
-impl<Part: Ord + Clone> Total<Part> {
-    /// Takes in what has happened in a part of it in a minute, up to now.
-    fn count(&mut self, part: &Part, minute: i64, counts: &Minute) {
-        let Total { over, going_on } = self;
-        if going_on.len() >= limits::METERED_TYPES_MAX && !going_on.contains_key(part) {
-            // Nothing more is heard of minutes before the last one.
-            let (done, others): (BTreeMap<Part, _>, _) =
-                std::mem::take(going_on).into_iter().partition(|(_, (at, _))| at + 1 < minute);
-            for (_, counts) in done.values() {
-                over.merge(counts);
-            }
-            *going_on = others;
-            if going_on.len() >= limits::METERED_TYPES_MAX {
-                return;
-            }
-        }
-        let (known, last) = going_on.entry(part.clone()).or_default();
-        // Counts of one minute only grow, unless what was remembered had to be dropped: then they began again.
-        if *known != minute || counts.submitted < last.submitted || counts.claimed < last.claimed {
-            over.merge(last);
-        }
-        (*known, *last) = (minute, counts.clone());
-    }
-
-    fn sum(&self) -> Minute {
-        let mut sum = self.over.clone();
-        self.going_on.values().for_each(|(_, counts)| sum.merge(counts));
-        sum
-    }
-}
-
-/// Totals by tenant and a name, as many as there is room for.
-type Totals<Name, Part> = Mutex<BTreeMap<(Tenant, Name), Total<Part>>>;
-
-fn locked<Name, Part>(totals: &Totals<Name, Part>) -> MutexGuard<'_, BTreeMap<(Tenant, Name), Total<Part>>> {
+fn locked<Name>(totals: &Totals<Name>) -> MutexGuard<'_, BTreeMap<(Tenant, Name), Minute>> {
     // Every step leaves them whole.
     totals.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn summed<Name: Ord + Clone, Part: Ord + Clone>(
-    totals: &Totals<Name, Part>,
-) -> BTreeMap<(Tenant, Name), Minute> {
-    locked(totals).iter().map(|(key, total)| (key.clone(), total.sum())).collect()
+/// Adds what happened in lanes to the totals of one name each; names beyond `most` go uncounted.
+fn add<Name: Ord + Clone>(
+    totals: &Totals<Name>,
+    rates: &[(Arc<Lane>, Minute)],
+    name: impl Fn(&Lane) -> &Name,
+    most: usize,
+) {
+    let mut totals = locked(totals);
+    for (lane, counts) in rates {
+        let key = (lane.tenant.clone(), name(lane).clone());
+        if let Some(total) = totals.get_mut(&key) {
+            total.merge(counts);
+        } else if totals.len() < most {
+            totals.insert(key, counts.clone());
+        }
+    }
 }
 
 /// What was found by polling although a notification should have told of it.
@@ -163,8 +129,8 @@ pub struct Meters {
     /// How long commits took, in microseconds: mostly the wait for the disk.
     pub commit_micros: Histogram,
     fallbacks: [AtomicU64; Fallback::ALL.len()],
-    queues: Totals<QueueName, JobType>,
-    types: Totals<JobType, QueueName>,
+    queues: Totals<QueueName>,
+    types: Totals<JobType>,
 }
 
 impl Default for Meters {
@@ -201,29 +167,23 @@ impl Meters {
         self.fallbacks[what as usize].load(Ordering::Relaxed)
     }
 
-    /// What has happened in a lane in a minute, up to now.
-    pub(crate) fn counted(&self, lane: &Lane, minute: i64, counts: &Minute) {
-        let mut queues = locked(&self.queues);
-        let key = (lane.tenant.clone(), lane.queue.clone());
-        if queues.contains_key(&key) || queues.len() < limits::METERED_QUEUES_MAX {
-            queues.entry(key).or_default().count(&lane.job_type, minute, counts);
-        }
-        drop(queues);
-        let mut types = locked(&self.types);
-        let key = (lane.tenant.clone(), lane.job_type.clone());
-        if types.contains_key(&key) || types.len() < limits::METERED_TYPE_TOTALS_MAX {
-            types.entry(key).or_default().count(&lane.queue, minute, counts);
+    /// Adds what has happened in lanes since the last time. Called once for each commit that wrote rates, after it is on
+    /// disk; costs as much as there are lanes, however many happened before.
+    pub(crate) fn counted(&self, rates: &[(Arc<Lane>, Minute)]) {
+        if !rates.is_empty() {
+            add(&self.queues, rates, |lane| &lane.queue, limits::METERED_QUEUES_MAX);
+            add(&self.types, rates, |lane| &lane.job_type, limits::METERED_TYPE_TOTALS_MAX);
         }
     }
 
     /// What happened to jobs since the start, by tenant and queue; at most a second behind.
     pub fn totals_by_queue(&self) -> BTreeMap<(Tenant, QueueName), Minute> {
-        summed(&self.queues)
+        locked(&self.queues).clone()
     }
 
     /// The same by tenant and type, for the first [`limits::METERED_TYPE_TOTALS_MAX`] of them.
     pub fn totals_by_type(&self) -> BTreeMap<(Tenant, JobType), Minute> {
-        summed(&self.types)
+        locked(&self.types).clone()
     }
 }
 
@@ -231,13 +191,10 @@ impl Meters {
 mod tests {
     use super::*;
 
-    fn lane(job_type: &str) -> Lane {
+    fn submitted(job_type: &str, count: u64) -> (Arc<Lane>, Minute) {
         let (tenant, queue) = (Tenant::new("acme").unwrap(), QueueName::new("mail").unwrap());
-        Lane { tenant, queue, job_type: JobType::new(job_type).unwrap() }
-    }
-
-    fn submitted(count: u64) -> Minute {
-        Minute { submitted: count, ..Minute::default() }
+        let lane = Lane { tenant, queue, job_type: JobType::new(job_type).unwrap() };
+        (Arc::new(lane), Minute { submitted: count, ..Minute::default() })
     }
 
     #[test]
@@ -255,31 +212,23 @@ mod tests {
     #[test]
     fn types_are_counted_by_themselves_up_to_a_bound() {
         let meters = Meters::default();
-        for number in 0..=limits::METERED_TYPE_TOTALS_MAX {
-            meters.counted(&lane(&format!("t{number}")), 1, &submitted(1));
-        }
+        // More lanes of one queue than were ever kept apart: the queue counts all of them.
+        let rates: Vec<_> = (0..5_000).map(|number| submitted(&format!("t{number}"), 1)).collect();
+        meters.counted(&rates);
         assert_eq!(meters.totals_by_type().len(), limits::METERED_TYPE_TOTALS_MAX);
         let total: u64 = meters.totals_by_queue().values().map(|total| total.submitted).sum();
-        assert_eq!(total, limits::METERED_TYPE_TOTALS_MAX as u64 + 1, "the queue counts all of them");
+        assert_eq!(total, 5_000);
     }
 
     #[test]
-    fn totals_only_grow_whatever_minute_it_is() {
+    fn totals_are_the_sum_of_what_was_counted() {
         let meters = Meters::default();
-        let total = || meters.totals_by_queue().values().map(|total| total.submitted).sum::<u64>();
-        meters.counted(&lane("a"), 1, &submitted(2));
-        meters.counted(&lane("b"), 1, &submitted(10));
-        assert_eq!(total(), 12);
-        meters.counted(&lane("a"), 1, &submitted(5));
-        assert_eq!(total(), 15);
-        // The next minute begins at nothing.
-        meters.counted(&lane("a"), 2, &submitted(1));
-        assert_eq!(total(), 16);
-        // And so does what was forgotten.
-        meters.counted(&lane("b"), 1, &submitted(3));
-        assert_eq!(total(), 19);
-        assert_eq!(meters.totals_by_queue().len(), 1);
+        meters.counted(&[submitted("a", 2), submitted("b", 10)]);
+        meters.counted(&[submitted("a", 3)]);
+        meters.counted(&[]);
+        let by_queue: Vec<u64> = meters.totals_by_queue().values().map(|total| total.submitted).collect();
+        assert_eq!(by_queue, [15]);
         let by_type: Vec<u64> = meters.totals_by_type().values().map(|total| total.submitted).collect();
-        assert_eq!(by_type, [6, 13]);
+        assert_eq!(by_type, [5, 10]);
     }
 }

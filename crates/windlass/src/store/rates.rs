@@ -166,12 +166,27 @@ pub fn minute_of(now: Timestamp) -> i64 {
 #[derive(Debug, Default)]
 pub struct Rates {
     minute: i64,
-    /// By where the lane is in memory, which is quick; the counts of two that are equal are added when they are written.
-    lanes: FxHashMap<usize, (Arc<Lane>, Minute)>,
+    /// What was counted since rates were last written, by where the lane is in memory, which is quick; the counts of two
+    /// that are equal are added when they are written.
+    fresh: FxHashMap<usize, (Arc<Lane>, Minute)>,
+    /// The minute up to the last write. Lanes in which nothing has happened since are not looked at again.
+    written: BTreeMap<Arc<Lane>, Minute>,
     /// Of minutes that are over, and not written yet.
-    overdue: Vec<(Arc<Lane>, i64, Minute)>,
-    is_dirty: bool,
+    overdue: Vec<DueRate>,
     written_at: Option<Timestamp>,
+}
+
+/// Rates of one lane that are to be written.
+#[derive(Debug)]
+pub struct DueRate {
+    /// The lane.
+    pub lane: Arc<Lane>,
+    /// The number of the minute.
+    pub minute: i64,
+    /// What happened in the minute up to now: what its document says from now on.
+    pub whole: Minute,
+    /// How much of it happened since the last write.
+    pub fresh: Minute,
 }
 
 /// How often rates are written: what a crash may cost is a second of statistics, never a job.
@@ -180,19 +195,24 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 impl Rates {
     /// Counts one change of a job.
     pub fn count(&mut self, before: Option<&Job>, after: &Job, now: Timestamp) {
+        self.fresh_of(&after.lane, now).count(before, after, now);
+    }
+
+    /// What was counted in a lane since the last write.
+    fn fresh_of(&mut self, lane: &Arc<Lane>, now: Timestamp) -> &mut Minute {
         if minute_of(now) != self.minute {
             self.overdue = self.take_unwritten();
             self.minute = minute_of(now);
-            self.lanes.clear();
+            self.written.clear();
         }
-        let place = Arc::as_ptr(&after.lane) as usize;
-        let (_, minute) = self.lanes.entry(place).or_insert_with(|| (after.lane.clone(), Minute::default()));
-        minute.count(before, after, now);
-        self.is_dirty = true;
+        let place = Arc::as_ptr(lane) as usize;
+        let (_, minute) = self.fresh.entry(place).or_insert_with(|| (lane.clone(), Minute::default()));
+        minute
     }
 
-    /// What is to be written now, as (lane, minute's number, counts); empty unless a second has passed.
-    pub fn take_due(&mut self, now: Timestamp) -> Vec<(Arc<Lane>, i64, Minute)> {
+    /// What is to be written now: lanes in which something has happened since the last write. Empty unless a second has
+    /// passed.
+    pub fn take_due(&mut self, now: Timestamp) -> Vec<DueRate> {
         if self.written_at.is_some_and(|at| now.since(at) < WRITE_EVERY && at <= now) {
             return Vec::new();
         }
@@ -200,14 +220,17 @@ impl Rates {
         self.take_unwritten()
     }
 
-    fn take_unwritten(&mut self) -> Vec<(Arc<Lane>, i64, Minute)> {
+    fn take_unwritten(&mut self) -> Vec<DueRate> {
+        let mut changed: BTreeMap<Arc<Lane>, Minute> = BTreeMap::new();
+        for (lane, counts) in std::mem::take(&mut self.fresh).into_values() {
+            changed.entry(lane).or_default().merge(&counts);
+        }
         let mut unwritten = std::mem::take(&mut self.overdue);
-        if std::mem::take(&mut self.is_dirty) {
-            let mut lanes: BTreeMap<Arc<Lane>, Minute> = BTreeMap::new();
-            for (lane, counts) in self.lanes.values() {
-                lanes.entry(lane.clone()).or_default().merge(counts);
-            }
-            unwritten.extend(lanes.into_iter().map(|(lane, counts)| (lane, self.minute, counts)));
+        for (lane, fresh) in changed {
+            let whole = self.written.entry(lane.clone()).or_default();
+            whole.merge(&fresh);
+            let whole = whole.clone();
+            unwritten.push(DueRate { lane, minute: self.minute, whole, fresh });
         }
         unwritten
     }
@@ -221,6 +244,42 @@ pub(crate) fn rate_key(minute: i64, node: &str, lane: &Lane) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::{JobType, QueueName, Tenant};
+
+    fn lane(number: usize) -> Arc<Lane> {
+        let (tenant, queue) = (Tenant::new("acme").unwrap(), QueueName::new("mail").unwrap());
+        Arc::new(Lane { tenant, queue, job_type: JobType::new(&format!("t{number}")).unwrap() })
+    }
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    #[test]
+    fn a_write_hands_over_the_lanes_that_changed_since_the_last_one() {
+        let mut rates = Rates::default();
+        let lanes: Vec<Arc<Lane>> = (0..100).map(lane).collect();
+        let submit = |rates: &mut Rates, lane: &Arc<Lane>, now: i64| {
+            rates.fresh_of(lane, at(now)).submitted += 1;
+        };
+        for lane in &lanes {
+            submit(&mut rates, lane, 60_000);
+        }
+        assert_eq!(rates.take_due(at(60_000)).len(), 100);
+        submit(&mut rates, &lanes[7], 60_500);
+        // The same lane at another place in memory is the same lane.
+        submit(&mut rates, &lane(7), 60_600);
+        assert!(rates.take_due(at(60_700)).is_empty(), "a second has not passed");
+        let due = rates.take_due(at(61_000));
+        assert_eq!(due.len(), 1);
+        assert_eq!((due[0].minute, due[0].whole.submitted, due[0].fresh.submitted), (1, 3, 2));
+        assert!(rates.take_due(at(62_000)).is_empty(), "nothing has happened");
+        submit(&mut rates, &lanes[8], 62_500);
+        submit(&mut rates, &lanes[9], 120_000);
+        let due = rates.take_due(at(120_000));
+        let counts = due.iter().map(|due| (due.minute, due.whole.submitted, due.fresh.submitted));
+        assert_eq!(counts.collect::<Vec<_>>(), [(1, 2, 1), (2, 1, 1)]);
+    }
 
     #[test]
     fn a_time_on_an_edge_counts_below_it_and_percentiles_are_edges() {

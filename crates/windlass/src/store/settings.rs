@@ -353,6 +353,9 @@ pub struct TenantSettings {
     /// Types with jobs; [`limits::TYPES_PER_TENANT_MAX`] unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_types: Option<u64>,
+    /// Pairs of a queue and a type with jobs; [`limits::LANES_PER_TENANT_MAX`] unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_lanes: Option<u64>,
 }
 
 impl TenantSettings {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::asker::Asker;
 use super::engine::{ReadTask, WriteTask};
 use super::unit::Unit;
 use super::view::View;
@@ -85,7 +86,9 @@ impl Progress {
 pub(crate) struct Answer<T, E> {
     reply: oneshot::Receiver<Result<T, E>>,
     deadline: Option<Deadline>,
-    progress: Option<Arc<Progress>>,
+    progress: Arc<Progress>,
+    /// Whether it is a command's, and not that of a query, which changes nothing.
+    is_command: bool,
 }
 
 impl<T, E: From<StoreError>> Answer<T, E> {
@@ -97,11 +100,15 @@ impl<T, E: From<StoreError>> Answer<T, E> {
             biased;
             answer = &mut self.reply => answer.unwrap_or_else(|_| gone()),
             () = over(self.deadline) => {
-                let is_withdrawn = self.progress.as_ref().is_none_or(|progress| progress.withdraw());
+                let is_withdrawn = self.progress.withdraw();
                 if let Ok(answer) = self.reply.try_recv() {
                     return answer;
                 }
-                let why = if is_withdrawn {
+                if is_withdrawn && !self.is_command {
+                    // The database was not asked: others were, for too long.
+                    return Err(StoreError::TooSlow("its turn did not come in time".to_owned()).into());
+                }
+                let why = if is_withdrawn || !self.is_command {
                     "no answer in time; nothing was changed"
                 } else {
                     "no answer in time; whether the change was made is not known"
@@ -140,7 +147,8 @@ where
     pub(crate) fn with_answer(kind: Kind, deadline: Deadline, work: F) -> (Box<dyn WriteTask>, Answer<T, E>) {
         let (reply, answer) = oneshot::channel();
         let progress: Arc<Progress> = Arc::default();
-        let answer = Answer { reply: answer, deadline: Some(deadline), progress: Some(progress.clone()) };
+        let answer =
+            Answer { reply: answer, deadline: Some(deadline), progress: progress.clone(), is_command: true };
         (Box::new(Command { work, kind, deadline, progress, result: None, reply }), answer)
     }
 }
@@ -225,6 +233,9 @@ pub(crate) struct Query<F, T, E> {
     deadline: Option<Deadline>,
     /// Cancelled once nobody waits for the answer any more.
     asker: CancellationToken,
+    /// For whom it is made.
+    made_for: Option<Asker>,
+    progress: Arc<Progress>,
     result: Option<Result<T, E>>,
     reply: oneshot::Sender<Result<T, E>>,
 }
@@ -239,11 +250,13 @@ where
     pub(crate) fn with_answer(
         deadline: Option<Deadline>,
         asker: CancellationToken,
+        made_for: Option<Asker>,
         work: F,
     ) -> (Box<dyn ReadTask>, Answer<T, E>) {
         let (reply, answer) = oneshot::channel();
-        let answer = Answer { reply: answer, deadline, progress: None };
-        (Box::new(Query { work, deadline, asker, result: None, reply }), answer)
+        let progress: Arc<Progress> = Arc::default();
+        let answer = Answer { reply: answer, deadline, progress: progress.clone(), is_command: false };
+        (Box::new(Query { work, deadline, asker, made_for, progress, result: None, reply }), answer)
     }
 }
 
@@ -254,6 +267,7 @@ where
     E: From<StoreError> + Send + 'static,
 {
     fn run(&mut self, view: &mut View<'_>) {
+        self.progress.begin();
         view.ask_for(self.asker.clone());
         let admitted = view.is_wanted().and_then(|()| view.admit());
         self.result = Some(admitted.map_err(E::from).and_then(|()| (self.work)(view)));
@@ -267,6 +281,10 @@ where
         self.asker.clone()
     }
 
+    fn made_for(&self) -> Option<&Asker> {
+        self.made_for.as_ref()
+    }
+
     fn deadline(&self) -> Option<Deadline> {
         self.deadline
     }
@@ -276,10 +294,47 @@ where
     }
 
     fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
+        let is_over = self.deadline.is_some_and(Deadline::is_over);
         let answer = match outcome {
+            // Engines end what takes too long, and say that it was interrupted: that is no trouble of the database.
+            Ok(()) if is_over && matches!(self.result, Some(Err(_))) => {
+                Err(StoreError::TooSlow("the read was ended".to_owned()).into())
+            }
             Ok(()) => self.result.unwrap_or_else(|| Err(StoreError::Database("was not run".into()).into())),
             Err(error) => Err(error.into()),
         };
         let _ = self.reply.send(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::store::Store;
+    use crate::store::environment::{Environment, StoreOptions};
+
+    async fn interrupted(request_max: Duration) -> StoreError {
+        let mut env = Environment::system(StoreOptions::default());
+        env.timing.request_max = request_max;
+        let store = Store::open_in("memory:", env).unwrap();
+        let work = |_: &mut View<'_>| Err::<(), _>(StoreError::Database("interrupted".to_owned()));
+        store.read("look", work).await.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn a_read_that_its_deadline_ended_is_no_trouble_of_the_database() {
+        assert!(matches!(interrupted(Duration::ZERO).await, StoreError::TooSlow(_)));
+        assert!(matches!(interrupted(limits::REQUEST_MAX).await, StoreError::Database(_)));
+    }
+
+    #[tokio::test]
+    async fn a_read_whose_turn_does_not_come_is_no_trouble_of_the_database() {
+        let long_ago = Deadline::after(Duration::ZERO).minus(limits::ANSWER_MARGIN);
+        let work = |_: &mut View<'_>| Ok::<(), StoreError>(());
+        let (task, answer) = Query::with_answer(Some(long_ago), CancellationToken::new(), None, work);
+        assert!(matches!(answer.wait().await, Err(StoreError::TooSlow(_))));
+        drop(task);
     }
 }

@@ -440,11 +440,12 @@ impl<'a> Unit<'a> {
         self.write_tallies()?;
         // By key: of two for one minute and lane the last counts.
         let mut rates = BTreeMap::new();
-        for (lane, minute, counts) in self.memo.rates.take_due(self.now) {
-            self.env.meters.counted(&lane, minute, &counts);
-            self.effects.has_late_rates |= minute < minute_of(self.now);
-            let (key, body) = (rate_key(minute, &self.env.node, &lane), super::config::encode(&counts));
+        for due in self.memo.rates.take_due(self.now) {
+            self.effects.has_late_rates |= due.minute < minute_of(self.now);
+            let key = rate_key(due.minute, &self.env.node, &due.lane);
+            let body = super::config::encode(&due.whole);
             rates.insert(key.clone(), Document { key, body });
+            self.effects.rates.push((due.lane, due.fresh));
         }
         if !rates.is_empty() {
             self.db.put_documents(DocumentKind::Rate, &rates.into_values().collect::<Vec<_>>())?;

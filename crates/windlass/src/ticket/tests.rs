@@ -143,11 +143,14 @@ fn a_ticket_with_any_bit_flipped_is_invalid() {
 }
 
 /// M94
+/// Changes what a ticket was issued for.
+type Change = fn(&mut Submitted);
+
 #[test]
 fn a_ticket_is_good_for_no_other_job() {
     let ticket = issued(b"{}");
     let own = Submitted::new(b"{}");
-    let changes: [(&str, fn(&mut Submitted)); 13] = [
+    let changes: [(&str, Change); 13] = [
         ("job", |job| job.id = JobId::new(Timestamp::MIN, 8)),
         ("type", |job| job.lane.job_type = JobType::new("email.sent").unwrap()),
         ("tenant", |job| job.lane.tenant = Tenant::new("acme").unwrap()),

@@ -29,6 +29,7 @@ mod operate;
 mod payload;
 mod precondition;
 mod rate;
+mod registry;
 mod resume;
 mod schedule;
 mod settings;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use windlass::clock::Timestamp;
 use windlass::job::{JobType, Tenant};
-use windlass::store::query::stats::{ByState, Stats};
+use windlass::store::query::stats::{ByState, LeftOut, Stats};
 use windlass::store::rates::{Minute, Spread};
 
 use super::name::Text;
@@ -126,6 +126,19 @@ pub(crate) struct StatsView {
     costs: Vec<CostView>,
     /// Changes whose consequences are not applied to all jobs yet, 1000 at most; 0 for callers of one tenant.
     cascades: u64,
+    /// With more than 1000 of each: how many are not named here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<LeftOutView>,
+}
+
+/// How many queues, types, tenants and costs there are beyond those that are named.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "LeftOut")]
+struct LeftOutView {
+    queues: u64,
+    types: u64,
+    tenants: u64,
+    costs: u64,
 }
 
 impl From<&Stats> for StatsView {
@@ -142,6 +155,7 @@ impl From<&Stats> for StatsView {
             r#type: Text(job_type.clone()),
             cost_cents: *cents,
         };
+        let left_out = stats.left_out;
         StatsView {
             states: counts(&stats.states),
             queues: named(&stats.queues),
@@ -150,6 +164,12 @@ impl From<&Stats> for StatsView {
             minutes: stats.minutes.iter().map(minute).collect(),
             costs: stats.costs.iter().map(cost).collect(),
             cascades: stats.cascades,
+            left_out: (left_out != LeftOut::default()).then_some(LeftOutView {
+                queues: left_out.queues,
+                types: left_out.types,
+                tenants: left_out.tenants,
+                costs: left_out.costs,
+            }),
         }
     }
 }

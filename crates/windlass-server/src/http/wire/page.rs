@@ -49,6 +49,29 @@ impl PageQuery {
         let next = page.last().filter(|_| has_more).map(name);
         Ok((page, next))
     }
+
+    /// The same, ended early where the `size` of what it shows comes to more than `bytes_max`; one is always shown.
+    pub(crate) fn within<T>(
+        &self,
+        all: impl IntoIterator<Item = T>,
+        name: impl Fn(&T) -> String,
+        size: impl Fn(&T) -> usize,
+        bytes_max: usize,
+    ) -> Result<Page<T>, Problem> {
+        let (mut page, next) = self.of(all, &name)?;
+        let mut bytes = 0;
+        let fits = page.iter().take_while(|one| {
+            bytes += size(one);
+            bytes <= bytes_max
+        });
+        let fits = fits.count().max(1);
+        if fits >= page.len() {
+            return Ok((page, next));
+        }
+        page.truncate(fits);
+        let next = page.last().map(name);
+        Ok((page, next))
+    }
 }
 
 #[cfg(test)]
@@ -58,6 +81,18 @@ mod tests {
     fn page(limit: Option<usize>, cursor: Option<&str>) -> Page<&'static str> {
         let query = PageQuery { limit, cursor: cursor.map(str::to_owned) };
         query.of(["a", "b", "c"], |name| (*name).to_owned()).unwrap()
+    }
+
+    #[test]
+    fn a_page_of_large_things_ends_early() {
+        let page = |cursor: Option<&str>, most| {
+            let query = PageQuery { limit: None, cursor: cursor.map(str::to_owned) };
+            query.within(["a", "bb", "c"], |name| (*name).to_owned(), |name| name.len(), most).unwrap()
+        };
+        assert_eq!(page(None, 4), (vec!["a", "bb", "c"], None));
+        assert_eq!(page(None, 3), (vec!["a", "bb"], Some("bb".to_owned())));
+        assert_eq!(page(None, 0), (vec!["a"], Some("a".to_owned())), "one is always shown");
+        assert_eq!(page(Some("bb"), 0), (vec!["c"], None));
     }
 
     #[test]

@@ -334,6 +334,9 @@ pub(crate) struct TenantBody {
     /// Types with jobs that it may have; 10000 if not set.
     #[schemars(with = "Option<u64>")]
     max_types: Field<u64>,
+    /// Pairs of a queue and a type with jobs that it may have; 20000 if not set.
+    #[schemars(with = "Option<u64>")]
+    max_lanes: Field<u64>,
 }
 
 /// For how long a budget lasts.
@@ -357,6 +360,7 @@ impl From<TenantBody> for TenantPatch {
             }),
             max_queues: body.max_queues,
             max_types: body.max_types,
+            max_lanes: body.max_lanes,
         }
     }
 }
@@ -371,6 +375,7 @@ pub(crate) struct TenantSettingsView {
     budget_period: Option<PeriodWord>,
     max_queues: Option<u64>,
     max_types: Option<u64>,
+    max_lanes: Option<u64>,
 }
 
 impl From<&TenantSettings> for TenantSettingsView {
@@ -386,6 +391,7 @@ impl From<&TenantSettings> for TenantSettingsView {
             }),
             max_queues: settings.max_queues,
             max_types: settings.max_types,
+            max_lanes: settings.max_lanes,
         }
     }
 }

@@ -21,6 +21,7 @@ use windlass::store::command::finish::{Outcome, Report};
 
 use crate::http::app::App;
 use crate::http::describe::{Reply, Shape};
+use crate::http::reply::encoded;
 use crate::http::wire::claim::{ClaimView, ClaimedView};
 
 /// Claimed jobs that were not handed over yet; dropping it gives them back.
@@ -29,7 +30,8 @@ pub(crate) struct Parcel {
     caller: Caller,
     worker: WorkerId,
     leases: Vec<(JobId, Fence)>,
-    answer: ClaimAnswer,
+    /// The answer, as it is sent.
+    bytes: Bytes,
 }
 
 impl Parcel {
@@ -52,13 +54,17 @@ impl Parcel {
             };
             let store = app.store().clone();
             let claimed = store.claim_unless(&caller, &request, wait, gone).await;
-            let parcel = claimed.map(|answer| Parcel {
-                worker: request.worker,
-                leases: answer.jobs.iter().map(|claimed| (claimed.job.id, claimed.job.fence)).collect(),
-                store,
-                caller,
-                answer,
-            });
+            let parcel = match claimed {
+                Ok(answer) => {
+                    let jobs = answer.jobs.iter();
+                    let leases = jobs.map(|claimed| (claimed.job.id, claimed.job.fence)).collect();
+                    let worker = request.worker;
+                    let mut parcel = Parcel { worker, leases, store, caller, bytes: Bytes::new() };
+                    parcel.bytes = answered(answer).await;
+                    Ok(parcel)
+                }
+                Err(error) => Err(error),
+            };
             // If nobody waits for it any more it is dropped here.
             let _ = parcels.send(parcel);
         };
@@ -67,12 +73,19 @@ impl Parcel {
     }
 }
 
+/// The answer as JSON.
+async fn answered(answer: ClaimAnswer) -> Bytes {
+    let ClaimAnswer { jobs, is_paused, .. } = answer;
+    let payloads = jobs.iter().map(|claimed| claimed.spec.payload.bytes.len()).sum();
+    let view =
+        move || ClaimView { jobs: jobs.into_iter().map(ClaimedView::from).collect(), paused: is_paused };
+    encoded(payloads, view).await
+}
+
 /// The jobs count as handed over once they are on their way to the client.
 impl IntoResponse for Parcel {
     fn into_response(mut self) -> Response {
-        let ClaimAnswer { jobs, is_paused, .. } = std::mem::take(&mut self.answer);
-        let view = ClaimView { jobs: jobs.into_iter().map(ClaimedView::from).collect(), paused: is_paused };
-        let bytes = serde_json::to_vec(&view).expect("what is answered is plain data").into();
+        let bytes = std::mem::take(&mut self.bytes);
         let mut response = Response::new(HttpBody::new(Delivery { parcel: self, bytes: Some(bytes) }));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response

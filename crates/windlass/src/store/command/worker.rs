@@ -1,5 +1,7 @@
 //! The worker registry: who works, since when, and who has fallen silent. A worker's identity is new at every start (M31).
 
+mod registry;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -53,6 +55,16 @@ impl NewWorker {
                 return Err(Invalid::new(field, problem));
             }
         }
+        let queues = self.queues.iter().map(QueueName::as_str);
+        let types = self.types.iter().map(JobType::as_str);
+        let length = registry::bytes_of(queues, types, &self.name, self.version.as_deref());
+        if length > limits::WORKER_BYTES_MAX {
+            let field = if self.queues.len() >= self.types.len() { "queues" } else { "types" };
+            return Err(Invalid::new(
+                field,
+                Problem::TooManyBytes { length, limit: limits::WORKER_BYTES_MAX },
+            ));
+        }
         Ok(())
     }
 }
@@ -96,6 +108,7 @@ pub(crate) fn register(unit: &mut Unit<'_>, caller: &Caller, new: &NewWorker) ->
         is_paused: false,
         key: caller.key.clone(),
     };
+    registry::make_room(unit, &worker)?;
     unit.put_worker(&worker)?;
     Ok(worker)
 }

@@ -4,14 +4,21 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::turns::Turns;
 use crate::error::StoreError;
 use crate::limits;
+use crate::store::asker::Asker;
 use crate::store::engine::{ReadTask, WriteTask};
 
 /// Work that is more or less heavy.
 pub(crate) trait Weighed {
     /// About how many jobs it changes.
     fn weight(&self) -> usize;
+
+    /// For whom it is done, if those are served in turns.
+    fn made_for(&self) -> Option<Asker> {
+        None
+    }
 }
 
 impl Weighed for Box<dyn WriteTask> {
@@ -23,6 +30,10 @@ impl Weighed for Box<dyn WriteTask> {
 impl Weighed for Box<dyn ReadTask> {
     fn weight(&self) -> usize {
         0
+    }
+
+    fn made_for(&self) -> Option<Asker> {
+        ReadTask::made_for(self.as_ref()).cloned()
     }
 }
 
@@ -38,24 +49,38 @@ pub(crate) struct Inbox<T> {
 struct Lines<T> {
     urgent: VecDeque<T>,
     normal: VecDeque<T>,
+    /// What is done for callers that are served in turns.
+    turns: Turns<T>,
+    /// Whether the next ordinary work is one of those.
+    is_turn: bool,
     /// What newcomers are told once nothing more is taken.
     refusal: Option<StoreError>,
 }
 
 impl<T> Lines<T> {
     fn is_empty(&self) -> bool {
-        self.urgent.is_empty() && self.normal.is_empty()
+        self.urgent.is_empty() && self.normal.is_empty() && self.turns.len() == 0
     }
 
     fn next(&mut self) -> Option<T> {
-        self.urgent.pop_front().or_else(|| self.normal.pop_front())
+        self.urgent.pop_front().or_else(|| self.normal.pop_front()).or_else(|| self.turns.pop())
+    }
+
+    /// The next for a caller that is served in turns, if it is time: what nobody asked for in particular is one more of them.
+    fn next_turn(&mut self) -> Option<T> {
+        if self.turns.len() == 0 {
+            return None;
+        }
+        self.is_turn = self.normal.is_empty() || !self.is_turn;
+        if self.is_turn { self.turns.pop() } else { None }
     }
 }
 
 impl<T: Weighed> Inbox<T> {
     /// Room for `waiting_max` in each line, so that bulk work cannot crowd out heartbeats.
     pub(crate) fn new(waiting_max: usize) -> Inbox<T> {
-        let lines = Lines { urgent: VecDeque::new(), normal: VecDeque::new(), refusal: None };
+        let (urgent, normal) = (VecDeque::new(), VecDeque::new());
+        let lines = Lines { urgent, normal, turns: Turns::default(), is_turn: false, refusal: None };
         Inbox {
             lines: Mutex::new(lines),
             arrived: Condvar::new(),
@@ -75,12 +100,21 @@ impl<T: Weighed> Inbox<T> {
             let refusal = refusal.clone();
             return Err((item, refusal));
         }
-        let line = if is_urgent { &mut lines.urgent } else { &mut lines.normal };
-        if line.len() >= self.waiting_max {
+        let waiting = if is_urgent { lines.urgent.len() } else { lines.normal.len() + lines.turns.len() };
+        if waiting >= self.waiting_max {
             let retry_after = limits::OVERLOADED_RETRY_AFTER;
-            return Err((item, StoreError::Overloaded { waiting: line.len(), retry_after }));
+            return Err((item, StoreError::Overloaded { waiting, retry_after }));
         }
-        line.push_back(item);
+        if is_urgent {
+            lines.urgent.push_back(item);
+        } else if let Some(asker) = item.made_for() {
+            if let Some(refusal) = lines.turns.refusal(&asker) {
+                return Err((item, refusal));
+            }
+            lines.turns.push(asker, item);
+        } else {
+            lines.normal.push_back(item);
+        }
         drop(lines);
         self.arrived.notify_one();
         if is_urgent {
@@ -95,6 +129,9 @@ impl<T: Weighed> Inbox<T> {
         let mut lines = self.lines();
         let urgent = lines.urgent.len().min(max);
         let mut taken: Vec<T> = lines.urgent.drain(..urgent).collect();
+        if taken.len() < max {
+            taken.extend(lines.next_turn());
+        }
         let mut room =
             if taken.is_empty() { limits::GROUP_JOBS_MAX } else { limits::GROUP_JOBS_BESIDE_URGENT };
         while taken.len() < max
@@ -155,11 +192,49 @@ impl<T: Weighed> Inbox<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::caller::{Caller, Role};
 
     impl Weighed for usize {
         fn weight(&self) -> usize {
             *self
         }
+    }
+
+    /// Work for a caller who is served in turns.
+    #[derive(Debug, PartialEq)]
+    struct For(&'static str, usize);
+
+    impl Weighed for For {
+        fn weight(&self) -> usize {
+            0
+        }
+
+        fn made_for(&self) -> Option<Asker> {
+            let caller = Caller::new(self.0, Role::Viewer, None);
+            (!self.0.is_empty()).then(|| Asker::of(&caller))
+        }
+    }
+
+    #[test]
+    fn one_caller_with_many_reads_does_not_hold_up_the_others() {
+        let inbox = Inbox::new(5_000);
+        let put = |who, numbers: std::ops::Range<usize>| {
+            for number in numbers {
+                inbox.put(For(who, number), false).unwrap();
+            }
+        };
+        put("ada", 0..1_000);
+        put("bob", 0..1);
+        put("", 0..1_000);
+        let first: Vec<For> = (0..5).flat_map(|_| inbox.take(1)).collect();
+        assert_eq!(first, [For("ada", 0), For("", 0), For("bob", 0), For("", 1), For("ada", 1)]);
+        put("ada", 1_000..limits::READS_WAITING_PER_KEY_MAX + 2);
+        let (_, refusal) = inbox.put(For("ada", 0), false).unwrap_err();
+        assert!(matches!(refusal, StoreError::TooManyReads { of: "key", .. }), "{refusal}");
+        inbox.put(For("eve", 0), false).unwrap();
+        inbox.put(For("ada", 0), true).unwrap();
+        let left = inbox.stop(&StoreError::Full).len();
+        assert_eq!(left, limits::READS_WAITING_PER_KEY_MAX + 998 + 2);
     }
 
     fn inbox(urgent: &[usize], normal: &[usize]) -> Inbox<usize> {

@@ -5,6 +5,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Deadline;
 use crate::error::StoreError;
 use crate::job::JobId;
+use crate::store::asker::Asker;
 use crate::store::unit::Unit;
 use crate::store::view::View;
 
@@ -51,6 +52,10 @@ pub trait ReadTask: Send {
     /// Cancelled once nobody waits for the answer: an engine then ends the statement that it is at.
     fn asker(&self) -> CancellationToken {
         CancellationToken::new()
+    }
+    /// For whom it is made; those who ask are served in turns.
+    fn made_for(&self) -> Option<&Asker> {
+        None
     }
     /// Tells the caller.
     fn done(self: Box<Self>, outcome: Result<(), StoreError>);

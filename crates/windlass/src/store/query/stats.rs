@@ -12,6 +12,7 @@ use crate::store::budget::{self, Period, Spent};
 use crate::store::caller::Caller;
 use crate::store::cascade::KEYS_END;
 use crate::store::config::parse;
+use crate::store::counts::StateCounts;
 use crate::store::engine::{DocumentKind, LaneCursor, Place};
 use crate::store::minutes::LaneMinute;
 use crate::store::rates::Minute;
@@ -39,21 +40,73 @@ pub struct Stats {
     pub costs: BTreeMap<(Tenant, JobType), i64>,
     /// What each tenant with a budget has spent in the period that it counts for, in cents; a server does not tell.
     pub spent: BTreeMap<Tenant, i64>,
+    /// How many queues, types, tenants and costs there are beyond those named here.
+    pub left_out: LeftOut,
     /// Changes whose consequences are not applied to all jobs yet: counted up to [`limits::CASCADES_COUNTED_MAX`], and only
     /// for callers that see all tenants.
     pub cascades: u64,
 }
 
-/// Numbers about everything this caller may see.
-pub(crate) fn stats(view: &mut View<'_>, caller: &Caller) -> Result<Stats, StoreError> {
-    let minutes = minutes(view, |lane| caller.sees(&lane.tenant))?;
-    Ok(Stats { minutes, ..totals(view, caller)? })
+/// What is not named, since there are more than [`limits::STATS_NAMES_MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LeftOut {
+    /// Queues.
+    pub queues: u64,
+    /// Types.
+    pub types: u64,
+    /// Tenants.
+    pub tenants: u64,
+    /// Costs, each of a tenant and a type.
+    pub costs: u64,
 }
 
-/// The same without what happened in the last hour, which takes the longest to put together.
+/// Numbers about everything this caller may see; of queues, types, tenants and costs the first
+/// [`limits::STATS_NAMES_MAX`] each.
+pub(crate) fn stats(view: &mut View<'_>, caller: &Caller) -> Result<Stats, StoreError> {
+    let minutes = minutes(view, |lane| caller.sees(&lane.tenant))?;
+    Ok(Stats { minutes, ..counted(view, caller, limits::STATS_NAMES_MAX)? })
+}
+
+/// The first `most` of a map, and how many more there were.
+fn first<K: Ord, V>(mut all: BTreeMap<K, V>, most: usize) -> (BTreeMap<K, V>, u64) {
+    let left_out = all.len().saturating_sub(most);
+    while all.len() > most {
+        all.pop_last();
+    }
+    (all, left_out as u64)
+}
+
+/// The same without what happened in the last hour, which takes the longest to put together, and with all names.
 pub(crate) fn totals(view: &mut View<'_>, caller: &Caller) -> Result<Stats, StoreError> {
+    counted(view, caller, usize::MAX)
+}
+
+/// Counts by one kind of name.
+type ByName<'a, N> = BTreeMap<&'a N, StateCounts>;
+
+/// Adds the counts of a lane to those of a name.
+fn add<'a, N: Ord>(sums: &mut ByName<'a, N>, name: &'a N, counts: &StateCounts) {
+    let sum = sums.entry(name).or_default();
+    sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+}
+
+fn by_state(counts: &StateCounts) -> ByState {
+    State::ALL.into_iter().map(|state| (state, counts[state as usize])).collect()
+}
+
+/// The first `most` names with their counts, and how many more there were.
+fn named<N: Ord + Clone>(sums: ByName<'_, N>, most: usize) -> (BTreeMap<N, ByState>, u64) {
+    let left_out = sums.len().saturating_sub(most) as u64;
+    let named = sums.into_iter().take(most).map(|(name, counts)| (name.clone(), by_state(&counts)));
+    (named.collect(), left_out)
+}
+
+/// Numbers with at most so many names of each kind.
+fn counted(view: &mut View<'_>, caller: &Caller, most: usize) -> Result<Stats, StoreError> {
     let mut stats = Stats::default();
     let config = view.config()?;
+    let (mut all, mut queues, mut types, mut tenants) =
+        (StateCounts::default(), ByName::new(), ByName::new(), ByName::new());
     for (lane, counts) in &view.db.counts()?.lanes {
         if !caller.sees(&lane.tenant) {
             continue;
@@ -62,14 +115,17 @@ pub(crate) fn totals(view: &mut View<'_>, caller: &Caller) -> Result<Stats, Stor
         if ready > 0 && config.holds_on(lane, view.now).next().is_some() {
             stats.paused += ready;
         }
-        for state in State::ALL {
-            let count = counts[state as usize];
-            *stats.states.entry(state).or_default() += count;
-            *stats.queues.entry(lane.queue.clone()).or_default().entry(state).or_default() += count;
-            *stats.types.entry(lane.job_type.clone()).or_default().entry(state).or_default() += count;
-            *stats.tenants.entry(lane.tenant.clone()).or_default().entry(state).or_default() += count;
-        }
+        all.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        add(&mut queues, &lane.queue, counts);
+        add(&mut types, &lane.job_type, counts);
+        add(&mut tenants, &lane.tenant, counts);
     }
+    if !tenants.is_empty() {
+        stats.states = by_state(&all);
+    }
+    (stats.queues, stats.left_out.queues) = named(queues, most);
+    (stats.types, stats.left_out.types) = named(types, most);
+    (stats.tenants, stats.left_out.tenants) = named(tenants, most);
     for document in view.db.documents(DocumentKind::Cost)? {
         if let Some((tenant, job_type)) = document.key.split_once(' ')
             && let (Ok(tenant), Ok(job_type)) = (Tenant::new(tenant), JobType::new(job_type))
@@ -78,6 +134,7 @@ pub(crate) fn totals(view: &mut View<'_>, caller: &Caller) -> Result<Stats, Stor
             stats.costs.insert((tenant, job_type), parse(&document.body)?);
         }
     }
+    (stats.costs, stats.left_out.costs) = first(stats.costs, most);
     stats.cascades = cascades(view, caller)?;
     let config = config.seen_by(caller);
     for (tenant, settings) in config.tenants.iter().filter(|(_, settings)| settings.budget_cents.is_some()) {

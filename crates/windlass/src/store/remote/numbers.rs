@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::text::Moment;
 use crate::job::{JobType, QueueName, Tenant};
-use crate::store::query::stats::{ByState, Stats};
+use crate::store::query::stats::{ByState, LeftOut, Stats};
 use crate::store::rates::{Minute, minute_of};
 
 /// What happened in some time.
@@ -52,6 +52,17 @@ pub(super) struct ShownStats {
     costs: Vec<ShownCost>,
     #[serde(default)]
     cascades: u64,
+    #[serde(default)]
+    left_out: ShownLeftOut,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ShownLeftOut {
+    queues: u64,
+    types: u64,
+    tenants: u64,
+    costs: u64,
 }
 
 #[derive(Deserialize)]
@@ -80,6 +91,12 @@ impl From<ShownStats> for Stats {
             minutes: shown.minutes.into_iter().map(minute).collect(),
             costs: shown.costs.into_iter().map(cost).collect(),
             cascades: shown.cascades,
+            left_out: LeftOut {
+                queues: shown.left_out.queues,
+                types: shown.left_out.types,
+                tenants: shown.left_out.tenants,
+                costs: shown.left_out.costs,
+            },
             paused: 0,
             spent: BTreeMap::new(),
         }

@@ -183,7 +183,11 @@ impl Refusal {
             "name_twice" => Problem::NameTwice(value()),
             "cycle" => Problem::Cycle(value()),
             "limit_reached" => Problem::LimitReached {
-                name: if self.text("setting") == Some("max_types") { "max_types" } else { "max_queues" },
+                name: match self.text("setting") {
+                    Some("max_types") => "max_types",
+                    Some("max_lanes") => "max_lanes",
+                    _ => "max_queues",
+                },
                 limit: self.number("limit"),
                 tenant: self.owned("tenant"),
             },

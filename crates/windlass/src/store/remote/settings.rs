@@ -109,7 +109,8 @@ pub(super) fn tenant(patch: &TenantPatch) -> Value {
         .plain("budget_cents", &patch.budget_cents)
         .plain("budget_period", &patch.budget_period)
         .plain("max_queues", &patch.max_queues)
-        .plain("max_types", &patch.max_types);
+        .plain("max_types", &patch.max_types)
+        .plain("max_lanes", &patch.max_lanes);
     Value::Object(change.0)
 }
 
@@ -137,6 +138,7 @@ pub(super) struct ShownSettings {
     budget_period: Option<BudgetPeriod>,
     max_queues: Option<u64>,
     max_types: Option<u64>,
+    max_lanes: Option<u64>,
     /// Whether a change changed anything.
     pub(super) changed: bool,
 }
@@ -255,6 +257,7 @@ impl From<ShownSettings> for TenantSettings {
             budget_period: shown.budget_period,
             max_queues: shown.max_queues,
             max_types: shown.max_types,
+            max_lanes: shown.max_lanes,
         }
     }
 }

@@ -266,6 +266,7 @@ pub struct TenantPatch {
     pub budget_period: Field<BudgetPeriod>,
     pub max_queues: Field<u64>,
     pub max_types: Field<u64>,
+    pub max_lanes: Field<u64>,
 }
 
 impl TenantPatch {
@@ -278,6 +279,7 @@ impl TenantPatch {
         self.budget_period.apply(&mut settings.budget_period);
         self.max_queues.apply(&mut settings.max_queues);
         self.max_types.apply(&mut settings.max_types);
+        self.max_lanes.apply(&mut settings.max_lanes);
         settings
     }
 }
@@ -293,6 +295,7 @@ impl From<TenantSettings> for TenantPatch {
             budget_period: all.budget_period.into(),
             max_queues: all.max_queues.into(),
             max_types: all.max_types.into(),
+            max_lanes: all.max_lanes.into(),
         }
     }
 }

@@ -1,9 +1,12 @@
 //! What a commit announces once it is on disk; nothing here is stored.
 
+use std::sync::Arc;
+
 use super::Unit;
 use crate::audit::Record;
-use crate::job::{Seq, State};
+use crate::job::{Lane, Seq, State};
 use crate::store::feed::Change;
+use crate::store::rates::Minute;
 use crate::store::wakeup::WorkNews;
 
 /// What a commit announces once it is on disk.
@@ -24,6 +27,8 @@ pub struct Effects {
     pub has_cascades: bool,
     /// Whether rates of a minute that is over were written.
     pub has_late_rates: bool,
+    /// What happened in lanes since rates were last written, for this process's own totals.
+    pub rates: Vec<(Arc<Lane>, Minute)>,
     /// Jobs that ended among those that pruning does not look at every time.
     pub late_ends: Vec<(State, Seq)>,
 }

@@ -1,12 +1,19 @@
-//! How many queues and types a tenant may have, and lists of queues page by page.
+//! How many queues, types and lanes a tenant may have, lists of queues page by page, and numbers about all of them.
 
 use windlass::error::{Problem, SubmitError};
-use windlass::job::NewJob;
+use windlass::job::{NewJob, State};
+use windlass::limits::STATS_NAMES_MAX;
 use windlass::store::config::TenantSettings;
+use windlass::store::query::stats::LeftOut;
 
 use crate::fixture::{Fixture, new_job, on_every_engine, queue, tenant};
 
-on_every_engine!(a_tenant_has_as_many_queues_and_types_as_it_may, queues_are_listed_page_by_page,);
+on_every_engine!(
+    a_tenant_has_as_many_lanes_as_it_may,
+    a_tenant_has_as_many_queues_and_types_as_it_may,
+    queues_are_listed_page_by_page,
+    numbers_about_everything_name_a_bounded_number,
+);
 
 fn job(who: &str, name: &str, kind: &str) -> NewJob {
     NewJob { queue: queue(name), tenant: Some(tenant(who)), hold: true, ..new_job(kind) }
@@ -39,6 +46,28 @@ async fn a_tenant_has_as_many_queues_and_types_as_it_may(t: &Fixture) {
     t.verify().await;
 }
 
+async fn a_tenant_has_as_many_lanes_as_it_may(t: &Fixture) {
+    t.set_tenant("acme", TenantSettings { max_lanes: Some(3), ..TenantSettings::default() }).await;
+    t.submit_all(vec![job("acme", "a", "x"), job("acme", "a", "y")]).await;
+    // Queues and types are known: only the pairs are new.
+    let refused = t.refused(vec![job("acme", "b", "x"), job("acme", "b", "x"), job("acme", "b", "y")]).await;
+    let SubmitError::Invalid { index: 2, invalid } = refused else { panic!("{refused}") };
+    let limit = Problem::LimitReached { name: "max_lanes", limit: 3, tenant: "acme".into() };
+    assert_eq!((invalid.field.as_str(), invalid.problem), ("queue", limit));
+    let third = t.submit(job("acme", "b", "x")).await.id;
+    t.submit_all(vec![job("acme", "a", "x"), job("acme", "b", "x"), job("other", "b", "y")]).await;
+    t.refused(vec![job("acme", "b", "y")]).await;
+    // A lane without jobs does not count.
+    let others = t.everything().await.jobs.into_iter().map(|one| one.job);
+    let others = others.filter(|one| one.lane.queue == queue("b") && one.lane.tenant == tenant("acme"));
+    for id in others.map(|one| one.id).chain([third]).collect::<std::collections::BTreeSet<_>>() {
+        t.cancel(id).await;
+        t.store.delete(&t.me, id).await.unwrap();
+    }
+    t.submit(job("acme", "b", "y")).await;
+    t.verify().await;
+}
+
 async fn queues_are_listed_page_by_page(t: &Fixture) {
     let names: Vec<String> = (0..25).map(|number| format!("q{number:02}")).collect();
     t.submit_all(names.iter().map(|name| NewJob { queue: queue(name), ..new_job("a") }).collect()).await;
@@ -56,4 +85,16 @@ async fn queues_are_listed_page_by_page(t: &Fixture) {
         assert_eq!(look.oldest, t.store.oldest_ready(&t.me, look.name.clone()).await.unwrap());
         assert_eq!(look, &t.store.queue(&t.me, look.name.clone()).await.unwrap());
     }
+}
+
+async fn numbers_about_everything_name_a_bounded_number(t: &Fixture) {
+    let count = STATS_NAMES_MAX + 5;
+    t.submit_all((0..count).map(|number| job("acme", &format!("q{number:05}"), "a")).collect()).await;
+    let stats = t.store.stats(&t.me).await.unwrap();
+    assert_eq!((stats.queues.len(), stats.types.len(), stats.tenants.len()), (STATS_NAMES_MAX, 1, 1));
+    assert_eq!(stats.left_out, LeftOut { queues: 5, ..LeftOut::default() });
+    assert_eq!(stats.states[&State::Created], count as u64, "sums count all of them");
+    assert!(stats.queues.contains_key(&queue("q00000")) && !stats.queues.contains_key(&queue("q01004")));
+    let totals = t.store.totals(&t.me).await.unwrap();
+    assert_eq!((totals.queues.len(), totals.left_out), (count, LeftOut::default()));
 }

@@ -1,4 +1,4 @@
-//! How deep a queue or a tenant may become (M113), and how many queues and types a tenant may have.
+//! How deep a queue or a tenant may become (M113), and how many queues, types and lanes a tenant may have.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,10 +17,11 @@ use crate::store::unit::Unit;
 struct NewNames<'a> {
     queues: BTreeSet<&'a QueueName>,
     types: BTreeSet<&'a JobType>,
+    lanes: BTreeSet<&'a Lane>,
 }
 
 impl Batch<'_> {
-    /// Refuses what would give a tenant more queues or types than it may have: everybody's claims and lists pass over them.
+    /// Refuses what would give a tenant more queues, types or lanes than it may have: everybody's claims and lists pass over them.
     pub(super) fn check_names(
         &self,
         unit: &mut Unit<'_>,
@@ -35,7 +36,7 @@ impl Batch<'_> {
                     continue;
                 }
                 last = Some(lane);
-                if counts.has_names(lane) != (true, true) && !lane.is_internal() {
+                if !counts.lanes.contains_key(lane) && !lane.is_internal() {
                     unknown.push((index, lane));
                 }
             }
@@ -52,16 +53,20 @@ impl Batch<'_> {
             let names = new.entry(&lane.tenant).or_default();
             names.queues.extend((!has_queue).then_some(&lane.queue));
             names.types.extend((!has_type).then_some(&lane.job_type));
-            let (max_queues, max_types) = config.names_max(&lane.tenant);
+            names.lanes.insert(lane.as_ref());
+            let most = config.names_max(&lane.tenant);
             let too_many = |field, name, limit| {
                 let tenant = lane.tenant.to_string();
                 Err(invalid(index, field, Problem::LimitReached { name, limit, tenant }))
             };
-            if counts.queues_of(&lane.tenant) + names.queues.len() as u64 > max_queues {
-                return too_many("queue", "max_queues", max_queues);
+            if counts.queues_of(&lane.tenant) + names.queues.len() as u64 > most.queues && !has_queue {
+                return too_many("queue", "max_queues", most.queues);
             }
-            if counts.types_of(&lane.tenant) + names.types.len() as u64 > max_types {
-                return too_many("type", "max_types", max_types);
+            if counts.types_of(&lane.tenant) + names.types.len() as u64 > most.types && !has_type {
+                return too_many("type", "max_types", most.types);
+            }
+            if counts.lanes_of(&lane.tenant) + names.lanes.len() as u64 > most.lanes {
+                return too_many("queue", "max_lanes", most.lanes);
             }
         }
         Ok(())

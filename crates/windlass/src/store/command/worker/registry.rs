@@ -1,0 +1,88 @@
+//! How many workers a key and a tenant may have registered, and how much they may name: every process keeps all of them in
+//! memory, and passes over them when it explains why a job waits.
+
+use std::cmp::Reverse;
+
+use crate::error::WorkError;
+use crate::job::{JobType, QueueName, WorkerId};
+use crate::limits;
+use crate::store::config::Worker;
+use crate::store::unit::Unit;
+
+/// Bytes that a worker's texts take in memory.
+pub(super) fn bytes_of<'a>(
+    queues: impl Iterator<Item = &'a str>,
+    types: impl Iterator<Item = &'a str>,
+    name: &str,
+    version: Option<&str>,
+) -> usize {
+    let names = queues.chain(types).map(|name| name.len() + limits::WORKER_NAME_OVERHEAD);
+    names.sum::<usize>() + name.len() + version.map_or(0, str::len)
+}
+
+fn bytes(worker: &Worker) -> usize {
+    let queues = worker.queues.iter().map(QueueName::as_str);
+    let types = worker.types.iter().map(JobType::as_str);
+    bytes_of(queues, types, &worker.name, worker.version.as_deref())
+}
+
+/// What some workers take of the registry.
+#[derive(Default)]
+struct Share {
+    workers: usize,
+    bytes: usize,
+    /// Those that were lost, and so hold nothing.
+    lost: Vec<(Reverse<crate::clock::Timestamp>, WorkerId, usize)>,
+}
+
+impl Share {
+    fn add(&mut self, worker: &Worker) {
+        let bytes = bytes(worker);
+        self.workers += 1;
+        self.bytes += bytes;
+        if worker.is_lost {
+            self.lost.push((Reverse(worker.seen_at), worker.id, bytes));
+        }
+    }
+
+    /// The lost workers to be forgotten, the longest silent first, so that one more fits; none if it does not fit even so.
+    fn room_for(mut self, new: usize, workers_max: usize, bytes_max: usize) -> Option<Vec<WorkerId>> {
+        let mut forgotten = Vec::new();
+        self.lost.sort_unstable();
+        while self.workers + 1 > workers_max || self.bytes + new > bytes_max {
+            let (_, worker, bytes) = self.lost.pop()?;
+            self.workers -= 1;
+            self.bytes -= bytes;
+            forgotten.push(worker);
+        }
+        Some(forgotten)
+    }
+}
+
+/// Refuses a worker beyond what its key and its tenant may have registered; workers that were lost make room first.
+pub(super) fn make_room(unit: &mut Unit<'_>, new: &Worker) -> Result<(), WorkError> {
+    let config = unit.config()?;
+    let (mut of_key, mut of_tenant) = (Share::default(), Share::default());
+    for worker in config.workers.values() {
+        if worker.key == new.key {
+            of_key.add(worker);
+        }
+        if new.tenant.is_some() && worker.tenant == new.tenant {
+            of_tenant.add(worker);
+        }
+    }
+    drop(config);
+    let bytes = bytes(new);
+    let shares = [
+        ("key", of_key, limits::WORKERS_PER_KEY_MAX, limits::WORKERS_BYTES_PER_KEY_MAX),
+        ("tenant", of_tenant, limits::WORKERS_PER_TENANT_MAX, limits::WORKERS_BYTES_PER_TENANT_MAX),
+    ];
+    for (of, share, workers_max, bytes_max) in shares {
+        let retry_after = limits::WORKER_SILENCE_MAX;
+        let too_many = WorkError::TooManyWorkers { of, workers_max, bytes_max, retry_after };
+        for lost in share.room_for(bytes, workers_max, bytes_max).ok_or(too_many)? {
+            unit.forget_worker(lost)?;
+        }
+    }
+    Ok(())
+}

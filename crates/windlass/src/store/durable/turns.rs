@@ -1,0 +1,123 @@
+//! A line in which everybody has a line of their own: the next is taken from each in turn, so that whoever brings a thousand
+//! does not make others wait for a thousand. Each has a bounded part of the room.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::error::StoreError;
+use crate::job::Tenant;
+use crate::limits;
+use crate::store::asker::Asker;
+
+/// What waits, by whom it waits for.
+pub(super) struct Turns<T> {
+    lines: HashMap<String, VecDeque<(Asker, T)>>,
+    /// Those for whom something waits, the next one first.
+    order: VecDeque<String>,
+    /// How many wait for each tenant.
+    tenants: HashMap<Tenant, usize>,
+    len: usize,
+}
+
+impl<T> Default for Turns<T> {
+    fn default() -> Turns<T> {
+        Turns { lines: HashMap::new(), order: VecDeque::new(), tenants: HashMap::new(), len: 0 }
+    }
+}
+
+impl<T> Turns<T> {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Why nothing more is taken for this asker, if so.
+    pub(super) fn refusal(&self, asker: &Asker) -> Option<StoreError> {
+        let retry_after = limits::OVERLOADED_RETRY_AFTER;
+        let own = self.lines.get(asker.holder()).map_or(0, VecDeque::len);
+        if own >= limits::READS_WAITING_PER_KEY_MAX {
+            return Some(StoreError::TooManyReads { of: "key", waiting: own, retry_after });
+        }
+        let all = asker.tenant().and_then(|tenant| self.tenants.get(tenant)).copied().unwrap_or_default();
+        (all >= limits::READS_WAITING_PER_TENANT_MAX).then_some(StoreError::TooManyReads {
+            of: "tenant",
+            waiting: all,
+            retry_after,
+        })
+    }
+
+    pub(super) fn push(&mut self, asker: Asker, item: T) {
+        if let Some(tenant) = asker.tenant() {
+            *self.tenants.entry(tenant.clone()).or_default() += 1;
+        }
+        self.len += 1;
+        if let Some(line) = self.lines.get_mut(asker.holder()) {
+            line.push_back((asker, item));
+            return;
+        }
+        self.order.push_back(asker.holder().to_owned());
+        self.lines.insert(asker.holder().to_owned(), VecDeque::from([(asker, item)]));
+    }
+
+    pub(super) fn pop(&mut self) -> Option<T> {
+        let holder = self.order.pop_front()?;
+        let line = self.lines.get_mut(&holder)?;
+        let (asker, item) = line.pop_front()?;
+        if line.is_empty() {
+            self.lines.remove(&holder);
+        } else {
+            self.order.push_back(holder);
+        }
+        self.len -= 1;
+        if let Some(tenant) = asker.tenant()
+            && let Some(count) = self.tenants.get_mut(tenant)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.tenants.remove(tenant);
+            }
+        }
+        Some(item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::caller::{Caller, Role};
+
+    fn asker(name: &str, tenant: &str) -> Asker {
+        Asker::of(&Caller::new(name, Role::Viewer, Some(Tenant::new(tenant).unwrap())))
+    }
+
+    #[test]
+    fn whoever_asks_much_does_not_make_others_wait() {
+        let mut turns = Turns::default();
+        for number in 0..100 {
+            turns.push(asker("ada", "a"), number);
+        }
+        turns.push(asker("bob", "b"), 1_000);
+        turns.push(asker("bob", "b"), 1_001);
+        let first: Vec<i32> = std::iter::from_fn(|| turns.pop()).take(6).collect();
+        assert_eq!(first, [0, 1_000, 1, 1_001, 2, 3]);
+        assert_eq!(std::iter::from_fn(|| turns.pop()).count(), 96);
+        assert!(
+            turns.len == 0 && turns.lines.is_empty() && turns.order.is_empty() && turns.tenants.is_empty()
+        );
+    }
+
+    #[test]
+    fn a_key_and_a_tenant_have_so_many_reads_waiting() {
+        let mut turns = Turns::default();
+        let (key, tenant) = (limits::READS_WAITING_PER_KEY_MAX, limits::READS_WAITING_PER_TENANT_MAX);
+        for number in 0..tenant {
+            let one = asker(&format!("ada-{}", number / key), "a");
+            assert_eq!(turns.refusal(&one), None);
+            turns.push(one, ());
+        }
+        let is_of = |refusal: Option<StoreError>, what: &str| matches!(refusal, Some(StoreError::TooManyReads { of, .. }) if of == what);
+        assert!(is_of(turns.refusal(&asker("ada-0", "a")), "key"));
+        assert!(is_of(turns.refusal(&asker("eve", "a")), "tenant"));
+        assert_eq!(turns.refusal(&asker("bob", "b")), None);
+        turns.pop();
+        assert_eq!(turns.refusal(&asker("ada-0", "a")), None);
+    }
+}
