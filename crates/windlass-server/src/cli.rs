@@ -64,6 +64,7 @@ use windlass::Store;
 use windlass::clock::Deadline;
 use windlass::error::{OpenError, StoreError};
 use windlass::store::environment::StoreOptions;
+use windlass::store::schema::Schema;
 
 use crate::config::{ConfigFile, Setting, in_force, shown};
 
@@ -227,7 +228,26 @@ impl StoreArgs {
                 self.store
             );
         }
+        if missing == Missing::Refuse {
+            self.refuse_what_is_no_store()?;
+        }
         Store::open(&self.store, options).map_err(|error| self.cannot_open(&error))
+    }
+
+    /// Fails if there is nothing of a store at the address: to look at one must not make one, least of all of an empty backup
+    /// or of another program's database.
+    fn refuse_what_is_no_store(&self) -> anyhow::Result<()> {
+        let schema = Schema::of(&self.store).map_err(|error| self.cannot_open(&error))?;
+        let marker = self.store.strip_prefix("sqlite:").map(|path| format!("{path}-head"));
+        // A file that was emptied is a store that has lost everything, and opening it says so.
+        let has_been_one = marker.is_some_and(|marker| std::path::Path::new(&marker).exists());
+        anyhow::ensure!(
+            schema.found > 0 || has_been_one,
+            "there is no store at {}: it is empty, or another program's; start one with `windlass serve --store {}`",
+            self.shown(),
+            self.shown()
+        );
+        Ok(())
     }
 
     /// Opens the store, or makes it; a database that cannot be reached is tried again until `wait` is over.

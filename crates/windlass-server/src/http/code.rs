@@ -1,7 +1,7 @@
 //! The codes of refusals: a closed list, stable for programs. `docs/http-api.md` has the same list for people.
 
 /// Every code there is: its status, and when it is answered.
-pub(crate) const CODES: [(u16, &str, &str); 39] = [
+pub(crate) const CODES: [(u16, &str, &str); 40] = [
     (400, "not_json", "the body is not JSON"),
     (400, "unreadable_body", "the body broke off"),
     (

@@ -143,3 +143,28 @@ async fn a_migration_is_shown_before_it_is_done() {
     assert_eq!(report["found"], report["known"]);
     assert_eq!(report["steps"].as_array().map(Vec::len), Some(0));
 }
+
+/// To look at a store must not make one: an empty backup would pass for a sound store.
+#[tokio::test]
+async fn what_is_no_store_is_refused_by_commands_that_look_and_left_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let (empty, foreign) = (folder.path().join("empty.db"), folder.path().join("app.db"));
+    std::fs::write(&empty, b"").unwrap();
+    let connection = rusqlite::Connection::open(&foreign).unwrap();
+    connection.execute_batch("CREATE TABLE mine (a)").unwrap();
+    drop(connection);
+    let copy = folder.path().join("copy.db").display().to_string();
+    for path in [&empty, &foreign] {
+        let (address, before) = (format!("sqlite:{}", path.display()), std::fs::read(path).unwrap());
+        for command in [&["verify"][..], &["backup", &copy], &["stats"], &["audit", "verify"]] {
+            let refused = run(&[command, &["--store", &address]].concat()).await;
+            assert!(!refused.status.success(), "{command:?} {address}");
+            assert!(said(&refused.stderr).contains("there is no store"), "{}", said(&refused.stderr));
+        }
+        assert_eq!(std::fs::read(path).unwrap(), before);
+        assert!(!Path::new(&format!("{}-head", path.display())).exists());
+    }
+    let schema = new_schema();
+    let refused = run(&["verify", "--store", &schema]).await;
+    assert!(said(&refused.stderr).contains("there is no store"), "{}", said(&refused.stderr));
+}

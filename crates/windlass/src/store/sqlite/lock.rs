@@ -56,7 +56,8 @@ pub(super) fn patiently<T>(
             decided => return decided,
         }
         if until.is_over() {
-            return Err(StoreError::Overloaded { waiting: 1, retry_after: limits::OVERLOADED_RETRY_AFTER });
+            let why = "another program keeps the file locked, and has to end its transaction first";
+            return Err(StoreError::Away(why.to_owned()));
         }
         // Some conflicts are reported at once, without a nap by the handler.
         thread::sleep(pause.min(until.left()));
