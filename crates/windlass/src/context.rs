@@ -3,11 +3,13 @@
 
 mod blocking;
 mod branch;
+mod call;
 mod children;
 mod history;
 mod interruption;
 mod order;
 mod quiet;
+mod reopen;
 mod save;
 mod shared;
 mod step;
@@ -34,14 +36,14 @@ use history::Known;
 pub use interruption::Interruption;
 use order::Order;
 use quiet::{Kind, Polled};
+use save::failed;
 pub use wait::First;
 
 use crate::clock::Timestamp;
-use crate::error::{SubmitError, WorkError};
+use crate::error::WorkError;
 use crate::handler::States;
 use crate::job::{
-    AttemptId, Failure, Fence, JobId, JobType, Labels, Payload, Priority, Progress, QueueName, Tenant,
-    WorkerId,
+    AttemptId, Fence, JobId, JobType, Labels, Payload, Priority, Progress, QueueName, Tenant, WorkerId,
 };
 use crate::queue::Queue;
 use crate::store::command::claim::Claimed;
@@ -365,6 +367,7 @@ impl Cx {
     /// Tells the handler to stop; the first reason stays.
     pub(crate) fn cancel(&self, why: Interruption) {
         let _first_or_not = self.0.interruption.set(why);
+        self.0.order.stops();
         self.0.cancelled.cancel();
     }
 
@@ -404,8 +407,8 @@ impl Cx {
     /// Polls a handler, and parks the job once nothing in it can go on; see [`Order::poll`].
     fn poll<T>(&self, context: &mut Context<'_>, poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
         // Whoever calls steps holds a context; a task that the handler has started holds one that is not its own.
-        let has_tasks = || Arc::strong_count(&self.0) > self.0.holders.load(Ordering::Relaxed);
-        match self.0.order.poll(context, poll, has_tasks) {
+        let has_copies = || Arc::strong_count(&self.0) > self.0.holders.load(Ordering::Relaxed);
+        match self.0.order.poll(context, poll, has_copies) {
             Polled::Ready(ended) => Poll::Ready(ended),
             Polled::Pending => Poll::Pending,
             Polled::Parks(mut awaited) => {
@@ -473,27 +476,4 @@ const CHECKPOINT: &str = "checkpoint";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// An attempt that lost its lease, or whose store is gone, ends here: what it would write is not written anyway. What is
-/// not allowed will not be the next time either.
-#[allow(clippy::needless_pass_by_value, reason = "so that `map_err(failed)` does")]
-fn failed(error: WorkError) -> anyhow::Error {
-    let is_invalid = match &error {
-        WorkError::Invalid(_) => true,
-        WorkError::Children(refused) => {
-            matches!(**refused, SubmitError::Invalid { .. } | SubmitError::PayloadTooLarge { .. })
-        }
-        _ => false,
-    };
-    if is_invalid {
-        return Failure::permanent("not_allowed", error.to_string()).into();
-    }
-    if let WorkError::Children(refused) = &error
-        && matches!(**refused, SubmitError::UniqueKeyTaken { .. })
-    {
-        // Free once the holder has ended: worth another attempt.
-        return Failure::temporary(error.to_string()).with_code("unique_key_taken").into();
-    }
-    Failure::temporary(error.to_string()).with_code("not_written").into()
 }

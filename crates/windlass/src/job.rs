@@ -26,6 +26,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use event::{Action, AttemptOutcome, Event};
+pub(crate) use failure::Token;
 pub use failure::{Category, ErrorCause, ErrorRecord, Failure, Origin};
 pub(crate) use failure::{cut, described};
 pub use graph::{Need, depth_of, find_cycle};

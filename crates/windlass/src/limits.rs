@@ -420,6 +420,14 @@ pub const FAREWELL_MAX: Duration = Duration::from_secs(10);
 /// with something else. A replay reaches a saved step as soon as what lies before it allows; after that long it is taken
 /// for a difference in scheduling, and the step runs.
 pub const STEP_TURN_WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long a new step that comes early waits for those that an earlier attempt saved before it, when nothing in its
+/// handler can go on but a copy of its context exists, which may be in a task that is about to call them. A task that
+/// calls steps does so sooner; after that long the copy is taken for one that calls none, and the code for changed.
+pub const STEP_COPY_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long a step that an earlier attempt dropped waits for what the handler preferred to it, beside twice the time it
+/// took then: enough for a slow answer. After that long what made the handler drop it is taken not to come again, and
+/// the step runs.
+pub const DROPPED_STEP_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long a job that wants to park waits for what else its handler does, other than steps: enough for a turn of work,
 /// and no slot is held for a handler that only listens to something.
 pub const PARK_WAIT_MAX: Duration = Duration::from_secs(1);

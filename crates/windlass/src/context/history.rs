@@ -20,30 +20,37 @@ pub(super) fn is_reserved(name: &str) -> bool {
     name == CHECKPOINT || RESERVED.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The key of the n-th call of a name in a branch, from 1. A `#` in the name is doubled, so no two calls share a key.
-pub(super) fn key_of(name: &str, branch: &str, occurrence: u32) -> String {
-    let name = name.replace('#', "##");
-    if occurrence == 1 { format!("{name}{branch}") } else { format!("{name}{branch}#{occurrence}") }
-}
-
 /// What one call came to, as saved.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Record<'a> {
-    /// Its place in the order of calls; none if it ran beside another step.
+    /// Its place in the order of calls, at which later attempts have to make it; none if it ran beside another call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) at: Option<u32>,
-    /// Its first place, if its call was opened again: places between the two are not required any more.
+    /// The first place it took, if that is not `at`: it ran beside another call, or was opened again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) from: Option<u32>,
+    /// The last place it took, if it was opened again and has no `at`. Calls between the first and the last are not
+    /// required any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) to: Option<u32>,
     /// A step's value.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub(super) value: Option<&'a RawValue>,
     /// A step's permanent error, or a temporary one after which the handler went on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failure: Option<Failure>,
+    /// How long its step asked the job to wait, in milliseconds: the failure is a snooze.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) snooze_ms: Option<u64>,
     /// The handler dropped the call before it ended, and went on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) left_out: bool,
+    /// How long a call had run when the handler dropped it, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ran_ms: Option<u64>,
+    /// The call whose error made the handler drop this one: if that one is opened again, this one is, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) dropped_by: Option<String>,
     /// The call ended with an error that failed its attempt: it runs again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) open: bool,
@@ -88,16 +95,56 @@ pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Where a call stands in the order of calls; see the fields of [`Record`]. None of it within the work of a step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Places {
+    pub(super) at: Option<u32>,
+    pub(super) from: Option<u32>,
+}
+
+impl Places {
+    pub(super) fn of(record: &Record<'_>) -> Places {
+        Places { at: record.at, from: record.from }
+    }
+
+    /// The first place it took.
+    pub(super) fn first(self) -> Option<u32> {
+        self.from.or(self.at)
+    }
+
+    /// The record of a call here that is opened again.
+    pub(super) fn opened(self) -> Record<'static> {
+        Record { at: self.at, from: self.first(), open: true, ..Record::default() }
+    }
+}
+
+/// A call that the handler dropped.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Dropped {
+    pub(super) places: Places,
+    /// How long it had run.
+    pub(super) ran: Duration,
+    /// The call whose error made the handler drop it.
+    pub(super) by: Option<String>,
+}
+
+impl Dropped {
+    pub(super) fn of(record: &Record<'_>) -> Dropped {
+        let ran = Duration::from_millis(record.ran_ms.unwrap_or(0));
+        Dropped { places: Places::of(record), ran, by: record.dropped_by.clone() }
+    }
+}
+
 /// What the order of calls needs to know of the saved records.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// Calls that earlier attempts saved, with their places.
-    pub(super) places: BTreeMap<String, Option<u32>>,
+    /// Calls that earlier attempts saved.
+    pub(super) places: BTreeMap<String, Places>,
     /// Those of them that this attempt has to call, by place.
     pub(super) required: BTreeSet<(u32, String)>,
-    pub(super) left_out: BTreeSet<String>,
+    pub(super) left_out: BTreeMap<String, Dropped>,
     /// Calls that run again, with the first place they had.
-    pub(super) open: BTreeMap<String, u32>,
+    pub(super) open: BTreeMap<String, Option<u32>>,
     /// The first place that no record has.
     pub(super) next_place: u32,
 }
@@ -113,47 +160,35 @@ impl Known {
                 continue;
             }
             let record = serde_json::from_slice::<Record<'_>>(&saved.value).unwrap_or_default();
-            if let Some(at) = record.at {
-                known.next_place = known.next_place.max(at.saturating_add(1));
-                let first = record.from.unwrap_or(at);
-                let last = if record.open { u32::MAX } else { at };
-                optional.push((first, last));
+            if let Some(last) = record.at.max(record.from).max(record.to) {
+                known.next_place = known.next_place.max(last.saturating_add(1));
             }
+            let places = Places::of(&record);
+            let last = if record.open { Some(u32::MAX) } else { record.at.or(record.to) };
+            optional.extend(places.first().zip(last).filter(|(first, last)| first < last));
             if record.left_out {
-                known.left_out.insert(key.clone());
+                known.left_out.insert(key.clone(), Dropped::of(&record));
             } else if record.open {
-                known.open.insert(key.clone(), record.from.or(record.at).unwrap_or(0));
+                known.open.insert(key.clone(), places.first());
             } else {
-                known.places.insert(key.clone(), record.at);
+                known.places.insert(key.clone(), places);
             }
         }
-        optional.retain(|(first, last)| first < last);
         let is_required = |at: u32| !optional.iter().any(|(first, last)| *first < at && at < *last);
-        let placed = known.places.iter().filter_map(|(key, at)| Some(((*at)?, key.clone())));
+        let placed = known.places.iter().filter_map(|(key, places)| Some((places.at?, key.clone())));
         known.required = placed.filter(|(at, _)| is_required(*at)).collect();
         known
+    }
+
+    /// What was saved after this place may not come any more.
+    pub(super) fn require_nothing_after(&mut self, place: u32) {
+        self.required.retain(|(at, _)| *at <= place);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn no_two_calls_share_a_key() {
-        let names = ["a", "a#", "a##", "a#2", "a#2#2", "a##2", "#", "##", "#2", ""];
-        let mut keys = BTreeSet::new();
-        for name in names {
-            for branch in ["", "#r1", "#r1#r1", "#r2"] {
-                for occurrence in 1..=30 {
-                    let key = key_of(name, branch, occurrence);
-                    assert!(keys.insert(key), "{name:?} {branch:?} {occurrence}");
-                }
-            }
-        }
-        assert_eq!(key_of("page", "", 1), "page");
-        assert_eq!(key_of("page", "", 2), "page#2");
-    }
 
     fn saved(step: &str, record: &Record<'_>) -> Checkpoint {
         Checkpoint { step: step.into(), value: serde_json::to_vec(record).unwrap().into() }
@@ -165,9 +200,25 @@ mod tests {
         let opened = Record { open: true, ..at(1) };
         let known = Known::of(&[saved("a", &at(0)), saved("b", &opened), saved("c", &at(2))]);
         assert_eq!(known.required, BTreeSet::from([(0, "a".to_owned())]));
-        assert_eq!((known.open.get("b"), known.next_place), (Some(&1), 3));
+        assert_eq!((known.open.get("b"), known.next_place), (Some(&Some(1)), 3));
         let again = Record { from: Some(1), ..at(3) };
         let known = Known::of(&[saved("a", &at(0)), saved("b", &again), saved("c", &at(2))]);
         assert_eq!(known.required, BTreeSet::from([(0, "a".to_owned()), (3, "b".to_owned())]));
+    }
+    #[test]
+    fn what_came_after_a_call_beside_another_that_was_opened_again_is_not_required() {
+        let at = |at| Record { at: Some(at), ..Record::default() };
+        let beside = |from| Record { from: Some(from), ..Record::default() };
+        let failed = beside(1);
+        let known = Known::of(&[saved("a", &at(0)), saved("b", &failed), saved("c", &at(3))]);
+        assert_eq!(known.required, BTreeSet::from([(0, "a".to_owned()), (3, "c".to_owned())]));
+        let opened = Places::of(&failed).opened();
+        let known = Known::of(&[saved("a", &at(0)), saved("b", &opened), saved("c", &at(3))]);
+        assert_eq!(known.required, BTreeSet::from([(0, "a".to_owned())]));
+        let again = Record { to: Some(4), ..beside(1) };
+        let known =
+            Known::of(&[saved("a", &at(0)), saved("b", &again), saved("c", &at(3)), saved("d", &at(5))]);
+        assert_eq!(known.required, BTreeSet::from([(0, "a".to_owned()), (5, "d".to_owned())]));
+        assert_eq!(known.next_place, 6);
     }
 }

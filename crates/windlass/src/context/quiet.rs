@@ -2,6 +2,7 @@
 //! a sleep or a wait gets its chance to end first, as `select!` and `join!` promise. It is also when a call that waits
 //! for its turn in vain is known to wait for code that is gone.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -9,15 +10,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use super::branch::Branch;
 use super::order::{Order, State};
 use crate::clock::Timestamp;
 use crate::limits;
 use crate::store::command::finish::Park;
 
+thread_local! {
+    /// The address of the order whose handler is being polled on this thread.
+    static POLLED: Cell<usize> = const { Cell::new(0) };
+}
+
 /// A call that waits for something that the handler itself does not do.
 pub(super) struct Waiter {
     pub(super) kind: Kind,
     pub(super) waker: Waker,
+    /// Where it was made.
+    branch: Branch,
     answer: Option<Answer>,
 }
 
@@ -52,8 +61,10 @@ impl Awaited {
 pub(super) enum Kind {
     /// For calls that come before it.
     Turn,
-    /// The handler dropped it in an earlier attempt.
-    LeftOut,
+    /// The same, but it is saved: only until it is seen whether anything else in the handler can go on.
+    Replay,
+    /// The handler dropped it in an earlier attempt, when it had run for this long.
+    LeftOut(Duration),
     /// To park.
     Park(Awaited),
     /// To spawn children and park.
@@ -108,9 +119,8 @@ impl Order {
                 state.waiters_made += 1;
                 state.waiters_made
             });
-            state
-                .waiters
-                .insert(id, Waiter { kind: kind.clone(), waker: context.waker().clone(), answer: None });
+            let (waker, branch) = (context.waker().clone(), Branch::current());
+            state.waiters.insert(id, Waiter { kind: kind.clone(), waker, branch, answer: None });
             drop(state);
             // Being polled again is not news: patience goes on.
             if is_new && kind != Kind::Stop {
@@ -121,16 +131,36 @@ impl Order {
         .await
     }
 
-    /// Polls a handler, and decides about calls that wait once nothing else in it can go on. Whether tasks of its own
-    /// might make further calls is for `has_tasks` to say.
+    /// Whether the handler itself is being polled on this thread; else a task of its own is.
+    pub(super) fn is_polled_here(&self) -> bool {
+        POLLED.get() == std::ptr::from_ref(self).addr()
+    }
+
+    /// Polls a handler, and says of all calls that are made meanwhile that they are its own.
+    fn poll_here<T>(&self, poll: impl FnOnce() -> T) -> T {
+        /// Goes back to what was polled before, also if polling panics.
+        struct Back(usize);
+
+        impl Drop for Back {
+            fn drop(&mut self) {
+                POLLED.set(self.0);
+            }
+        }
+
+        let _back = Back(POLLED.replace(std::ptr::from_ref(self).addr()));
+        poll()
+    }
+
+    /// Polls a handler, and decides about calls that wait once nothing else in it can go on. Whether anybody beside the
+    /// handler has a copy of its context, and might make further calls, is for `has_copies` to say.
     pub(super) fn poll<T>(
         &self,
         context: &mut Context<'_>,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
-        has_tasks: impl Fn() -> bool,
+        has_copies: impl Fn() -> bool,
     ) -> Polled<T> {
         loop {
-            if let Poll::Ready(ended) = poll(context) {
+            if let Poll::Ready(ended) = self.poll_here(|| poll(context)) {
                 return Polled::Ready(ended);
             }
             if !self.has_waiters(context) {
@@ -140,15 +170,19 @@ impl Order {
             let witness =
                 Arc::new(Witness { waker: context.waker().clone(), has_woken: AtomicBool::default() });
             let waker = Waker::from(witness.clone());
-            if let Poll::Ready(ended) = poll(&mut Context::from_waker(&waker)) {
+            if let Poll::Ready(ended) = self.poll_here(|| poll(&mut Context::from_waker(&waker))) {
                 return Polled::Ready(ended);
             }
             let mut state = self.lock();
             let is_quiet = state.others(&witness, &waker) == 0 && !witness.has_woken.load(Ordering::SeqCst);
+            state.is_quiet_beside_copies = false;
+            if !is_quiet && state.answer(|kind| *kind == Kind::Replay, &Answer::Go, usize::MAX) {
+                continue;
+            }
             if !is_quiet && !state.must_park {
                 return Polled::Pending;
             }
-            match state.decide(has_tasks()) {
+            match state.decide(has_copies()) {
                 Decision::Again => {}
                 Decision::Park(parks) => return Polled::Parks(parks),
                 Decision::Nothing => return Polled::Pending,
@@ -188,11 +222,26 @@ impl Order {
             return state.end_waits(ends_at);
         }
         if state.has(|kind| *kind == Kind::Turn) {
+            if state.is_quiet_beside_copies && !state.has_tasks {
+                state.answer(|kind| *kind == Kind::Turn, &Answer::Changed, usize::MAX);
+                return;
+            }
             drop(state);
             tracing::warn!("steps come in another order than in earlier attempts; they run in this one");
             return self.forget_order();
         }
-        state.park_now();
+        if state.has_parks() {
+            tracing::warn!(
+                "the job parks while its handler waits for something else, such as a timer: that begins again when the \
+                 job goes on; let it be limited by the timeout of `wait_signal`, or by `race` and `sleep`"
+            );
+            return state.park_now();
+        }
+        tracing::warn!(
+            "a call that an earlier attempt dropped is not dropped this time, and runs again: let steps decide what is \
+             dropped"
+        );
+        state.answer(|kind| matches!(kind, Kind::LeftOut(_)), &Answer::Go, 1);
     }
 }
 
@@ -238,16 +287,35 @@ impl State {
     fn parks(&self) -> Vec<Awaited> {
         let parks = self.waiters.values().filter_map(|waiter| match &waiter.kind {
             Kind::Park(awaited) => Some(awaited.clone()),
-            Kind::Turn | Kind::LeftOut | Kind::Spawn | Kind::Stop => None,
+            Kind::Turn | Kind::Replay | Kind::LeftOut(_) | Kind::Spawn | Kind::Stop => None,
         });
         parks.collect()
     }
 
+    fn has_parks(&self) -> bool {
+        self.has(|kind| matches!(kind, Kind::Park(_) | Kind::Spawn))
+    }
+
+    /// Whether a step works whose work is more than calls that wait.
+    fn is_working(&self) -> bool {
+        let waits_for =
+            |waiter: &Waiter, key: &str| waiter.kind != Kind::Stop && waiter.branch.is_within(key);
+        self.working.iter().any(|key| !self.waiters.values().any(|waiter| waits_for(waiter, key)))
+    }
+
     /// What to do now that nothing can go on.
-    fn decide(&mut self, has_tasks: bool) -> Decision {
+    fn decide(&mut self, has_copies: bool) -> Decision {
         self.must_park = false;
         if self.is_over {
             return Decision::Nothing;
+        }
+        let is_left_out = |kind: &Kind| matches!(kind, Kind::LeftOut(_));
+        let is_else = |kind: &Kind| is_left_out(kind) || matches!(kind, Kind::Park(_) | Kind::Spawn);
+        // What has happened comes before anything new, unless it is certain that the code was changed.
+        let is_changed = !has_copies && !self.has(is_else);
+        let answer = if is_changed { Answer::Changed } else { Answer::Go };
+        if self.answer(|kind| *kind == Kind::Replay, &answer, usize::MAX) {
+            return Decision::Again;
         }
         let parks = self.parks();
         if self.has(|kind| *kind == Kind::Spawn) {
@@ -258,10 +326,11 @@ impl State {
             return Decision::Park(parks);
         }
         // A call that was dropped in an earlier attempt, and is not this time: the first of them goes on.
-        if self.answer(|kind| *kind == Kind::LeftOut, &Answer::Go, 1) {
+        if self.answer(is_left_out, &Answer::Go, 1) {
             return Decision::Again;
         }
-        if !has_tasks && self.answer(|kind| *kind == Kind::Turn, &Answer::Changed, usize::MAX) {
+        self.is_quiet_beside_copies = has_copies;
+        if !has_copies && self.answer(|kind| *kind == Kind::Turn, &Answer::Changed, usize::MAX) {
             return Decision::Again;
         }
         Decision::Nothing
@@ -274,18 +343,29 @@ impl State {
             return (None, None);
         }
         if self.has(|kind| *kind == Kind::Turn) {
-            return (Some(limits::STEP_TURN_WAIT_MAX), None);
+            let is_alone = self.is_quiet_beside_copies && !self.has_tasks;
+            let wait = if is_alone { limits::STEP_COPY_WAIT_MAX } else { limits::STEP_TURN_WAIT_MAX };
+            return (Some(wait), None);
         }
-        let parks = self.parks();
-        if !self.has(|kind| *kind == Kind::Spawn) && parks.is_empty() {
-            return (None, None);
+        if !self.has_parks() {
+            return (self.patience_with_dropped(), None);
         }
-        if self.working == 0 {
+        if !self.is_working() {
             return (Some(limits::PARK_WAIT_MAX), None);
         }
         // A step runs beside it, and may end first.
-        let first = parks.iter().filter_map(Awaited::until).min();
+        let first = self.parks().iter().filter_map(Awaited::until).min();
         (first.map(|until| until.since(now)), first)
+    }
+
+    /// How long to wait for what the handler preferred to calls that it dropped in an earlier attempt.
+    fn patience_with_dropped(&self) -> Option<Duration> {
+        let dropped = self.waiters.values().filter_map(|waiter| match waiter.kind {
+            Kind::LeftOut(ran) => Some(ran),
+            _ => None,
+        });
+        let longest = dropped.max().filter(|_| !self.is_working())?;
+        Some(longest.saturating_mul(2).saturating_add(limits::DROPPED_STEP_WAIT_MAX))
     }
 
     fn end_waits(&mut self, ends_at: Timestamp) {

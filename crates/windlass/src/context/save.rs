@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use super::call::Call;
 use super::history::Record;
-use super::order::Call;
-use super::{Cx, failed, lock};
-use crate::error::{Invalid, Problem, WorkError};
+use super::{Cx, lock};
+use crate::error::{Invalid, Problem, SubmitError, WorkError};
+use crate::job::Failure;
 use crate::store::command::step::{Note, check_step};
 
 impl Cx {
@@ -73,6 +74,15 @@ impl Cx {
     pub(crate) async fn reopen(&self, error: &anyhow::Error, message: &str) {
         let records = self.0.order.reopened_by(error, message);
         if records.is_empty() {
+            let steps = self.0.order.stuck_on();
+            if !steps.is_empty() {
+                let (job, steps) = (self.job_id(), steps.join(", "));
+                tracing::warn!(
+                    %job,
+                    "every step of this attempt was replayed, with the errors of {steps}, and so will the next one's: \
+                     return a step's error, or pass it to `retry_later`, for the step to run again"
+                );
+            }
             return;
         }
         let notes = records.into_iter().map(|(step, value)| Note::Checkpoint { step, value });
@@ -98,4 +108,27 @@ impl Cx {
         self.0.order.settle(before.iter().map(|(key, _)| key));
         Ok(())
     }
+}
+
+/// An attempt that lost its lease, or whose store is gone, ends here: what it would write is not written anyway. What is
+/// not allowed will not be the next time either.
+#[allow(clippy::needless_pass_by_value, reason = "so that `map_err(failed)` does")]
+pub(super) fn failed(error: WorkError) -> anyhow::Error {
+    let is_invalid = match &error {
+        WorkError::Invalid(_) => true,
+        WorkError::Children(refused) => {
+            matches!(**refused, SubmitError::Invalid { .. } | SubmitError::PayloadTooLarge { .. })
+        }
+        _ => false,
+    };
+    if is_invalid {
+        return Failure::permanent("not_allowed", error.to_string()).into();
+    }
+    if let WorkError::Children(refused) = &error
+        && matches!(**refused, SubmitError::UniqueKeyTaken { .. })
+    {
+        // Free once the holder has ended: worth another attempt.
+        return Failure::temporary(error.to_string()).with_code("unique_key_taken").into();
+    }
+    Failure::temporary(error.to_string()).with_code("not_written").into()
 }

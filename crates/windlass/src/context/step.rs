@@ -1,13 +1,15 @@
 //! Durable steps: run once per job, whatever crashes (M70, M71).
 
 use std::future::Future;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use super::branch::Branch;
+use super::call::Call;
 use super::history::{Record, is_reserved};
-use super::order::Call;
 use super::{CrashPoint, Cx, StepRun, failed};
 use crate::handler::{Snooze, failure_of, said};
 use crate::job::{Category, Failure};
@@ -45,33 +47,55 @@ impl Cx {
         self.crash_at(&CrashPoint::BeforeStep(name.to_owned())).await;
         call.begin();
         self.journal(call.key(), StepRun::Ran);
-        let (value, outcome) = match work.await.map_err(Into::into) {
+        let (value, outcome) = match Branch::within(call.key()).run(work).await.map_err(Into::into) {
             Ok(output) => read_back(&output),
-            Err(error) if said::<Snooze>(&error).is_some() => {
-                call.fail(failure_of(&error), self.is_cancelled());
-                return Err(error);
+            Err(error) => {
+                let (failure, snooze) = (failure_of(&error), said::<Snooze>(&error).copied());
+                if snooze.is_some() {
+                    call.fail(failure, Some(&error), snooze);
+                    return Err(error);
+                }
+                if failure.category != Category::Permanent {
+                    return Err(call.fail(failure, Some(&error), None).into());
+                }
+                (None, Err(failure))
             }
-            Err(error) => (None, Err(failure_of(&error))),
         };
-        let failure = match &outcome {
-            Err(failure) if failure.category != Category::Permanent => {
-                return Err(call.fail(failure.clone(), self.is_cancelled()).into());
-            }
-            Err(failure) => Some(failure.clone()),
-            Ok(_) => None,
-        };
+        let failure = outcome.as_ref().err().cloned();
         let record = Record { value: value.as_deref(), failure, ..call.record() };
         if let Err(error) = self.save_call(&call, &record).await {
             let error = failed(error);
             return Err(match said::<Failure>(&error) {
                 // The handler may go on from here as from any other error.
-                Some(failure) => call.fail(failure.clone(), self.is_cancelled()).into(),
+                Some(failure) => call.fail(failure.clone(), None, None).into(),
                 None => error,
             });
         }
         call.keep();
         self.crash_at(&CrashPoint::AfterStep(name.to_owned())).await;
         Ok(outcome?)
+    }
+
+    /// Has the step that returned `error` run again in the next attempt, if this one fails, whatever it fails with. For
+    /// errors that a handler collects, or tells in words of its own, before it goes on with other steps:
+    ///
+    /// ```
+    /// # async fn pages(cx: windlass::Cx) -> anyhow::Result<()> {
+    /// let mut failed = 0;
+    /// for number in 0..9 {
+    ///     if let Err(error) = cx.step("page", async { anyhow::Ok(number) }).await {
+    ///         cx.retry_later(&error);
+    ///         failed += 1;
+    ///     }
+    /// }
+    /// anyhow::ensure!(failed == 0, "{failed} pages failed");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// An error that no step of this attempt returned is no matter.
+    pub fn retry_later(&self, error: &anyhow::Error) {
+        self.0.order.retry_later(error);
     }
 }
 
@@ -101,7 +125,22 @@ fn replay<T: DeserializeOwned>(call: &mut Call<'_>, saved: &[u8]) -> Result<T, a
     call.keep();
     match record.failure.clone() {
         Some(failure) if failure.category == Category::Permanent => Err(failure.into()),
-        Some(failure) => Err(call.fail_again(failure, &record).into()),
+        Some(failure) => Err(fail_again(call, failure, &record)),
         None => serde_json::from_str(record.value.map_or("null", RawValue::get)).map_err(changed),
+    }
+}
+
+/// A temporary error, as the handler was given it when it was saved.
+fn fail_again(call: &mut Call<'_>, failure: Failure, record: &Record<'_>) -> anyhow::Error {
+    let Some(snooze) = record.snooze_ms.map(|millis| Snooze(Duration::from_millis(millis))) else {
+        return call.fail_again(failure, record, None).into();
+    };
+    let message = failure.message.clone();
+    call.fail_again(failure, record, Some(snooze));
+    let context = message.strip_suffix(&format!(": {snooze}")).map(str::to_owned);
+    let error = anyhow::Error::from(snooze);
+    match context {
+        Some(context) => error.context(context),
+        None => error,
     }
 }

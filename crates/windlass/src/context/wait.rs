@@ -9,10 +9,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::call::Call;
 use super::history::{Record, millis};
-use super::order::Call;
 use super::quiet::{Answer, Awaited, Kind};
-use super::{CrashPoint, Cx, StepMode, Stop, branch, failed};
+use super::{CrashPoint, Cx, StepMode, Stop, failed};
 use crate::clock::Timestamp;
 use crate::job::Failure;
 use crate::limits;
@@ -206,12 +206,12 @@ impl Cx {
     /// Unlike `tokio::select!` it always asks the left one first.
     pub async fn race<L: Future, R: Future>(&self, left: L, right: R) -> First<L::Output, R::Output> {
         let (mut left, mut right) = (pin!(left), pin!(right));
-        let branch = self.0.order.branch();
+        let [on_left, on_right] = self.0.order.race();
         poll_fn(|context| {
-            if let Poll::Ready(ended) = left.as_mut().poll(context) {
+            if let Poll::Ready(ended) = on_left.poll(|| left.as_mut().poll(context)) {
                 return Poll::Ready(First::Left(ended));
             }
-            branch::within(&branch, || right.as_mut().poll(context)).map(First::Right)
+            on_right.poll(|| right.as_mut().poll(context)).map(First::Right)
         })
         .await
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -58,8 +59,7 @@ impl fmt::Display for Category {
 }
 
 /// What a worker, or the store itself, reports when an attempt fails.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{message}")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// What kind.
     pub category: Category,
@@ -123,18 +123,48 @@ impl From<String> for ErrorCause {
     }
 }
 
+impl std::error::Error for Failure {}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.origin.note_shown();
+        f.write_str(&self.message)
+    }
+}
+
 /// Marks a failure that a step returned, so that it is recognised if it fails the attempt. All are equal.
 #[derive(Clone, Default)]
 #[doc(hidden)]
-pub struct Origin(Option<Arc<()>>);
+pub struct Origin(Option<Arc<Token>>);
+
+/// Lives as long as any copy of the failure.
+#[derive(Default)]
+pub(crate) struct Token {
+    was_shown: Arc<AtomicBool>,
+}
+
+impl Token {
+    /// Whether the failure was ever turned into text; outlives the failure.
+    pub(crate) fn was_shown(&self) -> Arc<AtomicBool> {
+        self.was_shown.clone()
+    }
+}
 
 impl Origin {
-    pub(crate) fn new() -> Origin {
-        Origin(Some(Arc::new(())))
+    /// An origin, and what it is recognised by.
+    pub(crate) fn new() -> (Origin, Arc<Token>) {
+        let token = Arc::<Token>::default();
+        (Origin(Some(token.clone())), token)
     }
 
-    pub(crate) fn token(&self) -> Option<&Arc<()>> {
+    pub(crate) fn token(&self) -> Option<&Arc<Token>> {
         self.0.as_ref()
+    }
+
+    fn note_shown(&self) {
+        if let Some(token) = &self.0 {
+            token.was_shown.store(true, Ordering::Relaxed);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use windlass::context::Cx;
-use windlass::handler::State;
+use windlass::handler::{Snooze, State};
 use windlass::job::{Failure, GroupStrategy, RetryPolicy};
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::worker::Worker;
@@ -129,7 +129,94 @@ async fn happens(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
             later(cx).await?;
         }
         "a step was tried three times in place, the last time with success" => tries(cx, seen).await?,
+        other if other.contains("beside") || other.contains("within") => {
+            among_others(other, cx, seen).await?;
+        }
+        other if other.contains("error") || other.contains("snoozed") => goes_on(other, cx, seen).await?,
         other => waits(other, cx, seen).await?,
+    }
+    Ok(())
+}
+
+/// Rows about errors from which a handler goes on.
+async fn goes_on(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
+    match row {
+        "a step failed for now, a later call was saved, and the attempt then failed with its text in another error" =>
+        {
+            let text = fails(cx, seen).await.map_err(|error| error.to_string());
+            later(cx).await?;
+            text.map_err(|text| anyhow::anyhow!("it says: {text}"))?;
+        }
+        "a step failed for now, a later call was saved, and the attempt then failed with another step's error of the same text" =>
+        {
+            let failed = fails(cx, seen).await;
+            later(cx).await?;
+            let work = async { if cx.attempt() == 1 { Err(anyhow::anyhow!("not now")) } else { Ok(()) } };
+            cx.step("other", work).await?;
+            drop(failed);
+        }
+        "a step failed for now, the handler passed the error to `retry_later`, and the attempt failed" => {
+            if let Err(error) = fails(cx, seen).await {
+                cx.retry_later(&error);
+            }
+            later(cx).await?;
+        }
+        "a step snoozed, the handler went on, and a later call was saved" => {
+            let work = async {
+                seen.ran();
+                Err::<(), _>(anyhow::Error::from(Snooze(secs(u64::from(cx.attempt())))))
+            };
+            let snoozed = cx.step("it", work).await.unwrap_err();
+            seen.given(snoozed.downcast_ref::<Snooze>());
+            later(cx).await?;
+        }
+        other => panic!("the contract says what no test does: {other}"),
+    }
+    Ok(())
+}
+
+/// Rows about steps beside and within other steps.
+async fn among_others(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
+    let beside = |fails: bool| async move {
+        tokio::task::yield_now().await;
+        anyhow::ensure!(!fails, "beside it");
+        Ok(())
+    };
+    match row {
+        "a step failed for now beside another, a later call was saved, and the attempt then failed with that error" =>
+        {
+            let (other, failed) = tokio::join!(cx.step("other", beside(false)), fails(cx, seen));
+            other?;
+            later(cx).await?;
+            failed?;
+        }
+        "a step was dropped because one beside it failed, a later call was saved, and the attempt then failed with that error" =>
+        {
+            let work = async {
+                seen.ran();
+                if cx.attempt() == 1 {
+                    std::future::pending::<()>().await;
+                }
+                anyhow::Ok(7)
+            };
+            let both = tokio::try_join!(cx.step("it", work), cx.step("other", beside(cx.attempt() == 1)));
+            seen.given(both.as_ref().map_err(ToString::to_string));
+            later(cx).await?;
+            both?;
+        }
+        "a step within another step returned a value, and the other one failed for now" => {
+            let outer = cx.step("other", async {
+                let work = async {
+                    seen.ran();
+                    anyhow::Ok(7)
+                };
+                seen.given(cx.step("it", work).await?);
+                anyhow::ensure!(cx.attempt() > 1, "not now");
+                Ok(())
+            });
+            outer.await?;
+        }
+        other => panic!("the contract says what no test does: {other}"),
     }
     Ok(())
 }
@@ -170,7 +257,7 @@ fn crash_of(row: &str) -> Option<CrashPoint> {
 #[tokio::test(start_paused = true)]
 async fn every_row_of_the_contract_holds() {
     let rows = rows();
-    assert!(rows.len() >= 16, "{rows:?}");
+    assert!(rows.len() >= 23, "{rows:?}");
     for (row, promise) in rows {
         let t = TestQueue::new();
         let seen = Seen::default();

@@ -1,0 +1,270 @@
+//! One call of a step, a sleep, a wait or a child group, from when it is made until it ends or is dropped.
+
+use std::sync::Arc;
+
+use super::branch::Branch;
+use super::history::{Dropped, Places, Record, millis};
+use super::order::{Order, State, Undecided};
+use super::quiet::{Answer, Kind};
+use super::reopen::Returned;
+use crate::clock::Stopwatch;
+use crate::handler::Snooze;
+use crate::job::{Failure, Origin};
+
+/// One call.
+pub(super) struct Call<'a> {
+    order: &'a Order,
+    name: String,
+    branch: Branch,
+    key: String,
+    /// When it was made.
+    made: u64,
+    watch: Stopwatch,
+    status: Status,
+    /// Overlaps when it was made; the highest number there is if it has no order.
+    began: u32,
+    /// Made by a task, not by the handler itself.
+    is_of_a_task: bool,
+    /// Waits for its turn, and nothing of it was given to the handler.
+    is_early: bool,
+    has_ended: bool,
+}
+
+/// What earlier attempts have saved of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    /// Nothing: it takes this place. `from` is its first place if it was opened again.
+    Fresh { place: u32, from: Option<u32> },
+    /// What it came to, here.
+    Saved(Places),
+    /// That the handler dropped it.
+    LeftOut,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn new(order: &'a Order, name: &str) -> Call<'a> {
+        let branch = Branch::current();
+        let is_of_a_task = !order.is_polled_here();
+        let mut state = order.lock();
+        state.has_tasks |= is_of_a_task;
+        for error in state.errors.iter_mut().filter(|error| error.was_kept.is_none()) {
+            error.was_kept = Some(error.token.strong_count() > 0);
+        }
+        let (key, status) = state.next_of(name, &branch);
+        let made = state.next_tick();
+        state.last_made = made;
+        let mut is_alone = false;
+        // What a step's work calls is not beside that step, and comes only if the step works again.
+        if !branch.is_nested() {
+            state.overlaps += u32::from(state.active > 0);
+            state.active += 1;
+            is_alone = state.active == 1 && !branch.is_side() && !state.is_stopping;
+        }
+        let began = if is_alone { state.overlaps } else { u32::MAX };
+        drop(state);
+        order.changed.notify_one();
+        Call {
+            order,
+            name: name.to_owned(),
+            branch,
+            key,
+            made,
+            watch: Stopwatch::start(),
+            status,
+            began,
+            is_of_a_task,
+            is_early: false,
+            has_ended: false,
+        }
+    }
+
+    /// The key under which it is saved.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// When it was made.
+    pub(super) fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// Whether earlier attempts have saved what it came to.
+    pub(super) fn is_saved(&self) -> bool {
+        matches!(self.status, Status::Saved(_))
+    }
+
+    /// Waits until it may go on. If the handler dropped it in an earlier attempt, whatever the handler preferred comes
+    /// first again; and if `is_strict` it waits for its turn.
+    ///
+    /// # Errors
+    /// The code was changed: calls that were saved before it will not come any more.
+    pub(super) async fn may_go_on(&mut self, is_strict: bool) -> Result<(), Failure> {
+        while self.status == Status::LeftOut {
+            let dropped = self.order.lock().known.left_out.get(&self.key).cloned().unwrap_or_default();
+            self.order.wait(Kind::LeftOut(dropped.ran), |_| false).await;
+            // Nothing else comes, so this is not the call that was dropped but the next one of its name.
+            let mut state = self.order.lock();
+            (self.key, self.status) = state.next_of(&self.name, &self.branch);
+            if let (Status::Fresh { from, .. }, Some(first)) = (&mut self.status, dropped.places.first()) {
+                // It runs after all, and what follows may be something else than the last time.
+                *from = Some(first);
+                state.known.require_nothing_after(first);
+                state.wake_turns();
+            }
+        }
+        if !is_strict || self.branch.is_nested() {
+            return Ok(());
+        }
+        let (kind, before) = match self.status {
+            // It has happened: a task, of which nothing else is known, gets it at once.
+            Status::Saved(_) if self.is_of_a_task => return Ok(()),
+            Status::Saved(places) => (Kind::Replay, places.at.unwrap_or(0)),
+            Status::Fresh { .. } | Status::LeftOut => (Kind::Turn, u32::MAX),
+        };
+        self.is_early = true;
+        let answer = self.order.wait(kind, |state| state.is_turn(before)).await;
+        self.is_early = false;
+        match answer {
+            Answer::Changed => Err(self.refusal()),
+            _ => Ok(()),
+        }
+    }
+
+    fn refusal(&self) -> Failure {
+        let missing = self
+            .order
+            .first_missing()
+            .map_or_else(|| "another call".to_owned(), |(place, key)| format!("`{key}` as call {place}"));
+        let message = format!(
+            "the code was changed: `{}` comes now where an earlier attempt saved {missing}; let jobs that began before \
+             end first, or make the worker lenient",
+            self.key
+        );
+        Failure::permanent("steps_changed", message)
+    }
+
+    /// The work of a step begins.
+    pub(super) fn begin(&self) {
+        let mut state = self.order.lock();
+        state.working.insert(self.key.clone());
+        state.has_news = true;
+    }
+
+    /// This record of it is saved, and it goes on for longer.
+    pub(super) fn goes_on(&self, record: Record<'_>) {
+        let (from, to) = (record.from.or(record.at), record.from.and(record.at).or(record.to));
+        if record.at.is_some()
+            && let Ok(record) = serde_json::to_vec(&Record { at: None, from, to, ..record })
+        {
+            self.order.lock().placed.insert(self.key.clone(), record);
+        }
+    }
+
+    /// An empty record with its place; if it ran beside another call, one that is not required.
+    pub(super) fn record(&self) -> Record<'static> {
+        let was_alone = self.began == self.order.lock().overlaps;
+        let (at, from, to) = match self.status {
+            _ if self.branch.is_nested() => (None, None, None),
+            Status::Fresh { place, from } if was_alone => (Some(place), from, None),
+            Status::Fresh { place, from } => (None, from.or(Some(place)), from.and(Some(place))),
+            Status::Saved(places) => (places.at, places.from, None),
+            Status::LeftOut => (None, None, None),
+        };
+        Record { at, from, to, ..Record::default() }
+    }
+
+    /// It ended with what is saved.
+    pub(super) fn keep(&mut self) {
+        self.has_ended = true;
+    }
+
+    /// It ended with an error that is not saved yet. If the attempt was told to stop, the error is not the work's own, and
+    /// the call runs again whatever comes.
+    pub(super) fn fail(
+        &mut self,
+        failure: Failure,
+        error: Option<&anyhow::Error>,
+        snooze: Option<Snooze>,
+    ) -> Failure {
+        let snooze_ms = snooze.map(|Snooze(duration)| millis(duration));
+        let record = Record { failure: Some(failure.clone()), snooze_ms, ..self.record() };
+        let places = Places::of(&record);
+        self.has_ended = true;
+        let mut state = self.order.lock();
+        let ended = state.next_tick();
+        if let Some(error) = error {
+            state.reopen_within(&self.key, self.made, error, &failure.message);
+        }
+        if !state.is_stopping {
+            state.undecided.insert(self.key.clone(), Undecided { record, ended });
+        }
+        drop(state);
+        self.returns(failure, places, snooze)
+    }
+
+    /// It ended with a temporary error that an earlier attempt saved.
+    pub(super) fn fail_again(
+        &mut self,
+        failure: Failure,
+        record: &Record<'_>,
+        snooze: Option<Snooze>,
+    ) -> Failure {
+        self.has_ended = true;
+        self.returns(failure, Places::of(record), snooze)
+    }
+
+    fn returns(&self, failure: Failure, places: Places, snooze: Option<Snooze>) -> Failure {
+        let (origin, token) = Origin::new();
+        let mut state = self.order.lock();
+        let returned = Returned {
+            key: self.key.clone(),
+            places,
+            message: failure.message.clone(),
+            was_shown: token.was_shown(),
+            token: Arc::downgrade(&token),
+            snooze,
+            was_kept: None,
+            is_to_be_retried: false,
+            ended: state.next_tick(),
+        };
+        state.errors.push(returned);
+        Failure { origin, ..failure }
+    }
+
+    /// What is saved of it if it is dropped now, and the handler goes on; nothing if that leaves it as it was.
+    fn left_out(&self, state: &State) -> Option<Record<'static>> {
+        let places = match self.status {
+            _ if self.has_ended || state.is_stopping => return None,
+            Status::LeftOut => return None,
+            // Its value was not given to the handler, and stays.
+            Status::Saved(_) if self.is_early => return None,
+            _ if self.branch.is_nested() => Places::default(),
+            Status::Saved(places) => places,
+            Status::Fresh { place, from } => Places { at: None, from: from.or(Some(place)) },
+        };
+        let by = state.errors.last().filter(|error| error.ended > state.last_made);
+        Some(Record {
+            left_out: true,
+            from: places.first(),
+            ran_ms: Some(millis(self.watch.elapsed())),
+            dropped_by: by.map(|error| error.key.clone()),
+            ..Record::default()
+        })
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        let mut state = self.order.lock();
+        state.working.remove(&self.key);
+        state.active -= u32::from(!self.branch.is_nested());
+        state.placed.remove(&self.key);
+        let ended = state.next_tick();
+        if let Some(record) = self.left_out(&state) {
+            state.dropped.insert(self.key.clone(), Dropped::of(&record));
+            state.undecided.insert(self.key.clone(), Undecided { record, ended });
+        }
+        drop(state);
+        self.order.changed.notify_one();
+    }
+}

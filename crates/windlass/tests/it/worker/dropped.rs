@@ -1,0 +1,337 @@
+//! Calls that a handler drops: because it was told to stop, because it waited for something else, or because of an event
+//! that comes only once (M70, M71).
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use windlass::context::Cx;
+use windlass::handler::State;
+use windlass::job::{RetryPolicy, State as JobState};
+use windlass::queue::{Handle, Queue};
+use windlass::testing::TestQueue;
+use windlass::worker::Worker;
+
+use super::bench::{Bench, PROMPTLY, Started, Told, events};
+use super::kinds::{Greet, greet};
+use crate::fixture::secs;
+
+mod stopped {
+    use super::super::bench::on_every_engine;
+    use super::{
+        a_sleep_dropped_because_the_worker_stops_keeps_its_end,
+        a_step_dropped_because_the_worker_stops_runs_again,
+    };
+
+    on_every_engine!(
+        a_step_dropped_because_the_worker_stops_runs_again,
+        a_sleep_dropped_because_the_worker_stops_keeps_its_end,
+    );
+}
+
+mod replayed {
+    use super::super::bench::step_by_step_on_every_engine;
+    use super::{
+        a_saved_step_dropped_before_its_turn_keeps_its_value,
+        a_saved_step_is_not_given_up_while_another_is_slow,
+    };
+
+    step_by_step_on_every_engine!(
+        a_saved_step_is_not_given_up_while_another_is_slow,
+        a_saved_step_dropped_before_its_turn_keeps_its_value,
+    );
+}
+
+async fn submit(queue: &Queue) -> Handle<Greet> {
+    queue.submit(greet("x")).retry(RetryPolicy::fixed().attempts(8)).await.unwrap()
+}
+
+async fn value(cx: &Cx, name: &str) -> anyhow::Result<String> {
+    cx.step(name, async { anyhow::Ok(name.to_owned()) }).await
+}
+
+async fn turns(count: usize) {
+    for _ in 0..count {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// M6, M70, M71
+async fn a_step_dropped_because_the_worker_stops_runs_again(bench: &Bench) {
+    let (told, mut heard) = events();
+    let cleaning = |_: Greet, cx: Cx, State(told): State<Told>| async move {
+        let long = cx.step("long", async {
+            told.say("working");
+            if cx.attempt() == 1 {
+                std::future::pending::<()>().await;
+            }
+            anyhow::Ok("done".to_owned())
+        });
+        let long = tokio::select! {
+            biased;
+            done = long => done?,
+            () = cx.cancelled() => {
+                value(&cx, "cleanup").await?;
+                anyhow::bail!("stopped")
+            }
+        };
+        let last = value(&cx, "last").await?;
+        anyhow::ensure!(cx.failures() > 0, "again");
+        anyhow::Ok(format!("{long} {last}"))
+    };
+    let worker = || bench.worker().with(told.clone()).drain(Duration::ZERO).handle(cleaning);
+    let job = submit(&bench.queue).await;
+    let running = Started::new(worker());
+    heard.expect("working").await;
+    running.stop().await;
+    let again = Started::new(worker());
+    assert_eq!(job.result(PROMPTLY).await.unwrap(), "done last");
+    again.stop().await;
+}
+
+/// M6, M72
+async fn a_sleep_dropped_because_the_worker_stops_keeps_its_end(bench: &Bench) {
+    let (told, mut heard) = events();
+    let cleaning = |_: Greet, cx: Cx, State(told): State<Told>| async move {
+        let never = tokio::sync::Notify::new();
+        let long = cx.step("long", async {
+            // The sleep beside it is being saved.
+            while cx
+                .queue()
+                .store()
+                .checkpoints(cx.queue().caller(), cx.job_id())
+                .await?
+                .is_none_or(|all| all.is_empty())
+            {
+                tokio::task::yield_now().await;
+            }
+            told.say("working");
+            if cx.attempt() == 1 {
+                never.notified().await;
+            }
+            anyhow::Ok("done".to_owned())
+        });
+        tokio::select! {
+            biased;
+            slept = cx.sleep(secs(3600)) => slept.map(|()| "slept".to_owned()),
+            done = long => done,
+            () = cx.cancelled() => {
+                value(&cx, "cleanup").await?;
+                anyhow::bail!("stopped")
+            }
+        }
+    };
+    let worker = || bench.worker().with(told.clone()).drain(Duration::ZERO).handle(cleaning);
+    let job = submit(&bench.queue).await;
+    let until = || async {
+        let saved = bench.queue.store().checkpoints(bench.queue.caller(), job.id()).await.unwrap().unwrap();
+        let sleep = saved.into_iter().find(|saved| saved.step == "sleep:").expect("the sleep is saved");
+        serde_json::from_slice::<serde_json::Value>(&sleep.value).unwrap()["until"].clone()
+    };
+    let running = Started::new(worker());
+    heard.expect("working").await;
+    let before = until().await;
+    assert!(!before.is_null());
+    running.stop().await;
+    assert_eq!(until().await, before);
+    let again = Started::new(worker());
+    assert_eq!(job.result(PROMPTLY).await.unwrap(), "done");
+    again.stop().await;
+}
+
+/// M70, M71
+async fn a_saved_step_is_not_given_up_while_another_is_slow(t: &TestQueue) {
+    let handler = |_: Greet, cx: Cx| async move {
+        let is_first = cx.attempt() == 1;
+        let has_p = tokio::sync::Notify::new();
+        let one = async {
+            turns(if is_first { 0 } else { 500 }).await;
+            let p = value(&cx, "p").await;
+            has_p.notify_one();
+            p
+        };
+        let two = async {
+            if is_first {
+                has_p.notified().await;
+            }
+            turns(1).await;
+            tokio::select! {
+                biased;
+                q = value(&cx, "q") => q,
+                () = turns(50), if !is_first => Ok("timeout".to_owned()),
+            }
+        };
+        let (p, q) = tokio::try_join!(one, two)?;
+        let z = value(&cx, "z").await?;
+        anyhow::ensure!(cx.attempt() > 3, "again");
+        anyhow::Ok(format!("{p}{q}{z}"))
+    };
+    let job = submit(t.queue()).await;
+    t.run_for(secs(120), || Worker::new(t.queue()).handle(handler)).await;
+    t.assert_completed(&job, "pqz").await;
+    for name in ["p", "q", "z"] {
+        t.assert_ran(job.id(), name, 1);
+    }
+}
+
+/// M70, M71: even what is dropped while it waits for its turn keeps its value.
+async fn a_saved_step_dropped_before_its_turn_keeps_its_value(t: &TestQueue) {
+    let handler = |_: Greet, cx: Cx| async move {
+        let is_first = cx.attempt() == 1;
+        let mut told = Vec::new();
+        if is_first {
+            told = vec![value(&cx, "p").await?, value(&cx, "q").await?];
+        } else {
+            let late = async {
+                turns(9).await;
+                value(&cx, "p").await
+            };
+            let early = async {
+                tokio::select! {
+                    biased;
+                    q = value(&cx, "q") => q,
+                    () = std::future::ready(()), if cx.attempt() == 2 => Ok("dropped".to_owned()),
+                }
+            };
+            let (p, q) = tokio::join!(late, early);
+            told.extend([p?, q?]);
+        }
+        let z = value(&cx, "z").await?;
+        anyhow::ensure!(cx.attempt() > 2, "again");
+        anyhow::Ok(format!("{}{z}", told.join("")))
+    };
+    let job = submit(t.queue()).await;
+    t.run_for(secs(120), || Worker::new(t.queue()).handle(handler)).await;
+    t.assert_completed(&job, "pqz").await;
+}
+
+/// M70, M71
+#[tokio::test(start_paused = true)]
+async fn a_step_dropped_by_an_event_that_comes_once_does_not_hang() {
+    let bench = Bench::in_virtual_time();
+    let handler = |_: Greet, cx: Cx| async move {
+        let token = CancellationToken::new();
+        if cx.attempt() == 1 {
+            let own = token.clone();
+            tokio::spawn(async move {
+                turns(20).await;
+                own.cancel();
+            });
+        }
+        let download = cx.step("download", async {
+            if cx.attempt() == 1 {
+                std::future::pending::<()>().await;
+            }
+            anyhow::Ok("downloaded".to_owned())
+        });
+        let got = tokio::select! {
+            biased;
+            got = download => got?,
+            () = token.cancelled() => "stopped".to_owned(),
+        };
+        let after = value(&cx, "after").await?;
+        anyhow::ensure!(cx.attempt() > 2, "again");
+        anyhow::Ok(format!("{got} {after}"))
+    };
+    let job = submit(&bench.queue).await;
+    let running = Started::new(bench.worker().handle(handler));
+    assert_eq!(job.result(secs(120)).await.unwrap(), "downloaded after");
+    running.stop().await;
+}
+
+/// M70: a time limit comes first again, though that takes longer than a turn is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_step_that_took_too_long_takes_too_long_again() {
+    let bench = Bench::in_virtual_time();
+    let handler = |_: Greet, cx: Cx| async move {
+        let slow = cx.step("slow", async {
+            if cx.attempt() == 1 {
+                std::future::pending::<()>().await;
+            }
+            anyhow::Ok(())
+        });
+        let is_late = tokio::time::timeout(secs(300), slow).await.is_err();
+        let after = value(&cx, "after").await?;
+        anyhow::ensure!(cx.attempt() > 3, "again");
+        anyhow::Ok(format!("{is_late} {after}"))
+    };
+    let job = submit(&bench.queue).await;
+    let running = Started::new(bench.worker().handle(handler));
+    assert_eq!(job.result(secs(3600)).await.unwrap(), "true after");
+    running.stop().await;
+}
+
+/// M71: a step that was dropped, and is waited for now that nothing else comes, is followed by whatever comes.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_step_that_runs_after_all_is_not_changed_code() {
+    let t = TestQueue::new();
+    let handler = |_: Greet, cx: Cx| async move {
+        let work = cx.step("work", async {
+            if cx.attempt() == 1 {
+                std::future::pending::<()>().await;
+            }
+            anyhow::Ok("worked".to_owned())
+        });
+        let got = tokio::select! {
+            biased;
+            got = work => got?,
+            () = turns(5), if cx.attempt() == 1 => "dropped".to_owned(),
+        };
+        let name = if got == "dropped" { "undo" } else { "go on" };
+        let after = value(&cx, name).await?;
+        anyhow::ensure!(cx.attempt() > 2, "again");
+        anyhow::Ok(format!("{got}, {after}"))
+    };
+    let job = submit(t.queue()).await;
+    t.run_for(secs(120), || Worker::new(t.queue()).handle(handler)).await;
+    t.assert_state(job.id(), JobState::Completed).await;
+    t.assert_completed(&job, "worked, go on").await;
+}
+
+/// Which changed code is noticed while the handler holds a copy of its context (M71).
+#[tokio::test(start_paused = true)]
+async fn changed_code_is_noticed_beside_a_copy_of_the_context() {
+    let before = |_: Greet, cx: Cx| async move {
+        let _own = cx.clone();
+        value(&cx, "old").await?;
+        Err::<String, _>(anyhow::anyhow!("again"))
+    };
+    let after = |_: Greet, cx: Cx| async move {
+        let own = cx.clone();
+        cx.step("new", async move { own.log("a line").await }).await?;
+        value(&cx, "old").await
+    };
+    let t = TestQueue::new();
+    let job = submit(t.queue()).await;
+    t.run_due(Worker::new(t.queue()).handle(before)).await;
+    t.advance(secs(1)).await;
+    t.run_due(Worker::new(t.queue()).handle(after)).await;
+    t.assert_failed(job.id(), "steps_changed").await;
+    t.assert_ran(job.id(), "new", 0);
+}
+
+/// M71: a task that has made a call may make others, and is waited for as ever.
+#[tokio::test(start_paused = true)]
+async fn a_slow_task_that_calls_steps_is_not_changed_code() {
+    let before = |_: Greet, cx: Cx| async move {
+        value(&cx, "a").await?;
+        value(&cx, "b").await?;
+        Err::<String, _>(anyhow::anyhow!("again"))
+    };
+    let after = |_: Greet, cx: Cx| async move {
+        let own = cx.clone();
+        let task = tokio::spawn(async move {
+            value(&own, "a").await?;
+            tokio::time::sleep(secs(100)).await;
+            value(&own, "b").await
+        });
+        turns(9).await;
+        let c = value(&cx, "c").await?;
+        anyhow::Ok(format!("{}{c}", task.await??))
+    };
+    let t = TestQueue::new();
+    let job = submit(t.queue()).await;
+    t.run_due(Worker::new(t.queue()).handle(before)).await;
+    t.advance(secs(1)).await;
+    t.run_due(Worker::new(t.queue()).handle(after)).await;
+    t.assert_completed(&job, "bc").await;
+}
