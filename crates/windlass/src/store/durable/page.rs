@@ -2,10 +2,11 @@
 //! predicate has the last word here, so that no two of them can differ.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::columns::{SET_ASIDE, code};
 use crate::clock::Timestamp;
-use crate::job::{Job, Labels, Payload, Seq, Spec, State};
+use crate::job::{Job, Labels, Lane, Payload, Seq, Spec, State};
 use crate::store::counts::Counts;
 use crate::store::engine::Place;
 use crate::store::filter::{Filter, Found, Order, Scan};
@@ -136,6 +137,30 @@ pub(crate) fn looks(reach: usize) -> Vec<usize> {
 
 /// A short look is that much shorter.
 const SHORT_LOOK: usize = 100;
+
+/// The lanes of a filter that have claimable jobs.
+pub(crate) fn claimable_lanes(filter: &Filter, counts: &Counts) -> Vec<Arc<Lane>> {
+    let lanes = counts.lanes.iter();
+    let lanes =
+        lanes.filter(|(lane, counts)| counts[State::Scheduled as usize] > 0 && filter.fits_lane(lane));
+    lanes.map(|(lane, _)| lane.clone()).collect()
+}
+
+/// The same if a part of all lanes is asked for that has few jobs, although the whole has too many to sort: those of a small
+/// queue in a large store are then found lane by lane, and not behind all jobs that were submitted later.
+pub(crate) fn few_lanes(
+    filter: &Filter,
+    counts: &Counts,
+    lanes_max: usize,
+    jobs_max: u64,
+) -> Option<Vec<Arc<Lane>>> {
+    let all = counts.sum(State::Scheduled, |_| true);
+    let own = counts.sum(State::Scheduled, |lane| filter.fits_lane(lane));
+    if all <= jobs_max || own > jobs_max {
+        return None;
+    }
+    Some(claimable_lanes(filter, counts)).filter(|lanes| lanes.len() <= lanes_max)
+}
 
 /// How many jobs a scan that begins at the first page can find in all, if counters know.
 pub(crate) fn total(scan: &Scan, counts: &Counts) -> Option<u64> {

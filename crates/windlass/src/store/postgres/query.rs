@@ -1,5 +1,6 @@
 //! Rows by what names them: ids, places, keys, edges. Lists by a filter have their own module.
 
+mod lanes;
 mod scan;
 mod source;
 

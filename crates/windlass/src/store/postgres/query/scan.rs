@@ -1,17 +1,17 @@
 //! Lists of jobs by a filter. SQL narrows the candidates through the best index at hand and answers for what was
 //! submitted; the filter's own predicate has the last word on everything in the job, so the two cannot differ.
 
-use std::sync::Arc;
-
 use super::super::link::get;
 use super::super::parameter::{Column, Parameter};
 use super::super::tables::Tables;
 use super::source::{EVERYTHING, Query, Sequence, Source, assemble, copies, unsorted};
 use crate::clock::Timestamp;
-use crate::job::{JobId, JobType, Lane, QueueName, Seq, State, Tenant};
+use crate::job::{JobId, JobType, QueueName, Seq, State, Tenant};
 use crate::limits;
 use crate::store::durable::columns::{SET_ASIDE, code, limit};
-use crate::store::durable::page::{Page, codes, is_by_lane, looks, state_of, submitted, total};
+use crate::store::durable::page::{
+    Page, claimable_lanes, codes, few_lanes, is_by_lane, looks, state_of, submitted, total,
+};
 use crate::store::engine::{EngineResult, Place};
 use crate::store::filter::{Filter, Found, Order, Scan};
 
@@ -38,7 +38,7 @@ impl Tables {
         for reach in looks(reach) {
             let mut page = Page::of(scan, total);
             let sources = match scan.order {
-                Order::Claim => self.claim_sources(&scan.filter, reach)?,
+                Order::Claim => self.claim_sources(scan, reach)?,
                 Order::Newest | Order::Oldest => self.sources(&scan.filter, reach)?,
             };
             let share = reach / sources.len().max(1);
@@ -244,6 +244,7 @@ impl Tables {
     /// The states one by one, if that is less work than walking the table.
     fn state_sources(&mut self, filter: &Filter) -> EngineResult<Option<Vec<Source>>> {
         let counts = self.load_counts()?;
+        let few = few_lanes(filter, counts, LANES_APART_MAX, SORTED_MAX);
         let mut there = Vec::new();
         let mut to_sort = 0;
         for state in codes(filter) {
@@ -252,30 +253,34 @@ impl Tables {
                 // They have no list of their own.
                 return Ok(None);
             }
-            if counts.sum(counted, |lane| filter.fits_lane(lane)) == 0 {
+            let own = counts.sum(counted, |lane| filter.fits_lane(lane));
+            if own == 0 {
                 continue;
             }
             there.push(state);
-            if [State::Scheduled, State::Running].contains(&counted) {
+            if counted == State::Scheduled && few.is_some() {
+                to_sort += if state == SET_ASIDE { 0 } else { own };
+            } else if [State::Scheduled, State::Running].contains(&counted) {
                 // Both codes of scheduled jobs share one count.
                 if state != SET_ASIDE || filter.is_blocked == Some(true) {
                     to_sort += counts.sum(counted, |_| true);
                 }
             }
         }
-        if to_sort > SORTED_MAX {
+        if to_sort > SORTED_MAX
+            || few.is_some() && there.contains(&SET_ASIDE) && !self.has_few_aside(SORTED_MAX)?
+        {
             return Ok(None);
         }
         let mut sources = Vec::new();
         for state in there {
             sources.push(match state_of(state) {
                 State::Running => Source::running(self.running_seqs(&[])?),
-                State::Scheduled if state == SET_ASIDE => Source::new(
-                    "@.slots d JOIN @.hot h ON h.seq = d.seq",
-                    "d.state = $1::bigint",
-                    vec![state.into()],
-                )
-                .unsorted(),
+                State::Scheduled if state == SET_ASIDE => Source::aside(),
+                State::Scheduled if few.is_some() => {
+                    let ids = self.find_lanes(few.iter().flatten())?;
+                    Source::lanes(ids)
+                }
                 State::Scheduled => {
                     Source::new("@.ready d JOIN @.hot h ON h.seq = d.seq", "true", Vec::new()).unsorted()
                 }
@@ -287,27 +292,28 @@ impl Tables {
 
     /// Where to look for jobs in the order of claims: lane by lane, each in that order already, if only claimable
     /// ones are asked for.
-    fn claim_sources(&mut self, filter: &Filter, reach: usize) -> EngineResult<Vec<Source>> {
+    fn claim_sources(&mut self, scan: &Scan, reach: usize) -> EngineResult<Vec<Source>> {
+        let filter = &scan.filter;
         if filter.states.is_empty() || filter.states.iter().any(|state| *state != State::Scheduled) {
             return self.sources(filter, reach).map(unsorted);
         }
-        let mut lanes: Vec<Arc<Lane>> = Vec::new();
-        for (lane, counts) in &self.load_counts()?.lanes {
-            if counts[State::Scheduled as usize] > 0 && filter.fits_lane(lane) {
-                lanes.push(lane.clone());
-            }
-        }
-        if lanes.len() > LANES_APART_MAX {
+        let lanes = claimable_lanes(filter, self.load_counts()?);
+        let is_many = lanes.len() > LANES_APART_MAX;
+        if is_many && (scan.limit > LANES_APART_MAX || !is_by_lane(filter)) {
             return self.sources(filter, reach).map(unsorted);
+        }
+        if is_many {
+            let is_ready = codes(filter).contains(&code(State::Scheduled));
+            let first = if is_ready { self.first_lanes(&lanes, scan)? } else { Vec::new() };
+            let ready = first.into_iter().map(Source::ready);
+            let is_aside = codes(filter).contains(&SET_ASIDE);
+            return Ok(ready.chain(is_aside.then(Source::aside)).collect());
         }
         let mut sources = Vec::new();
         for state in codes(filter) {
             match filter.concurrency {
                 Some(key) if state == SET_ASIDE => sources.push(Source::slots(key.0, state)),
-                None if state == SET_ASIDE => {
-                    let from = "@.slots d JOIN @.hot h ON h.seq = d.seq";
-                    sources.push(Source::new(from, "d.state = $1::bigint", vec![state.into()]).unsorted());
-                }
+                None if state == SET_ASIDE => sources.push(Source::aside()),
                 _ => {
                     let ids = self.find_lanes(lanes.iter())?;
                     sources.extend(ids.into_iter().filter(|id| *id != 0).map(Source::ready));

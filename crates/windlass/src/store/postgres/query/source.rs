@@ -2,7 +2,7 @@
 //! whatever a caller gave bound.
 
 use super::super::parameter::{Column, Parameter};
-use crate::store::durable::columns::limit;
+use crate::store::durable::columns::{SET_ASIDE, limit};
 use crate::store::durable::page::codes;
 use crate::store::engine::Place;
 use crate::store::filter::{Filter, Order, Scan};
@@ -70,6 +70,18 @@ impl Source {
     pub(super) fn ready(lane: i64) -> Source {
         let from = "@.ready d JOIN @.hot h ON h.seq = d.seq";
         Source { order: Sequence::Claim, ..Source::new(from, "d.lane = $1", vec![lane.into()]) }
+    }
+
+    /// Claimable jobs of these lanes, in no order.
+    pub(super) fn lanes(lanes: Vec<i64>) -> Source {
+        let from = "@.ready d JOIN @.hot h ON h.seq = d.seq";
+        Source::new(from, "d.lane = ANY($1::bigint[])", vec![Column::of(lanes).into()]).unsorted()
+    }
+
+    /// Jobs that are set aside for any concurrency key.
+    pub(super) fn aside() -> Source {
+        let from = "@.slots d JOIN @.hot h ON h.seq = d.seq";
+        Source::new(from, "d.state = $1::bigint", vec![SET_ASIDE.into()]).unsorted()
     }
 
     /// Jobs that run with a concurrency key, or are set aside for it.

@@ -1,8 +1,6 @@
 //! Lists of jobs by a filter. SQL narrows the candidates through the best index at hand and answers for what was
 //! submitted; the filter's own predicate has the last word on everything in the job, so the two cannot differ.
 
-use std::sync::Arc;
-
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, params_from_iter};
 
@@ -12,10 +10,12 @@ use super::source::{
     EVERYTHING, Query, SELECT, Source, assemble, blob, go_on_claiming, narrow, narrow_by_spec, numbers,
 };
 use crate::clock::Timestamp;
-use crate::job::{JobId, Lane, Seq, State};
+use crate::job::{JobId, Seq, State};
 use crate::limits;
 use crate::store::durable::columns::{SET_ASIDE, code, limit};
-use crate::store::durable::page::{Page, codes, is_by_lane, looks, state_of, submitted, total};
+use crate::store::durable::page::{
+    Page, claimable_lanes, codes, few_lanes, is_by_lane, looks, state_of, submitted, total,
+};
 use crate::store::engine::{EngineResult, Place};
 use crate::store::filter::{Filter, Found, Order, Scan};
 
@@ -39,7 +39,7 @@ impl<C: Holds> Tables<C> {
         for reach in looks(reach) {
             let mut page = Page::of(scan, total);
             let sources = match scan.order {
-                Order::Claim => self.claim_sources(&scan.filter, reach)?,
+                Order::Claim => self.claim_sources(scan, reach)?,
                 Order::Newest | Order::Oldest => self.sources(&scan.filter, reach)?,
             };
             let share = reach / sources.len().max(1);
@@ -189,15 +189,22 @@ impl<C: Holds> Tables<C> {
     /// The states one by one, if that is less work than walking the table.
     fn state_sources(&mut self, filter: &Filter) -> EngineResult<Option<Vec<Source>>> {
         let counts = self.load_counts()?;
+        let few = few_lanes(filter, counts, LANES_APART_MAX, SORTED_MAX);
         let mut sources = Vec::new();
         let mut to_sort = 0;
+        let mut is_aside = false;
         for state in codes(filter) {
             let counted = state_of(state);
-            if counts.sum(counted, |lane| filter.fits_lane(lane)) == 0 {
+            let own = counts.sum(counted, |lane| filter.fits_lane(lane));
+            if own == 0 {
                 continue;
             }
             if counted.is_final() {
                 sources.push(Source::ended(state));
+            } else if counted == State::Scheduled && few.is_some() {
+                // Those that are set aside are not in the order of lanes.
+                is_aside |= state == SET_ASIDE;
+                to_sort += if state == SET_ASIDE { 0 } else { own };
             } else {
                 // Both codes of scheduled jobs share one count.
                 if state != SET_ASIDE || filter.is_blocked == Some(true) {
@@ -206,23 +213,39 @@ impl<C: Holds> Tables<C> {
                 sources.push(Source::state(state));
             }
         }
-        Ok((to_sort <= SORTED_MAX).then_some(sources))
+        if to_sort > SORTED_MAX || is_aside && !self.has_few_aside(SORTED_MAX)? {
+            return Ok(None);
+        }
+        if is_aside {
+            sources.push(Source::state(SET_ASIDE));
+        }
+        if codes(filter).contains(&code(State::Scheduled)) {
+            for lane in few.into_iter().flatten() {
+                let lane = self.interned.find_lane(self.connection.get(), &lane)?;
+                sources.extend(lane.map(Source::lane));
+            }
+        }
+        Ok(Some(sources))
     }
 
     /// Where to look for jobs in the order of claims: lane by lane, each in that order already, if only claimable
     /// ones are asked for.
-    fn claim_sources(&mut self, filter: &Filter, reach: usize) -> EngineResult<Vec<Source>> {
+    fn claim_sources(&mut self, scan: &Scan, reach: usize) -> EngineResult<Vec<Source>> {
+        let filter = &scan.filter;
         if filter.states.is_empty() || filter.states.iter().any(|state| *state != State::Scheduled) {
             return self.sources(filter, reach);
         }
-        let mut lanes: Vec<Arc<Lane>> = Vec::new();
-        for (lane, counts) in &self.load_counts()?.lanes {
-            if counts[State::Scheduled as usize] > 0 && filter.fits_lane(lane) {
-                lanes.push(lane.clone());
-            }
-        }
-        if lanes.len() > LANES_APART_MAX {
+        let lanes = claimable_lanes(filter, self.load_counts()?);
+        let is_many = lanes.len() > LANES_APART_MAX;
+        if is_many && (scan.limit > LANES_APART_MAX || !is_by_lane(filter)) {
             return self.sources(filter, reach);
+        }
+        if is_many {
+            let is_ready = codes(filter).contains(&code(State::Scheduled));
+            let first = if is_ready { self.first_lanes(&lanes, scan)? } else { Vec::new() };
+            let ready = first.into_iter().map(|lane| Source::pair(code(State::Scheduled), lane));
+            let is_aside = codes(filter).contains(&SET_ASIDE);
+            return Ok(ready.chain(is_aside.then(|| Source::state(SET_ASIDE))).collect());
         }
         let mut sources = Vec::new();
         for state in codes(filter) {

@@ -3,8 +3,8 @@
 
 use rusqlite::types::Value;
 
-use crate::job::{JobId, JobType, QueueName, Tenant, WorkerId};
-use crate::store::durable::columns::worker_codes;
+use crate::job::{JobId, JobType, QueueName, State, Tenant, WorkerId};
+use crate::store::durable::columns::{code, worker_codes};
 use crate::store::durable::page::codes;
 use crate::store::engine::Place;
 use crate::store::filter::{Filter, Order, Scan};
@@ -82,6 +82,12 @@ impl Source {
         let condition = "h.state = ? AND h.order_key = ?";
         let parameters = vec![state.into(), order_key.into()];
         Source { is_claim_order: true, ..Source::new("hot h INDEXED BY hot_order", condition, parameters) }
+    }
+
+    /// Claimable jobs of one lane, to be put in the order of submission.
+    pub(super) fn lane(lane: i64) -> Source {
+        let source = Source::pair(code(State::Scheduled), lane);
+        Source { is_claim_order: false, is_loose: true, ..source }
     }
 
     pub(super) fn everything() -> Source {

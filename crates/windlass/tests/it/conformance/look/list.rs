@@ -1,5 +1,6 @@
 //! Lists: filters, orders, and cursors that stay right while jobs come and go.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use windlass::error::ActError;
@@ -26,6 +27,7 @@ on_every_engine!(
     what_was_redriven_is_listed_and_counted_apart,
     running_jobs_are_listed_however_many_have_ended_beside_them,
     running_jobs_are_counted_by_worker,
+    the_order_of_claims_is_kept_over_thousands_of_lanes,
     ready_jobs_that_a_pause_holds_are_counted_once,
 );
 
@@ -180,6 +182,26 @@ async fn a_page_holds_between_one_and_five_hundred_jobs(t: &Fixture) {
     assert!(whole.next.is_some(), "one more job than a page holds");
 }
 
+/// However many other jobs were submitted later.
+async fn a_small_queue_is_found_at_once(t: &Fixture, small: &[JobId]) {
+    let scheduled = vec![State::Scheduled];
+    let filter = Filter {
+        owner: Some("bob".into()),
+        queue: Some(queue("small")),
+        states: scheduled,
+        ..Filter::default()
+    };
+    for order in [Order::Oldest, Order::Newest, Order::Claim] {
+        let request = ListRequest { filter: filter.clone(), order, limit: 10, cursor: None };
+        let page = t.store.list(&t.me, request).await.unwrap();
+        let mut found: Vec<JobId> = page.jobs.iter().map(|found| found.job.id).collect();
+        if order == Order::Newest {
+            found.reverse();
+        }
+        assert_eq!((found, page.next), (small.to_vec(), None), "{order:?}");
+    }
+}
+
 /// M102: however few of many jobs fit, a page looks at no more than a bounded number of them.
 async fn a_search_among_many_goes_on_where_it_stopped(t: &Fixture) {
     let ann = caller("ann", windlass::store::caller::Role::Submitter, "default");
@@ -189,6 +211,10 @@ async fn a_search_among_many_goes_on_where_it_stopped(t: &Fixture) {
         receipts.into_iter().map(|receipt| receipt.job.id).collect::<Vec<JobId>>()
     };
     let oldest = own(2).await;
+    let bob = caller("bob", windlass::store::caller::Role::Submitter, "default");
+    let small = NewJob { queue: queue("small"), ..new_job("report") };
+    let small = t.store.submit(&bob, vec![small; 2], SubmitOptions::default()).await.unwrap();
+    let small: Vec<JobId> = small.into_iter().map(|receipt| receipt.job.id).collect();
     // Owners are looked up job by job, of which a page does a quarter as many.
     for _ in 0..=limits::LIST_REACH / 4 / 10_000 {
         t.submit_all(vec![new_job("report"); 10_000]).await;
@@ -216,6 +242,7 @@ async fn a_search_among_many_goes_on_where_it_stopped(t: &Fixture) {
         let is_bounded = t.address != "memory:";
         assert!(if is_bounded { (2..20).contains(&pages) } else { pages == 1 }, "{order:?}: {pages} pages");
     }
+    a_small_queue_is_found_at_once(t, &small).await;
     // So many begin alike that they are walked over, not sorted.
     let ids = JobId::beginning_with(&all[4].to_string()[..13]);
     let request =
@@ -375,4 +402,26 @@ async fn ready_jobs_that_a_pause_holds_are_counted_once(t: &Fixture) {
     assert_eq!(t.store.totals(&blue).await.unwrap().paused, 1, "a tenant counts its own");
     t.advance(secs(61));
     assert_eq!(paused().await, 3, "the gate opened by itself");
+}
+
+/// Page by page, with more lanes than are looked up one by one.
+async fn the_order_of_claims_is_kept_over_thousands_of_lanes(t: &Fixture) {
+    let job = |number: usize| {
+        let priority = Priority::new(i64::try_from(number * 37 % 101).unwrap()).unwrap();
+        NewJob { queue: queue(&format!("q{}", number % 1_200)), priority: Some(priority), ..new_job("a") }
+    };
+    t.submit_all((0..1_500).map(job).collect()).await;
+    let filter = Filter { states: vec![State::Scheduled], ..Filter::default() };
+    let mut request = ListRequest { filter, order: Order::Claim, cursor: None, limit: 200 };
+    let mut found = Vec::new();
+    loop {
+        let page = t.store.list(&t.me, request.clone()).await.unwrap();
+        found.extend(page.jobs.iter().map(|found| (Reverse(found.job.priority), found.job.seq)));
+        request.cursor = page.next;
+        if request.cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found.len(), 1_500);
+    assert!(found.is_sorted(), "the most urgent first, then the oldest");
 }
