@@ -66,7 +66,7 @@ impl Search {
 /// The characters of a name, without regard to upper and lower case.
 fn read(name: &str, chars: &mut Vec<char>) {
     chars.clear();
-    chars.extend(name.chars().flat_map(char::to_lowercase).take(limits::NAME_CHARS_MAX));
+    chars.extend(name.chars().take(limits::NAME_CHARS_MAX).map(|char| char.to_ascii_lowercase()));
 }
 
 /// How many insertions, removals, replacements and swaps of neighbours make one of the other; none if more than `most`, or if
