@@ -151,6 +151,9 @@ pub const CHECKPOINTS_MAX: usize = 10_000;
 pub const CHECKPOINTS_BYTES_MAX: usize = 64 << 20;
 /// Bytes of results of children that are read together; what is beyond is left out and asked for child by child.
 pub const CHILD_RESULTS_BYTES_MAX: usize = 64 << 20;
+/// How often maintenance commits although nothing happens, while there are workers that beat: half of the time after which a store
+/// without commits counts as not served.
+pub const SERVICE_SHOWN_EVERY: Duration = Duration::from_secs(5);
 /// Child groups of one job.
 pub const CHILD_GROUPS_MAX: u64 = 1_000;
 /// Queues or types that one worker may name.

@@ -18,8 +18,12 @@ pub struct StoreClock {
 struct State {
     time: StoreTime,
     grace: Grace,
+    /// The part of it that counts for all nodes: a gap in which nobody committed, not only this process.
+    shared: SharedGrace,
     /// Monotonic time of the last commit, or of the last try that went as far as the database.
     reached: Duration,
+    /// Store time of the last commit by anybody.
+    last_commit: Timestamp,
     opened_at: Timestamp,
     opened: Duration,
     /// Whether the store began with a jump that nobody else vouched for.
@@ -98,6 +102,11 @@ impl StoreClock {
         self.source.reading().map_or(Duration::ZERO, |reading| reading.elapsed)
     }
 
+    /// How long ago anybody committed, as far as this process knows.
+    pub(crate) fn since_last_commit(&self) -> Duration {
+        self.lock().as_ref().map_or(Duration::ZERO, |state| state.time.now().since(state.last_commit))
+    }
+
     /// What time may not do yet.
     pub(crate) fn grace(&self) -> Grace {
         self.lock().as_ref().map_or_else(Grace::default, |state| state.grace)
@@ -164,7 +173,9 @@ impl StoreClock {
         let mut state = State {
             time,
             grace: Grace::default(),
+            shared: SharedGrace::default(),
             reached: wall.to,
+            last_commit: last,
             opened_at: now,
             opened: wall.to,
             is_cautious: has_jumped && is_cautious_of_jumps,
@@ -175,6 +186,9 @@ impl StoreClock {
             tracing::info!(%now, last_commit = %last, "store time goes on from the wall clock, far from the last commit");
         }
         state.settle(was_away);
+        if origin != Origin::New && now.since(last) > limits::HEARTBEAT_EVERY {
+            state.shared.served_since = now;
+        }
         *self.lock() = Some(state);
     }
 
@@ -203,8 +217,12 @@ impl StoreClock {
         let has_jumped = state.time.observe(wall, last, is_vouched_for);
         let was_away = passed > limits::HEARTBEAT_EVERY;
         state.reached = wall.to;
+        state.last_commit = last;
         if has_jumped {
             state.leapt(from);
+        } else if was_away && last != Timestamp::MIN && state.time.now().since(last) > limits::HEARTBEAT_EVERY
+        {
+            state.shared.served_since = state.time.now();
         }
         state.settle(has_jumped || was_away);
         state.time.now()
@@ -218,12 +236,13 @@ impl StoreClock {
         Stamp { at, boot: reading.and_then(|reading| reading.boot).unwrap_or(0), uptime }
     }
 
-    /// Takes in what other nodes know of gaps and leaps; says what all of them know now.
-    pub(crate) fn learn_grace(&self, shared: SharedGrace) -> Grace {
+    /// Takes in what other nodes know of gaps and leaps; says what that means here, and what all of them should know now.
+    pub(crate) fn learn_grace(&self, known: SharedGrace) -> (Grace, SharedGrace) {
         let mut state = self.lock();
-        let Some(state) = &mut *state else { return Grace::default().knowing(shared) };
-        state.grace = state.grace.knowing(shared);
-        state.grace
+        let Some(state) = &mut *state else { return (Grace::default().knowing(known), known) };
+        state.shared = state.shared.with(known);
+        state.grace = state.grace.knowing(state.shared);
+        (state.grace, state.shared)
     }
 
     /// An operator accepted the wall clock as it is now.
@@ -270,7 +289,8 @@ impl State {
     fn leapt(&mut self, from: Timestamp) {
         let leap = Leap { from, to: self.time.now() };
         if leap.to > leap.from {
-            self.grace.leap = self.grace.leap.or_later(leap);
+            self.shared = self.shared.with(SharedGrace { served_since: leap.to, leap });
+            self.grace = self.grace.knowing(self.shared);
         }
     }
 

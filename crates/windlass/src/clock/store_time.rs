@@ -231,11 +231,11 @@ impl Leap {
     }
 }
 
-/// The part of a [`Grace`] that all nodes must know of, as the store keeps it: a node that was started a moment after
-/// another saw nothing of what came before.
+/// The part of a [`Grace`] that counts for all nodes, as the store keeps it: a node that was started a moment after another
+/// saw nothing of what came before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SharedGrace {
-    /// See [`Grace::served_since`].
+    /// Since when the store has been served again after nobody committed to it for a while.
     pub served_since: Timestamp,
     /// See [`Grace::leap`].
     pub leap: Leap,
@@ -253,16 +253,10 @@ impl SharedGrace {
 }
 
 impl Grace {
-    /// What other nodes must know of it.
-    pub fn shared(&self) -> SharedGrace {
-        SharedGrace { served_since: self.served_since, leap: self.leap }
-    }
-
-    /// The same, with what other nodes know.
+    /// The same, with what all nodes know.
     #[must_use]
     pub fn knowing(self, shared: SharedGrace) -> Grace {
-        let SharedGrace { served_since, leap } = self.shared().with(shared);
-        Grace { served_since, leap, ..self }
+        Grace { served_since: self.served_since.max(shared.served_since), leap: shared.leap, ..self }
     }
 
     /// Until when no lease from before the gap ends, so that every worker can report once.

@@ -8,8 +8,9 @@ use crate::audit::AuditEvent;
 use crate::clock::{ClockReport, Timestamp};
 use crate::error::{ActError, StoreError};
 use crate::job::Tenant;
+use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::config::{encode, parse};
+use crate::store::config::{Worker, encode, parse};
 use crate::store::engine::{DocumentKind, EngineResult};
 use crate::store::unit::Unit;
 
@@ -17,6 +18,8 @@ use crate::store::unit::Unit;
 const KEY: &str = "accepted";
 /// The only document of its kind, too.
 const GRACE_KEY: &str = "grace";
+/// When maintenance last showed that the store is served.
+const SERVED_KEY: &str = "served";
 
 /// How often the wall clock was accepted, and the last time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,13 +60,26 @@ impl Unit<'_> {
     /// this commit: a node that is started next goes by the time of this commit.
     pub(crate) fn share_grace(&mut self) -> EngineResult<()> {
         let known = self.config()?.grace;
-        self.grace = self.env.clock.learn_grace(known);
-        let shared = self.grace.shared();
+        let shared;
+        (self.grace, shared) = self.env.clock.learn_grace(known);
         if shared != known {
             let body = encode(&shared);
             self.put_document(DocumentKind::Grace, GRACE_KEY, Some(&body), |config| config.grace = shared)?;
         }
         Ok(())
+    }
+
+    /// Commits now and then although nothing happens, while there are workers whose silence counts: a process that looks at
+    /// the store for the first time in a while knows by the last commit whether it was served meanwhile.
+    pub(crate) fn show_service(&mut self) -> Result<(), StoreError> {
+        let counts = |worker: &Worker| worker.heartbeats && !worker.is_lost;
+        if self.env.clock.since_last_commit() < limits::SERVICE_SHOWN_EVERY
+            || !self.config()?.workers.values().any(counts)
+        {
+            return Ok(());
+        }
+        let at = encode(&self.now);
+        Ok(self.put_document(DocumentKind::Clock, SERVED_KEY, Some(&at), |_| {})?)
     }
 
     /// Looks whether an operator accepted the wall clock through another process. Not worth a question while it is believed.

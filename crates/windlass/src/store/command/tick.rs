@@ -39,6 +39,7 @@ pub struct Ticked {
 /// Lets time act: one bounded round.
 pub(crate) fn tick(unit: &mut Unit<'_>) -> Result<Ticked, StoreError> {
     unit.learn_accepted_clock()?;
+    unit.show_service()?;
     // Before anything ends those leases as losses.
     let swept = unit.sweep_leases()?;
     let (leases, has_silent) = unit.reap_silent_workers()?;

@@ -14,6 +14,7 @@ on_engines!([Sqlite, Postgres]
     a_quick_restart_changes_nothing,
     a_node_that_starts_after_another_ended_a_gap_ends_no_lease,
     a_node_that_starts_after_an_outage_beside_another_ends_no_lease,
+    a_process_that_commits_now_and_then_hides_no_lost_worker,
 );
 
 on_engines!([Memory, Sqlite, Postgres]
@@ -95,6 +96,24 @@ async fn a_node_that_starts_after_an_outage_beside_another_ends_no_lease(on: On)
     assert_eq!(t.beat(worker, &held).await, [Directive::Continue; 5]);
     // Silence after the gap counts on both nodes, and not as a crash of a worker that may have tried to report.
     t.clocks.pass(SECOND);
+    second.store.close();
+    t.verify().await;
+}
+
+/// M31: what one process did not see is no gap of the store.
+async fn a_process_that_commits_now_and_then_hides_no_lost_worker(on: On) {
+    let t = Node::new(on);
+    let second = t.another();
+    let worker = t.worker().await;
+    t.submit(vec![new_job("email.send")]).await;
+    let held = t.claim(worker, 1).await;
+    for _ in 0..2 {
+        t.pass(14).await;
+        second.submit(vec![new_job("report")]).await;
+    }
+    t.pass(3).await;
+    let lost = t.job(held[0].job.id).await;
+    assert_eq!(lost.crashes, 1, "{:?}", lost.state);
     second.store.close();
     t.verify().await;
 }
