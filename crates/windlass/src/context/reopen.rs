@@ -1,6 +1,7 @@
 //! Which calls run again after an attempt that failed: those whose errors it failed with. All others stay as the handler
 //! dealt with them.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -72,7 +73,7 @@ impl Order {
 
 impl State {
     /// Which errors that were returned since `since` make up this one: those that it is made of; if it is made of none,
-    /// those whose text it contains and that the handler still had, or had turned into text.
+    /// the last ones whose texts it contains and that the handler still had, or had turned into text.
     fn causes(&self, since: u64, error: &anyhow::Error, message: &str) -> Vec<usize> {
         let recent = self.errors.iter().enumerate().rev().take_while(|(_, one)| one.ended > since);
         if let Some(snooze) = said::<Snooze>(error) {
@@ -85,12 +86,17 @@ impl State {
             origins.chain(own).filter_map(|failure| failure.origin.token()).collect();
         let is_same =
             |one: &Returned| tokens.iter().any(|token| std::ptr::eq(Arc::as_ptr(token), one.token.as_ptr()));
+        if !tokens.is_empty() {
+            return recent.filter(|(_, one)| is_same(one)).map(|(index, _)| index).collect();
+        }
+        // Of several errors with one text it is the last: the handler has gone on from the others.
+        let mut texts = BTreeSet::new();
         let is_named = |one: &Returned| {
             let is_text = one.was_kept == Some(true) || one.was_shown.load(Ordering::Relaxed);
             is_text && names(message, &one.message)
         };
-        let is_cause = |one: &Returned| if tokens.is_empty() { is_named(one) } else { is_same(one) };
-        recent.filter(|(_, one)| is_cause(one)).map(|(index, _)| index).collect()
+        let named = recent.filter(|(_, one)| is_named(one));
+        named.filter(|(_, one)| texts.insert(&one.message)).map(|(index, _)| index).collect()
     }
 
     /// The work of a step, made at `made`, failed with this error: if the step works again, the calls within it whose

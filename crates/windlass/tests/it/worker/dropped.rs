@@ -85,6 +85,8 @@ async fn a_step_dropped_because_the_worker_stops_runs_again(bench: &Bench) {
     running.stop().await;
     let again = Started::new(worker());
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "done last");
+    let saved = bench.queue.store().checkpoints(bench.queue.caller(), job.id()).await.unwrap().unwrap();
+    assert_eq!(saved.iter().map(|saved| &*saved.step).collect::<Vec<_>>(), ["cleanup", "last", "long"]);
     again.stop().await;
 }
 

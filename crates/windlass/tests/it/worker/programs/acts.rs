@@ -1,0 +1,106 @@
+//! What random handlers do.
+
+use crate::walk::dice::Dice;
+
+/// How the work of a step goes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    /// It fails for now until so many attempts that called it have failed.
+    pub(super) fails: usize,
+    /// Then it fails for good, instead of succeeding.
+    pub(super) is_bad: bool,
+}
+
+/// Work that succeeds.
+pub(super) const WELL: How = How { fails: 0, is_bad: false };
+
+/// What a handler does with the error of two steps side by side, after a step that compensates.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Undo {
+    /// Returns it, after waiting for both.
+    Join,
+    /// Returns it, and has dropped the other.
+    TryJoin,
+    /// Returns another error with its text.
+    Text,
+}
+
+/// One thing that a handler does.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Act {
+    /// A step whose error ends the attempt.
+    Step(&'static str, How),
+    /// A step whose error is noted, and the handler goes on.
+    Skip(&'static str, How),
+    /// Another step if the first fails.
+    Fallback(How),
+    /// Up to three tries in place, of which so many fail.
+    Retry(usize),
+    /// The same with a sleep after each.
+    RetryLater(usize),
+    /// A step that is dropped before it ends.
+    Drop(&'static str),
+    /// A step beside a sleep, and the sleep is dropped.
+    Race(How),
+    /// Two races of two steps with one; the left side wins the second, and, if so, the first.
+    RaceSides(bool),
+    /// Two steps side by side.
+    Join(How, How),
+    /// The same; if one fails another step compensates, and the attempt fails with that error.
+    JoinUndo(Undo, How),
+    /// Steps with steps, sleeps and fallbacks within; the error of the last fails the attempt.
+    Nested(How),
+    /// A step that is dropped when the worker stops, and then one that cleans up.
+    Long,
+    /// A copy of the context is kept until the handler ends.
+    Copy,
+    Sleep(u64),
+    /// A signal that was sent, and one that never comes.
+    Hear,
+    HearNothing,
+    HearEither,
+    Children(usize),
+    /// Children beside a sleep that ends first.
+    GiveUpOnChildren,
+    Checkpoint,
+    /// The attempt fails here the first time.
+    Fail,
+}
+
+fn how(dice: &mut Dice) -> How {
+    How { fails: dice.below(3), is_bad: dice.below(5) == 0 }
+}
+
+/// One that succeeds in the end.
+fn flaky(dice: &mut Dice) -> How {
+    How { is_bad: false, ..how(dice) }
+}
+
+pub(super) fn next(dice: &mut Dice) -> Act {
+    let name = ["a", "b"][dice.below(2)];
+    match dice.below(27) {
+        0 | 1 => Act::Step(name, flaky(dice)),
+        2 | 3 => Act::Skip(name, how(dice)),
+        4 | 5 => Act::Fallback(how(dice)),
+        6 => Act::Retry(dice.below(3)),
+        7 => Act::RetryLater(dice.below(3)),
+        8 => Act::Drop(name),
+        9 => Act::Race(how(dice)),
+        10 | 11 => Act::RaceSides(dice.below(2) == 0),
+        12 => Act::Join(how(dice), how(dice)),
+        13..=15 => {
+            let undo = [Undo::Join, Undo::TryJoin, Undo::Text][dice.below(3)];
+            Act::JoinUndo(undo, How { fails: 1 + dice.below(2), is_bad: false })
+        }
+        16 | 17 => Act::Nested(flaky(dice)),
+        18 => Act::Long,
+        19 => Act::Copy,
+        20 => Act::Sleep(1 + dice.below(20) as u64),
+        21 => Act::Hear,
+        22 => Act::HearNothing,
+        23 => Act::HearEither,
+        24 => [Act::Children(dice.below(3)), Act::GiveUpOnChildren][dice.below(2)],
+        25 => Act::Checkpoint,
+        _ => Act::Fail,
+    }
+}

@@ -1,0 +1,98 @@
+//! What happens outside of random handlers, and what each of their attempts was told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use windlass::context::Cx;
+use windlass::job::{Category, Failure};
+
+use super::acts::{Act, How};
+
+/// What happened outside of handlers, and what each attempt was told.
+#[derive(Clone, Default)]
+pub(super) struct World(Arc<Mutex<Facts>>);
+
+#[derive(Default)]
+pub(super) struct Facts {
+    pub(super) program: Vec<Act>,
+    /// How many attempts failed that called the work of a place.
+    failed: BTreeMap<String, usize>,
+    pub(super) attempts: BTreeMap<u32, Told>,
+    /// Long work does not end: the worker is about to be stopped.
+    pub(super) is_long: bool,
+}
+
+/// What one attempt was told, in order.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Told {
+    pub(super) lines: Vec<String>,
+    /// So many of them came before something that was saved.
+    pub(super) durable: usize,
+    /// The same, if the attempt parks where it is.
+    pub(super) if_parked: Option<usize>,
+    /// The attempt failed with the error of a step that came after so many.
+    pub(super) reopened: Option<usize>,
+    /// Places whose work it called.
+    called: BTreeSet<String>,
+}
+
+impl World {
+    pub(super) fn facts<T>(&self, look: impl FnOnce(&mut Facts) -> T) -> T {
+        look(&mut self.0.lock().unwrap())
+    }
+
+    /// Whether the work of a place fails now. It depends on attempts that failed alone, so a crash changes nothing.
+    pub(super) fn fails(&self, cx: &Cx, place: &str, how: How) -> bool {
+        self.told(cx, |told| told.called.insert(place.to_owned()));
+        self.facts(|facts| facts.failed.get(place).copied().unwrap_or(0)) < how.fails
+    }
+
+    /// The work of a step. All errors have the same text.
+    pub(super) async fn work(&self, is_failing: bool, place: String, how: How) -> anyhow::Result<String> {
+        tokio::task::yield_now().await;
+        if is_failing {
+            anyhow::bail!("connection refused");
+        }
+        if how.is_bad { Err(Failure::permanent("bad", format!("{place} is bad")).into()) } else { Ok(place) }
+    }
+
+    pub(super) fn told<T>(&self, cx: &Cx, change: impl FnOnce(&mut Told) -> T) -> T {
+        self.facts(|facts| change(facts.attempts.entry(cx.attempt()).or_default()))
+    }
+
+    /// The handler is told this; if `is_saved`, that and all before it is durable.
+    pub(super) fn tell(&self, cx: &Cx, line: String, is_saved: bool) {
+        self.told(cx, |told| {
+            told.lines.push(line);
+            told.if_parked = None;
+            if is_saved {
+                told.durable = told.lines.len();
+            }
+        });
+    }
+
+    /// Something is called that may park: what was told before is durable then.
+    pub(super) fn may_park(&self, cx: &Cx) {
+        self.told(cx, |told| told.if_parked = Some(told.lines.len()));
+    }
+
+    /// The attempt fails; if it was told to stop, it is given back.
+    pub(super) fn ends_badly(&self, cx: &Cx) {
+        if cx.is_cancelled() {
+            return;
+        }
+        let called = self.told(cx, |told| told.called.clone());
+        self.facts(|facts| called.into_iter().for_each(|place| *facts.failed.entry(place).or_default() += 1));
+    }
+}
+
+pub(super) fn said(outcome: &anyhow::Result<String>) -> (String, bool) {
+    match outcome {
+        Ok(value) => (value.clone(), true),
+        Err(error) => {
+            let failure = error.downcast_ref::<Failure>();
+            let is_permanent = failure.is_some_and(|failure| failure.category == Category::Permanent);
+            (format!("error: {error}"), is_permanent)
+        }
+    }
+}
