@@ -79,7 +79,7 @@ impl Unit<'_> {
             return Ok(());
         }
         let at = encode(&self.now);
-        Ok(self.put_document(DocumentKind::Clock, SERVED_KEY, Some(&at), |_| {})?)
+        self.put_document(DocumentKind::Clock, SERVED_KEY, Some(&at), |_| {})
     }
 
     /// Looks whether an operator accepted the wall clock through another process. Not worth a question while it is believed.
