@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use windlass::clock::Deadline;
 use windlass::key::KeySecret;
@@ -154,15 +154,13 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     listening.connections_max =
         listening.connections_max.min(usize::try_from(files_left).unwrap_or(usize::MAX));
     let targets = keeping.targets.clone();
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut signals = Signals::listen()?;
     let listening = Listening::bind(listening).await?;
     let waits_for = args.waits_for(keeping.file_check);
     let store = tokio::select! {
         opened = listening.answer_until(waits_for, args.open_store(keeping)) => opened?,
         // Nothing was served: nobody is owed anything.
-        _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
-        _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
+        () = signals.told_to_stop() => return Ok(ExitCode::SUCCESS),
     };
     let jobs: u64 = store.stats(&Caller::local()).await?.states.values().sum();
     let server = listening.serve(store.clone()).await?;
@@ -183,10 +181,7 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let stop = CancellationToken::new();
     let stopped_by: OnceCell<Deadline> = OnceCell::new();
     let stopping = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        signals.told_to_stop().await;
         supervisor.stopping();
         tracing::info!("stopping");
         let _once = stopped_by.set(Deadline::after(limits::STOP_MAX));
@@ -218,6 +213,28 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     tracing::info!("stopped");
     // Nobody asked for it: the store has stopped, for a reason that was logged. Whoever started the server should know.
     Ok(if stopped_by.get().is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The signals that tell a server to stop.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn told_to_stop(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 /// Closes the store, on a thread that the process does not wait for beyond `until`: what it acknowledged is in the database,

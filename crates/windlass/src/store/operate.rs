@@ -27,7 +27,7 @@ use super::query::job_types::{self, TypeLook};
 use super::query::known::{self, Known, Named};
 use super::query::list::{self, Busy, Counted, ListRequest, Page};
 use super::query::queues::{self, QueueLook};
-use super::query::side::{self, Attempt, Group, JobResult, Neighbours};
+use super::query::side::{self, Attempt, JobResult, Neighbours};
 use super::query::snapshot;
 use super::query::stats::{self, Stats};
 use super::query::trail::{self, RecordPage};
@@ -291,37 +291,6 @@ impl Store {
         elsewhere!(self.result(id));
         let caller = caller.clone();
         self.read("result", move |view| side::result(view, &caller, id)).await
-    }
-
-    /// A job's groups of children, each child with its result, in input order (M64).
-    pub async fn groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
-        elsewhere!(self.groups(id, None));
-        let caller = caller.clone();
-        self.read("groups", move |view| side::groups(view, &caller, id, None)).await
-    }
-
-    /// One of a job's groups of children, with its children.
-    pub async fn group(&self, caller: &Caller, id: JobId, name: &str) -> Result<Option<Group>, StoreError> {
-        let groups = self.groups_named(caller, id, name).await?;
-        Ok(groups.unwrap_or_default().pop())
-    }
-
-    /// The groups with this name: one, or none; nothing at all if there is no such job.
-    pub async fn groups_named(
-        &self,
-        caller: &Caller,
-        id: JobId,
-        name: &str,
-    ) -> Result<Option<Vec<Group>>, StoreError> {
-        elsewhere!(self.groups(id, Some(name)));
-        let (caller, name) = (caller.clone(), name.to_owned());
-        self.read("groups", move |view| side::groups(view, &caller, id, Some(&name))).await
-    }
-
-    /// How far a job's groups of children are, without the children, of which there may be many thousands.
-    pub async fn child_groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
-        let caller = caller.clone();
-        self.read("child_groups", move |view| side::child_groups(view, &caller, id)).await
     }
 
     /// A job's neighbours in the dependency graph.

@@ -63,7 +63,8 @@ async fn a_submitter_manages_what_it_submitted_and_nothing_else() {
     let site = Site::start().await;
     let secret = site.key("shop", Role::Submitter).await;
     let foreign = site.job("mail").await;
-    let shop = Caller::new("shop", Role::Submitter, Some(Tenant::default()));
+    let key = windlass::key::KeySecret::parse(&secret).unwrap().id();
+    let shop = Caller { key: Some(key), ..Caller::new("shop", Role::Submitter, Some(Tenant::default())) };
     let receipts = site.store.submit(&shop, vec![new("mail")], SubmitOptions::default()).await.unwrap();
     let own = receipts[0].job.id;
     let cookie = cookie(&site, &secret).await;

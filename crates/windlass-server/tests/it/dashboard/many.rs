@@ -100,7 +100,11 @@ async fn no_more_jobs_are_acted_on_than_were_confirmed() {
 async fn what_is_confirmed_counts_only_what_can_be_done() {
     let site = Site::start().await;
     let secret = site.key("shop", Role::Submitter).await;
-    let shop = Caller::new("shop", Role::Submitter, Some(windlass::job::Tenant::default()));
+    let key = windlass::key::KeySecret::parse(&secret).unwrap().id();
+    let shop = Caller {
+        key: Some(key),
+        ..Caller::new("shop", Role::Submitter, Some(windlass::job::Tenant::default()))
+    };
     let own = site.store.submit(&shop, vec![new("mail")], SubmitOptions::default()).await.unwrap()[0].job.id;
     let foreign = site.job("mail").await;
     let ended = site.job("mail").await;

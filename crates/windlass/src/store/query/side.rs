@@ -10,7 +10,7 @@ use super::snapshot::visible;
 use crate::error::StoreError;
 use crate::job::{AttemptId, ChildGroup, Job, JobId, Need, Seq};
 use crate::limits;
-use crate::store::Store;
+use crate::store::{Store, elsewhere};
 use crate::store::attempt::{self, AttemptRecord};
 use crate::store::caller::Caller;
 use crate::store::command::claim::Checkpoint;
@@ -286,6 +286,39 @@ fn child_results(
         }
     }
     Ok(found)
+}
+
+impl Store {
+    /// A job's groups of children, each child with its result, in input order (M64).
+    pub async fn groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
+        elsewhere!(self.groups(id, None));
+        let caller = caller.clone();
+        self.read("groups", move |view| groups(view, &caller, id, None)).await
+    }
+
+    /// One of a job's groups of children, with its children.
+    pub async fn group(&self, caller: &Caller, id: JobId, name: &str) -> Result<Option<Group>, StoreError> {
+        let groups = self.groups_named(caller, id, name).await?;
+        Ok(groups.unwrap_or_default().pop())
+    }
+
+    /// The groups with this name: one, or none; nothing at all if there is no such job.
+    pub async fn groups_named(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        name: &str,
+    ) -> Result<Option<Vec<Group>>, StoreError> {
+        elsewhere!(self.groups(id, Some(name)));
+        let (caller, name) = (caller.clone(), name.to_owned());
+        self.read("groups", move |view| groups(view, &caller, id, Some(&name))).await
+    }
+
+    /// How far a job's groups of children are, without the children, of which there may be many thousands.
+    pub async fn child_groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
+        let caller = caller.clone();
+        self.read("child_groups", move |view| child_groups(view, &caller, id)).await
+    }
 }
 
 /// A job's neighbours in the dependency graph.

@@ -34,7 +34,7 @@ on_every_engine!(
     the_secret_is_kept_nowhere,
     keys_are_listed_and_audited,
     the_last_use_is_written_once_a_minute,
-    two_keys_of_one_name_are_one_actor,
+    a_key_does_not_own_what_another_of_its_name_submitted,
     a_key_needs_a_name_and_a_time_to_live,
 );
 
@@ -222,7 +222,7 @@ async fn the_last_use_is_written_once_a_minute(t: &Fixture) {
 }
 
 /// M91: a key is replaced by another of the same name, which owns what the first submitted.
-async fn two_keys_of_one_name_are_one_actor(t: &Fixture) {
+async fn a_key_does_not_own_what_another_of_its_name_submitted(t: &Fixture) {
     let (old, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
     let before = enter(t, &secret).await.expect("the key is good");
     let receipts =
@@ -231,7 +231,9 @@ async fn two_keys_of_one_name_are_one_actor(t: &Fixture) {
     t.store.revoke_key(&t.me, old).await.unwrap();
     let after = enter(t, &secret).await.expect("the key is good");
     let cancel = windlass::store::command::act::Act::Cancel { reason: None };
-    assert!(t.store.act(&after, receipts[0].job.id, cancel).await.unwrap().is_changed);
+    let refused = t.store.act(&after, receipts[0].job.id, cancel.clone()).await.unwrap_err();
+    assert!(matches!(refused, ActError::Denied(_)), "{refused}");
+    assert!(t.store.act(&before, receipts[0].job.id, cancel).await.unwrap().is_changed);
 }
 
 /// Values that are not allowed make no key.
