@@ -10,7 +10,6 @@ use super::snapshot::visible;
 use crate::error::StoreError;
 use crate::job::{AttemptId, ChildGroup, Job, JobId, Need, Seq};
 use crate::limits;
-use crate::store::{Store, elsewhere};
 use crate::store::attempt::{self, AttemptRecord};
 use crate::store::caller::Caller;
 use crate::store::command::claim::Checkpoint;
@@ -19,6 +18,7 @@ use crate::store::config::parse;
 use crate::store::engine::{Edge, Facet, FacetKind, FacetQuery, Place, Side};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::view::View;
+use crate::store::{Store, elsewhere};
 
 /// An attempt of a job (M17).
 #[derive(Debug, Clone, PartialEq)]
