@@ -100,7 +100,7 @@ mod tests {
             tries += 1;
             Err(StoreError::Database("database is locked".to_owned()))
         });
-        assert!(matches!(locked, Err(StoreError::Overloaded { .. })));
+        assert!(matches!(locked, Err(StoreError::Away(_))));
         assert_eq!(tries, 1, "it is tried once in any case");
         let full = patiently::<()>(None, || {
             tries += 1;
@@ -121,7 +121,7 @@ mod tests {
         let deadline = Deadline::after(Duration::from_millis(50));
         let begun =
             patiently(Some(deadline), || waiter.execute_batch("BEGIN IMMEDIATE").map_err(store_error));
-        assert!(matches!(begun, Err(StoreError::Overloaded { .. })));
+        assert!(matches!(begun, Err(StoreError::Away(_))));
         assert!(watch.elapsed() < limits::LOCK_WAIT / 2, "{:?}", watch.elapsed());
     }
 }
