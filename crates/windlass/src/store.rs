@@ -409,7 +409,7 @@ impl Store {
             let asking = caller.clone();
             let look = move |view: &mut View<'_>| snapshot::get_or_expect(view, &asking, id);
             let (found, is_expected) = match self.read::<_, StoreError>("wait", look).await {
-                // Whoever waits for thousands of jobs looks at all of them at every news: those that find no place wait on.
+                // A caller that waits for thousands of jobs looks at all of them at every news: those that find no place wait on.
                 Err(StoreError::TooManyReads { .. }) if has_looked && !patience.is_over() => {
                     patience.wait_for(ends.news(), self.env.timing.backstop_every).await;
                     continue;

@@ -211,7 +211,7 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     close(store, stopped_by.get().map_or(least, |by| least.max(*by))).await;
     telemetry.finish().await;
     tracing::info!("stopped");
-    // Nobody asked for it: the store has stopped, for a reason that was logged. Whoever started the server should know.
+    // Nobody asked for it: the store has stopped, for a reason that was logged. The exit code tells the supervisor.
     Ok(if stopped_by.get().is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

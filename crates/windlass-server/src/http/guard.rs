@@ -87,7 +87,7 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
     response
 }
 
-/// The answer to a request that changes nothing, unless its key is revoked meanwhile: whoever waits for something is told so at
+/// The answer to a request that changes nothing, unless its key is revoked meanwhile: a caller that waits is told so at
 /// once. What changes something is not cut short, since it may have been done; [`still_admitted`] keeps its answer back.
 async fn while_admitted(gate: &Gate, pass: &Pass, running: impl Future<Output = Response>) -> Response {
     let revoked = async {

@@ -1,4 +1,4 @@
-//! Answers on their way to clients, counted until they are written: whoever asks for much and reads nothing of it holds a
+//! Answers on their way to clients, counted until they are written: a client that asks for much and reads nothing of it holds a
 //! bounded part of the server's memory, as with the bodies of requests.
 
 use std::pin::Pin;

@@ -1,5 +1,5 @@
 //! Memory for the bodies of requests and of answers: beyond what most have, all of them share one bounded amount. What finds
-//! no room is refused at once rather than waited for: whoever sends or reads slowly holds what it has.
+//! no room is refused at once rather than waited for: a client that sends or reads slowly holds what it has.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,6 +1,6 @@
 //! The protocol of workers in any language: register, claim, beat, report, save steps, spawn children, leave.
 
-mod parcel;
+mod claim_response;
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use windlass::limits;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::step::{Hand, Note};
 
-use self::parcel::Parcel;
+use self::claim_response::ClaimResponse;
 use super::app::App;
 use super::auth::Who;
 use super::describe::{Reply, Shape};
@@ -74,10 +74,10 @@ pub(crate) async fn claim(
     State(app): State<App>,
     Who(caller): Who,
     Body(body): Body<ClaimBody>,
-) -> Result<Parcel, Problem> {
+) -> Result<ClaimResponse, Problem> {
     let wait = body.wait.map_or(Duration::ZERO, |span| span.0);
     let request = body.into_request()?;
-    Ok(Parcel::claim(app, caller, request, wait).await?)
+    Ok(ClaimResponse::claim(app, caller, request, wait).await?)
 }
 
 /// `POST /heartbeats`

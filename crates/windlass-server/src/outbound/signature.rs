@@ -23,7 +23,7 @@ const PREFIX: &str = "whsec_";
 /// What is derived from a tenant's secret, so that nothing else that is ever derived from it is the same.
 const CONTEXT: &str = "windlass.webhook.v1";
 
-/// What an endpoint is called for. Each has a secret of its own: otherwise whoever may choose a callback address could have
+/// What an endpoint is called for. Each has a secret of its own: otherwise a caller who may choose a callback address could have
 /// a signed message sent to a push target, which would take it for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {

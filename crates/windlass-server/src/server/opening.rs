@@ -1,4 +1,4 @@
-//! The time between taking the address and having a store: whoever asks is answered, with what the server waits for, instead
+//! The time between taking the address and having a store: requests are answered with what the server waits for, instead
 //! of finding nobody there.
 
 use std::convert::Infallible;

@@ -135,7 +135,7 @@ async fn answers_that_nobody_reads_take_a_bounded_memory() {
     assert_eq!(ask(&t, &own, "GET", "/jobs?limit=1", json!({})).await.status, 200, "small answers are sent");
     let theirs = ask(&t, &other, "GET", "/jobs?payload=true", json!({})).await;
     assert_eq!((theirs.status, theirs.json()["jobs"].as_array().unwrap().len()), (200, 16));
-    // Whoever hangs up gives the room back.
+    // A client that hangs up gives the room back.
     drop(unread);
     while ask(&t, &own, "GET", path, json!({})).await.status != 200 {}
 }

@@ -1,4 +1,4 @@
-//! A line in which everybody has a line of their own: the next is taken from each in turn, so that whoever brings a thousand
+//! A line in which everybody has a line of their own: the next is taken from each in turn, so that a caller that brings a thousand
 //! does not make others wait for a thousand. Each has a bounded part of the room.
 
 use std::collections::{HashMap, VecDeque};
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_much_does_not_make_others_wait() {
+    fn a_caller_that_asks_much_does_not_make_others_wait() {
         let mut turns = Turns::default();
         for number in 0..100 {
             turns.push(asker("ada", "a"), number);

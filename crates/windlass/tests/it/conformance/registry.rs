@@ -64,7 +64,7 @@ async fn a_key_registers_a_bounded_number_of_workers(t: &Fixture) {
     fill(t, &bob).await;
     assert_eq!(refused(t, &cleo).await, "tenant", "its keys have a bound together");
     t.store.register(&bearer('d', "other"), naming(MOST)).await.unwrap();
-    // Whoever leaves makes room.
+    // A worker that leaves makes room.
     let config = t.store.config(&t.me).await.unwrap();
     let first = config.workers.values().find(|worker| worker.key == ada.key && !worker.types.is_empty());
     t.store.deregister(&ada, first.unwrap().id).await.unwrap();

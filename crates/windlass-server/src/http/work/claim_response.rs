@@ -25,7 +25,7 @@ use crate::http::reply::encoded;
 use crate::http::wire::claim::{ClaimView, ClaimedView};
 
 /// Claimed jobs that were not handed over yet; dropping it gives them back.
-pub(crate) struct Parcel {
+pub(crate) struct ClaimResponse {
     store: Store,
     caller: Caller,
     worker: WorkerId,
@@ -34,39 +34,39 @@ pub(crate) struct Parcel {
     bytes: Bytes,
 }
 
-impl Parcel {
+impl ClaimResponse {
     /// Claims jobs, waiting for some for up to `wait`.
     pub(super) async fn claim(
         app: App,
         caller: Caller,
         request: ClaimRequest,
         wait: Duration,
-    ) -> Result<Parcel, WorkError> {
-        let (mut parcels, arrival) = oneshot::channel();
+    ) -> Result<ClaimResponse, WorkError> {
+        let (mut responses, arrival) = oneshot::channel();
         // In a task of its own: the request's future is dropped when its client hangs up, and a claim that is on its way
         // to a commit would then hold jobs of which nobody knows.
         let claiming = async move {
             let gone = async {
                 tokio::select! {
-                    () = parcels.closed() => {}
+                    () = responses.closed() => {}
                     () = app.draining() => {}
                 }
             };
             let store = app.store().clone();
             let claimed = store.claim_unless(&caller, &request, wait, gone).await;
-            let parcel = match claimed {
+            let response = match claimed {
                 Ok(answer) => {
                     let jobs = answer.jobs.iter();
                     let leases = jobs.map(|claimed| (claimed.job.id, claimed.job.fence)).collect();
                     let worker = request.worker;
-                    let mut parcel = Parcel { worker, leases, store, caller, bytes: Bytes::new() };
-                    parcel.bytes = answered(answer).await;
-                    Ok(parcel)
+                    let mut response = ClaimResponse { worker, leases, store, caller, bytes: Bytes::new() };
+                    response.bytes = answered(answer).await;
+                    Ok(response)
                 }
                 Err(error) => Err(error),
             };
             // If nobody waits for it any more it is dropped here.
-            let _ = parcels.send(parcel);
+            let _ = responses.send(response);
         };
         tokio::spawn(claiming.in_current_span());
         arrival.await.expect("a claim does not panic")
@@ -83,22 +83,22 @@ async fn answered(answer: ClaimAnswer) -> Bytes {
 }
 
 /// The jobs count as handed over once they are on their way to the client.
-impl IntoResponse for Parcel {
+impl IntoResponse for ClaimResponse {
     fn into_response(mut self) -> Response {
         let bytes = std::mem::take(&mut self.bytes);
-        let mut response = Response::new(HttpBody::new(Delivery { parcel: self, bytes: Some(bytes) }));
+        let mut response = Response::new(HttpBody::new(ClaimBody { response: self, bytes: Some(bytes) }));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response
     }
 }
 
-impl Reply for Parcel {
+impl Reply for ClaimResponse {
     fn describe(shape: &mut Shape) {
         shape.gives::<ClaimView>(StatusCode::OK);
     }
 }
 
-impl Drop for Parcel {
+impl Drop for ClaimResponse {
     fn drop(&mut self) {
         let leases = std::mem::take(&mut self.leases);
         if leases.is_empty() {
@@ -115,12 +115,12 @@ impl Drop for Parcel {
 }
 
 /// The body of the answer: taken by the connection, it is handed over.
-struct Delivery {
-    parcel: Parcel,
+struct ClaimBody {
+    response: ClaimResponse,
     bytes: Option<Bytes>,
 }
 
-impl Body for Delivery {
+impl Body for ClaimBody {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 
@@ -128,7 +128,7 @@ impl Body for Delivery {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        self.parcel.leases.clear();
+        self.response.leases.clear();
         Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
     }
 
