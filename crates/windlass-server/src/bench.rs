@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use windlass::Store;
 use windlass::bench::handlers::{self, Plan};
-use windlass::bench::{Figure, Floor, Workbench, postgres_floor, sqlite_floor, workflow};
+use windlass::bench::{Baseline, Figure, Workbench, postgres_floor, sqlite_floor, workflow};
 use windlass::store::caller::Caller;
 use windlass::store::environment::StoreOptions;
 
@@ -72,7 +72,7 @@ pub(crate) async fn store(
 }
 
 /// On a thread that may wait: the connection is driven by whoever holds it.
-async fn bare_postgres(address: &str, payload: usize) -> anyhow::Result<Floor> {
+async fn bare_postgres(address: &str, payload: usize) -> anyhow::Result<Baseline> {
     let address = address.to_owned();
     Ok(tokio::task::spawn_blocking(move || postgres_floor::measure(&address, payload)).await??)
 }

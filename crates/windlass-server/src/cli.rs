@@ -237,7 +237,7 @@ impl StoreArgs {
     /// Fails if there is nothing of a store at the address: to look at one must not make one, least of all of an empty backup
     /// or of another program's database.
     fn refuse_what_is_no_store(&self) -> anyhow::Result<()> {
-        let schema = Schema::of(&self.store).map_err(|error| self.cannot_open(&error))?;
+        let schema = Schema::read(&self.store).map_err(|error| self.cannot_open(&error))?;
         let marker = self.store.strip_prefix("sqlite:").map(|path| format!("{path}-head"));
         // A file that was emptied is a store that has lost everything, and opening it says so.
         let has_been_one = marker.is_some_and(|marker| std::path::Path::new(&marker).exists());

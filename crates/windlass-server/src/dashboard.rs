@@ -101,7 +101,7 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
     Router::new()
         .merge(pages())
         .merge(actions())
-        .method_not_allowed_fallback(|| async { page::Trouble::only_a_form() })
+        .method_not_allowed_fallback(|| async { page::PageError::only_a_form() })
         .layer(from_fn_with_state(board.clone(), guard::guard))
         .with_state(board)
 }

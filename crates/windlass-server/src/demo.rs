@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use windlass::Store;
 use windlass::job::{JobType, NewJob, Payload, QueueName, ScheduleName, Tenant};
-use windlass::queue::{Draft, Queue};
-use windlass::schedule::Timing;
+use windlass::queue::{Client, JobBuilder};
+use windlass::schedule::ScheduleSpec;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::settings::Settings;
@@ -43,13 +43,18 @@ pub(crate) async fn arrange(store: &Store) -> anyhow::Result<()> {
 
 /// A few schedules, one of them paused.
 async fn schedule(store: &Store, operator: &Caller) -> anyhow::Result<()> {
-    let cron = |text: &str| -> anyhow::Result<Timing> {
-        Ok(Timing::Cron { cron: text.parse()?, timezone: "Europe/Berlin".parse()? })
+    let cron = |text: &str| -> anyhow::Result<ScheduleSpec> {
+        Ok(ScheduleSpec::Cron { cron: text.parse()?, timezone: "Europe/Berlin".parse()? })
     };
     let timings = [
         ("nightly-report", cron("0 2 * * *")?, "report.build", r#"{"month":"2026-11","rows":40000}"#),
         ("weekly-export", cron("30 6 * * mon")?, "archive.export", r#"{"format":"parquet"}"#),
-        ("crm-sync", Timing::Every(Duration::from_secs(3600)), "crm.sync", r#"{"since":"an hour ago"}"#),
+        (
+            "crm-sync",
+            ScheduleSpec::Every(Duration::from_secs(3600)),
+            "crm.sync",
+            r#"{"since":"an hour ago"}"#,
+        ),
         (
             "heartbeat-mail",
             cron("*/15 * * * *")?,
@@ -71,7 +76,7 @@ async fn schedule(store: &Store, operator: &Caller) -> anyhow::Result<()> {
 /// # Errors
 /// When the store fails.
 pub(crate) async fn run(store: &Store, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
-    let queue = Queue::over_kept(store.clone());
+    let queue = Client::from_store_without_maintenance(store.clone());
     let fleet = [
         Worker::new(&queue).name("mail-1").version("2.4.1").queue("mail", 6).queue("default", 4),
         Worker::new(&queue).name("media-1").version("1.9.0").queue("media", 8),
@@ -99,7 +104,7 @@ pub(crate) async fn run(store: &Store, shutdown: impl Future<Output = ()>) -> an
 }
 
 /// A few jobs every second or so, and a larger piece of work now and then.
-async fn submit_for_ever(queue: &Queue) -> anyhow::Result<()> {
+async fn submit_for_ever(queue: &Client) -> anyhow::Result<()> {
     let mut round: u32 = 0;
     loop {
         submit_round(queue, round).await?;
@@ -108,36 +113,40 @@ async fn submit_for_ever(queue: &Queue) -> anyhow::Result<()> {
     }
 }
 
-async fn submit_round(queue: &Queue, round: u32) -> anyhow::Result<()> {
+async fn submit_round(queue: &Client, round: u32) -> anyhow::Result<()> {
     let tenants = [Tenant::default(), Tenant::new("acme")?, Tenant::new("globex")?];
     let tenant = tenants[round as usize % tenants.len()].clone();
     let order = 48_000 + round;
     let mail =
         Mail { to: format!("customer{}@example.com", order % 997), template: "order-confirmed".into() };
-    let draft = Draft::new(&mail).tenant(tenant.clone()).tag("order", &order.to_string());
+    let draft = JobBuilder::new(&mail).tenant(tenant.clone()).tag("order", &order.to_string());
     queue.submit(draft.correlation_id(&format!("order-{order}"))).await?;
     if round.is_multiple_of(2) {
         let target = format!("https://hooks.example.com/{}", order % 13);
         queue
-            .submit(Draft::new(&Delivery { target, event: "order.paid".into() }).tenant(tenant.clone()))
+            .submit(JobBuilder::new(&Delivery { target, event: "order.paid".into() }).tenant(tenant.clone()))
             .await?;
     }
     if round.is_multiple_of(3) {
-        queue.submit(Draft::new(&Charge { order, cents: 1_990 }).tenant(tenant.clone()).priority(80)).await?;
+        queue
+            .submit(JobBuilder::new(&Charge { order, cents: 1_990 }).tenant(tenant.clone()).priority(80))
+            .await?;
     }
     if round % 20 == 5 {
         queue
-            .submit(Draft::new(&Report { month: "2026-10".into(), rows: 40_000 }).tag("team", "finance"))
+            .submit(JobBuilder::new(&Report { month: "2026-10".into(), rows: 40_000 }).tag("team", "finance"))
             .await?;
     }
     if round % 25 == 3 {
-        queue.submit(Draft::new(&Album { photos: 8, name: format!("album-{order}") }).tenant(tenant)).await?;
+        queue
+            .submit(JobBuilder::new(&Album { photos: 8, name: format!("album-{order}") }).tenant(tenant))
+            .await?;
     }
     if round % 30 == 1 {
-        queue.submit(Draft::new(&Approval { order, amount: 125_000 }).priority(80)).await?;
-        queue.submit(Draft::new(&Export { format: "parquet".into() })).await?;
+        queue.submit(JobBuilder::new(&Approval { order, amount: 125_000 }).priority(80)).await?;
+        queue.submit(JobBuilder::new(&Export { format: "parquet".into() })).await?;
         queue
-            .submit(Draft::new(&Crm { since: "yesterday".into() }).delay(Duration::from_secs(1_800)))
+            .submit(JobBuilder::new(&Crm { since: "yesterday".into() }).delay(Duration::from_secs(1_800)))
             .await?;
     }
     if round % 40 == 2 {
@@ -147,20 +156,20 @@ async fn submit_round(queue: &Queue, round: u32) -> anyhow::Result<()> {
 }
 
 /// Extract, transform in three parts, load: a graph in one call.
-async fn submit_graph(queue: &Queue) -> anyhow::Result<()> {
+async fn submit_graph(queue: &Client) -> anyhow::Result<()> {
     let mut batch = queue.batch();
-    let source = batch.add(Draft::new(&Extract { source: "orders".into() }).tag("pipeline", "nightly"));
-    let parts =
-        ["eu", "us", "apac"].map(|region| Draft::new(&Transform { region: region.into() }).after(&source));
+    let source = batch.add(JobBuilder::new(&Extract { source: "orders".into() }).tag("pipeline", "nightly"));
+    let parts = ["eu", "us", "apac"]
+        .map(|region| JobBuilder::new(&Transform { region: region.into() }).after(&source));
     let parts = parts.map(|part| batch.add(part));
-    let mut load = Draft::new(&Load { table: "orders_daily".into() });
+    let mut load = JobBuilder::new(&Load { table: "orders_daily".into() });
     for part in &parts {
         load = load.after(part);
     }
     let loaded = batch.add(load);
     let notice = Mail { to: "data@example.com".into(), template: "pipeline-done".into() };
-    batch.add(Draft::new(&notice).after(&loaded));
-    batch.add(Draft::new(&Thumbnail { photo: "chart.png".into() }).after(&loaded));
+    batch.add(JobBuilder::new(&notice).after(&loaded));
+    batch.add(JobBuilder::new(&Thumbnail { photo: "chart.png".into() }).after(&loaded));
     batch.submit().await?;
     Ok(())
 }

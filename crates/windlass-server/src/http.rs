@@ -52,7 +52,7 @@ pub use self::app::{App, StorePlace};
 use self::guard::stamp;
 pub(crate) use self::guard::unreadable;
 pub(crate) use self::leftover::is_slow;
-use self::problem::Problem;
+use self::problem::ApiError;
 use self::route::{Route, route};
 pub(crate) use self::trace::trace_of;
 pub(crate) use self::wire::time::{Moment, Span};
@@ -89,10 +89,10 @@ fn routes(single: usize) -> Vec<Route> {
 fn job_routes(single: usize) -> Vec<Route> {
     use jobs::{act, bulk, graph, look};
     vec![
-        route(POST,   "/jobs",                        SUBMIT,     jobs::submit,         "Submit a job").takes(single).conflicts(),
+        route(POST,   "/jobs",                        SUBMIT,     jobs::submit,         "Submit a job").body_max(single).conflicts(),
         route(GET,    "/jobs",                        LOOK,       jobs::list,           "List jobs"),
-        route(POST,   "/jobs/batch",                  SUBMIT,     jobs::submit_batch,   "Submit jobs, all or none").takes(LARGE).conflicts(),
-        route(POST,   "/jobs/bulk",                   MANAGE,     bulk::bulk,           "Act on all jobs that fit"),
+        route(POST,   "/jobs/batch",                  SUBMIT,     jobs::submit_batch,   "Submit jobs, all or none").body_max(LARGE).conflicts(),
+        route(POST,   "/jobs/bulk",                   MANAGE,     bulk::bulk,           "JobAction on all jobs that fit"),
         route(GET,    "/jobs/{id}",                   LOOK,       jobs::get,            "Look at a job, or wait for its end"),
         route(PATCH,  "/jobs/{id}",                   MANAGE,     act::patch,           "Change what clients may change").conflicts(),
         route(DELETE, "/jobs/{id}",                   MANAGE,     jobs::delete,         "Remove a final job").conflicts(),
@@ -102,7 +102,7 @@ fn job_routes(single: usize) -> Vec<Route> {
         route(POST,   "/jobs/{id}/cancel",            MANAGE,     act::cancel,          "Do not run a job any more").conflicts(),
         route(POST,   "/jobs/{id}/priority",          MANAGE,     act::priority,        "Change how urgent a job is").conflicts(),
         route(POST,   "/jobs/{id}/redrive",           MANAGE,     act::redrive,         "Submit a final job again").conflicts(),
-        route(POST,   "/jobs/{id}/signals/{name}",    MANAGE,     act::signal,       "Send a signal to a job").takes(single).conflicts(),
+        route(POST,   "/jobs/{id}/signals/{name}",    MANAGE,     act::signal,       "Send a signal to a job").body_max(single).conflicts(),
         route(GET,    "/jobs/{id}/attempts",          LOOK,       look::attempts,       "Every start of a job"),
         route(GET,    "/jobs/{id}/checkpoints",       READ_PAYLOAD, look::checkpoints,    "What a job saved"),
         route(GET,    "/jobs/{id}/events",            LOOK,       look::events,         "What happened to a job"),
@@ -115,10 +115,10 @@ fn job_routes(single: usize) -> Vec<Route> {
         route(POST,   "/workers",                     WORK,       work::register,       "Register a worker"),
         route(DELETE, "/workers/{id}",                WORK,       work::leave,          "Leave; its jobs go back"),
         route(POST,   "/claims",                      WORK,       work::claim,          "Claim jobs, waiting for some").names().undone_unsent(),
-        route(POST,   "/heartbeats",                  WORK,       work::heartbeat,      "Show that a worker lives").takes(LARGE).names(),
-        route(POST,   "/outcomes",                    WORK,       work::outcomes,       "Report how attempts ended").takes(LARGE).names(),
-        route(PUT,    "/jobs/{id}/checkpoints/{name}", WORK,       work::checkpoint, "Save a step").takes(single).conflicts(),
-        route(POST,   "/jobs/{id}/children",          WORK,       work::children,       "Spawn children and wait for them").takes(LARGE).conflicts(),
+        route(POST,   "/heartbeats",                  WORK,       work::heartbeat,      "Show that a worker lives").body_max(LARGE).names(),
+        route(POST,   "/outcomes",                    WORK,       work::outcomes,       "Report how attempts ended").body_max(LARGE).names(),
+        route(PUT,    "/jobs/{id}/checkpoints/{name}", WORK,       work::checkpoint, "Save a step").body_max(single).conflicts(),
+        route(POST,   "/jobs/{id}/children",          WORK,       work::children,       "Spawn children and wait for them").body_max(LARGE).conflicts(),
     ]
 }
 
@@ -149,7 +149,7 @@ fn operation_routes(single: usize) -> Vec<Route> {
         route(PUT,    "/types/{type}",                ADMINISTER, types::put,           "Change a type's settings"),
         route(GET,    "/schedules",                   LOOK,       schedules::list,      "Every schedule"),
         route(GET,    "/schedules/{schedule}",        LOOK,       schedules::get,       "All about a schedule"),
-        route(PUT,    "/schedules/{schedule}",        SCHEDULE,   schedules::put,       "Put a schedule in place").takes(single),
+        route(PUT,    "/schedules/{schedule}",        SCHEDULE,   schedules::put,       "Put a schedule in place").body_max(single),
         route(DELETE, "/schedules/{schedule}",        SCHEDULE,   schedules::delete,    "Remove a schedule"),
         route(POST,   "/schedules/{schedule}/pause",  SCHEDULE,   schedules::pause,   "Leave out its runs").conflicts(),
         route(POST,   "/schedules/{schedule}/resume", SCHEDULE,   schedules::resume,  "Run it again").conflicts(),
@@ -192,10 +192,10 @@ fn single_bytes_max(app: &App) -> usize {
     app.store().environment().options.payload_bytes_max * 2 + crate::limits::ENVELOPE_BYTES
 }
 
-async fn no_such_path() -> Problem {
-    Problem::not_found("nothing is at this path")
+async fn no_such_path() -> ApiError {
+    ApiError::not_found("nothing is at this path")
 }
 
-async fn no_such_method() -> Problem {
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path has no such method")
+async fn no_such_method() -> ApiError {
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path has no such method")
 }

@@ -34,12 +34,12 @@ impl Supervisor {
 
     /// Says that requests are answered.
     pub(crate) fn ready(&self) {
-        self.tell("READY=1");
+        self.notify("READY=1");
     }
 
     /// Says that the end has begun.
     pub(crate) fn stopping(&self) {
-        self.tell("STOPPING=1");
+        self.notify("STOPPING=1");
     }
 
     /// Shows again and again that the process is alive, as long as its store is: one that has stopped for good, as after a
@@ -54,12 +54,12 @@ impl Supervisor {
             beats.tick().await;
             let asked = tokio::time::timeout(within / 4, store.config(&Caller::system())).await;
             if !matches!(asked, Ok(Err(StoreError::Stopped(_)))) {
-                self.tell("WATCHDOG=1");
+                self.notify("WATCHDOG=1");
             }
         }
     }
 
-    fn tell(&self, state: &str) {
+    fn notify(&self, state: &str) {
         if let Some(Err(error)) = self.socket.as_ref().map(|socket| socket.send(state.as_bytes())) {
             tracing::warn!(%error, state, "cannot tell systemd how it goes");
         }

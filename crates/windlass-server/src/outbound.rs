@@ -15,11 +15,11 @@ use std::future::Future;
 use tokio_util::sync::CancellationToken;
 use windlass::Store;
 
-pub use client::Client;
+pub use client::WebhookClient;
 
 /// Delivers callbacks and pushes jobs until `shutdown` is over; then what is under way has a moment to end, and is given
 /// back otherwise.
-pub async fn run(store: Store, client: Client, shutdown: impl Future<Output = ()>) {
+pub async fn run(store: Store, client: WebhookClient, shutdown: impl Future<Output = ()>) {
     let stop = CancellationToken::new();
     let stopping = async {
         shutdown.await;

@@ -31,10 +31,10 @@ pub(crate) use verdict::Exit;
 
 use crate::limits;
 use output::Answer;
-use verdict::{Cause, Verdict};
+use verdict::{Cause, ExitOutcome};
 
 /// What to run, and how to treat it.
-pub(crate) struct Conduct {
+pub(crate) struct RunOptions {
     /// The program, as a path or a name to be looked up.
     pub(crate) command: OsString,
     pub(crate) arguments: Vec<OsString>,
@@ -54,7 +54,7 @@ pub(crate) struct Conduct {
 
 /// Runs a program for each job.
 pub(crate) struct Program {
-    conduct: Conduct,
+    conduct: RunOptions,
     /// One for each process that may run at once; none is free before its process is gone, whatever became of the job.
     places: Arc<Semaphore>,
     places_max: u32,
@@ -68,7 +68,7 @@ pub(crate) struct Program {
 impl Program {
     /// Runs up to `places` processes at once, and has `said` tell how each ended.
     pub(crate) fn new(
-        conduct: Conduct,
+        conduct: RunOptions,
         places: u32,
         guard: Guard,
         said: impl Fn(Summary) + Send + Sync + 'static,
@@ -107,13 +107,13 @@ impl Program {
             return Err(Failure::temporary("the worker lost sight of its program").into());
         };
         match verdict {
-            Verdict::Completed(answer) => Ok(answer),
-            Verdict::Failed(failure) => Err(failure.into()),
+            ExitOutcome::Completed(answer) => Ok(answer),
+            ExitOutcome::Failed(failure) => Err(failure.into()),
             // Neither says anything about the job, and nobody else gives it back.
-            Verdict::NotStarted { .. } | Verdict::Stopped(Cause::Signalled) => {
+            ExitOutcome::NotStarted { .. } | ExitOutcome::Stopped(Cause::Signalled) => {
                 Err(Snooze(limits::PROGRAM_PAUSE).into())
             }
-            Verdict::Stopped(_) => {
+            ExitOutcome::Stopped(_) => {
                 // Given back by whoever said to stop it, which may be about to happen.
                 cx.cancelled().await;
                 Err(stopped())

@@ -99,7 +99,7 @@ impl Listening {
         // Whom a proxy lets in comes from anywhere, although it connects from this machine.
         let is_local = options.listen.ip().is_loopback() && !options.behind_proxy;
         if !is_local {
-            refuse_in_the_open(&store, &options).await?;
+            require_auth_and_tls(&store, &options).await?;
         }
         let is_secure = tls.is_some() || options.behind_proxy;
         let (app, connections_max) = (App::new(store, options.store, is_local), options.connections_max);
@@ -202,7 +202,7 @@ impl Server {
 }
 
 /// An address that others can reach is for those with keys, over an encrypted connection.
-async fn refuse_in_the_open(store: &Store, options: &Options) -> anyhow::Result<()> {
+async fn require_auth_and_tls(store: &Store, options: &Options) -> anyhow::Result<()> {
     let listen = options.listen;
     let has_keys = store.has_keys().await?;
     anyhow::ensure!(

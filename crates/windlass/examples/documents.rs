@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use windlass::context::ChildError;
 use windlass::queue::JobDefaults;
-use windlass::{Cx, Failure, GroupStrategy, Job, Queue, RetryPolicy, Worker};
+use windlass::{Client, Cx, Failure, GroupStrategy, Job, RetryPolicy, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct Document {
@@ -92,7 +92,7 @@ async fn main() -> anyhow::Result<()> {
         println!("crash   {}", panic.payload().downcast_ref::<&str>().unwrap_or(&"somewhere"));
     }));
     let folder = tempfile::tempdir()?;
-    let queue = Queue::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
+    let queue = Client::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
     let job = queue.submit(Document { name: "report.pdf".into(), pages: 8 }).await?;
     let merged = async {
         match job.result(Duration::from_secs(20)).await {

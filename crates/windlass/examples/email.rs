@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use windlass::queue::JobDefaults;
 use windlass::store::config::TypeSettings;
-use windlass::{Cx, Failure, Job, Queue, RetryPolicy, State, Worker};
+use windlass::{Client, Cx, Failure, Job, RetryPolicy, State, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct SendEmail {
@@ -57,7 +57,7 @@ async fn send_email(job: SendEmail, cx: Cx, State(provider): State<Provider>) ->
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let queue = Queue::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
+    let queue = Client::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
     let settings = TypeSettings { success_event: Some("EMAIL_SENT".into()), ..TypeSettings::default() };
     queue.configure_type::<SendEmail>(settings).await?;
 

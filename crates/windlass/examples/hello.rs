@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::{Job, Queue, State, Worker};
+use windlass::{Client, Job, State, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct Greet {
@@ -25,7 +25,7 @@ async fn greet(job: Greet, State(word): State<&'static str>) -> anyhow::Result<S
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let queue = Queue::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
+    let queue = Client::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
 
     let job = queue.submit(Greet { name: "world".into() }).priority(80).await?;
     println!("submitted: the job is on disk");

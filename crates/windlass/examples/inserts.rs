@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::{BatchOptions, Cx, Failure, Handle, Job, Queue, RetryPolicy, State, Worker};
+use windlass::{BatchOptions, Client, Cx, Failure, Handle, Job, RetryPolicy, State, Worker};
 
 /// A row to be written.
 #[derive(Serialize, Deserialize)]
@@ -41,7 +41,7 @@ async fn insert(
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let queue = Queue::open("memory:").await?;
+    let queue = Client::open("memory:").await?;
     let quick = RetryPolicy { initial_delay: Duration::from_millis(20), ..RetryPolicy::fixed() };
     let mut jobs: Vec<Handle<Insert>> = Vec::new();
     for row in 0..250 {

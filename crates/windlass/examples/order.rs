@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
-use windlass::{Cx, Job, Queue, State, Worker};
+use windlass::{Client, Cx, Job, State, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct Order {
@@ -60,7 +60,7 @@ async fn order(order: Order, cx: Cx, State(shift): State<Shift>) -> anyhow::Resu
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let queue = Queue::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
+    let queue = Client::open(&format!("sqlite:{}", folder.path().join("jobs.db").display())).await?;
     let good = queue.submit(Order { number: 1, patience: Duration::from_secs(60) }).await?;
     let bad = queue.submit(Order { number: 2, patience: Duration::from_secs(1) }).await?;
 

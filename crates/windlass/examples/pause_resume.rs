@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use windlass::error::ActError;
-use windlass::{Cx, Handle, Job, JobId, Pause, PauseMode, Queue, State, Suspend, Worker};
+use windlass::{Client, Cx, Handle, Job, JobId, Pause, PauseMode, State, Suspend, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct Import {
@@ -42,12 +42,12 @@ async fn import(job: Import, cx: Cx, State(told): State<Told>) -> anyhow::Result
 
 /// Runs the import until its second part is done, and interrupts it there.
 async fn before_the_restart(address: &str) -> anyhow::Result<JobId> {
-    let queue = Queue::open(address).await?;
+    let queue = Client::open(address).await?;
     let job = queue.submit(Import { parts: 4 }).await?;
     let (told, mut heard): (Told, _) = mpsc::channel(16);
     let paused = async {
         while heard.recv().await != Some(2) {}
-        let how = Suspend::aggressive().because("the disk is being replaced");
+        let how = Suspend::aggressive().reason("the disk is being replaced");
         println!("pause:  the job: {:?}", job.suspend(how.clone()).await);
         println!("pause:  again: {:?}", job.suspend(how.clone()).await);
         let strictly = job.suspend_strictly(how).await;
@@ -60,7 +60,7 @@ async fn before_the_restart(address: &str) -> anyhow::Result<JobId> {
 }
 
 async fn after_the_restart(address: &str, id: JobId) -> anyhow::Result<()> {
-    let queue = Queue::open(address).await?;
+    let queue = Client::open(address).await?;
     let job: Handle<Import> = queue.handle(id);
     let found = job.snapshot().await?.expect("the job is there").job;
     println!("reopen: the job is {} with {} failures", found.state, found.failures);

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::{Cx, Job, Queue, Worker};
+use windlass::{Client, Cx, Job, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct Resize {
@@ -34,7 +34,7 @@ async fn main() -> anyhow::Result<()> {
         println!("give the address of a server, for example http://127.0.0.1:7788");
         return Ok(());
     };
-    let queue = Queue::open(&address).await?;
+    let queue = Client::open(&address).await?;
     // With a key, a submission whose answer is lost on the way is repeated by itself, and never stored twice.
     let job = queue.submit(Resize { picture: "lighthouse.jpg".into() }).key("lighthouse").await?;
     println!("submitted: {}", job.id());

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::{Cx, Failure, Handle, Job, Queue, RetryPolicy, Snooze, Worker};
+use windlass::{Client, Cx, Failure, Handle, Job, RetryPolicy, Snooze, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct Charge {
@@ -35,7 +35,7 @@ async fn charge(job: Charge, cx: Cx) -> anyhow::Result<String> {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let queue = Queue::open("memory:").await?;
+    let queue = Client::open("memory:").await?;
     let quick = RetryPolicy { initial_delay: Duration::from_millis(20), ..RetryPolicy::fixed() };
     let mut jobs: Vec<Handle<Charge>> = Vec::new();
     for card in ["flaky", "busy", "stolen", "early", "broken"] {

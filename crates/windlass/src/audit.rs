@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::clock::Timestamp;
-use crate::error::Problem;
+use crate::error::FieldProblem;
 use crate::job::{JobId, JobType, QueueName, Tenant};
 
 macro_rules! events {
@@ -103,12 +103,14 @@ impl fmt::Display for AuditEvent {
 }
 
 impl FromStr for AuditEvent {
-    type Err = Problem;
+    type Err = FieldProblem;
 
-    fn from_str(text: &str) -> Result<AuditEvent, Problem> {
-        AuditEvent::ALL.iter().copied().find(|event| event.as_str() == text).ok_or_else(|| Problem::Unknown {
-            value: text.to_owned(),
-            allowed: "the audit events listed in the documentation",
+    fn from_str(text: &str) -> Result<AuditEvent, FieldProblem> {
+        AuditEvent::ALL.iter().copied().find(|event| event.as_str() == text).ok_or_else(|| {
+            FieldProblem::Unknown {
+                value: text.to_owned(),
+                allowed: "the audit events listed in the documentation",
+            }
         })
     }
 }

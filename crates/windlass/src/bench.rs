@@ -9,7 +9,7 @@ pub mod limited;
 pub mod workflow;
 pub mod workload;
 
-pub use crate::store::floor::Floor;
+pub use crate::store::floor::Baseline;
 #[cfg(feature = "postgres")]
 pub use crate::store::postgres::floor as postgres_floor;
 #[cfg(feature = "sqlite")]

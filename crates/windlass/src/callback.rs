@@ -8,7 +8,8 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::job::{
-    Job, JobType, Labels, NewJob, Payload, QueueName, RetryPolicy, Spec, State, Strategy, Tenant,
+    JobMetadata, JobRecord, JobState, JobType, NewJob, Payload, QueueName, RetryPolicy, Spec, Strategy,
+    Tenant,
 };
 use crate::limits;
 use crate::target::Target;
@@ -63,9 +64,9 @@ struct Data<'a> {
 }
 
 /// The job that reports the end of another to its callback address; none if it has none.
-pub(crate) fn delivery(job: &Job, spec: &Spec, result: Option<&[u8]>) -> Option<NewJob> {
+pub(crate) fn delivery(job: &JobRecord, spec: &Spec, result: Option<&[u8]>) -> Option<NewJob> {
     let url = spec.labels.callback_url.clone()?;
-    let mut labels = Labels { callback_url: Some(url.clone()), ..Labels::default() };
+    let mut labels = JobMetadata { callback_url: Some(url.clone()), ..JobMetadata::default() };
     labels.tags.insert(TAG.to_owned(), job.id.to_string());
     labels.correlation_id.clone_from(&spec.labels.correlation_id);
     let body = serde_json::to_vec(&report(job, spec, result)).expect("plain data is always valid JSON");
@@ -91,13 +92,15 @@ pub(crate) fn delivery(job: &Job, spec: &Spec, result: Option<&[u8]>) -> Option<
     })
 }
 
-fn report<'a>(job: &'a Job, spec: &'a Spec, result: Option<&[u8]>) -> Report<'a> {
+fn report<'a>(job: &'a JobRecord, spec: &'a Spec, result: Option<&[u8]>) -> Report<'a> {
     let ended_at = job.completed_at.unwrap_or(job.updated_at);
     let error = job.details.error.as_ref().map(
         |error| json!({"category": error.category.as_str(), "code": error.code, "message": error.message}),
     );
     let result = result
-        .filter(|result| job.state == State::Completed && result.len() <= limits::CALLBACK_RESULT_BYTES_MAX)
+        .filter(|result| {
+            job.state == JobState::Completed && result.len() <= limits::CALLBACK_RESULT_BYTES_MAX
+        })
         .and_then(|result| String::from_utf8(result.to_vec()).ok())
         .and_then(|result| RawValue::from_string(result).ok());
     Report {

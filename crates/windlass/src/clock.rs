@@ -22,7 +22,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Problem;
+use crate::error::FieldProblem;
 use crate::limits;
 
 /// A moment, in whole milliseconds since 1970-01-01 UTC, always between then and the last days of the year 9999.
@@ -92,10 +92,10 @@ impl fmt::Display for Timestamp {
 
 /// Reads RFC 3339, with any offset; what is outside the range is moved into it.
 impl FromStr for Timestamp {
-    type Err = Problem;
+    type Err = FieldProblem;
 
-    fn from_str(text: &str) -> Result<Timestamp, Problem> {
-        let parsed: jiff::Timestamp = text.parse().map_err(|_| Problem::Unknown {
+    fn from_str(text: &str) -> Result<Timestamp, FieldProblem> {
+        let parsed: jiff::Timestamp = text.parse().map_err(|_| FieldProblem::Unknown {
             value: text.chars().take(64).collect(),
             allowed: "the times of RFC 3339, such as 2030-01-31T12:00:00Z",
         })?;
@@ -221,12 +221,12 @@ impl Stopwatch {
 
 /// How long somebody is willing to wait, in real time, whatever the store's clock shows.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience(tokio::time::Instant);
+pub(crate) struct WaitLimit(tokio::time::Instant);
 
-impl Patience {
+impl WaitLimit {
     /// Patience that ends after `wait`.
-    pub(crate) fn lasting(wait: Duration) -> Patience {
-        Patience(tokio::time::Instant::now() + wait.min(limits::DURATION_MAX))
+    pub(crate) fn for_duration(wait: Duration) -> WaitLimit {
+        WaitLimit(tokio::time::Instant::now() + wait.min(limits::DURATION_MAX))
     }
 
     /// Whether it has ended.
@@ -241,7 +241,7 @@ impl Patience {
     }
 
     /// Returns when it has ended.
-    pub(crate) async fn over(self) {
+    pub(crate) async fn elapsed_wait(self) {
         tokio::time::sleep_until(self.0).await;
     }
 

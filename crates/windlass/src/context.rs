@@ -30,10 +30,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use blocking::Unwound;
+pub(crate) use blocking::ParkUnwind;
 pub use children::{ChildError, Children};
-use history::Known;
-pub use interruption::Interruption;
+use history::SavedHistory;
+pub use interruption::CancelReason;
 use order::Order;
 use quiet::{Kind, Polled};
 use save::failed;
@@ -43,13 +43,13 @@ use crate::clock::Timestamp;
 use crate::error::WorkError;
 use crate::handler::States;
 use crate::job::{
-    AttemptId, Fence, JobId, JobType, Labels, Payload, Priority, Progress, QueueName, Tenant, WorkerId,
+    AttemptId, Fence, JobId, JobMetadata, JobType, Payload, Priority, Progress, QueueName, Tenant, WorkerId,
 };
-use crate::queue::Queue;
+use crate::queue::Client;
 use crate::store::command::claim::Claimed;
 use crate::store::command::finish::Park;
-use crate::store::command::heartbeat::{Beat, Directive};
-use crate::store::command::step::{Hand, Note};
+use crate::store::command::heartbeat::{Directive, HeartbeatItem};
+use crate::store::command::step::{AttemptWrite, LeaseRef};
 
 /// How a worker treats steps that do not match what an earlier attempt saved (M71).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -106,19 +106,19 @@ pub struct StepCall {
 }
 
 /// Every call of a step, for tests.
-pub(crate) type Journal = Mutex<Vec<StepCall>>;
+pub(crate) type StepLog = Mutex<Vec<StepCall>>;
 
 /// How a worker has its handlers run.
 #[derive(Clone, Default)]
-pub(crate) struct Conduct {
+pub(crate) struct RunOptions {
     pub(crate) mode: StepMode,
     pub(crate) crash: Option<CrashPoint>,
-    pub(crate) journal: Option<Arc<Journal>>,
+    pub(crate) journal: Option<Arc<StepLog>>,
 }
 
 /// Why a handler stopped before it ended.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Stop {
+pub(crate) enum HandlerExit {
     /// It parks: report this.
     Park(Park),
     /// The store has parked it already.
@@ -128,12 +128,12 @@ pub(crate) enum Stop {
 }
 
 struct Shared {
-    queue: Queue,
+    queue: Client,
     states: States,
     claimed: Claimed,
-    conduct: Conduct,
+    conduct: RunOptions,
     cancelled: CancellationToken,
-    interruption: OnceLock<Interruption>,
+    interruption: OnceLock<CancelReason>,
     saved: Mutex<BTreeMap<String, Arc<[u8]>>>,
     order: Order,
     /// Copies of the context that the worker and the handler's arguments hold.
@@ -144,7 +144,7 @@ struct Shared {
     cost_cents: AtomicI64,
     /// Records of sleeps and groups that have lost their place because the job parks on several.
     unplaced: Mutex<Vec<(String, Vec<u8>)>>,
-    stop: Mutex<Option<Stop>>,
+    stop: Mutex<Option<HandlerExit>>,
     stopped: Notify,
 }
 
@@ -153,12 +153,12 @@ struct Shared {
 pub struct Cx(Arc<Shared>);
 
 impl Cx {
-    pub(crate) fn new(queue: Queue, states: States, mut claimed: Claimed, conduct: Conduct) -> Cx {
+    pub(crate) fn new(queue: Client, states: States, mut claimed: Claimed, conduct: RunOptions) -> Cx {
         // Whoever sees this context has started the job, whether or not the store knows yet.
         claimed.job.attempt += u32::from(claimed.job.has.claim_ahead);
         let checkpoints = &claimed.checkpoints;
         let saved = checkpoints.iter().map(|saved| (saved.step.clone(), saved.value.clone())).collect();
-        let order = Order::new(Known::of(checkpoints));
+        let order = Order::new(SavedHistory::of(checkpoints));
         Cx(Arc::new(Shared {
             queue,
             states,
@@ -205,7 +205,7 @@ impl Cx {
     }
 
     /// Its tags, correlation id and callback address when it was claimed.
-    pub fn labels(&self) -> &Labels {
+    pub fn labels(&self) -> &JobMetadata {
         &self.0.claimed.spec.labels
     }
 
@@ -267,7 +267,7 @@ impl Cx {
     }
 
     /// The queue, to submit further jobs.
-    pub fn queue(&self) -> &Queue {
+    pub fn queue(&self) -> &Client {
         &self.0.queue
     }
 
@@ -291,26 +291,26 @@ impl Cx {
     }
 
     /// Why the attempt is to stop; none as long as it is not.
-    pub fn interruption(&self) -> Option<Interruption> {
+    pub fn interruption(&self) -> Option<CancelReason> {
         self.is_cancelled().then(|| self.0.interruption.get().copied()).flatten()
     }
 
     /// Says how far the job is: 0 to 100.
     pub async fn progress(&self, percent: f64, message: &str) -> Result<(), WorkError> {
         let message = (!message.is_empty()).then(|| message.to_owned());
-        self.note(Note::Progress(Progress { percent, message })).await
+        self.note(AttemptWrite::Progress(Progress { percent, message })).await
     }
 
     /// Writes a line to the job's log.
     pub async fn log(&self, text: impl Into<String>) -> Result<(), WorkError> {
-        self.note(Note::Logs(vec![text.into()])).await
+        self.note(AttemptWrite::Logs(vec![text.into()])).await
     }
 
     /// Writes several lines to the job's log at once, at most [`limits::LOG_LINES_PER_CALL_MAX`].
     ///
     /// [`limits::LOG_LINES_PER_CALL_MAX`]: crate::limits::LOG_LINES_PER_CALL_MAX
     pub async fn log_all(&self, lines: Vec<String>) -> Result<(), WorkError> {
-        self.note(Note::Logs(lines)).await
+        self.note(AttemptWrite::Logs(lines)).await
     }
 
     /// Books costs; they count with the attempt's outcome (M18).
@@ -320,7 +320,7 @@ impl Cx {
 
     /// Shortens this attempt's time limit to `limit` from now; a longer one changes nothing (M30).
     pub async fn limit_to(&self, limit: Duration) -> Result<(), WorkError> {
-        let beat = Beat { timeout: Some(limit), ..Beat::new(self.job_id(), self.fence()) };
+        let beat = HeartbeatItem { timeout: Some(limit), ..HeartbeatItem::new(self.job_id(), self.fence()) };
         let queue = &self.0.queue;
         let pulse = queue.store().heartbeat(queue.caller(), self.worker(), vec![beat]).await?;
         match pulse.directives[..] {
@@ -365,14 +365,14 @@ impl Cx {
     }
 
     /// Tells the handler to stop; the first reason stays.
-    pub(crate) fn cancel(&self, why: Interruption) {
+    pub(crate) fn cancel(&self, why: CancelReason) {
         let _first_or_not = self.0.interruption.set(why);
         self.0.order.stops();
         self.0.cancelled.cancel();
     }
 
     /// Returns when the handler has asked to be stopped, with what for.
-    pub(crate) async fn stopped(&self) -> Stop {
+    pub(crate) async fn stopped(&self) -> HandlerExit {
         loop {
             let notified = self.0.stopped.notified();
             if let Some(stop) = lock(&self.0.stop).clone() {
@@ -384,8 +384,8 @@ impl Cx {
 
     /// Stops the handler here: its future is dropped by whoever runs it; its thread, or the call that it shares with
     /// other jobs, is unwound if it has one.
-    async fn stop<T>(&self, stop: Stop) -> T {
-        self.says(stop);
+    async fn stop<T>(&self, stop: HandlerExit) -> T {
+        self.set_exit(stop);
         let flags = [&self.0.is_blocking, &self.0.is_one_of_many];
         if flags.iter().any(|flag| flag.load(Ordering::Relaxed)) && cfg!(panic = "unwind") {
             blocking::unwind();
@@ -396,7 +396,7 @@ impl Cx {
     /// Dies here if a test wants it.
     async fn crash_at(&self, point: &CrashPoint) {
         if self.crashes_at(point) {
-            self.stop::<()>(Stop::Crash).await;
+            self.stop::<()>(HandlerExit::Crash).await;
         }
     }
 
@@ -419,7 +419,7 @@ impl Cx {
                     1 => awaited.remove(0).into_park(now),
                     _ => Park::Any(awaited.into_iter().map(|one| one.into_park(now)).collect()),
                 };
-                self.says(Stop::Park(park));
+                self.set_exit(HandlerExit::Park(park));
                 if self.0.is_blocking.load(Ordering::Relaxed) && cfg!(panic = "unwind") {
                     blocking::unwind();
                 }
@@ -429,7 +429,7 @@ impl Cx {
     }
 
     /// The handler is about to begin: all copies that there are now are the worker's.
-    pub(crate) fn begins(&self) {
+    pub(crate) fn start(&self) {
         self.0.holders.store(Arc::strong_count(&self.0), Ordering::Relaxed);
     }
 
@@ -456,11 +456,11 @@ impl Cx {
         self.0.claimed.job.lease.expect("a claimed job has a lease").worker
     }
 
-    fn hand(&self) -> Hand {
-        Hand::new(self.job_id(), self.fence(), self.worker())
+    fn hand(&self) -> LeaseRef {
+        LeaseRef::new(self.job_id(), self.fence(), self.worker())
     }
 
-    async fn note(&self, note: Note) -> Result<(), WorkError> {
+    async fn note(&self, note: AttemptWrite) -> Result<(), WorkError> {
         self.note_all(vec![note]).await
     }
 }

@@ -28,7 +28,7 @@ impl Entropy {
     }
 
     /// 64 random bits: the upper half of the next 128, so that every draw moves the source by the same step.
-    pub fn word(&self) -> u64 {
+    pub fn next_u64(&self) -> u64 {
         u64::try_from(self.bits() >> 64).expect("64 bits are left after the shift")
     }
 

@@ -1,13 +1,13 @@
 //! What can go wrong, one enum per kind of operation, so that a caller matches exactly what can happen.
-//! Expected races are not here: they are outcomes (`Finish::Stale`, `Outcome::Unchanged`).
+//! Expected races are not here: they are outcomes (`Finish::Stale`, `ActionResult::Unchanged`).
 
 mod invalid;
 
 use std::time::Duration;
 
-pub use invalid::{Invalid, Problem};
+pub use invalid::{FieldProblem, Invalid};
 
-use crate::job::{Action, JobId, NeededBy, ScheduleName, State, Version, WorkerId};
+use crate::job::{Action, JobId, JobState, NeededBy, ScheduleName, Version, WorkerId};
 use crate::key::KeyId;
 
 /// The store could not do its work; nothing changed.
@@ -58,7 +58,7 @@ pub enum StoreError {
     Unreachable(String),
     /// The server that keeps the store does not know the caller, or knows it may not look.
     #[error(transparent)]
-    Denied(Denied),
+    Forbidden(Forbidden),
     /// Asked of a store that a server keeps, and only the server itself can do it.
     #[error("`{0}` is for the process that keeps the store: here it is reached through a server")]
     Elsewhere(&'static str),
@@ -290,7 +290,7 @@ pub enum SubmitError {
     },
     /// The caller may not do this.
     #[error(transparent)]
-    Denied(#[from] Denied),
+    Forbidden(#[from] Forbidden),
     /// The store could not do its work.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -305,7 +305,7 @@ pub enum ActError {
     NotFound(JobId),
     /// The state machine does not allow it (M1).
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] InvalidTransition),
     /// The job is suspended already, and the caller asked for strictness (M51).
     #[error("job {0} is already suspended")]
     AlreadySuspended(JobId),
@@ -324,7 +324,7 @@ pub enum ActError {
         /// The job that was to be deleted.
         id: JobId,
         /// The state it ended in.
-        state: State,
+        state: JobState,
         /// The job that needs it.
         by: NeededBy,
     },
@@ -378,7 +378,7 @@ pub enum ActError {
     },
     /// The caller may not do this.
     #[error(transparent)]
-    Denied(#[from] Denied),
+    Forbidden(#[from] Forbidden),
     /// The store could not do its work.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -399,7 +399,7 @@ pub enum ScheduleError {
     Refused(Box<SubmitError>),
     /// The caller may not do this.
     #[error(transparent)]
-    Denied(#[from] Denied),
+    Forbidden(#[from] Forbidden),
     /// The store could not do its work.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -408,9 +408,9 @@ pub enum ScheduleError {
 /// The state machine does not know this step (M1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {action} a job that is {state}")]
-pub struct Refused {
+pub struct InvalidTransition {
     /// The state the job is in.
-    pub state: State,
+    pub state: JobState,
     /// What was asked.
     pub action: Action,
 }
@@ -418,7 +418,7 @@ pub struct Refused {
 /// The caller's role or tenant does not allow this (M91).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{actor} with role {role} may not {action}")]
-pub struct Denied {
+pub struct Forbidden {
     /// Who asked.
     pub actor: String,
     /// In which role.
@@ -462,7 +462,7 @@ pub enum WorkError {
     Children(Box<SubmitError>),
     /// The caller may not do this.
     #[error(transparent)]
-    Denied(#[from] Denied),
+    Forbidden(#[from] Forbidden),
     /// The store could not do its work.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -16,12 +16,12 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use batch::Batched;
 pub use batch::{BatchHandler, BatchOptions, Ended, ExtractAll, Outcomes};
 
-use crate::context::{Cx, Unwound};
+use crate::context::{Cx, ParkUnwind};
 use crate::job::{Category, ErrorCause, Failure};
 use crate::limits;
 use crate::queue::Job;
 
-/// A handler's run: its output as JSON, or its error. What [`around`](crate::worker::Worker::around) wraps.
+/// A handler's run: its output as JSON, or its error. What [`around`](crate::worker::Worker::layer) wraps.
 pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, anyhow::Error>> + Send>>;
 
 /// A handler whose kind of job is known only by name.
@@ -32,7 +32,7 @@ pub(crate) trait AnyHandler: Send + Sync {
     fn missing(&self, states: &States) -> Option<&'static str>;
 
     /// A worker begins that runs no more than `slots` jobs at once, and starts none any more once `stop` fires.
-    fn begins(&self, _slots: usize, _stop: &CancellationToken) {}
+    fn start(&self, _slots: usize, _stop: &CancellationToken) {}
 }
 
 /// An async function that runs jobs of kind `J`; `Args` are what it asks for beside the job.
@@ -215,13 +215,13 @@ where
         let handler = self.handler.clone();
         Box::pin(async move {
             let job = job.map_err(unreadable)?;
-            cx.is_on_a_thread();
+            cx.set_blocking();
             let ran = tokio::task::spawn_blocking(move || handler(job, cx).map_err(Into::into)).await;
             match ran {
                 Ok(output) => encode_readable(&output?),
                 Err(error) if error.is_panic() => {
                     let panic = error.into_panic();
-                    if panic.is::<Unwound>() {
+                    if panic.is::<ParkUnwind>() {
                         // It has parked, and whoever supervises this knows.
                         return std::future::pending().await;
                     }

@@ -34,15 +34,15 @@ pub use id::{AttemptId, Fence, JobId, Seq, WorkerId};
 pub use name::{JobType, QueueName, ScheduleName, Tenant};
 pub use needed::NeededBy;
 pub use parts::{
-    ChildGroup, ConcurrencyKey, Decided, Details, GroupStrategy, Lane, Lease, Parent, Policy, Progress,
+    ChildGroup, ConcurrencyKey, Decided, GroupStrategy, Lane, Lease, Parent, Policy, Progress, RareFields,
     SuspendMode, Suspension, Timeouts, Wait,
 };
 pub use priority::Priority;
 pub use rate::{Bucket, Rate};
 pub use retry::{JitterMode, RetryPolicy, Strategy};
 pub(crate) use spec::check_text;
-pub use spec::{Debounce, Dependency, Labels, NewJob, Payload, PayloadDigest, Spec};
-pub use state::State;
+pub use spec::{Debounce, Dependency, JobMetadata, NewJob, Payload, PayloadDigest, Spec};
+pub use state::JobState;
 pub use timer::{acts_at, spared, timer};
 pub use trace::{TraceId, Traceparent};
 pub(crate) use transition::start;
@@ -53,7 +53,7 @@ use crate::clock::Timestamp;
 
 /// The part of a job that changes as it lives; small, so that moving a job costs little.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Job {
+pub struct JobRecord {
     /// Place in the order of submission.
     pub seq: Seq,
     /// Identity.
@@ -63,7 +63,7 @@ pub struct Job {
     /// Retry and time limits, fixed at submission.
     pub policy: Arc<Policy>,
     /// Where it is in its life.
-    pub state: State,
+    pub state: JobState,
     /// Its own priority.
     pub priority: Priority,
     /// The highest effective priority among the jobs it waits for (M24).
@@ -117,9 +117,9 @@ pub struct Job {
     /// Costs booked by its workers.
     pub cost_cents: i64,
     /// Which side records exist, so that nothing is looked for in vain.
-    pub has: Has,
+    pub has: JobFlags,
     /// What few jobs have.
-    pub details: Arc<Details>,
+    pub details: Arc<RareFields>,
 }
 
 /// Which side records a job has.
@@ -128,7 +128,7 @@ pub struct Job {
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own; together they are no state machine"
 )]
-pub struct Has {
+pub struct JobFlags {
     /// Jobs wait for it.
     pub dependents: bool,
     /// It holds a unique key (M14).
@@ -146,14 +146,14 @@ pub struct Has {
     pub claim_ahead: bool,
 }
 
-impl Job {
+impl JobRecord {
     /// A job that was just made, held by its submitter: the one beginning of every life.
-    pub fn new(seq: Seq, id: JobId, lane: Arc<Lane>, policy: Arc<Policy>, now: Timestamp) -> Job {
-        Job {
+    pub fn new(seq: Seq, id: JobId, lane: Arc<Lane>, policy: Arc<Policy>, now: Timestamp) -> JobRecord {
+        JobRecord {
             seq,
             id,
             lane,
-            state: State::Created,
+            state: JobState::Created,
             priority: Priority::NORMAL,
             inherited: Priority::BULK,
             attempt: 0,
@@ -181,7 +181,7 @@ impl Job {
             parent: None,
             trace: None,
             cost_cents: 0,
-            has: Has::default(),
+            has: JobFlags::default(),
             details: Arc::default(),
         }
     }
@@ -203,20 +203,20 @@ impl Job {
 
     /// Whether it is suspended, or will be once its attempt ends.
     pub fn is_suspended_or_asked_to(&self) -> bool {
-        self.state == State::Suspended || self.details.suspend_requested.is_some()
+        self.state == JobState::Suspended || self.details.suspend_requested.is_some()
     }
 
     /// By when its first attempt must start, while it can be claimed and has a limit for that. A suspension in between
     /// starts the limit again; a pause or a full queue does not stop it.
     pub fn start_by(&self) -> Option<Timestamp> {
-        let is_waiting = self.state == State::Scheduled && self.first_started_at.is_none();
+        let is_waiting = self.state == JobState::Scheduled && self.first_started_at.is_none();
         let since = self.scheduled_at.filter(|_| is_waiting)?;
         self.policy.timeouts.start.map(|start| since.plus(start))
     }
 
     /// Whether `fence` is the one the current lease was given with.
     pub fn is_held_with(&self, fence: Fence) -> bool {
-        self.state == State::Running && self.fence == fence
+        self.state == JobState::Running && self.fence == fence
     }
 
     /// The identity of its latest attempt.
@@ -230,7 +230,7 @@ impl Job {
     }
 
     /// The side details, to be changed.
-    pub fn details_mut(&mut self) -> &mut Details {
+    pub fn details_mut(&mut self) -> &mut RareFields {
         Arc::make_mut(&mut self.details)
     }
 }

@@ -93,7 +93,7 @@ impl KeySecret {
 
     /// A new secret.
     pub fn random(entropy: &Entropy) -> KeySecret {
-        KeySecret::new(entropy.word(), [entropy.bits(), entropy.bits()])
+        KeySecret::new(entropy.next_u64(), [entropy.bits(), entropy.bits()])
     }
 
     /// The secret in a text, if it is one. The checksum tells a typing error from a wrong key without asking the store.
@@ -150,7 +150,7 @@ impl KeyHash {
     }
 
     /// Whether this is kept of that secret; takes as long for a near miss as for a far one.
-    pub fn fits(&self, secret: &KeySecret) -> bool {
+    pub fn matches(&self, secret: &KeySecret) -> bool {
         self.0.as_bytes().ct_eq(secret.hash().0.as_bytes()).into()
     }
 }

@@ -1,11 +1,11 @@
 //! Durable background jobs: work that must happen later, survive a crash, be retried, paused, watched and proved to have
-//! happened. Four things carry it all: a [`Job`] is a type, a [`Queue`] keeps jobs in a file, a [`Worker`] runs your async
+//! happened. Four things carry it all: a [`Job`] is a type, a [`Client`] keeps jobs in a file, a [`Worker`] runs your async
 //! functions on them, and a [`Cx`] lets such a function go on where it was interrupted.
 //!
 //! ```
 //! use std::time::Duration;
 //! use serde::{Deserialize, Serialize};
-//! use windlass::{Cx, Failure, Job, Queue, State, Worker};
+//! use windlass::{Cx, Failure, Job, Client, State, Worker};
 //!
 //! #[derive(Serialize, Deserialize)]
 //! struct Order { cents: u32 }
@@ -32,7 +32,7 @@
 //!     # let folder = tempfile::tempdir()?;
 //!     # let address = format!("sqlite:{}", folder.path().join("jobs.db").display());
 //!     # let address = address.as_str();
-//!     let queue = Queue::open(address).await?; // for example "sqlite:jobs.db"
+//!     let queue = Client::open(address).await?; // for example "sqlite:jobs.db"
 //!     let job = queue.submit(Order { cents: 1200 }).priority(80).key("order-7").await?; // on disk
 //!
 //!     // Here or in any other process on the same file.
@@ -44,22 +44,22 @@
 //! }
 //! ```
 //!
-//! - **Submit** with builders that you await: see [`queue::Submit`] for all that a job can ask for, [`Queue::batch`] and
-//!   [`Queue::chain`] for many at once, `Queue::submit_within` for one in a transaction of your own.
+//! - **Submit** with builders that you await: see [`queue::Submit`] for all that a job can ask for, [`Client::batch`] and
+//!   [`Client::chain`] for many at once, `Client::submit_within` for one in a transaction of your own.
 //! - **Look and act** through the [`Handle`]: [`result`](Handle::result), [`suspend`](queue::AnyJob::suspend),
 //!   [`cancel`](queue::AnyJob::cancel), [`explain`](queue::AnyJob::explain); pause more than one job with
-//!   [`Queue::pause_queue`] and its like. Actions say whether they [changed](Outcome) anything.
-//! - **Handle** with [extractors](handler), [layers](Worker::around) and [errors](Failure) that say what they mean.
+//!   [`Client::pause_queue`] and its like. Actions say whether they [changed](ActionResult) anything.
+//! - **Handle** with [extractors](handler), [layers](Worker::layer) and [errors](Failure) that say what they mean.
 //! - **Go on** after a crash: [`Cx::step`], [`Cx::sleep`], [`Cx::wait_signal`], [`Cx::spawn_all`], [`Cx::checkpoint`].
-//! - **Go elsewhere**: with feature `remote`, `Queue::open("http://…")` is the same queue against a server.
+//! - **Go elsewhere**: with feature `remote`, `Client::open("http://…")` is the same queue against a server.
 //! - **Test** all of it in virtual time, with workers that die where told to: [`testing`].
 //!
 //! # Features
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
-//! | `sqlite` | yes | `sqlite:PATH`, with SQLite compiled in; `Queue::submit_within` |
-//! | `postgres` | | `postgres://…`, for many machines; `Queue::submit_within_postgres` |
+//! | `sqlite` | yes | `sqlite:PATH`, with SQLite compiled in; `Client::submit_within` |
+//! | `postgres` | | `postgres://…`, for many machines; `Client::submit_within_postgres` |
 //! | `remote` | | `http://…` and `https://…`, a store that a Windlass server has |
 //! | `bench` | | the workloads of `windlass bench`; not covered by semantic versioning |
 //!
@@ -99,7 +99,7 @@ pub use clock::Timestamp;
 pub use context::Cx;
 pub use handler::{BatchOptions, Snooze, State};
 pub use job::{Failure, GroupStrategy, JobId, RetryPolicy};
-pub use queue::{Draft, Handle, Job, Outcome, Pause, Queue, Suspend};
+pub use queue::{ActionResult, Client, Handle, Job, JobBuilder, Pause, Suspend};
 pub use store::Store;
 pub use store::config::PauseMode;
 pub use worker::{Worker, WorkerControl};

@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::Store;
-use crate::store::command::seal::Sealed;
+use crate::store::command::seal::SealReport;
 
 /// How often final jobs are looked through for those to be removed.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
@@ -24,12 +24,12 @@ const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 pub async fn run(store: &Store, shutdown: impl Future<Output = ()>) {
     tokio::select! {
         () = shutdown => {}
-        ((), (), ()) = async { tokio::join!(keep_time(store), keep_tidy(store), keep_sealed(store)) } => {}
+        ((), (), ()) = async { tokio::join!(run_timers(store), run_pruner(store), run_sealer(store)) } => {}
     }
 }
 
 /// Lets time act, until the store has stopped.
-async fn keep_time(store: &Store) {
+async fn run_timers(store: &Store) {
     while let Some(pause) = pause_after(round(store).await) {
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -40,7 +40,7 @@ async fn keep_time(store: &Store) {
 }
 
 /// Removes what is old, until the store has stopped.
-async fn keep_tidy(store: &Store) {
+async fn run_pruner(store: &Store) {
     while let Some(pause) = pause_after(store.prune().await.map(|_| PRUNE_EVERY)) {
         tokio::time::sleep(pause).await;
     }
@@ -48,7 +48,7 @@ async fn keep_tidy(store: &Store) {
 
 /// Seals the audit trail, until the store has stopped. Apart from the rest: it waits for its turn among those who read,
 /// and what time does must not. While another process is at it, this one only looks now and then whether it still is.
-async fn keep_sealed(store: &Store) {
+async fn run_sealer(store: &Store) {
     let mut left: Option<Seal> = None;
     let mut logged_at: Option<Timestamp> = None;
     loop {
@@ -58,7 +58,7 @@ async fn keep_sealed(store: &Store) {
             tokio::time::sleep(limits::SEAL_LOGGED_EVERY).await;
             continue;
         }
-        let pause = sealed.map(|Sealed { seal, has_more, is_left_to_others }| {
+        let pause = sealed.map(|SealReport { seal, has_more, is_left_to_others }| {
             let is_new = !is_left_to_others && left.as_ref() != Some(&seal) && seal.through > 0;
             let now = store.environment().clock.now();
             if is_new && logged_at.is_none_or(|at| now.since(at) >= limits::SEAL_LOGGED_EVERY) {

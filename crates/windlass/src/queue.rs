@@ -13,13 +13,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-pub use batch::{Batch, Chain, ForeignNode, Node, Submitted};
-pub use draft::{Draft, Submit, WaitsFor};
-pub use handle::{AnyJob, Handle, ResultError};
-pub use operate::Outcome;
-pub use schedule::{PlaceSchedule, ScheduleHandle, When};
+pub use batch::{Batch, BatchNode, Chain, Submitted, UnknownNode};
+pub use draft::{IntoDependency, JobBuilder, Submit};
+pub use handle::{Handle, JobHandle, ResultError};
+pub use operate::ActionResult;
+pub use schedule::{ScheduleBuilder, ScheduleHandle, Trigger};
 
-pub use crate::schedule::{Missed, Overlap};
+pub use crate::schedule::{CatchUp, Overlap};
 pub use crate::store::command::act::{Patch, Suspend};
 pub use crate::store::command::hold::Pause;
 pub use crate::store::command::redrive::Redrive;
@@ -61,53 +61,53 @@ pub struct JobDefaults {
 
 /// A durable queue of jobs; cheap to clone, every clone is the same queue.
 #[derive(Clone)]
-pub struct Queue {
+pub struct Client {
     store: Store,
     caller: Caller,
     /// Ends maintenance when the last clone goes.
     _maintenance: Option<Arc<DropGuard>>,
 }
 
-impl Queue {
+impl Client {
     /// Opens the queue at an address and keeps it going: `sqlite:PATH`, `memory:` for tests, or, with feature `remote`, that
     /// of a server, such as `http://127.0.0.1:7788`, which keeps it going itself (see [`Store::open`]).
     ///
     /// # Errors
     /// [`OpenError`] says what is wrong with the address or with what was found there.
-    pub async fn open(address: &str) -> Result<Queue, OpenError> {
-        Queue::open_with(address, StoreOptions::default()).await
+    pub async fn open(address: &str) -> Result<Client, OpenError> {
+        Client::open_with(address, StoreOptions::default()).await
     }
 
     /// The same with options.
-    pub async fn open_with(address: &str, options: StoreOptions) -> Result<Queue, OpenError> {
+    pub async fn open_with(address: &str, options: StoreOptions) -> Result<Client, OpenError> {
         let address = address.to_owned();
         let opened = tokio::task::spawn_blocking(move || Store::open(&address, options)).await;
         let store = opened.map_err(|error| crate::error::StoreError::Database(error.to_string()))??;
-        Ok(Queue::over(store))
+        Ok(Client::from_store(store))
     }
 
     /// A queue over a store that is open already; keeps it going, unless a server does.
-    pub fn over(store: Store) -> Queue {
-        if store.is_elsewhere() {
-            return Queue::over_kept(store);
+    pub fn from_store(store: Store) -> Client {
+        if store.is_remote() {
+            return Client::from_store_without_maintenance(store);
         }
         let stop = CancellationToken::new();
         let (kept, stopped) = (store.clone(), stop.clone());
         tokio::spawn(async move { maintenance::run(&kept, stopped.cancelled()).await });
-        Queue { store, caller: Caller::local(), _maintenance: Some(Arc::new(stop.drop_guard())) }
+        Client { store, caller: Caller::local(), _maintenance: Some(Arc::new(stop.drop_guard())) }
     }
 
     /// A queue over a store that somebody else keeps going.
-    pub fn over_kept(store: Store) -> Queue {
-        Queue { store, caller: Caller::local(), _maintenance: None }
+    pub fn from_store_without_maintenance(store: Store) -> Client {
+        Client { store, caller: Caller::local(), _maintenance: None }
     }
 
     /// The same queue as somebody else sees it: role, tenant and name in the audit trail. A server asks for a key instead:
     /// open another queue with that one's key; through this one every call is refused with
     /// [`StoreError::Elsewhere`](crate::error::StoreError::Elsewhere).
     #[must_use]
-    pub fn as_caller(&self, caller: Caller) -> Queue {
-        Queue { store: self.store.as_used_by(&caller), caller, ..self.clone() }
+    pub fn as_caller(&self, caller: Caller) -> Client {
+        Client { store: self.store.as_used_by(&caller), caller, ..self.clone() }
     }
 
     /// The store beneath.
@@ -121,7 +121,7 @@ impl Queue {
     }
 
     /// Submits a job: set what it needs, then await.
-    pub fn submit<J: Job>(&self, job: impl Into<Draft<J>>) -> Submit<J> {
+    pub fn submit<J: Job>(&self, job: impl Into<JobBuilder<J>>) -> Submit<J> {
         Submit::new(self.clone(), job.into())
     }
 
@@ -129,13 +129,13 @@ impl Queue {
     ///
     /// # Errors
     /// [`SubmitError`] names the job, field, value and limit; nothing was stored.
-    pub async fn submit_all<J: Job, D: Into<Draft<J>>>(
+    pub async fn submit_all<J: Job, D: Into<JobBuilder<J>>>(
         &self,
         jobs: impl IntoIterator<Item = D>,
     ) -> Result<Vec<Handle<J>>, SubmitError> {
         let mut new = Vec::new();
         for (index, job) in jobs.into_iter().enumerate() {
-            let draft: Draft<J> = job.into();
+            let draft: JobBuilder<J> = job.into();
             new.push(draft.into_new().map_err(|invalid| SubmitError::Invalid { index, invalid })?);
         }
         let receipts = self.store.submit(&self.caller, new, SubmitOptions::default()).await?;
@@ -148,14 +148,14 @@ impl Queue {
     /// # Errors
     /// [`SubmitError`] names field, value and limit; what else the transaction did stays.
     #[cfg(feature = "sqlite")]
-    pub fn submit_within<J: Job>(
+    pub fn submit_in_tx<J: Job>(
         &self,
         transaction: &rusqlite::Transaction<'_>,
-        job: impl Into<Draft<J>>,
+        job: impl Into<JobBuilder<J>>,
     ) -> Result<Handle<J>, SubmitError> {
         let new = job.into().into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
         let options = SubmitOptions::default();
-        let receipts = self.store.submit_within(transaction, &self.caller, &[new], options)?;
+        let receipts = self.store.submit_in_tx(transaction, &self.caller, &[new], options)?;
         Ok(Handle::new(self.clone(), &receipts[0]))
     }
 
@@ -175,8 +175,8 @@ impl Queue {
     }
 
     /// A job by its id, whatever its kind.
-    pub fn job(&self, id: JobId) -> AnyJob {
-        AnyJob::new(self.clone(), id)
+    pub fn job(&self, id: JobId) -> JobHandle {
+        JobHandle::new(self.clone(), id)
     }
 
     /// Ends all work; what was taken is finished first.
@@ -185,7 +185,7 @@ impl Queue {
     }
 }
 
-impl std::fmt::Debug for Queue {
+impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Queue").field("caller", &self.caller.id).finish_non_exhaustive()
     }

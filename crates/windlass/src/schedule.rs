@@ -14,13 +14,13 @@ pub use cron::Cron;
 pub use zone::Zone;
 
 use crate::clock::{Timestamp, whole_millis};
-use crate::error::{Invalid, Problem};
+use crate::error::{FieldProblem, Invalid};
 use crate::limits;
 
 /// When a schedule runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Timing {
+pub enum ScheduleSpec {
     /// At the times a cron expression names in a time zone.
     Cron {
         /// Which times.
@@ -37,7 +37,7 @@ pub enum Timing {
 /// What becomes of runs that were missed while nothing could run them (M80).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Missed {
+pub enum CatchUp {
     /// None is made up for.
     Skip,
     /// The latest is made up for.
@@ -71,29 +71,31 @@ pub struct Due {
     pub missed_since: Option<Timestamp>,
 }
 
-impl Timing {
+impl ScheduleSpec {
     /// Whether every value is within its limits.
     pub fn check(&self) -> Result<(), Invalid> {
         match self {
-            Timing::Every(every) if !(limits::SCHEDULE_EVERY_MIN..=limits::DURATION_MAX).contains(every) => {
+            ScheduleSpec::Every(every)
+                if !(limits::SCHEDULE_EVERY_MIN..=limits::DURATION_MAX).contains(every) =>
+            {
                 let (value, min) = (format!("{every:?}"), format!("{:?}", limits::SCHEDULE_EVERY_MIN));
-                Err(Invalid::new("every", Problem::OutOfRange { value, min, max: "100 years".into() }))
+                Err(Invalid::new("every", FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
             }
-            Timing::Every(_) | Timing::Cron { .. } | Timing::At(_) => Ok(()),
+            ScheduleSpec::Every(_) | ScheduleSpec::Cron { .. } | ScheduleSpec::At(_) => Ok(()),
         }
     }
 
     /// The first run after a moment; none if there is no more. `start` is where repetitions count from.
     pub fn next_after(&self, start: Timestamp, after: Timestamp) -> Option<Timestamp> {
         match self {
-            Timing::Cron { cron, timezone } => timezone.next_after(cron, after),
-            Timing::Every(every) => {
+            ScheduleSpec::Cron { cron, timezone } => timezone.next_after(cron, after),
+            ScheduleSpec::Every(every) => {
                 let step = whole_millis(*every).max(1);
                 let passed = (after.as_millis() - start.as_millis()).max(0) / step;
                 let next = passed.checked_add(1)?.checked_mul(step)?.checked_add(start.as_millis())?;
                 (next <= Timestamp::MAX.as_millis()).then(|| Timestamp::from_millis(next))
             }
-            Timing::At(at) => (*at > after).then_some(*at),
+            ScheduleSpec::At(at) => (*at > after).then_some(*at),
         }
     }
 
@@ -105,14 +107,14 @@ impl Timing {
     }
 
     /// What is to be done about the runs after `after` that are due by `now`; none if none is.
-    pub fn due(&self, start: Timestamp, after: Timestamp, now: Timestamp, missed: Missed) -> Option<Due> {
+    pub fn due(&self, start: Timestamp, after: Timestamp, now: Timestamp, missed: CatchUp) -> Option<Due> {
         let first = self.next_after(start, after).filter(|first| *first <= now)?;
         let latest = self.latest(start, first, now);
         let is_late = now.since(latest) > limits::SCHEDULE_LATE_MAX;
         let runs = match missed {
-            Missed::Skip if is_late => Vec::new(),
-            Missed::Skip | Missed::Once => vec![latest],
-            Missed::All => self.runs_back_to(start, first, latest),
+            CatchUp::Skip if is_late => Vec::new(),
+            CatchUp::Skip | CatchUp::Once => vec![latest],
+            CatchUp::All => self.runs_back_to(start, first, latest),
         };
         let missed_since = (is_late || first < latest).then_some(first);
         Some(Due { runs, through: latest, missed_since })

@@ -60,13 +60,13 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::clock::{Deadline, Patience};
+use crate::clock::{Deadline, WaitLimit};
 use crate::error::{ActError, OpenError, StoreError, SubmitError};
-use crate::job::{Job, JobId, NewJob};
+use crate::job::{JobId, JobRecord, NewJob};
 use crate::limits;
 use asker::Asker;
 use caller::Caller;
-use command::act::{self, Act, Acted};
+use command::act::{self, ActionReport, JobAction};
 use command::precondition::{ActOptions, IfMatch};
 use command::redrive::{self, Redrive};
 use command::submit::{self, Receipt, SubmitOptions};
@@ -74,9 +74,9 @@ use engine::Engine;
 use environment::{Environment, StoreOptions};
 use meter::Fallback;
 use query::snapshot::{self, Snapshot};
-use task::{Command, Kind, MayBeTrouble, Query};
-use unit::Unit;
-use view::View;
+use task::{Command, IsStoreError, Kind, Query};
+use unit::WriteTx;
+use view::ReadTx;
 use wakeup::Listener;
 
 /// Asks the server, if one keeps the store, and answers with what it answers: `elsewhere!(self.get(id))`. What is not asked
@@ -84,7 +84,7 @@ use wakeup::Listener;
 macro_rules! elsewhere {
     ($store:ident.$verb:ident($($argument:expr),*)) => {
         #[cfg(feature = "remote")]
-        if let crate::store::Room::There(server) = &$store.room {
+        if let crate::store::Backend::There(server) = &$store.room {
             return server.$verb($($argument),*).await;
         }
     };
@@ -94,13 +94,13 @@ use elsewhere;
 /// A store of jobs; cheap to clone, every clone is the same store.
 #[derive(Clone)]
 pub struct Store {
-    room: Room,
+    room: Backend,
     env: Arc<Environment>,
 }
 
 /// Where a store is kept.
 #[derive(Clone)]
-enum Room {
+enum Backend {
     /// In this process, by an engine.
     Here(Arc<dyn Engine>),
     /// By a server.
@@ -128,23 +128,23 @@ impl Store {
         #[cfg(feature = "remote")]
         if remote::Remote::is_at(address) {
             let mut env = env;
-            let room = Room::There(Arc::new(remote::Remote::open(address, &mut env)?));
+            let room = Backend::There(Arc::new(remote::Remote::open(address, &mut env)?));
             return Ok(Store { room, env: Arc::new(env) });
         }
         let env = Arc::new(env);
         #[cfg(feature = "sqlite")]
         if let Some(path) = address.strip_prefix("sqlite:") {
             let engine = sqlite::SqliteEngine::open(std::path::Path::new(path), env.clone())?;
-            return Ok(Store { room: Room::Here(Arc::new(engine)), env });
+            return Ok(Store { room: Backend::Here(Arc::new(engine)), env });
         }
         #[cfg(feature = "postgres")]
         if address.starts_with("postgres://") || address.starts_with("postgresql://") {
             let engine = postgres::PostgresEngine::open(address, &env)?;
-            return Ok(Store { room: Room::Here(Arc::new(engine)), env });
+            return Ok(Store { room: Backend::Here(Arc::new(engine)), env });
         }
         if address == "memory:" {
             let engine = memory::MemoryEngine::new(env.clone());
-            return Ok(Store { room: Room::Here(Arc::new(engine)), env });
+            return Ok(Store { room: Backend::Here(Arc::new(engine)), env });
         }
         Err(OpenError::UnknownAddress(address.to_owned()))
     }
@@ -157,15 +157,15 @@ impl Store {
     /// Ends all work; what was taken is finished first. Calls after this are refused.
     pub fn close(&self) {
         match &self.room {
-            Room::Here(engine) => engine.close(),
+            Backend::Here(engine) => engine.close(),
             #[cfg(feature = "remote")]
-            Room::There(server) => server.close(),
+            Backend::There(server) => server.close(),
         }
     }
 
     /// Whether a server keeps this store, and this process only asks it.
-    pub fn is_elsewhere(&self) -> bool {
-        !matches!(self.room, Room::Here(_))
+    pub fn is_remote(&self) -> bool {
+        !matches!(self.room, Backend::Here(_))
     }
 
     /// This store as `caller` may use it. A server knows callers by their keys alone, so through one only whoever opened the
@@ -176,10 +176,13 @@ impl Store {
     )]
     pub(crate) fn as_used_by(&self, caller: &Caller) -> Store {
         #[cfg(feature = "remote")]
-        if let Room::There(server) = &self.room
+        if let Backend::There(server) = &self.room
             && *caller != Caller::local()
         {
-            return Store { room: Room::There(Arc::new(server.misnamed())), env: self.env.clone() };
+            return Store {
+                room: Backend::There(Arc::new(server.without_credentials())),
+                env: self.env.clone(),
+            };
         }
         self.clone()
     }
@@ -195,9 +198,9 @@ impl Store {
     )]
     fn engine(&self, verb: &'static str) -> Result<&Arc<dyn Engine>, StoreError> {
         match &self.room {
-            Room::Here(engine) => Ok(engine),
+            Backend::Here(engine) => Ok(engine),
             #[cfg(feature = "remote")]
-            Room::There(_) => Err(StoreError::Elsewhere(verb)),
+            Backend::There(_) => Err(StoreError::Elsewhere(verb)),
         }
     }
 
@@ -205,8 +208,8 @@ impl Store {
     #[cfg(feature = "remote")]
     fn event_stream(&self, after: Option<u64>) -> Option<remote::events::EventStream> {
         match &self.room {
-            Room::Here(_) => None,
-            Room::There(server) => Some(remote::events::EventStream::new(server.clone(), after)),
+            Backend::Here(_) => None,
+            Backend::There(server) => Some(remote::events::EventStream::new(server.clone(), after)),
         }
     }
 
@@ -241,7 +244,7 @@ impl Store {
     /// # Errors
     /// [`SubmitError`] as for [`submit`](Store::submit); what else the transaction did stays.
     #[cfg(feature = "sqlite")]
-    pub fn submit_within(
+    pub fn submit_in_tx(
         &self,
         transaction: &rusqlite::Transaction<'_>,
         caller: &Caller,
@@ -268,7 +271,7 @@ impl Store {
         caller: &Caller,
         job: &NewJob,
         options: SubmitOptions,
-    ) -> Result<postgres::SqlCall, SubmitError> {
+    ) -> Result<postgres::SqlStatement, SubmitError> {
         let schema = self.engine("sql_call")?.schema().ok_or_else(|| {
             StoreError::Database("only a store in PostgreSQL is submitted to in SQL".to_owned())
         })?;
@@ -281,7 +284,7 @@ impl Store {
     /// # Errors
     /// [`SubmitError`] as for [`submit`](Store::submit); what else the transaction did stays.
     #[cfg(feature = "postgres")]
-    pub async fn submit_within_postgres(
+    pub async fn submit_in_postgres_tx(
         &self,
         transaction: &tokio_postgres::Transaction<'_>,
         caller: &Caller,
@@ -293,12 +296,17 @@ impl Store {
     }
 
     /// Does something to a job and says whether it changed.
-    pub async fn act(&self, caller: &Caller, id: JobId, act: Act) -> Result<Acted, ActError> {
+    pub async fn act(&self, caller: &Caller, id: JobId, act: JobAction) -> Result<ActionReport, ActError> {
         self.act_with(caller, id, act, ActOptions::default()).await
     }
 
     /// The same, but finding the job as asked already is an error (M51).
-    pub async fn act_strictly(&self, caller: &Caller, id: JobId, act: Act) -> Result<Acted, ActError> {
+    pub async fn act_strictly(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        act: JobAction,
+    ) -> Result<ActionReport, ActError> {
         self.act_with(caller, id, act, ActOptions { strict: true, ..ActOptions::default() }).await
     }
 
@@ -310,12 +318,12 @@ impl Store {
         &self,
         caller: &Caller,
         id: JobId,
-        act: Act,
+        act: JobAction,
         options: ActOptions,
-    ) -> Result<Acted, ActError> {
+    ) -> Result<ActionReport, ActError> {
         elsewhere!(self.act(id, act, options));
         let caller = caller.clone();
-        let work = move |unit: &mut Unit<'_>| act::act_with(unit, &caller, id, &act, &options);
+        let work = move |unit: &mut WriteTx<'_>| act::act_with(unit, &caller, id, &act, &options);
         self.write("act", Kind::Ordinary, work).await
     }
 
@@ -325,7 +333,7 @@ impl Store {
         caller: &Caller,
         id: JobId,
         how: Redrive,
-    ) -> Result<crate::job::Job, ActError> {
+    ) -> Result<crate::job::JobRecord, ActError> {
         self.redrive_if(caller, id, how, IfMatch::any()).await
     }
 
@@ -339,10 +347,10 @@ impl Store {
         id: JobId,
         how: Redrive,
         if_match: IfMatch,
-    ) -> Result<crate::job::Job, ActError> {
+    ) -> Result<crate::job::JobRecord, ActError> {
         elsewhere!(self.redrive(id, how, if_match));
         let caller = caller.clone();
-        let work = move |unit: &mut Unit<'_>| redrive::redrive(unit, &caller, id, how, &if_match);
+        let work = move |unit: &mut WriteTx<'_>| redrive::redrive(unit, &caller, id, how, &if_match);
         self.write("redrive", Kind::Submission, work).await
     }
 
@@ -358,7 +366,7 @@ impl Store {
     pub async fn delete_if(&self, caller: &Caller, id: JobId, if_match: IfMatch) -> Result<(), ActError> {
         elsewhere!(self.delete(id, if_match));
         let caller = caller.clone();
-        let work = move |unit: &mut Unit<'_>| act::delete(unit, &caller, id, &if_match);
+        let work = move |unit: &mut WriteTx<'_>| act::delete(unit, &caller, id, &if_match);
         self.write("delete", Kind::Ordinary, work).await
     }
 
@@ -369,10 +377,10 @@ impl Store {
         id: JobId,
         name: &str,
         value: Vec<u8>,
-    ) -> Result<crate::job::Job, ActError> {
+    ) -> Result<crate::job::JobRecord, ActError> {
         elsewhere!(self.signal(id, name, value));
         let (caller, name) = (caller.clone(), name.to_owned());
-        let work = move |unit: &mut Unit<'_>| command::signal::signal(unit, &caller, id, &name, &value);
+        let work = move |unit: &mut WriteTx<'_>| command::signal::signal(unit, &caller, id, &name, &value);
         self.write("signal", Kind::Ordinary, work).await
     }
 
@@ -384,8 +392,8 @@ impl Store {
     }
 
     /// The same without what it was submitted with: for those who look often, however large its payload is.
-    pub async fn job(&self, caller: &Caller, id: JobId) -> Result<Option<Job>, StoreError> {
-        if self.is_elsewhere() {
+    pub async fn job(&self, caller: &Caller, id: JobId) -> Result<Option<JobRecord>, StoreError> {
+        if self.is_remote() {
             return Ok(self.get(caller, id).await?.map(|found| found.job));
         }
         let caller = caller.clone();
@@ -400,14 +408,14 @@ impl Store {
         timeout: Duration,
     ) -> Result<Option<Snapshot>, StoreError> {
         elsewhere!(self.wait(id, timeout));
-        let patience = Patience::lasting(timeout);
+        let patience = WaitLimit::for_duration(timeout);
         // The news that the last wait was for, if it ended without any.
         let mut unheard: Option<Listener> = None;
         let mut has_looked = false;
         loop {
             let mut ends = self.env.wakeups.ends();
             let asking = caller.clone();
-            let look = move |view: &mut View<'_>| snapshot::get_or_expect(view, &asking, id);
+            let look = move |view: &mut ReadTx<'_>| snapshot::get_or_expect(view, &asking, id);
             let (found, is_expected) = match self.read::<_, StoreError>("wait", look).await {
                 // A caller that waits for thousands of jobs looks at all of them at every news: those that find no place wait on.
                 Err(StoreError::TooManyReads { .. }) if has_looked && !patience.is_over() => {
@@ -437,11 +445,11 @@ impl Store {
         &self,
         verb: &'static str,
         kind: Kind,
-        work: impl FnMut(&mut Unit<'_>) -> Result<T, E> + Send + 'static,
+        work: impl FnMut(&mut WriteTx<'_>) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
-        E: MayBeTrouble + Send + 'static,
+        E: IsStoreError + Send + 'static,
     {
         let deadline = Deadline::for_call(self.env.timing.request_max);
         let (task, answer) = Command::with_answer(kind, deadline, work);
@@ -455,14 +463,14 @@ impl Store {
     /// # Errors
     /// [`StoreError`] when it cannot be read.
     pub async fn ready(&self) -> Result<(), StoreError> {
-        self.read("ready", |view: &mut View<'_>| view.config().map(drop)).await
+        self.read("ready", |view: &mut ReadTx<'_>| view.config().map(drop)).await
     }
 
     /// Asks a question of a snapshot.
     pub(crate) async fn read<T, E>(
         &self,
         verb: &'static str,
-        work: impl FnMut(&mut View<'_>) -> Result<T, E> + Send + 'static,
+        work: impl FnMut(&mut ReadTx<'_>) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
@@ -489,6 +497,6 @@ impl Store {
 /// Looks that a probe, a request's key or a page's frame waits for: they never wait behind long ones.
 const URGENT_LOOKS: [&str; 3] = ["ready", "keys", "config"];
 
-fn gone() -> StoreError {
+fn closed_error() -> StoreError {
     StoreError::Stopped("the store was closed".into())
 }

@@ -14,15 +14,15 @@ use tokio_util::sync::CancellationToken;
 pub use crate::context::{CrashPoint, StepCall, StepRun};
 
 use crate::clock::{Clock, ManualClock, Timestamp};
-use crate::context::Journal;
+use crate::context::StepLog;
 use crate::entropy::Entropy;
-use crate::job::{JobId, State, WorkerId};
+use crate::job::{JobId, JobState, WorkerId};
 use crate::limits;
-use crate::queue::Queue;
+use crate::queue::Client;
 use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::claim::ClaimRequest;
-use crate::store::command::tick::Ticked;
+use crate::store::command::tick::TickReport;
 use crate::store::environment::{Environment, StoreOptions};
 use crate::store::filter::Filter;
 use crate::store::query::list::ListRequest;
@@ -35,11 +35,11 @@ const START: i64 = 1_800_000_000_000;
 
 /// A queue to be tested with.
 pub struct TestQueue {
-    queue: Queue,
+    queue: Client,
     /// The store itself, on which time is made to act.
     store: Store,
     clock: Arc<ManualClock>,
-    journal: Arc<Journal>,
+    journal: Arc<StepLog>,
 }
 
 impl Default for TestQueue {
@@ -62,7 +62,12 @@ impl TestQueue {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
         let env = Environment::new(clock.clone(), Entropy::seeded(1), StoreOptions::default());
         let store = Store::open_in(address, env).expect("the store of a test opens");
-        TestQueue { queue: Queue::over_kept(store.clone()), store, clock, journal: Arc::default() }
+        TestQueue {
+            queue: Client::from_store_without_maintenance(store.clone()),
+            store,
+            clock,
+            journal: Arc::default(),
+        }
     }
 
     /// The same store and the same clock, but the program under test reaches them through a server at this address.
@@ -72,7 +77,8 @@ impl TestQueue {
     #[must_use]
     pub fn through(self, address: &str) -> TestQueue {
         let env = Environment::new(self.clock.clone(), Entropy::seeded(2), StoreOptions::default());
-        let queue = Queue::over_kept(Store::open_in(address, env).expect("the address is one"));
+        let queue =
+            Client::from_store_without_maintenance(Store::open_in(address, env).expect("the address is one"));
         TestQueue { queue, ..self }
     }
 
@@ -82,7 +88,7 @@ impl TestQueue {
     }
 
     /// The queue, as the program under test uses it.
-    pub fn queue(&self) -> &Queue {
+    pub fn queue(&self) -> &Client {
         &self.queue
     }
 
@@ -109,7 +115,7 @@ impl TestQueue {
         }
     }
 
-    async fn tick(&self) -> Ticked {
+    async fn tick(&self) -> TickReport {
         loop {
             let ticked = self.store.tick().await.expect("time acts");
             if !ticked.has_more {
@@ -152,7 +158,7 @@ impl TestQueue {
         // Everything that is due is started at once: a batch need not wait for more.
         let no_more = CancellationToken::new();
         no_more.cancel();
-        crew.begins(&no_more);
+        crew.start_handlers(&no_more);
         let mut attempts = 0;
         loop {
             let mut started = Vec::new();
@@ -186,7 +192,7 @@ impl TestQueue {
     /// Takes a worker out of the registry that holds nothing any more.
     async fn leave(&self, worker: WorkerId) {
         let (store, caller) = (&self.store, &Caller::local());
-        let filter = Filter { workers: vec![worker], states: vec![State::Running], ..Filter::default() };
+        let filter = Filter { workers: vec![worker], states: vec![JobState::Running], ..Filter::default() };
         let held = store.list(caller, ListRequest { filter, limit: 1, ..ListRequest::default() }).await;
         if held.expect("the store answers").jobs.is_empty() {
             store.deregister(caller, worker).await.expect("the worker leaves");

@@ -25,20 +25,20 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use control::WorkerControl;
-pub use shutdown::Farewell;
+pub use shutdown::ShutdownReport;
 
-use crate::context::{Conduct, CrashPoint, Cx, Interruption, Journal, StepMode};
-use crate::error::{Invalid, Problem, WorkError};
+use crate::context::{CancelReason, CrashPoint, Cx, RunOptions, StepLog, StepMode};
+use crate::error::{FieldProblem, Invalid, WorkError};
 use crate::handler::{
     AnyHandler, BatchHandler, BatchOptions, Batched, Blocking, Handler, HandlerFuture, States, Typed, Untyped,
 };
 use crate::job::{Failure, JobType, QueueName, WorkerId};
 use crate::limits;
-use crate::queue::{Job, Queue};
+use crate::queue::{Client, Job};
 use crate::store::command::finish::{Outcome, Report};
 use crate::store::command::worker::NewWorker;
 use running::Running;
-use seats::Seats;
+use seats::SlotPool;
 
 /// Something that runs around every handler.
 pub(crate) type Layer = Arc<dyn Fn(Cx, HandlerFuture) -> HandlerFuture + Send + Sync>;
@@ -47,7 +47,7 @@ pub(crate) type RetryDelay = Arc<dyn Fn(&Cx, &Failure) -> Duration + Send + Sync
 
 /// A worker before it runs: what it handles, with what, how many at once.
 pub struct Worker {
-    queue: Queue,
+    queue: Client,
     name: String,
     version: Option<String>,
     states: States,
@@ -66,13 +66,13 @@ pub(crate) struct Settings {
     pub(crate) heartbeat_every: Duration,
     pub(crate) drain: Duration,
     pub(crate) grace: Duration,
-    pub(crate) conduct: Conduct,
+    pub(crate) conduct: RunOptions,
     pub(crate) retry_delay: Option<RetryDelay>,
 }
 
 impl Worker {
     /// A worker for this queue that handles nothing yet.
-    pub fn new(queue: &Queue) -> Worker {
+    pub fn new(queue: &Client) -> Worker {
         Worker {
             queue: queue.clone(),
             name: String::new(),
@@ -86,7 +86,7 @@ impl Worker {
                 heartbeat_every: limits::HEARTBEAT_EVERY,
                 drain: limits::DRAIN_DEFAULT,
                 grace: limits::GRACE_DEFAULT,
-                conduct: Conduct::default(),
+                conduct: RunOptions::default(),
                 retry_delay: None,
             },
             control: WorkerControl::default(),
@@ -122,7 +122,7 @@ impl Worker {
         match QueueName::new(name) {
             Ok(_) if concurrency == 0 => {
                 let (value, max) = (concurrency.to_string(), limits::SLOTS_MAX.to_string());
-                let problem = Problem::OutOfRange { value, min: "1".into(), max };
+                let problem = FieldProblem::OutOfRange { value, min: "1".into(), max };
                 self.invalid = Some(Invalid::new("queue.concurrency", problem));
             }
             Ok(queue) => {
@@ -196,7 +196,7 @@ impl Worker {
             Ok(job_type) => {
                 if self.handlers.insert(job_type, handler).is_some() {
                     let problem =
-                        Problem::Contradiction(format!("`{name}` has two: one of them would never run"));
+                        FieldProblem::Contradiction(format!("`{name}` has two: one of them would never run"));
                     self.invalid = Some(Invalid::new("handler", problem));
                 }
             }
@@ -207,7 +207,7 @@ impl Worker {
 
     /// Runs something around every handler; the last one added is the outermost.
     #[must_use]
-    pub fn around(
+    pub fn layer(
         mut self,
         layer: impl Fn(Cx, HandlerFuture) -> HandlerFuture + Send + Sync + 'static,
     ) -> Worker {
@@ -263,7 +263,7 @@ impl Worker {
     }
 
     /// Writes down every call of a step, for tests.
-    pub(crate) fn journalled(mut self, journal: Arc<Journal>) -> Worker {
+    pub(crate) fn journalled(mut self, journal: Arc<StepLog>) -> Worker {
         self.settings.conduct.journal = Some(journal);
         self
     }
@@ -278,13 +278,13 @@ impl Worker {
     /// # Errors
     /// When the worker cannot register (a bad name, a handler that asks for what was not given, a role that may not work,
     /// a store that is gone), and when it cannot go on because the store was closed or its role was taken away.
-    pub async fn run_until(self, shutdown: impl Future) -> Result<Farewell, WorkError> {
+    pub async fn run_until(self, shutdown: impl Future) -> Result<ShutdownReport, WorkError> {
         let (crew, queues, inbox) = self.assemble().await?;
         let stop = CancellationToken::new();
-        crew.begins(&stop);
+        crew.start_handlers(&stop);
         let mut lanes = JoinSet::new();
         for (queue, slots) in queues {
-            lanes.spawn(lane::run(crew.clone(), queue, Seats::new(slots, stop.clone()), stop.clone()));
+            lanes.spawn(lane::run(crew.clone(), queue, SlotPool::new(slots, stop.clone()), stop.clone()));
         }
         let (over, closing) = (CancellationToken::new(), CancellationToken::new());
         let beating = tokio::spawn(heartbeat::run(crew.clone(), over.clone()));
@@ -310,18 +310,18 @@ impl Worker {
     ///
     /// # Errors
     /// As [`run_until`](Worker::run_until).
-    pub async fn run(self) -> Result<Farewell, WorkError> {
+    pub async fn run(self) -> Result<ShutdownReport, WorkError> {
         self.run_until(std::future::pending::<()>()).await
     }
 
     pub(crate) async fn assemble(
         mut self,
-    ) -> Result<(Arc<Crew>, Vec<(QueueName, usize)>, mpsc::Receiver<Report>), WorkError> {
+    ) -> Result<(Arc<WorkerShared>, Vec<(QueueName, usize)>, mpsc::Receiver<Report>), WorkError> {
         if let Some(invalid) = self.invalid.take() {
             return Err(invalid.into());
         }
         if self.handlers.is_empty() && self.fallback.is_none() {
-            return Err(Invalid::new("handler", Problem::Missing).into());
+            return Err(Invalid::new("handler", FieldProblem::Missing).into());
         }
         self.check_states()?;
         if self.lanes.is_empty() {
@@ -340,7 +340,7 @@ impl Worker {
         let id = self.queue.store().register(self.queue.caller(), new.clone()).await?.id;
         let (reports, inbox) = mpsc::channel(limits::REPORTS_BUFFERED_MAX);
         self.control.registered(id);
-        let crew = Arc::new(Crew {
+        let crew = Arc::new(WorkerShared {
             queue: self.queue,
             new,
             registering: Mutex::default(),
@@ -365,7 +365,7 @@ impl Worker {
             if let Some(missing) = handler.missing(&self.states) {
                 let message =
                     format!("`{job_type}` asks for `State<{missing}>`: give one with `Worker::with`");
-                return Err(Invalid::new("handler", Problem::Contradiction(message)));
+                return Err(Invalid::new("handler", FieldProblem::Contradiction(message)));
             }
         }
         Ok(())
@@ -376,8 +376,8 @@ impl Worker {
 const CONCURRENCY_DEFAULT: usize = 10;
 
 /// What the parts of a running worker share.
-pub(crate) struct Crew {
-    pub(crate) queue: Queue,
+pub(crate) struct WorkerShared {
+    pub(crate) queue: Client,
     new: NewWorker,
     registering: Mutex<()>,
     pub(crate) states: States,
@@ -392,7 +392,7 @@ pub(crate) struct Crew {
     pub(crate) released: AtomicUsize,
 }
 
-impl Crew {
+impl WorkerShared {
     /// Under which identity it is registered now.
     pub(crate) fn id(&self) -> WorkerId {
         self.control.id().expect("a crew registers before it works")
@@ -404,9 +404,9 @@ impl Crew {
     }
 
     /// Tells handlers how many jobs can run at once, and what fires when no more are started.
-    pub(crate) fn begins(&self, stop: &CancellationToken) {
+    pub(crate) fn start_handlers(&self, stop: &CancellationToken) {
         let slots = usize::try_from(self.new.concurrency).unwrap_or(usize::MAX);
-        self.handlers.values().for_each(|handler| handler.begins(slots, stop));
+        self.handlers.values().for_each(|handler| handler.start(slots, stop));
     }
 
     /// What runs jobs of a type.
@@ -430,7 +430,7 @@ impl Crew {
         if self.id() != forgotten {
             return Ok(());
         }
-        self.cancel_all(Interruption::Lost);
+        self.cancel_all(CancelReason::Lost);
         let id = self.queue.store().register(self.queue.caller(), self.new.clone()).await?.id;
         tracing::warn!(%forgotten, worker = %id, "worker was forgotten and has registered anew");
         self.control.registered(id);
@@ -438,7 +438,7 @@ impl Crew {
     }
 
     /// Tells every handler to stop.
-    pub(crate) fn cancel_all(&self, why: Interruption) {
+    pub(crate) fn cancel_all(&self, why: CancelReason) {
         self.running.all().iter().for_each(|cx| cx.cancel(why));
     }
 }
@@ -447,7 +447,7 @@ impl Crew {
 ///
 /// Not tokio's own `yield_now`: that wakes its caller only when the same thread next comes to rest, which a handler that
 /// never yields keeps it from. This queues the caller like any task, where other threads can take it.
-async fn give_way() {
+async fn yield_now() {
     let mut has_given_way = false;
     poll_fn(|context| {
         if std::mem::replace(&mut has_given_way, true) {

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use windlass::Store;
 use windlass::bench::{Figure, Times, Workbench};
 use windlass::clock::Stopwatch;
-use windlass::job::{JobId, State};
+use windlass::job::{JobId, JobState};
 use windlass::store::caller::Caller;
 use windlass::store::environment::StoreOptions;
 use windlass::store::filter::{Filter, Order};
@@ -95,9 +95,9 @@ pub(super) async fn measure(
 }
 
 /// A job in each state that has any.
-async fn examples(store: &Store) -> anyhow::Result<Vec<(State, JobId)>> {
+async fn examples(store: &Store) -> anyhow::Result<Vec<(JobState, JobId)>> {
     let mut found = Vec::new();
-    for state in State::ALL {
+    for state in JobState::ALL {
         let filter = Filter { states: vec![state], ..Filter::default() };
         let request = ListRequest { filter, order: Order::Newest, cursor: None, limit: 1 };
         let page = store.list(&Caller::local(), request).await?;
@@ -106,10 +106,10 @@ async fn examples(store: &Store) -> anyhow::Result<Vec<(State, JobId)>> {
     Ok(found)
 }
 
-fn paths(examples: &[(State, JobId)], jobs: usize) -> Vec<String> {
+fn paths(examples: &[(JobState, JobId)], jobs: usize) -> Vec<String> {
     let middle = format!("{:x}", jobs / 2);
     let id = examples.first().map_or(String::new(), |(_, id)| id.to_string());
-    let states = State::ALL.map(|state| format!("/jobs?state={state}"));
+    let states = JobState::ALL.map(|state| format!("/jobs?state={state}"));
     let lists = LISTS.map(|list| format!("/jobs?{}", list.replace("ROW", &middle).replace("ID", &id[..13])));
     let pages = PAGES.map(str::to_owned);
     let one = examples.iter().map(|(_, id)| format!("/jobs/{id}"));
@@ -131,7 +131,7 @@ async fn page(target: &Target, path: &str, rounds: usize) -> anyhow::Result<Figu
 }
 
 /// Claims alone and beside open dashboards, in turns.
-async fn claims(target: &Target, examples: &[(State, JobId)], sample: usize) -> anyhow::Result<Figure> {
+async fn claims(target: &Target, examples: &[(JobState, JobId)], sample: usize) -> anyhow::Result<Figure> {
     let bench = Workbench::open(&target.store_address(), 100).await?;
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {
@@ -152,7 +152,10 @@ fn median(mut rates: Vec<f64>) -> f64 {
 }
 
 /// Opens dashboards, each on another page, and waits until all of them listen. They close when dropped.
-async fn open(target: &Target, examples: &[(State, JobId)]) -> anyhow::Result<JoinSet<anyhow::Result<()>>> {
+async fn open(
+    target: &Target,
+    examples: &[(JobState, JobId)],
+) -> anyhow::Result<JoinSet<anyhow::Result<()>>> {
     let one = examples.first().map_or("/".to_owned(), |(_, id)| format!("/jobs/{id}"));
     let pages =
         ["/", "/jobs", "/jobs?state=running", "/queues", "/types", "/workers", "/dead", "/tenants", "/"];
@@ -160,14 +163,14 @@ async fn open(target: &Target, examples: &[(State, JobId)]) -> anyhow::Result<Jo
     let listening = Arc::new(Semaphore::new(0));
     let mut dashboards = JoinSet::new();
     for page in pages.take(OPEN) {
-        dashboards.spawn(look(target.clone(), page, listening.clone()));
+        dashboards.spawn(open_page(target.clone(), page, listening.clone()));
     }
     listening.acquire_many(u32::try_from(OPEN)?).await?.forget();
     Ok(dashboards)
 }
 
 /// One dashboard: asks for its page whenever the stream says so, as the script of the page does.
-async fn look(target: Target, page: String, listening: Arc<Semaphore>) -> anyhow::Result<()> {
+async fn open_page(target: Target, page: String, listening: Arc<Semaphore>) -> anyhow::Result<()> {
     let live = page.strip_prefix("/jobs/").map_or("/live".to_owned(), |id| format!("/live?job={id}"));
     let mut stream = target.connect().await?;
     stream.send(&target.request("GET", &live, &[])).await?;

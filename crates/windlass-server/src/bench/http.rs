@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use windlass::bench::{Figure, Times, rate};
 use windlass::clock::Stopwatch;
 
-use super::link::{Link, Target};
+use super::link::{Connection, Target};
 
 /// Where the jobs of a benchmark go, so that they are told apart from others.
 pub(super) const QUEUE: &str = "bench";
@@ -48,7 +48,7 @@ pub(super) async fn singles(target: &Target, time: Duration, payload: usize) -> 
             anyhow::Ok(times)
         });
     }
-    let looked = look(target, &job, &is_over);
+    let looked = read_jobs(target, &job, &is_over);
     let alarm = async {
         tokio::time::sleep(time).await;
         is_over.store(true, Ordering::Relaxed);
@@ -67,7 +67,7 @@ pub(super) async fn singles(target: &Target, time: Duration, payload: usize) -> 
     ])
 }
 
-async fn look(target: &Target, job: &str, is_over: &AtomicBool) -> anyhow::Result<Vec<Duration>> {
+async fn read_jobs(target: &Target, job: &str, is_over: &AtomicBool) -> anyhow::Result<Vec<Duration>> {
     let (mut link, request) = (target.connect().await?, target.request("GET", &format!("{JOBS}/{job}"), &[]));
     let mut times = Vec::new();
     while !is_over.load(Ordering::Relaxed) {
@@ -99,7 +99,11 @@ pub(super) async fn batches(target: &Target, jobs: usize, payload: usize) -> any
         .rate(submitted))
 }
 
-async fn submit_batches(mut link: Link, request: Arc<[u8]>, left: Arc<AtomicUsize>) -> anyhow::Result<()> {
+async fn submit_batches(
+    mut link: Connection,
+    request: Arc<[u8]>,
+    left: Arc<AtomicUsize>,
+) -> anyhow::Result<()> {
     let take = |left: usize| left.checked_sub(1);
     while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
         link.exchange(&request).await?.expect_success()?;

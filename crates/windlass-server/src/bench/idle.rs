@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use windlass::bench::Figure;
 
-use super::link::{Link, Target};
+use super::link::{Connection, Target};
 
 /// Clients of each kind.
 const CLIENTS: usize = 1_000;
@@ -70,7 +70,7 @@ pub(super) async fn idle(target: &Target, time: Duration) -> anyhow::Result<Vec<
     ])
 }
 
-async fn listen(target: &Target) -> anyhow::Result<Vec<Link>> {
+async fn listen(target: &Target) -> anyhow::Result<Vec<Connection>> {
     let request = target.request("GET", "/api/v1/events", &[]);
     let mut links = Vec::with_capacity(CLIENTS * 2);
     for _ in 0..CLIENTS {

@@ -73,7 +73,7 @@ impl Target {
     }
 
     /// Connects.
-    pub(super) async fn connect(&self) -> anyhow::Result<Link> {
+    pub(super) async fn connect(&self) -> anyhow::Result<Connection> {
         let nobody = |error: std::io::Error| Failure::NoServer {
             place: self.authority.clone(),
             cause: error.to_string(),
@@ -92,7 +92,7 @@ impl Target {
                 )
             }
         };
-        Ok(Link { stream, received: BytesMut::with_capacity(16 << 10) })
+        Ok(Connection { stream, received: BytesMut::with_capacity(16 << 10) })
     }
 
     /// One request on a connection of its own, for what is not measured.
@@ -116,7 +116,7 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// A connection.
-pub(super) struct Link {
+pub(super) struct Connection {
     stream: Box<dyn Stream>,
     received: BytesMut,
 }
@@ -149,7 +149,7 @@ impl Answer {
     }
 }
 
-impl Link {
+impl Connection {
     /// Sends a request and waits for its answer.
     pub(super) async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<Answer> {
         self.send(request).await?;

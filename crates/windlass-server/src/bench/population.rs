@@ -8,11 +8,12 @@ use windlass::Store;
 use windlass::clock::{Clock, ManualClock, SystemClock};
 use windlass::entropy::Entropy;
 use windlass::job::{
-    Dependency, Failure, Job, JobType, NewJob, Payload, Priority, QueueName, RetryPolicy, Tenant, WorkerId,
+    Dependency, Failure, JobRecord, JobType, NewJob, Payload, Priority, QueueName, RetryPolicy, Tenant,
+    WorkerId,
 };
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::{Act, Suspend};
-use windlass::store::command::bulk::BulkAct;
+use windlass::store::command::act::{JobAction, Suspend};
+use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Outcome, Report};
 use windlass::store::command::submit::SubmitOptions;
@@ -48,7 +49,7 @@ pub(super) async fn fill(address: &str, jobs: usize) -> anyhow::Result<()> {
         store.tick().await?;
     }
     let held = Filter { tag: Some(("hold".to_owned(), "yes".to_owned())), ..Filter::default() };
-    store.bulk(&me, &held, BulkAct::Act(Act::Suspend(Suspend::default()))).await?;
+    store.bulk(&me, &held, BulkAction::JobAction(JobAction::Suspend(Suspend::default()))).await?;
     store.close();
     Ok(())
 }
@@ -102,14 +103,14 @@ async fn work(
         if is_last && done >= jobs {
             break;
         }
-        let report = |job: &Job| Report::new(job.id, job.fence, outcome(job));
+        let report = |job: &JobRecord| Report::new(job.id, job.fence, outcome(job));
         let reports = claimed.iter().map(|claimed| report(&claimed.job)).collect();
         store.finish(me, worker, reports).await?;
     }
     Ok(())
 }
 
-fn outcome(job: &Job) -> Outcome {
+fn outcome(job: &JobRecord) -> Outcome {
     let number = job.seq.0;
     match number % 100 {
         _ if job.policy.retry.max_attempts == 1 => {

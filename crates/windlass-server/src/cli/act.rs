@@ -208,7 +208,7 @@ async fn run(which: &ActArgs, action: Action) -> anyhow::Result<ExitCode> {
 async fn each(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Result<ExitCode> {
     let mut first_failure = None;
     for text in &which.ids {
-        match one(client, which, action, text).await {
+        match act_on_job(client, which, action, text).await {
             Ok(()) => {}
             Err(error) if which.ids.len() == 1 => return Err(error),
             Err(error) => {
@@ -220,7 +220,7 @@ async fn each(client: &Client, which: &ActArgs, action: &Action) -> anyhow::Resu
     Ok(first_failure.unwrap_or(Exit::Done).into())
 }
 
-async fn one(client: &Client, which: &ActArgs, action: &Action, text: &str) -> anyhow::Result<()> {
+async fn act_on_job(client: &Client, which: &ActArgs, action: &Action, text: &str) -> anyhow::Result<()> {
     let id = client.job_id(text).await?;
     if which.dry_run {
         let job = client.value(Call::get(&["jobs", &id])).await?;

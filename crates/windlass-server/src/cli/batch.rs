@@ -16,7 +16,7 @@ use self::lines::{Line, Waiting};
 use super::client::{Call, Client};
 use super::connect::ConnectArgs;
 use super::exit::Exit;
-use super::failure::{Failure, Refusal};
+use super::failure::{ErrorResponse, Failure};
 use super::output::{self, escaped};
 use super::progress::{Progress, rate};
 use super::text::counted;
@@ -193,7 +193,7 @@ async fn send(
 
 /// Which of the lines was refused, and why, if the server says so.
 fn named(failure: &Failure, count: usize) -> Option<(usize, (String, String))> {
-    let Refusal { code, message, details, .. } = failure.refusal()?;
+    let ErrorResponse { code, message, details, .. } = failure.refusal()?;
     let index = details.get("index").and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
     let index = index.filter(|index| *index < count)?;
     let own = message.strip_prefix(&format!("jobs.{index}.")).unwrap_or(message);

@@ -69,7 +69,7 @@ impl Connection {
         self.url.split_once("://").map_or(self.url.as_str(), |(_, place)| place)
     }
 
-    /// The address with its key, as [`windlass::Queue::open`] takes it. Never to be shown.
+    /// The address with its key, as [`windlass::Client::open`] takes it. Never to be shown.
     pub(crate) fn queue_address(&self) -> String {
         match (&self.key, self.url.split_once("://")) {
             (Some(key), Some((scheme, place))) => format!("{scheme}://{}@{place}", key.reveal()),

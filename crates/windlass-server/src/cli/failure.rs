@@ -36,8 +36,8 @@ pub(crate) enum Failure {
         problem: String,
     },
     /// The server says no.
-    #[error("{}", told(.0))]
-    Refused(Box<Refusal>),
+    #[error("{}", describe(.0))]
+    Refused(Box<ErrorResponse>),
     /// The command line asks for something that cannot be.
     #[error("{0}")]
     Usage(String),
@@ -48,7 +48,7 @@ pub(crate) enum Failure {
 
 /// A refusal as the server put it.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct ErrorResponse {
     /// The HTTP status.
     pub(crate) status: u16,
     /// A stable word.
@@ -87,7 +87,14 @@ impl Failure {
             _ => Map::new(),
         };
         let (code, message) = (word(error.remove("code")), word(error.remove("message")));
-        Some(Failure::Refused(Box::new(Refusal { status, code, message, details, retry_after, had_key })))
+        Some(Failure::Refused(Box::new(ErrorResponse {
+            status,
+            code,
+            message,
+            details,
+            retry_after,
+            had_key,
+        })))
     }
 
     /// The code that the process ends with.
@@ -107,7 +114,7 @@ impl Failure {
     }
 
     /// The refusal, if it is one.
-    pub(crate) fn refusal(&self) -> Option<&Refusal> {
+    pub(crate) fn refusal(&self) -> Option<&ErrorResponse> {
         match self {
             Failure::Refused(refusal) => Some(refusal),
             _ => None,
@@ -116,8 +123,8 @@ impl Failure {
 }
 
 /// The refusal in words, and what to do about it.
-fn told(refusal: &Refusal) -> String {
-    let Refusal { status, code, message, retry_after, had_key, .. } = refusal;
+fn describe(refusal: &ErrorResponse) -> String {
+    let ErrorResponse { status, code, message, retry_after, had_key, .. } = refusal;
     let message = escaped(message);
     match (*status, code.as_str()) {
         (401, _) if !had_key => {
@@ -138,7 +145,7 @@ mod tests {
     use super::*;
 
     fn refused(status: u16, code: &str) -> Failure {
-        Failure::Refused(Box::new(Refusal {
+        Failure::Refused(Box::new(ErrorResponse {
             status,
             code: code.to_owned(),
             message: "so it is".to_owned(),

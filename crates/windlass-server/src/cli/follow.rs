@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::client::{Call, Client};
-use super::failure::{Failure, Refusal};
+use super::failure::{ErrorResponse, Failure};
 use super::stream::{Event, EventStream};
 use crate::limits::{FOLLOW_PAUSE, FOLLOW_TRIES_MAX, JOB_LOOK_EVERY, JOB_WAIT};
 
@@ -29,7 +29,7 @@ impl<'a> Followed<'a> {
     }
 
     /// Everything up to this number was heard elsewhere.
-    pub(super) fn heard(&mut self, last: Option<u64>) {
+    pub(super) fn received(&mut self, last: Option<u64>) {
         self.last = last.max(self.last);
     }
 
@@ -69,7 +69,7 @@ impl<'a> Followed<'a> {
 }
 
 /// Whether a server says that it cannot do it now, as one does that is being restarted.
-fn is_passing(refusal: &Refusal) -> bool {
+fn is_passing(refusal: &ErrorResponse) -> bool {
     [429, 502, 503, 504].contains(&refusal.status)
 }
 
@@ -120,7 +120,10 @@ impl<'a> JobNews<'a> {
     }
 
     /// What came of a look, unless the server was away: then it is waited for, and None says to look again.
-    pub(super) async fn patiently<T>(&mut self, looked: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    pub(super) async fn retry_while_away<T>(
+        &mut self,
+        looked: Result<T, Failure>,
+    ) -> Result<Option<T>, Failure> {
         match (looked, &mut self.events) {
             (
                 Err(Failure::NoServer { .. } | Failure::Silent { .. } | Failure::BadAnswer { .. }),

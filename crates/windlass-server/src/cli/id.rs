@@ -36,7 +36,7 @@ impl Part {
         (1..=ID_DIGITS).contains(&length).then_some(part)
     }
 
-    fn fits(&self, id: &str) -> bool {
+    fn matches(&self, id: &str) -> bool {
         let digits: String = id.chars().filter(|c| *c != '-').collect();
         digits.starts_with(&self.head) && digits.ends_with(&self.tail)
     }
@@ -118,7 +118,7 @@ impl Client {
         for _ in 0..pages {
             let page = self.value(call.clone().query_if("cursor", cursor.as_deref())).await?;
             let jobs = page["jobs"].as_array().map_or(&[][..], Vec::as_slice);
-            let ids = jobs.iter().filter_map(|job| job["id"].as_str()).filter(|id| part.fits(id));
+            let ids = jobs.iter().filter_map(|job| job["id"].as_str()).filter(|id| part.matches(id));
             found.ids.extend(ids.map(str::to_owned));
             found.looked += jobs.len();
             cursor = page["next_cursor"].as_str().map(str::to_owned);
@@ -146,10 +146,10 @@ mod tests {
     #[test]
     fn a_part_of_an_id_is_a_beginning_an_end_or_both() {
         for part in ["0199a8c3", "0199A8C3-1F2E", "0199a8c3-1f2e…89ab", "0199a8c3..9ab", "…89ab", ID] {
-            assert!(Part::parse(part).unwrap().fits(ID), "{part}");
+            assert!(Part::parse(part).unwrap().matches(ID), "{part}");
         }
         let end = Part::parse("89ab").unwrap();
-        assert!(!end.fits(ID) && end.as_end().unwrap().fits(ID));
+        assert!(!end.matches(ID) && end.as_end().unwrap().matches(ID));
         assert_eq!(Part::parse("0199…89ab").unwrap().as_end(), None);
         for part in ["", "…", "..", "xyz", "0199a8c3…xyz", "../keys"] {
             assert_eq!(Part::parse(part), None, "{part}");

@@ -64,7 +64,7 @@ pub(super) struct CreateArgs {
 }
 
 fn role(text: &str) -> Result<Role, String> {
-    text.parse().map_err(|problem: windlass::error::Problem| problem.to_string())
+    text.parse().map_err(|problem: windlass::error::FieldProblem| problem.to_string())
 }
 
 fn tenant(text: &str) -> Result<Tenant, String> {

@@ -58,9 +58,9 @@ async fn follow(client: &Client, id: &str, printed: &mut Printed) -> anyhow::Res
     loop {
         // Asked before the lines, so that nothing written before the end is missed.
         let looked = client.value(Call::get(&["jobs", id])).await;
-        let Some(job) = news.patiently(looked).await? else { continue };
+        let Some(job) = news.retry_while_away(looked).await? else { continue };
         let found = lines(client, id, printed.after).await;
-        let Some(found) = news.patiently(found).await? else { continue };
+        let Some(found) = news.retry_while_away(found).await? else { continue };
         printed.print(&found)?;
         if job["completed_at"].is_string() {
             return Ok(());

@@ -23,7 +23,7 @@ pub(super) struct MigrateArgs {
 
 pub(super) fn migrate(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
     let place = args.store.shown();
-    let schema = Schema::of(&args.store.store).map_err(|error| {
+    let schema = Schema::read(&args.store.store).map_err(|error| {
         anyhow::anyhow!("cannot look at {place}: {}", error.to_string().replace(&args.store.store, &place))
     })?;
     if !args.dry_run && !schema.pending.is_empty() {

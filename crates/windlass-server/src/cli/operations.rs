@@ -134,7 +134,7 @@ pub(super) async fn workers(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
 pub(super) fn counts_table(title: &'static str, counts: &Value) -> Table {
     let empty = Map::new();
     let rows = counts.as_object().unwrap_or(&empty);
-    let states = windlass::job::State::ALL.into_iter().map(windlass::job::State::as_str);
+    let states = windlass::job::JobState::ALL.into_iter().map(windlass::job::JobState::as_str);
     let is_used = |state: &&str| rows.values().any(|row| row[*state].as_u64().unwrap_or(0) > 0);
     let states: Vec<&'static str> = states.filter(is_used).collect();
     let mut columns = vec![Column::new(title, 0).cut(10)];
@@ -182,7 +182,7 @@ pub(super) fn head(kind: &str, name: &str, pause: &Value, now: Timestamp, paint:
 
 /// What is set, or that nothing is.
 pub(super) fn settings_section(look: &Value, names: &[Named], paint: Paint) -> String {
-    let told = settings::told(look, names, paint);
+    let told = settings::describe(look, names, paint);
     let told = if told.is_empty() { "  nothing is set\n".to_owned() } else { told };
     format!("{}\n{told}", paint.strong("settings"))
 }

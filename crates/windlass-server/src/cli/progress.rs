@@ -89,7 +89,7 @@ impl Progress {
         let width =
             || terminal_size::terminal_size_of(std::io::stderr()).map(|(Width(width), _)| width.into());
         let room = self.is_terminal.then(|| width().filter(|width| *width > 0).unwrap_or(TERMINAL_WIDTH) - 1);
-        let text = shown(&self.what, self.done, self.total, elapsed, room);
+        let text = display(&self.what, self.done, self.total, elapsed, room);
         let mut stderr = std::io::stderr().lock();
         let _nobody_looks = if self.is_terminal {
             write!(stderr, "\r\x1b[2K{text}").and_then(|()| stderr.flush())
@@ -106,7 +106,7 @@ impl Drop for Progress {
 }
 
 /// `1,234 of 10,000 jobs, 12%, 5,321/s, 2 s to go`, with a bar if there is somebody to look at it and room for it.
-fn shown(what: &str, done: u64, total: Option<u64>, elapsed: Duration, room: Option<usize>) -> String {
+fn display(what: &str, done: u64, total: Option<u64>, elapsed: Duration, room: Option<usize>) -> String {
     let fitted = |text: String| room.map_or_else(|| text.clone(), |room| cut_end(&text, room));
     let rate = rate(done, elapsed);
     let per_second = grouped(rate);
@@ -149,14 +149,14 @@ mod tests {
     fn progress_tells_rate_and_time_to_go() {
         let after = |seconds| Duration::from_secs(seconds);
         assert_eq!(
-            shown("jobs", 2_500, Some(10_000), after(5), None),
+            display("jobs", 2_500, Some(10_000), after(5), None),
             "2,500 of 10,000 jobs, 25%, 500/s, 15s to go"
         );
-        assert_eq!(shown("jobs", 2_500, None, after(5), Some(79)), "2,500 jobs, 500/s");
-        let bar = shown("jobs", 5, Some(10), after(1), Some(79));
+        assert_eq!(display("jobs", 2_500, None, after(5), Some(79)), "2,500 jobs, 500/s");
+        let bar = display("jobs", 5, Some(10), after(1), Some(79));
         assert!(bar.starts_with("[############------------] 5 of 10"), "{bar}");
         // What is not known is not made up.
-        assert_eq!(shown("jobs", 0, Some(10), after(1), None), "0 of 10 jobs, 0%, 0/s");
+        assert_eq!(display("jobs", 0, Some(10), after(1), None), "0 of 10 jobs, 0%, 0/s");
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
         for room in [10, 40, 60, 79, 200] {
             for done in [0, 88_000, 120_000] {
                 let after = Duration::from_secs(11);
-                let line = shown("jobs and records", done, Some(120_000), after, Some(room));
+                let line = display("jobs and records", done, Some(120_000), after, Some(room));
                 assert!(line.width() <= room, "{room}: {line}");
                 assert_eq!(line.starts_with('['), room > 50 && done == 0 || room > 70, "{room}: {line}");
             }

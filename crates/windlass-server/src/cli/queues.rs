@@ -158,7 +158,7 @@ async fn show(name: &str, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     if connect.json {
         output::json(&queue)?;
     } else {
-        output::text(&told(&queue, client.now()))?;
+        output::text(&describe(&queue, client.now()))?;
     }
     Ok(Exit::Done.into())
 }
@@ -173,12 +173,12 @@ async fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
         output::json(&queue)?;
     } else {
         super::operations::told_change(&queue);
-        output::text(&told(&queue, client.now()))?;
+        output::text(&describe(&queue, client.now()))?;
     }
     Ok(Exit::Done.into())
 }
 
-fn told(queue: &Value, now: Timestamp) -> String {
+fn describe(queue: &Value, now: Timestamp) -> String {
     let paint = Paint::for_data();
     let head = super::operations::head("queue", &field(&queue["name"]), &queue["paused"], now, paint);
     let end = &queue["resumed"];

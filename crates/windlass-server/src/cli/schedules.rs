@@ -175,7 +175,7 @@ pub(super) async fn schedules(args: &SchedulesArgs) -> anyhow::Result<ExitCode> 
         Some(SchedulesCommand::Show(named)) => {
             let client = named.connect.client()?;
             let found = client.value(at(Call::get(&["schedules", &named.name]), named)).await?;
-            told(&client, &found, named.connect.json)
+            print_schedule(&client, &found, named.connect.json)
         }
         Some(SchedulesCommand::Create(args)) => put(&args.put, true).await,
         Some(SchedulesCommand::Edit(args)) => put(args, false).await,
@@ -219,7 +219,7 @@ async fn act(named: &NamedArgs, word: &str, body: &Map<String, Value>) -> anyhow
         output::json(&answer)?;
         return Ok(Exit::Done.into());
     }
-    told(&client, &answer, named.connect.json)
+    print_schedule(&client, &answer, named.connect.json)
 }
 
 async fn put(args: &PutArgs, is_new: bool) -> anyhow::Result<ExitCode> {
@@ -245,7 +245,7 @@ async fn put(args: &PutArgs, is_new: bool) -> anyhow::Result<ExitCode> {
     };
     let body = args.body(base)?;
     let answer = client.value(Call::put(&["schedules", &named.name]).json(&body)).await?;
-    told(&client, &answer, named.connect.json)
+    print_schedule(&client, &answer, named.connect.json)
 }
 
 async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
@@ -308,7 +308,7 @@ fn submitted(job: &Value) -> Value {
     Value::Object(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
-fn told(client: &Client, schedule: &Value, is_json: bool) -> anyhow::Result<ExitCode> {
+fn print_schedule(client: &Client, schedule: &Value, is_json: bool) -> anyhow::Result<ExitCode> {
     if is_json {
         output::json(schedule)?;
         return Ok(Exit::Done.into());

@@ -22,7 +22,7 @@ use crate::http::{Span, StorePlace};
 use crate::limits;
 use crate::log::LogArgs;
 use crate::notify::Supervisor;
-use crate::outbound::{self, Client};
+use crate::outbound::{self, WebhookClient};
 use crate::process::{raise_open_files, warn_of_readers};
 use crate::server::{Listening, Options, TlsFiles};
 
@@ -189,7 +189,7 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     };
     let serving = Box::pin(server.run(stop.cancelled()));
     // Calls to others end like requests: a store that is away must not hold up the end.
-    let calling = Box::pin(outbound::run(store.clone(), Client::new(targets), stop.cancelled()));
+    let calling = Box::pin(outbound::run(store.clone(), WebhookClient::new(targets), stop.cancelled()));
     let calling = async {
         tokio::select! {
             () = calling => {}
@@ -252,6 +252,6 @@ async fn close(store: Store, until: Deadline) {
     }
     tokio::select! {
         _ = is_closed => {}
-        () = until.over() => tracing::warn!("the database does not answer: leaving without it"),
+        () = until.passed() => tracing::warn!("the database does not answer: leaving without it"),
     }
 }

@@ -234,7 +234,7 @@ const WITHIN: [(&str, &[Named]); 2] = [
 ];
 
 /// The settings that are there, a line each, named by their flags.
-pub(super) fn told(settings: &Value, names: &[Named], paint: Paint) -> String {
+pub(super) fn describe(settings: &Value, names: &[Named], paint: Paint) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
         let name = paint.faint(&format!("{name:>20}"));
@@ -251,13 +251,13 @@ pub(super) fn told(settings: &Value, names: &[Named], paint: Paint) -> String {
                     }
                 }
             }
-            (value, _) => line(flag, &shown(name, value)),
+            (value, _) => line(flag, &display(name, value)),
         }
     }
     text
 }
 
-fn shown(name: &str, value: &Value) -> String {
+fn display(name: &str, value: &Value) -> String {
     match (name, value) {
         ("rate" | "rate_per_key", rate) => format!("{} per {}", rate["count"], field(&rate["per"])),
         ("retry", policy) => format!(
@@ -345,7 +345,7 @@ mod tests {
             "retention": {"completed": "1h", "failed": null}});
         let names =
             [("max_running", "concurrency"), ("rate", "rate"), ("aging", "aging"), DEFAULTS[2], DEFAULTS[3]];
-        let text = told(&settings, &names, Paint::plain());
+        let text = describe(&settings, &names, Paint::plain());
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         let expected = ["concurrency  3", "rate  5 per 1m", "timeout  10m", "start-timeout  5m"];
         assert_eq!(lines, [&expected[..], &["retention-completed  1h"]].concat());

@@ -275,7 +275,7 @@ async fn ended(client: &Client, id: &str) -> anyhow::Result<Value> {
     let mut last = String::new();
     loop {
         let looked = client.value(Call::get(&["jobs", id])).await;
-        let Some(job) = news.patiently(looked).await? else { continue };
+        let Some(job) = news.retry_while_away(looked).await? else { continue };
         if job["completed_at"].is_string() {
             return Ok(job);
         }

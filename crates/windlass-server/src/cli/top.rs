@@ -24,7 +24,7 @@ use ratatui::crossterm::event::Event;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::feed::{Feed, News};
-use self::keys::Wish;
+use self::keys::Effect;
 use self::screen::{Mode, Screen};
 use self::terminal::Console;
 use self::theme::Theme;
@@ -53,7 +53,7 @@ pub(super) async fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
     let client = Arc::new(args.connect.client()?);
     let mut screen = Screen::new(client.place().to_owned(), client.now());
     // Who cannot be reached at all is told as by any other command, before the terminal is taken over.
-    let look = feed::look(&client).await?;
+    let look = feed::read_snapshot(&client).await?;
     screen.now = client.now();
     screen.take(look);
     let mut feed = Feed::start(client.clone());
@@ -92,7 +92,7 @@ fn heed(screen: &mut Screen, feed: &Feed, event: &Event) -> bool {
     // A changed size needs nothing but the drawing that follows.
     let Event::Key(key) = event else { return true };
     match screen.press(*key) {
-        Some(Wish::Quit) => false,
+        Some(Effect::Quit) => false,
         Some(wish) => {
             feed.wish(wish);
             true

@@ -157,7 +157,7 @@ pub(super) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(mut stream) = stream {
         output::note(&format!("following {}; stop with Ctrl-C", client.place()));
-        stream.heard(last);
+        stream.received(last);
         loop {
             if let Some(event) = stream.next().await? {
                 print(&serde_json::from_str(&event.data)?, is_json)?;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use windlass::store::verify::{Checked, Verdict};
+use windlass::store::verify::{Checked, VerifyReport};
 
 use super::exit::Exit;
 use super::output;
@@ -17,7 +17,7 @@ use crate::number::grouped;
 pub(super) async fn verify(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let store = args.store.open(Missing::Refuse)?;
     let bar = Bar::new("jobs and records", args.json);
-    let verdicts = store.verify_telling(bar.teller()).await;
+    let verdicts = store.verify_with_progress(bar.teller()).await;
     bar.remove();
     let generation = store.generation().await;
     store.close();
@@ -57,7 +57,7 @@ impl Bar {
 }
 
 /// Prints verdicts; the exit code says whether all promises hold.
-pub(super) fn report(verdicts: &[Verdict], is_json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn report(verdicts: &[VerifyReport], is_json: bool) -> anyhow::Result<ExitCode> {
     let paint = Paint::for_data();
     let broken = verdicts.iter().filter(|verdict| !verdict.holds()).count();
     if is_json {
@@ -68,7 +68,7 @@ pub(super) fn report(verdicts: &[Verdict], is_json: bool) -> anyhow::Result<Exit
             let (word, colour) =
                 if verdict.holds() { ("holds ", Colour::Good) } else { ("BROKEN", Colour::Bad) };
             let word = paint.paint(word, Some(colour));
-            let Verdict { code, promise, checked, .. } = verdict;
+            let VerifyReport { code, promise, checked, .. } = verdict;
             let looked = format!("({} checked)", grouped(*checked));
             // A promise is cut rather than broken into two lines.
             let used = 8 + 6 + looked.len() + 1;
@@ -93,7 +93,7 @@ pub(super) fn report(verdicts: &[Verdict], is_json: bool) -> anyhow::Result<Exit
     Ok(if broken == 0 { Exit::Done } else { Exit::No }.into())
 }
 
-fn as_json(verdict: &Verdict) -> serde_json::Value {
+fn as_json(verdict: &VerifyReport) -> serde_json::Value {
     json!({
         "code": verdict.code,
         "promise": verdict.promise,

@@ -15,18 +15,18 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use windlass::error::{StoreError, WorkError};
 use windlass::store::environment::StoreOptions;
-use windlass::{PauseMode, Queue, Worker, WorkerControl, limits};
+use windlass::{Client, PauseMode, Worker, WorkerControl, limits};
 
 use self::report::Reporter;
 use super::connect::{ConnectArgs, Connection};
-use super::failure::{Failure, Refusal};
+use super::failure::{ErrorResponse, Failure};
 use super::keeping::payload_bytes;
 use super::tickets::TicketArgs;
 use super::{Missing, StoreArgs, output};
 use crate::http::Span;
 use crate::limits::PROGRAM_GRACE_MARGIN;
 use crate::log::warn_only;
-use crate::program::{self, Conduct, Guard, Program, is_runnable, parse_signal};
+use crate::program::{self, Guard, Program, RunOptions, is_runnable, parse_signal};
 
 /// The type that stands for all.
 const ANY_TYPE: &str = "*";
@@ -105,9 +105,9 @@ impl WorkArgs {
     }
 
     /// How programs are treated; without a server they are told of none.
-    fn conduct(&self, server: Option<Connection>) -> Conduct {
+    fn conduct(&self, server: Option<Connection>) -> RunOptions {
         let (url, key) = server.map(|server| (server.url, server.key)).unzip();
-        Conduct {
+        RunOptions {
             command: self.command[0].clone(),
             arguments: self.command[1..].to_vec(),
             timeout: self.timeout.map(|Span(timeout)| timeout),
@@ -120,18 +120,18 @@ impl WorkArgs {
     }
 
     /// The queue to work on, and the server that keeps it, if one does.
-    async fn open(&self) -> anyhow::Result<(Queue, Option<Connection>)> {
+    async fn open(&self) -> anyhow::Result<(Client, Option<Connection>)> {
         if let Some(store) = &self.store {
             let store = StoreArgs { store: store.clone() };
             let options = StoreOptions { tickets: self.tickets.options()?, ..StoreOptions::default() };
-            return Ok((Queue::over(store.open_with(Missing::Refuse, options)?), None));
+            return Ok((Client::from_store(store.open_with(Missing::Refuse, options)?), None));
         }
         let server = self.server.connection()?;
         let options = StoreOptions { tickets_trusted: self.tickets.trusted()?, ..StoreOptions::default() };
-        Ok((Queue::open_with(&server.queue_address(), options).await?, Some(server)))
+        Ok((Client::open_with(&server.queue_address(), options).await?, Some(server)))
     }
 
-    fn worker(&self, queue: &Queue, program: &Arc<Program>) -> Worker {
+    fn worker(&self, queue: &Client, program: &Arc<Program>) -> Worker {
         let command = Path::new(&self.command[0]).file_name().unwrap_or(&self.command[0]).to_string_lossy();
         let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let name = self.name.clone().unwrap_or_else(|| format!("{command}@{machine}"));
@@ -260,11 +260,11 @@ fn explained(place: &str, had_key: bool, error: WorkError) -> anyhow::Error {
         WorkError::Store(StoreError::Unreachable(cause)) => {
             Failure::NoServer { place: place.to_owned(), cause }.into()
         }
-        WorkError::Denied(denied) => {
+        WorkError::Forbidden(denied) => {
             // A role of its own stands for nobody: the key was not known.
             let (status, code) =
                 if denied.role == "none" { (401, "unauthorized") } else { (403, "forbidden") };
-            let refusal = Refusal {
+            let refusal = ErrorResponse {
                 status,
                 code: code.to_owned(),
                 message: denied.to_string(),

@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
-use super::page::Trouble;
+use super::page::PageError;
 
 const STYLE: &str = concat!(
     include_str!("../../assets/color.css"),
@@ -34,12 +34,12 @@ pub(super) fn version() -> &'static str {
 }
 
 /// `GET /assets/{version}/{name}`
-pub(super) async fn serve(Path((asked, name)): Path<(String, String)>) -> Result<Response, Trouble> {
+pub(super) async fn serve(Path((asked, name)): Path<(String, String)>) -> Result<Response, PageError> {
     let (content_type, text) = match name.as_str() {
         "windlass.css" => ("text/css; charset=utf-8", STYLE),
         "windlass.js" => ("text/javascript; charset=utf-8", SCRIPT),
         "icon.svg" => ("image/svg+xml", ICON),
-        _ => return Err(Trouble::not_found("there is no such file")),
+        _ => return Err(PageError::not_found("there is no such file")),
     };
     let keep = if asked == version() { "public, max-age=31536000, immutable" } else { "no-store" };
     let headers = [

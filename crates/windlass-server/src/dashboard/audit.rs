@@ -15,8 +15,8 @@ use windlass::store::engine::RecordQuery;
 use super::form::{Fields, Query, address};
 use super::format::{Moment, line, span};
 use super::guard::Visitor;
-use super::mark::{Gravity, JobLink};
-use super::page::{Shell, Trouble, show};
+use super::mark::{JobLink, SeverityMark};
+use super::page::{Layout, PageError, show};
 use super::worker_name::worker_name;
 use super::{Dashboard, filter};
 
@@ -24,7 +24,7 @@ use super::{Dashboard, filter};
 pub(super) struct RecordRow {
     pub(super) seq: u64,
     pub(super) name: String,
-    pub(super) gravity: Gravity,
+    pub(super) gravity: SeverityMark,
     pub(super) at: Moment,
     pub(super) actor: String,
     /// The same, as people call it.
@@ -41,7 +41,7 @@ impl RecordRow {
         RecordRow {
             seq: record.seq,
             name: record.name().to_owned(),
-            gravity: Gravity(record.event.severity()),
+            gravity: SeverityMark(record.event.severity()),
             at: Moment::new(record.at, now),
             actor_short: if record.actor_type == "worker" {
                 record.actor_id.get(24..).unwrap_or(&record.actor_id).to_owned()
@@ -74,19 +74,19 @@ fn context(json: &str) -> String {
     let reason = fields.iter().filter(|(name, _)| is_reason(name));
     for (name, value) in reason.chain(fields.iter().filter(|(name, _)| !is_reason(name))) {
         if !["job_id", "actor_id"].contains(&name.as_str()) {
-            tell(name, value, &mut told);
+            describe_field(name, value, &mut told);
         }
     }
     line(&told.join(" · "), 300)
 }
 
 /// A value with its name; what is within it by its own names, and nothing of what is not set.
-fn tell(name: &str, value: &Value, told: &mut Vec<String>) {
+fn describe_field(name: &str, value: &Value, told: &mut Vec<String>) {
     match value {
         Value::Null => {}
         Value::Object(fields) => match (fields.get("secs").and_then(Value::as_u64), fields.len()) {
             (Some(seconds), 2) => told.push(format!("{name} {}", span(Duration::from_secs(seconds)))),
-            _ => fields.iter().for_each(|(name, value)| tell(name, value, told)),
+            _ => fields.iter().for_each(|(name, value)| describe_field(name, value, told)),
         },
         Value::String(text) => told.push(format!("{} {text}", name.replace('_', " "))),
         other => told.push(format!("{} {other}", name.replace('_', " "))),
@@ -96,7 +96,7 @@ fn tell(name: &str, value: &Value, told: &mut Vec<String>) {
 #[derive(Template)]
 #[template(path = "audit.html")]
 struct Audit {
-    shell: Shell,
+    shell: Layout,
     rows: Vec<RecordRow>,
     events: Vec<&'static str>,
     event: String,
@@ -130,7 +130,7 @@ pub(super) async fn page(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Query(query): Query,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let config = board.store().config(&visitor.caller).await?;
     let before: Option<u64> = query.get("before").and_then(|text| text.parse().ok());
     let wanted = wanted(&query)?;
@@ -138,7 +138,7 @@ pub(super) async fn page(
     let pairs = || NAMES.into_iter().filter_map(|name| Some((name, query.text(name)?)));
     let now = board.now();
     let text = |name: &str| query.text(name).unwrap_or_default();
-    let shell = Shell::of(&board, &visitor, &config, "audit", "Audit trail");
+    let shell = Layout::of(&board, &visitor, &config, "audit", "Audit trail");
     let asked: Vec<(&str, String)> = pairs().collect();
     let view = |(name, wanted): (&'static str, &[(&'static str, &str)])| {
         let is_this =
@@ -150,7 +150,7 @@ pub(super) async fn page(
     let page = Audit {
         is_filtered: !views.iter().any(|(_, _, is_this)| *is_this),
         views,
-        shell: if before.is_some() { Shell { live: String::new(), ..shell } } else { shell },
+        shell: if before.is_some() { Layout { live: String::new(), ..shell } } else { shell },
         rows: found.records.iter().map(|record| RecordRow::of(record, now).naming(&config)).collect(),
         events: AuditEvent::ALL.iter().map(|event| event.as_str()).collect(),
         event: text("event"),
@@ -168,7 +168,7 @@ pub(super) async fn page(
     show(&page)
 }
 
-fn wanted(query: &Fields) -> Result<RecordQuery, Trouble> {
+fn wanted(query: &Fields) -> Result<RecordQuery, PageError> {
     let event = query.get("event").map(str::parse).transpose();
     let job = query.get("job").map(str::parse).transpose();
     let tenant = query.get("tenant").map(Tenant::new).transpose();
@@ -177,18 +177,18 @@ fn wanted(query: &Fields) -> Result<RecordQuery, Trouble> {
     let moment = |name: &str| query.get(name).map(|text| filter::moment(name, text)).transpose();
     let actor_type = match query.get("by") {
         Some("people") => Some("user".to_owned()),
-        Some(_) => return Err(Trouble::invalid("by: people, or nothing")),
+        Some(_) => return Err(PageError::invalid("by: people, or nothing")),
         None => None,
     };
     Ok(RecordQuery {
         actor_type,
         since: moment("since")?,
         until: moment("until")?,
-        event: event.map_err(|problem| Trouble::invalid(format!("event: {problem}")))?,
-        job: job.map_err(|_| Trouble::invalid("job: that is not the id of a job"))?,
-        tenant: tenant.map_err(|problem| Trouble::invalid(format!("tenant: {problem}")))?,
-        queue: queue.map_err(|problem| Trouble::invalid(format!("queue: {problem}")))?,
-        job_type: job_type.map_err(|problem| Trouble::invalid(format!("type: {problem}")))?,
+        event: event.map_err(|problem| PageError::invalid(format!("event: {problem}")))?,
+        job: job.map_err(|_| PageError::invalid("job: that is not the id of a job"))?,
+        tenant: tenant.map_err(|problem| PageError::invalid(format!("tenant: {problem}")))?,
+        queue: queue.map_err(|problem| PageError::invalid(format!("queue: {problem}")))?,
+        job_type: job_type.map_err(|problem| PageError::invalid(format!("type: {problem}")))?,
         actor: query.text("actor"),
         ..RecordQuery::default()
     })

@@ -10,29 +10,29 @@ use windlass::clock::Timestamp;
 use windlass::error::ActError;
 use windlass::job::{JobId, SuspendMode};
 use windlass::store::caller::{Caller, Permission};
-use windlass::store::command::act::{Act, Suspend};
-use windlass::store::command::bulk::{Bulk, BulkAct};
+use windlass::store::command::act::{JobAction, Suspend};
+use windlass::store::command::bulk::{BulkAction, BulkReport};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::filter::Filter;
 
-use super::deed::{Deed, Scope};
-use super::filter::{Asked, Chip};
+use super::deed::{BulkChoice, BulkTarget};
+use super::filter::{FilterChip, FilterInput};
 use super::form::{Fields, Form, address};
 use super::format::count;
 use super::guard::Visitor;
 use super::mark::Pill;
 use super::operate::{mode, priority};
-use super::page::{Shell, Trouble, show};
+use super::page::{Layout, PageError, show};
 use super::{Dashboard, limits};
 
 #[derive(Template)]
 #[template(path = "bulk.html")]
 struct Confirm {
-    shell: Shell,
-    deed: Deed,
+    shell: Layout,
+    deed: BulkChoice,
     is_all: bool,
-    scope: Scope,
-    chips: Vec<Chip>,
+    scope: BulkTarget,
+    chips: Vec<FilterChip>,
     pairs: Vec<(&'static str, String)>,
     back: String,
     /// Jobs submitted later are not meant.
@@ -53,7 +53,7 @@ impl Confirm {
     }
 
     fn is(&self, action: &str) -> bool {
-        self.deed.word() == action
+        self.deed.as_str() == action
     }
 }
 
@@ -62,14 +62,14 @@ pub(super) async fn act(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Form(form): Form,
-) -> Result<Response, Trouble> {
-    visitor.caller.must(Permission::ManageJob)?;
-    let deed: Deed = form.need("action")?.parse()?;
-    let asked = Asked::read(&form)?;
+) -> Result<Response, PageError> {
+    visitor.caller.require(Permission::ManageJob)?;
+    let deed: BulkChoice = form.need("action")?.parse()?;
+    let asked = FilterInput::read(&form)?;
     let is_all = form.get("all").is_some();
     let ids = selected(&form)?;
     if !is_all && ids.is_empty() {
-        return Err(Trouble::invalid("no job was selected"));
+        return Err(PageError::invalid("no job was selected"));
     }
     if form.get("confirmed").is_some() {
         let bulk = perform(&board, &visitor, &form, is_all.then_some(&asked), (deed, ids)).await?;
@@ -85,9 +85,9 @@ pub(super) async fn act(
     };
     let config = board.store().config(&visitor.caller).await?;
     let title = format!("{} jobs", deed.verb());
-    let shell = Shell::of(&board, &visitor, &config, "jobs", title);
+    let shell = Layout::of(&board, &visitor, &config, "jobs", title);
     let page = Confirm {
-        shell: Shell { live: String::new(), ..shell },
+        shell: Layout { live: String::new(), ..shell },
         deed,
         is_all,
         scope,
@@ -100,13 +100,13 @@ pub(super) async fn act(
 }
 
 /// The jobs that were ticked, each once.
-fn selected(form: &Fields) -> Result<Vec<JobId>, Trouble> {
+fn selected(form: &Fields) -> Result<Vec<JobId>, PageError> {
     let ids: Result<Vec<JobId>, _> = form.all("id_selected").map(str::parse).collect();
-    let mut ids = ids.map_err(|_| Trouble::invalid("a selected job has no valid id"))?;
+    let mut ids = ids.map_err(|_| PageError::invalid("a selected job has no valid id"))?;
     ids.sort_unstable();
     ids.dedup();
     if ids.len() > limits::SELECTED_MAX {
-        return Err(Trouble::invalid(format!(
+        return Err(PageError::invalid(format!(
             "select at most {} jobs, or all that fit",
             limits::SELECTED_MAX
         )));
@@ -115,18 +115,22 @@ fn selected(form: &Fields) -> Result<Vec<JobId>, Trouble> {
 }
 
 /// What the form asks for.
-fn act_of(deed: Deed, form: &Fields) -> Result<BulkAct, Trouble> {
+fn act_of(deed: BulkChoice, form: &Fields) -> Result<BulkAction, PageError> {
     let reason = form.text("reason");
     Ok(match deed {
-        Deed::Suspend => {
+        BulkChoice::Suspend => {
             let mode = form.get("mode").map_or(Ok(SuspendMode::IdleOnly), mode)?;
-            BulkAct::Act(Act::Suspend(Suspend { mode, reason, expires: form.duration("expires")? }))
+            BulkAction::JobAction(JobAction::Suspend(Suspend {
+                mode,
+                reason,
+                expires: form.duration("expires")?,
+            }))
         }
-        Deed::Resume => BulkAct::Act(Act::Resume { reason }),
-        Deed::Cancel => BulkAct::Act(Act::Cancel { reason }),
-        Deed::Priority => BulkAct::Act(Act::Priority(priority(form)?)),
-        Deed::Redrive => BulkAct::Redrive(Redrive { only_once: true, ..Redrive::default() }),
-        Deed::Delete => BulkAct::Delete,
+        BulkChoice::Resume => BulkAction::JobAction(JobAction::Resume { reason }),
+        BulkChoice::Cancel => BulkAction::JobAction(JobAction::Cancel { reason }),
+        BulkChoice::Priority => BulkAction::JobAction(JobAction::Priority(priority(form)?)),
+        BulkChoice::Redrive => BulkAction::Redrive(Redrive { only_once: true, ..Redrive::default() }),
+        BulkChoice::Delete => BulkAction::Delete,
     })
 }
 
@@ -134,32 +138,32 @@ async fn perform(
     board: &Dashboard,
     visitor: &Visitor,
     form: &Fields,
-    all: Option<&Asked>,
-    (deed, ids): (Deed, Vec<JobId>),
-) -> Result<Bulk, Trouble> {
+    all: Option<&FilterInput>,
+    (deed, ids): (BulkChoice, Vec<JobId>),
+) -> Result<BulkReport, PageError> {
     let (action, store, caller) = (act_of(deed, form)?, board.store().clone(), visitor.caller.clone());
     let Some(asked) = all else {
         // In a task of its own: a browser that goes away half-way must not leave half of it undone.
         let work = async move {
-            let mut bulk = Bulk::default();
+            let mut bulk = BulkReport::default();
             for id in ids {
                 bulk.matched += 1;
-                match one(&store, &caller, id, &action).await? {
+                match act_on_job(&store, &caller, id, &action).await? {
                     Some(is_changed) => bulk.changed += u64::from(is_changed),
                     None => bulk.skipped += 1,
                 }
             }
-            Ok::<Bulk, ActError>(bulk)
+            Ok::<BulkReport, ActError>(bulk)
         };
         return Ok(tokio::spawn(work).await.expect("acting on jobs does not panic")?);
     };
-    let Some(filter) = deed.narrowed(&asked.filter()?) else { return Ok(Bulk::default()) };
+    let Some(filter) = deed.narrowed(&asked.filter()?) else { return Ok(BulkReport::default()) };
     let filter = as_confirmed(filter, form)?;
     // Whether a job fits may have changed since; it is not more jobs for that.
     let most = form.get("most").map(str::parse).transpose();
-    let most: u64 = most.map_err(|_| Trouble::invalid("most: is no number"))?.unwrap_or(u64::MAX);
+    let most: u64 = most.map_err(|_| PageError::invalid("most: is no number"))?.unwrap_or(u64::MAX);
     if most == 0 {
-        return Ok(Bulk::default());
+        return Ok(BulkReport::default());
     }
     let work = async move { store.bulk_some(&caller, &filter, action, None, most).await };
     let (bulk, _) = tokio::spawn(work).await.expect("acting on jobs does not panic")?;
@@ -167,25 +171,25 @@ async fn perform(
 }
 
 /// The filter without what was submitted after somebody was asked.
-fn as_confirmed(filter: Filter, form: &Fields) -> Result<Filter, Trouble> {
+fn as_confirmed(filter: Filter, form: &Fields) -> Result<Filter, PageError> {
     let Some(asked_at) = form.get("asked_at") else { return Ok(filter) };
     let asked_at: Timestamp =
-        asked_at.parse().map_err(|problem| Trouble::invalid(format!("asked_at: {problem}")))?;
+        asked_at.parse().map_err(|problem| PageError::invalid(format!("asked_at: {problem}")))?;
     let before = filter.created_before.map_or(asked_at, |before| before.min(asked_at));
     Ok(Filter { created_before: Some(before), ..filter })
 }
 
 /// Acts on one job and says whether it changed, none if it was refused; one that cannot be acted on is left alone, and so is one that was redriven already.
-async fn one(
+async fn act_on_job(
     store: &windlass::Store,
     caller: &Caller,
     id: JobId,
-    action: &BulkAct,
+    action: &BulkAction,
 ) -> Result<Option<bool>, ActError> {
     let done = match action {
-        BulkAct::Act(act) => store.act(caller, id, act.clone()).await.map(|acted| acted.is_changed),
-        BulkAct::Redrive(how) => store.redrive(caller, id, *how).await.map(|_| true),
-        BulkAct::Delete => store.delete(caller, id).await.map(|()| true),
+        BulkAction::JobAction(act) => store.act(caller, id, act.clone()).await.map(|acted| acted.is_changed),
+        BulkAction::Redrive(how) => store.redrive(caller, id, *how).await.map(|_| true),
+        BulkAction::Delete => store.delete(caller, id).await.map(|()| true),
     };
     match done {
         Ok(is_changed) => Ok(Some(is_changed)),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use windlass::clock::Timestamp;
-use windlass::schedule::Timing;
+use windlass::schedule::ScheduleSpec;
 use windlass::store::schedules::Schedule;
 
 use super::format::span;
@@ -91,7 +91,7 @@ fn clock(at: Timestamp) -> String {
 
 /// A moment as the clocks of a schedule's zone show it; none if they are those of UTC.
 pub(super) fn own_time(schedule: &Schedule, at: Timestamp) -> Option<String> {
-    let Timing::Cron { timezone, .. } = &schedule.timing else { return None };
+    let ScheduleSpec::Cron { timezone, .. } = &schedule.timing else { return None };
     let shown = timezone.shown_at(at)?;
     (timezone.as_str() != "UTC").then(|| format!("{shown} {timezone}"))
 }
@@ -101,16 +101,16 @@ mod tests {
     use std::time::Duration;
 
     use windlass::job::{JobType, NewJob, Payload, ScheduleName, Tenant};
-    use windlass::schedule::{Missed, Overlap};
+    use windlass::schedule::{CatchUp, Overlap};
 
     use super::*;
 
-    fn schedule(name: &str, timing: Timing, now: Timestamp) -> Arc<Schedule> {
+    fn schedule(name: &str, timing: ScheduleSpec, now: Timestamp) -> Arc<Schedule> {
         let next_at = timing.next_after(now, now);
         Arc::new(Schedule {
             tenant: Tenant::default(),
             name: ScheduleName::new(name).expect("a name"),
-            missed: Missed::default(),
+            missed: CatchUp::default(),
             overlap: Overlap::default(),
             job: NewJob::new(JobType::new("mail").expect("a type"), Payload::json("{}")),
             created_at: now,
@@ -133,9 +133,9 @@ mod tests {
         })
     }
 
-    fn cron(text: &str) -> Timing {
+    fn cron(text: &str) -> ScheduleSpec {
         let timezone = "Europe/Berlin".parse().expect("a zone");
-        Timing::Cron { cron: text.parse().expect("an expression"), timezone }
+        ScheduleSpec::Cron { cron: text.parse().expect("an expression"), timezone }
     }
 
     /// Sunday, 2026-11-15, 10:20 in UTC.
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn it_says_how_often_and_when_on_the_schedule_s_own_clock() {
-        let every = |seconds| Timing::Every(Duration::from_secs(seconds));
+        let every = |seconds| ScheduleSpec::Every(Duration::from_secs(seconds));
         let found = [
             schedule("daily", cron("0 2 * * *"), now()),
             schedule("often", cron("*/15 * * * *"), now()),

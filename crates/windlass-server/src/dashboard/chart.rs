@@ -131,14 +131,14 @@ pub(super) fn throughput(hour: &[Minute]) -> BarChart {
 }
 
 /// The minutes that are over. The present one has hardly begun: drawn as a whole one it looks like an outage.
-fn whole(hour: &[Minute]) -> &[Minute] {
+fn last_hour(hour: &[Minute]) -> &[Minute] {
     hour.split_last().map_or(hour, |(_, whole)| whole)
 }
 
 /// The share of attempts that ended badly, in percent, in every minute that is over.
 pub(super) fn failure_rate(hour: &[Minute]) -> LineChart {
     let shares: Vec<f64> =
-        whole(hour).iter().map(|minute| percent(bad(minute), ended(minute)).unwrap_or(0.0)).collect();
+        last_hour(hour).iter().map(|minute| percent(bad(minute), ended(minute)).unwrap_or(0.0)).collect();
     let highest = shares.iter().copied().fold(0.0, f64::max);
     let top = [5.0, 10.0, 25.0, 50.0, 100.0].into_iter().find(|top| *top >= highest).unwrap_or(100.0);
     let (line, area) = path(&shares, top);
@@ -152,7 +152,7 @@ pub(super) fn failure_rate(hour: &[Minute]) -> LineChart {
 
 /// A small line of what ended in each minute that is over.
 pub(super) fn spark(hour: &[Minute]) -> String {
-    let numbers: Vec<f64> = whole(hour).iter().map(|minute| real(ended(minute))).collect();
+    let numbers: Vec<f64> = last_hour(hour).iter().map(|minute| real(ended(minute))).collect();
     let top = numbers.iter().copied().fold(1.0, f64::max);
     path(&numbers, top).1
 }

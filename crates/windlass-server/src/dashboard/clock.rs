@@ -10,7 +10,7 @@ use super::Dashboard;
 use super::form::Form;
 use super::format::span;
 use super::guard::Visitor;
-use super::page::Trouble;
+use super::page::PageError;
 
 /// Store time and the wall clock as shown.
 pub(super) struct ClockView {
@@ -42,7 +42,7 @@ pub(super) async fn accept(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Form(_): Form,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     board.store().accept_clock(&visitor.caller).await?;
     Ok(Redirect::to("/settings?done=clock_accepted").into_response())
 }

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use windlass::Store;
 use windlass::clock::Timestamp;
 use windlass::error::{ActError, StoreError};
-use windlass::job::{Job, JobType, State};
+use windlass::job::{JobRecord, JobState, JobType};
 use windlass::store::caller::{Caller, Permission};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::filter::{Filter, Order};
@@ -16,7 +16,7 @@ use super::failure::{self, Group};
 use super::form::{Fields, Form, Query, address};
 use super::format::count;
 use super::guard::Visitor;
-use super::page::{Shell, Trouble, show};
+use super::page::{Layout, PageError, show};
 use super::{Dashboard, limits};
 
 /// A group with the address of its type's dead letters.
@@ -31,7 +31,7 @@ struct DeadGroup {
 #[derive(Template)]
 #[template(path = "dead.html")]
 struct DeadLetters {
-    shell: Shell,
+    shell: Layout,
     groups: Vec<DeadGroup>,
     /// Those that nobody has redriven, as far as they were looked at.
     open: String,
@@ -57,9 +57,9 @@ impl<'a> Letters<'a> {
     }
 
     /// The next of them; none may still mean that there are more, where many had to be looked at.
-    async fn next(&mut self) -> Result<Vec<Job>, StoreError> {
+    async fn next(&mut self) -> Result<Vec<JobRecord>, StoreError> {
         let filter = Filter {
-            states: vec![State::DeadLetter],
+            states: vec![JobState::DeadLetter],
             job_type: self.job_type.clone(),
             is_redriven: Some(false),
             ..Filter::default()
@@ -78,10 +78,10 @@ pub(super) async fn page(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Query(query): Query,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let config = store.config(caller).await?;
-    let total = store.totals(caller).await?.states.get(&State::DeadLetter).copied().unwrap_or(0);
+    let total = store.totals(caller).await?.states.get(&JobState::DeadLetter).copied().unwrap_or(0);
     let mut walk = Letters::new(store, caller, None);
     let mut letters = Vec::new();
     // A page of few was as much work as a full one: the number of reads is what is bounded.
@@ -93,7 +93,7 @@ pub(super) async fn page(
     }
     let list = |job_type: Option<&Group>| {
         let job_type = job_type.map(|group| ("type", group.job_type.clone()));
-        let open = [("state", State::DeadLetter.as_str().to_owned()), ("redriven", "no".to_owned())];
+        let open = [("state", JobState::DeadLetter.as_str().to_owned()), ("redriven", "no".to_owned())];
         address("/jobs", open.into_iter().chain(job_type))
     };
     let groups = failure::group(&letters, now).into_iter().map(|group| DeadGroup {
@@ -103,7 +103,7 @@ pub(super) async fn page(
         group,
     });
     let page = DeadLetters {
-        shell: Shell::of(&board, &visitor, &config, "dead", "Dead letters").saying(&query),
+        shell: Layout::of(&board, &visitor, &config, "dead", "Dead letters").with_flash(&query),
         groups: groups.collect(),
         open: count(letters.len() as u64),
         total: count(total),
@@ -123,19 +123,19 @@ struct Shown {
 }
 
 impl Shown {
-    fn read(form: &Fields) -> Result<Shown, Trouble> {
-        let most = form.need("most")?.parse().map_err(|_| Trouble::invalid("most: is no number"))?;
+    fn read(form: &Fields) -> Result<Shown, PageError> {
+        let most = form.need("most")?.parse().map_err(|_| PageError::invalid("most: is no number"))?;
         let until = form.need("until")?.parse();
         Ok(Shown {
             job_type: JobType::new(form.need("type")?)
-                .map_err(|problem| Trouble::invalid(format!("type: {problem}")))?,
+                .map_err(|problem| PageError::invalid(format!("type: {problem}")))?,
             signature: form.need("error")?.to_owned(),
             most,
-            until: until.map_err(|problem| Trouble::invalid(format!("until: {problem}")))?,
+            until: until.map_err(|problem| PageError::invalid(format!("until: {problem}")))?,
         })
     }
 
-    fn has(&self, job: &Job) -> bool {
+    fn has(&self, job: &JobRecord) -> bool {
         let is_seen = job.details.error.as_ref().is_some_and(|error| error.at <= self.until);
         is_seen && failure::signature(job).as_deref() == Some(self.signature.as_str())
     }
@@ -146,8 +146,8 @@ pub(super) async fn redrive(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Form(form): Form,
-) -> Result<Response, Trouble> {
-    visitor.caller.must(Permission::ManageJob)?;
+) -> Result<Response, PageError> {
+    visitor.caller.require(Permission::ManageJob)?;
     let shown = Shown::read(&form)?;
     let (store, caller) = (board.store().clone(), visitor.caller.clone());
     // In a task of its own: a browser that goes away half-way must not leave half of it undone.
@@ -172,7 +172,7 @@ async fn redrive_group(store: &Store, caller: &Caller, shown: &Shown) -> Result<
 }
 
 /// Redrives a job unless somebody else was faster; whether it did.
-async fn redrive_first(store: &Store, caller: &Caller, job: &Job) -> Result<bool, StoreError> {
+async fn redrive_first(store: &Store, caller: &Caller, job: &JobRecord) -> Result<bool, StoreError> {
     match store.redrive(caller, job.id, Redrive { only_once: true, ..Redrive::default() }).await {
         Ok(_) => Ok(true),
         Err(ActError::Store(error)) => Err(error),

@@ -5,17 +5,17 @@ use std::str::FromStr;
 
 use windlass::Store;
 use windlass::error::StoreError;
-use windlass::job::{JobId, State};
+use windlass::job::{JobId, JobState};
 use windlass::store::caller::Caller;
 use windlass::store::filter::Filter;
 
 use super::format::count;
 use super::limits;
-use super::page::Trouble;
+use super::page::PageError;
 
 /// An action on jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum BulkChoice {
     Suspend,
     Resume,
     Cancel,
@@ -26,92 +26,92 @@ pub(super) enum Deed {
 
 /// Whom an action would touch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Scope {
+pub(super) struct BulkTarget {
     pub(super) count: u64,
     /// Whether there may be more than were counted.
     pub(super) is_more: bool,
     /// How many there are in each state, if that is known and they are in several.
-    pub(super) states: BTreeMap<State, u64>,
+    pub(super) states: BTreeMap<JobState, u64>,
     /// Those that were ticked and can be acted on.
     pub(super) ids: Vec<JobId>,
     /// Whom it leaves alone.
     pub(super) remarks: Vec<String>,
 }
 
-impl FromStr for Deed {
-    type Err = Trouble;
+impl FromStr for BulkChoice {
+    type Err = PageError;
 
-    fn from_str(word: &str) -> Result<Deed, Trouble> {
+    fn from_str(word: &str) -> Result<BulkChoice, PageError> {
         Ok(match word {
-            "suspend" => Deed::Suspend,
-            "resume" => Deed::Resume,
-            "cancel" => Deed::Cancel,
-            "priority" => Deed::Priority,
-            "redrive" => Deed::Redrive,
-            "delete" => Deed::Delete,
-            _ => return Err(Trouble::invalid("there is no such action")),
+            "suspend" => BulkChoice::Suspend,
+            "resume" => BulkChoice::Resume,
+            "cancel" => BulkChoice::Cancel,
+            "priority" => BulkChoice::Priority,
+            "redrive" => BulkChoice::Redrive,
+            "delete" => BulkChoice::Delete,
+            _ => return Err(PageError::invalid("there is no such action")),
         })
     }
 }
 
-impl Deed {
+impl BulkChoice {
     /// The word for it in forms.
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
-            Deed::Suspend => "suspend",
-            Deed::Resume => "resume",
-            Deed::Cancel => "cancel",
-            Deed::Priority => "priority",
-            Deed::Redrive => "redrive",
-            Deed::Delete => "delete",
+            BulkChoice::Suspend => "suspend",
+            BulkChoice::Resume => "resume",
+            BulkChoice::Cancel => "cancel",
+            BulkChoice::Priority => "priority",
+            BulkChoice::Redrive => "redrive",
+            BulkChoice::Delete => "delete",
         }
     }
 
     pub(super) fn verb(self) -> &'static str {
         match self {
-            Deed::Suspend => "Suspend",
-            Deed::Resume => "Resume",
-            Deed::Cancel => "Cancel",
-            Deed::Priority => "Change the priority of",
-            Deed::Redrive => "Redrive",
-            Deed::Delete => "Delete",
+            BulkChoice::Suspend => "Suspend",
+            BulkChoice::Resume => "Resume",
+            BulkChoice::Cancel => "Cancel",
+            BulkChoice::Priority => "Change the priority of",
+            BulkChoice::Redrive => "Redrive",
+            BulkChoice::Delete => "Delete",
         }
     }
 
     /// The word for what was done.
     pub(super) fn done(self) -> &'static str {
         match self {
-            Deed::Suspend => "suspended",
-            Deed::Resume => "resumed",
-            Deed::Cancel => "cancelled",
-            Deed::Priority => "priority",
-            Deed::Redrive => "redriven",
-            Deed::Delete => "deleted",
+            BulkChoice::Suspend => "suspended",
+            BulkChoice::Resume => "resumed",
+            BulkChoice::Cancel => "cancelled",
+            BulkChoice::Priority => "priority",
+            BulkChoice::Redrive => "redriven",
+            BulkChoice::Delete => "deleted",
         }
     }
 
     pub(super) fn is_grave(self) -> bool {
-        matches!(self, Deed::Cancel | Deed::Delete)
+        matches!(self, BulkChoice::Cancel | BulkChoice::Delete)
     }
 
     /// Whether it can be done to a job in this state.
-    fn is_for(self, state: State) -> bool {
+    fn is_for(self, state: JobState) -> bool {
         match self {
-            Deed::Suspend => !state.is_final() && state != State::Suspended,
-            Deed::Resume => state == State::Suspended,
-            Deed::Cancel | Deed::Priority => !state.is_final(),
-            Deed::Redrive | Deed::Delete => state.is_final(),
+            BulkChoice::Suspend => !state.is_final() && state != JobState::Suspended,
+            BulkChoice::Resume => state == JobState::Suspended,
+            BulkChoice::Cancel | BulkChoice::Priority => !state.is_final(),
+            BulkChoice::Redrive | BulkChoice::Delete => state.is_final(),
         }
     }
 
     /// The part of a filter that it can be done to; none if there is no such part. One that was redriven is not redriven
     /// again unawares: whoever means to does so on its page.
     pub(super) fn narrowed(self, filter: &Filter) -> Option<Filter> {
-        let is_asked = |state: &State| filter.states.is_empty() || filter.states.contains(state);
-        let states: Vec<State> =
-            State::ALL.into_iter().filter(|state| self.is_for(*state)).filter(is_asked).collect();
+        let is_asked = |state: &JobState| filter.states.is_empty() || filter.states.contains(state);
+        let states: Vec<JobState> =
+            JobState::ALL.into_iter().filter(|state| self.is_for(*state)).filter(is_asked).collect();
         let mut narrowed = Filter { states, ..filter.clone() };
-        if self == Deed::Redrive && narrowed.is_redriven.replace(false) == Some(true) {
+        if self == BulkChoice::Redrive && narrowed.is_redriven.replace(false) == Some(true) {
             return None;
         }
         (!narrowed.states.is_empty()).then_some(narrowed)
@@ -123,8 +123,8 @@ impl Deed {
         store: &Store,
         caller: &Caller,
         filter: &Filter,
-    ) -> Result<Scope, StoreError> {
-        let mut scope = Scope::default();
+    ) -> Result<BulkTarget, StoreError> {
+        let mut scope = BulkTarget::default();
         let narrowed = self.narrowed(filter).and_then(|filter| own(caller, filter));
         let Some(filter) = narrowed else { return Ok(scope) };
         if is_counted(&filter) {
@@ -137,7 +137,7 @@ impl Deed {
             let counted = store.count_up_to(caller, &filter, limits::COUNTED_MAX).await?;
             (scope.count, scope.is_more) = (counted.jobs, !counted.is_all);
         }
-        if self == Deed::Redrive {
+        if self == BulkChoice::Redrive {
             let redriven = Filter { is_redriven: Some(true), ..filter };
             let counted = store.count_up_to(caller, &redriven, limits::COUNTED_MAX).await?;
             scope.leave_redriven(counted.jobs, !counted.is_all);
@@ -151,13 +151,13 @@ impl Deed {
         store: &Store,
         caller: &Caller,
         ids: &[JobId],
-    ) -> Result<Scope, StoreError> {
-        let (mut scope, mut redriven, mut others) = (Scope::default(), 0, 0);
+    ) -> Result<BulkTarget, StoreError> {
+        let (mut scope, mut redriven, mut others) = (BulkTarget::default(), 0, 0);
         for id in ids {
             let found = store.get(caller, *id).await?;
-            match found.filter(|found| caller.must_manage(&found.job, &found.spec).is_ok()) {
+            match found.filter(|found| caller.require_manage(&found.job, &found.spec).is_ok()) {
                 Some(found) if self.is_for(found.job.state) => {
-                    if self == Deed::Redrive && found.job.details.superseded_by.is_some() {
+                    if self == BulkChoice::Redrive && found.job.details.superseded_by.is_some() {
                         redriven += 1;
                     } else {
                         scope.take(found.job.state, 1);
@@ -179,8 +179,8 @@ impl Deed {
     }
 }
 
-impl Scope {
-    fn take(&mut self, state: State, number: u64) {
+impl BulkTarget {
+    fn take(&mut self, state: JobState, number: u64) {
         self.count += number;
         if number > 0 {
             *self.states.entry(state).or_default() += number;
@@ -220,21 +220,24 @@ mod tests {
     use std::sync::Arc;
 
     use windlass::clock::Timestamp;
-    use windlass::job::{Job, JobType, Lane, QueueName, Seq, Tenant};
+    use windlass::job::{JobRecord, JobType, Lane, QueueName, Seq, Tenant};
 
     use super::super::operate::Allowed;
     use super::*;
 
     #[test]
     fn an_action_is_for_jobs_whose_state_allows_it() {
-        let narrowed = |deed: Deed, states: &[State]| {
+        let narrowed = |deed: BulkChoice, states: &[JobState]| {
             let filter = Filter { states: states.to_vec(), ..Filter::default() };
             deed.narrowed(&filter).map(|filter| filter.states)
         };
-        assert_eq!(narrowed(Deed::Cancel, &[State::Cancelled]), None);
-        assert_eq!(narrowed(Deed::Cancel, &[State::Cancelled, State::Running]), Some(vec![State::Running]));
-        assert_eq!(narrowed(Deed::Delete, &[]), Some(State::FINAL.to_vec()));
-        assert_eq!(narrowed(Deed::Resume, &[]), Some(vec![State::Suspended]));
+        assert_eq!(narrowed(BulkChoice::Cancel, &[JobState::Cancelled]), None);
+        assert_eq!(
+            narrowed(BulkChoice::Cancel, &[JobState::Cancelled, JobState::Running]),
+            Some(vec![JobState::Running])
+        );
+        assert_eq!(narrowed(BulkChoice::Delete, &[]), Some(JobState::FINAL.to_vec()));
+        assert_eq!(narrowed(BulkChoice::Resume, &[]), Some(vec![JobState::Suspended]));
     }
 
     #[test]
@@ -245,16 +248,16 @@ mod tests {
             queue: QueueName::new("default").unwrap(),
             job_type: JobType::new("mail").unwrap(),
         };
-        for state in State::ALL {
-            let new = Job::new(Seq(1), JobId::new(now, 1), Arc::new(lane.clone()), Arc::default(), now);
-            let allowed = Allowed::in_state_of(&Job { state, ..new }, now);
+        for state in JobState::ALL {
+            let new = JobRecord::new(Seq(1), JobId::new(now, 1), Arc::new(lane.clone()), Arc::default(), now);
+            let allowed = Allowed::in_state_of(&JobRecord { state, ..new }, now);
             let offered = [
-                (Deed::Suspend, allowed.suspend),
-                (Deed::Resume, allowed.resume),
-                (Deed::Cancel, allowed.cancel),
-                (Deed::Priority, allowed.prioritise),
-                (Deed::Redrive, allowed.redrive),
-                (Deed::Delete, allowed.delete),
+                (BulkChoice::Suspend, allowed.suspend),
+                (BulkChoice::Resume, allowed.resume),
+                (BulkChoice::Cancel, allowed.cancel),
+                (BulkChoice::Priority, allowed.prioritise),
+                (BulkChoice::Redrive, allowed.redrive),
+                (BulkChoice::Delete, allowed.delete),
             ];
             for (deed, is_offered) in offered {
                 assert_eq!(deed.is_for(state), is_offered, "{deed:?} in {state}");
@@ -265,8 +268,8 @@ mod tests {
     #[test]
     fn what_was_redriven_is_not_redriven_in_bulk() {
         let filter = Filter::default();
-        assert_eq!(Deed::Redrive.narrowed(&filter).unwrap().is_redriven, Some(false));
-        assert_eq!(Deed::Delete.narrowed(&filter).unwrap().is_redriven, None);
-        assert_eq!(Deed::Redrive.narrowed(&Filter { is_redriven: Some(true), ..filter }), None);
+        assert_eq!(BulkChoice::Redrive.narrowed(&filter).unwrap().is_redriven, Some(false));
+        assert_eq!(BulkChoice::Delete.narrowed(&filter).unwrap().is_redriven, None);
+        assert_eq!(BulkChoice::Redrive.narrowed(&Filter { is_redriven: Some(true), ..filter }), None);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass::store::settings::patch::Field;
 
 use super::form::Fields;
-use super::page::Trouble;
+use super::page::PageError;
 
 /// Whether a field says something else than the page did; one that was not sent says nothing.
 pub(super) fn is_touched(form: &Fields, name: &str) -> bool {
@@ -19,8 +19,8 @@ pub(super) fn is_touched(form: &Fields, name: &str) -> bool {
 pub(super) fn field<T>(
     form: &Fields,
     name: &str,
-    read: impl FnOnce(&str) -> Result<T, Trouble>,
-) -> Result<Field<T>, Trouble> {
+    read: impl FnOnce(&str) -> Result<T, PageError>,
+) -> Result<Field<T>, PageError> {
     if !is_touched(form, name) {
         return Ok(Field::Keep);
     }
@@ -28,17 +28,17 @@ pub(super) fn field<T>(
 }
 
 /// A whole number.
-pub(super) fn number(form: &Fields, name: &str) -> Result<Field<u64>, Trouble> {
-    field(form, name, |text| whole(name, text))
+pub(super) fn number(form: &Fields, name: &str) -> Result<Field<u64>, PageError> {
+    field(form, name, |text| parse_integer(name, text))
 }
 
 /// A number out of the text of a field.
-pub(super) fn whole(name: &str, text: &str) -> Result<u64, Trouble> {
-    text.parse().map_err(|_| Trouble::invalid(format!("{name}: `{text}` is not a whole number")))
+pub(super) fn parse_integer(name: &str, text: &str) -> Result<u64, PageError> {
+    text.parse().map_err(|_| PageError::invalid(format!("{name}: `{text}` is not a whole number")))
 }
 
 /// A duration.
-pub(super) fn duration(form: &Fields, name: &str) -> Result<Field<Duration>, Trouble> {
+pub(super) fn duration(form: &Fields, name: &str) -> Result<Field<Duration>, PageError> {
     if is_touched(form, name) { Ok(form.duration(name)?.into()) } else { Ok(Field::Keep) }
 }
 
@@ -53,13 +53,13 @@ pub(super) fn tick(form: &Fields, name: &str) -> Option<bool> {
 }
 
 /// An amount such as `250` or `250.50`, in cents.
-pub(super) fn amount(form: &Fields, name: &str) -> Result<Field<u64>, Trouble> {
+pub(super) fn amount(form: &Fields, name: &str) -> Result<Field<u64>, PageError> {
     field(form, name, |text| {
         let (whole, part) = text.split_once('.').unwrap_or((text, ""));
         let is_plain = !whole.is_empty() && part.len() <= 2 && !text.ends_with('.');
         let is_plain = is_plain && (whole.chars().chain(part.chars())).all(|c| c.is_ascii_digit());
         let cents = is_plain.then(|| format!("{whole}{part:0<2}").parse().ok()).flatten();
-        cents.ok_or_else(|| Trouble::invalid(format!("{name}: write an amount such as 250 or 250.50")))
+        cents.ok_or_else(|| PageError::invalid(format!("{name}: write an amount such as 250 or 250.50")))
     })
 }
 

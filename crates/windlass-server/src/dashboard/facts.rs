@@ -1,7 +1,7 @@
 //! What is known about a job, in words: each fact with its name, only those that there are.
 
 use windlass::clock::Timestamp;
-use windlass::job::{JitterMode, Job, RetryPolicy, Strategy};
+use windlass::job::{JitterMode, JobRecord, RetryPolicy, Strategy};
 use windlass::store::config::Config;
 use windlass::store::query::snapshot::Snapshot;
 
@@ -84,11 +84,11 @@ pub(super) fn facts(snapshot: &Snapshot, config: &Config, now: Timestamp) -> Vec
     facts.code("Concurrency key", spec.concurrency_key.as_ref());
     facts.code("Callback", spec.labels.callback_url.as_ref());
     facts.code("Trace", spec.traceparent.as_ref());
-    kin(&mut facts, snapshot);
+    add_relations(&mut facts, snapshot);
     facts.found
 }
 
-fn times(facts: &mut Facts, job: &Job) {
+fn times(facts: &mut Facts, job: &JobRecord) {
     facts.when("Submitted", Some(job.created_at));
     if !job.state.is_final() && job.next_run_at() > facts.now {
         facts.when("Runs", Some(job.next_run_at()));
@@ -117,7 +117,7 @@ fn times(facts: &mut Facts, job: &Job) {
     facts.when("Resumed", job.details.resumed_at);
 }
 
-fn kin(facts: &mut Facts, snapshot: &Snapshot) {
+fn add_relations(facts: &mut Facts, snapshot: &Snapshot) {
     let (job, spec) = (&snapshot.job, &snapshot.spec);
     if let Some(parent) = &job.parent {
         facts.put("Parent", Value::Job(JobLink(parent.id)));
@@ -136,7 +136,7 @@ fn kin(facts: &mut Facts, snapshot: &Snapshot) {
     }
 }
 
-fn attempts(job: &Job) -> String {
+fn attempts(job: &JobRecord) -> String {
     let failures = match job.failures {
         0 => String::new(),
         1 => ", 1 failure".to_owned(),

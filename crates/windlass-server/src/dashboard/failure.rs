@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 use windlass::clock::Timestamp;
-use windlass::job::Job;
+use windlass::job::JobRecord;
 
 use super::format::{Moment, line};
 use super::mark::JobLink;
@@ -28,7 +28,7 @@ pub(super) struct Group {
 
 /// What jobs with the same trouble have in common; none for one without an error. A digest, since a form may change spaces
 /// and line ends of what it carries.
-pub(super) fn signature(job: &Job) -> Option<String> {
+pub(super) fn signature(job: &JobRecord) -> Option<String> {
     let error = job.details.error.as_ref()?;
     let code = error.code.as_deref().unwrap_or_default();
     let text = format!("{} {} {}", error.category, code, shape(&line(&error.message, 200)));
@@ -55,7 +55,7 @@ fn shape(message: &str) -> String {
 }
 
 /// Jobs grouped by type and error, the largest group first. One that was redriven is nobody's trouble any more.
-pub(super) fn group<'a>(jobs: impl IntoIterator<Item = &'a Job>, now: Timestamp) -> Vec<Group> {
+pub(super) fn group<'a>(jobs: impl IntoIterator<Item = &'a JobRecord>, now: Timestamp) -> Vec<Group> {
     let mut groups: BTreeMap<(String, String), Group> = BTreeMap::new();
     for job in jobs.into_iter().filter(|job| job.details.superseded_by.is_none()) {
         let (Some(signature), Some(error)) = (signature(job), job.details.error.as_ref()) else { continue };

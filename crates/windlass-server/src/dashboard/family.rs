@@ -1,13 +1,13 @@
 //! The children that a job spawned, and how far their groups are.
 
 use windlass::clock::Timestamp;
-use windlass::job::{Decided, GroupStrategy, Job};
+use windlass::job::{Decided, GroupStrategy, JobRecord};
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::ListRequest;
 
 use super::format::{percent, real};
 use super::guard::Visitor;
-use super::page::Trouble;
+use super::page::PageError;
 use super::row::Row;
 use super::{Dashboard, limits};
 
@@ -29,7 +29,7 @@ pub(super) struct GroupView {
 pub(super) struct Family {
     pub(super) groups: Vec<GroupView>,
     pub(super) rows: Vec<Row>,
-    pub(super) jobs: Vec<Job>,
+    pub(super) jobs: Vec<JobRecord>,
     pub(super) has_more: bool,
 }
 
@@ -37,9 +37,9 @@ pub(super) struct Family {
 pub(super) async fn of(
     board: &Dashboard,
     visitor: &Visitor,
-    job: &Job,
+    job: &JobRecord,
     now: Timestamp,
-) -> Result<Family, Trouble> {
+) -> Result<Family, PageError> {
     let mut family = Family { groups: Vec::new(), rows: Vec::new(), jobs: Vec::new(), has_more: false };
     if !job.has.children {
         return Ok(family);

@@ -2,22 +2,22 @@
 //! one. The address is all there is, so a list can be shared.
 
 use windlass::clock::Timestamp;
-use windlass::error::Problem;
-use windlass::job::{JobId, JobType, QueueName, State, Tenant, WorkerId};
+use windlass::error::FieldProblem;
+use windlass::job::{JobId, JobState, JobType, QueueName, Tenant, WorkerId};
 use windlass::store::filter::{Filter, Order};
 
 use super::form::{Fields, address};
 use super::limits;
-use super::page::Trouble;
+use super::page::PageError;
 
 /// A filter as people wrote it: name and value of each part. Only states stand in it more than once.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Asked {
+pub(super) struct FilterInput {
     pairs: Vec<(&'static str, String)>,
 }
 
 /// One part of a filter, and the address without it.
-pub(super) struct Chip {
+pub(super) struct FilterChip {
     pub(super) name: &'static str,
     pub(super) value: String,
     pub(super) without: String,
@@ -40,13 +40,13 @@ const NAMES: [&str; 13] = [
     "id",
 ];
 
-impl Asked {
+impl FilterInput {
     /// What an address or form asks for. A job has one of everything: of several values the first counts, but for states,
     /// of which any may be.
-    pub(super) fn read(fields: &Fields) -> Result<Asked, Trouble> {
+    pub(super) fn read(fields: &Fields) -> Result<FilterInput, PageError> {
         let (mut pairs, mut bytes) = (Vec::new(), 0);
         for name in NAMES {
-            let values_max = if name == "state" { State::ALL.len() } else { 1 };
+            let values_max = if name == "state" { JobState::ALL.len() } else { 1 };
             let mut taken: Vec<&str> = Vec::new();
             for value in fields.all(name).flat_map(|value| split(name, value)) {
                 if taken.len() < values_max && !value.is_empty() && !taken.contains(&value) {
@@ -58,9 +58,9 @@ impl Asked {
         }
         // Every link of the page holds all of it.
         if bytes > limits::ASKED_BYTES_MAX {
-            return Err(Trouble::invalid("the filter is too long"));
+            return Err(PageError::invalid("the filter is too long"));
         }
-        Ok(Asked { pairs })
+        Ok(FilterInput { pairs })
     }
 
     /// The value of a part that stands alone.
@@ -73,7 +73,7 @@ impl Asked {
     }
 
     /// Whether it asks for jobs in this state and no other.
-    fn is_for_one_state(&self, state: State) -> bool {
+    fn is_for_one_state(&self, state: JobState) -> bool {
         let mut states = self.pairs.iter().filter(|(name, _)| *name == "state");
         states.next().is_some_and(|(_, value)| value == state.as_str()) && states.next().is_none()
     }
@@ -105,26 +105,26 @@ impl Asked {
     }
 
     /// The address with these states instead.
-    pub(super) fn with_state(&self, state: Option<State>) -> String {
+    pub(super) fn with_state(&self, state: Option<JobState>) -> String {
         let others = self.pairs().filter(|(name, _)| *name != "state");
         let state = state.map(|state| ("state", state.as_str().to_owned()));
         address("/jobs", state.into_iter().chain(others))
     }
 
-    pub(super) fn chips(&self) -> Vec<Chip> {
+    pub(super) fn chips(&self) -> Vec<FilterChip> {
         let mut chips = Vec::new();
         for (place, (name, value)) in self.pairs.iter().enumerate() {
             let others = self.pairs().enumerate().filter(|(at, _)| *at != place).map(|(_, pair)| pair);
-            chips.push(Chip { name, value: value.clone(), without: address("/jobs", others) });
+            chips.push(FilterChip { name, value: value.clone(), without: address("/jobs", others) });
         }
         chips
     }
 
     /// What the store understands by it.
-    pub(super) fn filter(&self) -> Result<Filter, Trouble> {
+    pub(super) fn filter(&self) -> Result<Filter, PageError> {
         let mut filter = Filter::default();
         for (name, value) in &self.pairs {
-            let wrong = |problem: Problem| Trouble::invalid(format!("{name}: {problem}"));
+            let wrong = |problem: FieldProblem| PageError::invalid(format!("{name}: {problem}"));
             match *name {
                 "state" => filter.states.push(value.parse().map_err(wrong)?),
                 "type" => filter.job_type = Some(JobType::new(value).map_err(wrong)?),
@@ -151,51 +151,51 @@ fn split<'a>(name: &str, value: &'a str) -> Vec<&'a str> {
     if name == "state" { value.split(',').map(str::trim).collect() } else { vec![value] }
 }
 
-fn tag(text: &str) -> Result<(String, String), Trouble> {
+fn tag(text: &str) -> Result<(String, String), PageError> {
     let (name, value) =
-        text.split_once(':').ok_or_else(|| Trouble::invalid("tag: write it as name:value"))?;
+        text.split_once(':').ok_or_else(|| PageError::invalid("tag: write it as name:value"))?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
-fn parse_id(name: &str, text: &str) -> Result<JobId, Trouble> {
-    text.parse().map_err(|_| Trouble::invalid(format!("{name}: `{text}` is not the id of a job")))
+fn parse_id(name: &str, text: &str) -> Result<JobId, PageError> {
+    text.parse().map_err(|_| PageError::invalid(format!("{name}: `{text}` is not the id of a job")))
 }
 
 /// The ids that begin with a text.
-fn ids(text: &str) -> Result<(JobId, JobId), Trouble> {
-    let wrong = || Trouble::invalid(format!("id: `{text}` is not the beginning of a job's id"));
+fn ids(text: &str) -> Result<(JobId, JobId), PageError> {
+    let wrong = || PageError::invalid(format!("id: `{text}` is not the beginning of a job's id"));
     JobId::beginning_with(&text.trim().to_ascii_lowercase()).ok_or_else(wrong)
 }
 
-fn parse_worker(text: &str) -> Result<WorkerId, Trouble> {
-    text.parse().map_err(|_| Trouble::invalid(format!("worker: `{text}` is not the id of a worker")))
+fn parse_worker(text: &str) -> Result<WorkerId, PageError> {
+    text.parse().map_err(|_| PageError::invalid(format!("worker: `{text}` is not the id of a worker")))
 }
 
-fn yes_or_no(name: &str, text: &str) -> Result<bool, Trouble> {
+fn yes_or_no(name: &str, text: &str) -> Result<bool, PageError> {
     match text {
         "yes" => Ok(true),
         "no" => Ok(false),
-        _ => Err(Trouble::invalid(format!("{name}: choose yes or no"))),
+        _ => Err(PageError::invalid(format!("{name}: choose yes or no"))),
     }
 }
 
 /// A moment as a browser's calendar writes it, or in full; always UTC.
-pub(super) fn moment(name: &str, text: &str) -> Result<Timestamp, Trouble> {
+pub(super) fn moment(name: &str, text: &str) -> Result<Timestamp, PageError> {
     let whole = match text.len() {
         10 => format!("{text}T00:00:00Z"),
         16 => format!("{text}:00Z"),
         19 => format!("{text}Z"),
         _ => text.to_owned(),
     };
-    whole.parse().map_err(|problem: Problem| Trouble::invalid(format!("{name}: {problem}")))
+    whole.parse().map_err(|problem: FieldProblem| PageError::invalid(format!("{name}: {problem}")))
 }
 
 /// In which order the list is. Only jobs that can be claimed have an order of claims: others are not put into it, which
 /// would mean to look at all of them.
-pub(super) fn order(fields: &Fields, asked: &Asked) -> Order {
+pub(super) fn order(fields: &Fields, asked: &FilterInput) -> Order {
     match fields.get("order") {
         Some("oldest") => Order::Oldest,
-        Some("claim") if asked.is_for_one_state(State::Scheduled) => Order::Claim,
+        Some("claim") if asked.is_for_one_state(JobState::Scheduled) => Order::Claim,
         _ => Order::Newest,
     }
 }
@@ -213,8 +213,8 @@ pub(super) fn order_word(order: Order) -> &'static str {
 mod tests {
     use super::*;
 
-    fn asked(query: &str) -> Asked {
-        Asked::read(&Fields::parse(query.as_bytes())).unwrap()
+    fn asked(query: &str) -> FilterInput {
+        FilterInput::read(&Fields::parse(query.as_bytes())).unwrap()
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(twice.filter().unwrap().job_type, Some(JobType::new("aa").unwrap()));
         let many: Vec<String> = (0..6_000).map(|number| format!("tag=a:{number}&state=s{number}")).collect();
         assert_eq!(asked(&many.join("&")).chips().len(), 13);
-        assert!(Asked::read(&Fields::parse(format!("tag={}", "x".repeat(60_000)).as_bytes())).is_err());
+        assert!(FilterInput::read(&Fields::parse(format!("tag={}", "x".repeat(60_000)).as_bytes())).is_err());
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
         let asked = asked("state=failed,dead_letter&type=email.send&tag=k%3Av&unknown=x&owner=");
         assert_eq!(asked.address(), "/jobs?state=failed&state=dead_letter&type=email.send&tag=k%3Av");
         let filter = asked.filter().unwrap();
-        assert_eq!(filter.states, [State::Failed, State::DeadLetter]);
+        assert_eq!(filter.states, [JobState::Failed, JobState::DeadLetter]);
         assert_eq!(filter.tag, Some(("k".into(), "v".into())));
         let chips = asked.chips();
         assert_eq!(chips.len(), 4);

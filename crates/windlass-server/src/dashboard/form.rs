@@ -8,7 +8,7 @@ use std::time::Duration;
 use subtle::ConstantTimeEq;
 
 use super::guard::Visitor;
-use super::page::Trouble;
+use super::page::PageError;
 use super::{Dashboard, limits};
 use crate::http::is_slow;
 
@@ -46,12 +46,12 @@ impl Fields {
     }
 
     /// A required field.
-    pub(super) fn need(&self, name: &str) -> Result<&str, Trouble> {
-        self.get(name).ok_or_else(|| Trouble::invalid(format!("{name} is required")))
+    pub(super) fn need(&self, name: &str) -> Result<&str, PageError> {
+        self.get(name).ok_or_else(|| PageError::invalid(format!("{name} is required")))
     }
 
     /// A field as a duration such as `90s`, `15m`, `2h` or `7d`.
-    pub(super) fn duration(&self, name: &str) -> Result<Option<Duration>, Trouble> {
+    pub(super) fn duration(&self, name: &str) -> Result<Option<Duration>, PageError> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let (number, unit) = text.split_at(split);
@@ -65,10 +65,10 @@ impl Fields {
         };
         let number: Option<u64> = number.parse().ok();
         let millis = number.and_then(|number| number.checked_mul(millis)).filter(|millis| *millis > 0);
-        let wrong = || Trouble::invalid(format!("{name}: write a duration such as 90s, 15m, 2h or 7d"));
+        let wrong = || PageError::invalid(format!("{name}: write a duration such as 90s, 15m, 2h or 7d"));
         let duration = Duration::from_millis(millis.ok_or_else(wrong)?);
         if duration > windlass::limits::DURATION_MAX {
-            return Err(Trouble::invalid(format!("{name}: is longer than 100 years")));
+            return Err(PageError::invalid(format!("{name}: is longer than 100 years")));
         }
         Ok(Some(duration))
     }
@@ -78,9 +78,9 @@ impl Fields {
 pub(super) struct Form(pub(super) Fields);
 
 impl FromRequest<Dashboard> for Form {
-    type Rejection = Trouble;
+    type Rejection = PageError;
 
-    async fn from_request(request: Request, board: &Dashboard) -> Result<Form, Trouble> {
+    async fn from_request(request: Request, board: &Dashboard) -> Result<Form, PageError> {
         let (mut parts, body) = request.into_parts();
         let visitor = Visitor::from_request_parts(&mut parts, board).await?;
         let fields =
@@ -88,7 +88,7 @@ impl FromRequest<Dashboard> for Form {
         let token = fields.get(TOKEN_FIELD).unwrap_or_default();
         let is_ours =
             !visitor.form_token.is_empty() && token.as_bytes().ct_eq(visitor.form_token.as_bytes()).into();
-        if is_ours { Ok(Form(fields)) } else { Err(Trouble::stale_form()) }
+        if is_ours { Ok(Form(fields)) } else { Err(PageError::stale_form()) }
     }
 }
 
@@ -96,28 +96,28 @@ impl FromRequest<Dashboard> for Form {
 pub(super) struct OpenForm(pub(super) Fields);
 
 impl FromRequest<Dashboard> for OpenForm {
-    type Rejection = Trouble;
+    type Rejection = PageError;
 
-    async fn from_request(request: Request, _board: &Dashboard) -> Result<OpenForm, Trouble> {
+    async fn from_request(request: Request, _board: &Dashboard) -> Result<OpenForm, PageError> {
         let reading = to_bytes(request.into_body(), crate::limits::SIGN_IN_BYTES_MAX);
         let read = tokio::time::timeout(crate::limits::SIGN_IN_TIME_MAX, reading).await;
-        let bytes = read.map_err(|_| Trouble::slow_form())?.map_err(|error| unread(&error))?;
+        let bytes = read.map_err(|_| PageError::slow_form())?.map_err(|error| unread(&error))?;
         Ok(OpenForm(Fields::parse(&bytes)))
     }
 }
 
 /// Why a form could not be read.
-fn unread(error: &axum::Error) -> Trouble {
-    if is_slow(error) { Trouble::slow_form() } else { Trouble::invalid("the form is too large") }
+fn unread(error: &axum::Error) -> PageError {
+    if is_slow(error) { PageError::slow_form() } else { PageError::invalid("the form is too large") }
 }
 
 /// The fields of an address.
 pub(super) struct Query(pub(super) Fields);
 
 impl FromRequestParts<Dashboard> for Query {
-    type Rejection = Trouble;
+    type Rejection = PageError;
 
-    async fn from_request_parts(parts: &mut Parts, _board: &Dashboard) -> Result<Query, Trouble> {
+    async fn from_request_parts(parts: &mut Parts, _board: &Dashboard) -> Result<Query, PageError> {
         Ok(Query(Fields::parse(parts.uri.query().unwrap_or_default().as_bytes())))
     }
 }

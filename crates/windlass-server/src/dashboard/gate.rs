@@ -10,14 +10,14 @@ use super::Dashboard;
 use super::form::{Fields, Form, address};
 use super::guard::Visitor;
 use super::lift;
-use super::page::Trouble;
+use super::page::PageError;
 
 /// What a form means to close or open, and for whom: a tenant, a type, or a type of one tenant.
-fn target(form: &Fields, visitor: &Visitor) -> Result<(Target, Caller), Trouble> {
+fn target(form: &Fields, visitor: &Visitor) -> Result<(Target, Caller), PageError> {
     let tenant = form.get("tenant").map(Tenant::new).transpose();
-    let tenant = tenant.map_err(|problem| Trouble::invalid(format!("tenant: {problem}")))?;
+    let tenant = tenant.map_err(|problem| PageError::invalid(format!("tenant: {problem}")))?;
     let job_type = form.get("type").map(JobType::new).transpose();
-    let job_type = job_type.map_err(|problem| Trouble::invalid(format!("type: {problem}")))?;
+    let job_type = job_type.map_err(|problem| PageError::invalid(format!("type: {problem}")))?;
     Ok(match (job_type, tenant) {
         (Some(job_type), tenant) => (Target::Type(job_type), lift::speaking_for(visitor, tenant)?),
         (None, Some(tenant)) => (Target::Tenant(tenant), visitor.caller.clone()),
@@ -30,7 +30,7 @@ pub(super) async fn act(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Form(form): Form,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let store = board.store();
     let (target, caller) = target(&form, &visitor)?;
     let (is_changed, done) = match form.need("action")? {
@@ -40,7 +40,7 @@ pub(super) async fn act(
             (store.pause(&caller, target, pause).await?, "closed")
         }
         "open" => (store.resume(&caller, target, form.text("reason")).await?, "opened"),
-        _ => return Err(Trouble::invalid("there is no such action")),
+        _ => return Err(PageError::invalid("there is no such action")),
     };
     let done = if is_changed { done } else { "unchanged" };
     let part = ["tenant", "type"].into_iter().filter_map(|name| Some((name, form.text(name)?)));

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use windlass::job::{Job, JobId, Need, State};
+use windlass::job::{JobId, JobRecord, JobState, Need};
 
 use super::format::{line, short};
 use super::guard::Visitor;
-use super::page::Trouble;
+use super::page::PageError;
 use super::{Dashboard, limits};
 
 /// A job in the drawing.
@@ -60,7 +60,7 @@ const WIDE_COLUMNS: usize = 3;
 
 #[derive(Default)]
 struct Graph {
-    jobs: BTreeMap<JobId, (JobType, State)>,
+    jobs: BTreeMap<JobId, (JobType, JobState)>,
     edges: BTreeSet<(JobId, JobId, Kind)>,
     is_cut: bool,
 }
@@ -69,7 +69,7 @@ type JobType = String;
 
 impl Graph {
     /// Takes a job in if there is room; whether it is new.
-    fn take(&mut self, job: &Job) -> Option<bool> {
+    fn take(&mut self, job: &JobRecord) -> Option<bool> {
         if self.jobs.contains_key(&job.id) {
             return Some(false);
         }
@@ -83,12 +83,12 @@ impl Graph {
 }
 
 /// The graph around a job; none if it stands alone.
-pub(super) async fn around(
+pub(super) async fn load(
     board: &Dashboard,
     visitor: &Visitor,
-    job: &Job,
-    children: &[Job],
-) -> Result<Option<Drawing>, Trouble> {
+    job: &JobRecord,
+    children: &[JobRecord],
+) -> Result<Option<Drawing>, PageError> {
     let mut graph = Graph::default();
     graph.take(job);
     if let Some(parent) = &job.parent

@@ -10,7 +10,7 @@ use windlass::error::StoreError;
 use windlass::store::asker::Asker;
 use windlass::store::caller::{Caller, Permission, Role};
 
-use super::page::{self, Trouble};
+use super::page::{self, PageError};
 use super::sign_in::within;
 use super::{Dashboard, seal, session};
 use crate::http::auth::names_this_machine;
@@ -40,14 +40,14 @@ pub(super) struct Visitor {
 impl Visitor {
     /// Whether the role allows it at all.
     pub(super) fn may(&self, permission: Permission) -> bool {
-        self.caller.must(permission).is_ok()
+        self.caller.require(permission).is_ok()
     }
 }
 
 impl FromRequestParts<Dashboard> for Visitor {
-    type Rejection = Trouble;
+    type Rejection = PageError;
 
-    async fn from_request_parts(parts: &mut Parts, _board: &Dashboard) -> Result<Visitor, Trouble> {
+    async fn from_request_parts(parts: &mut Parts, _board: &Dashboard) -> Result<Visitor, PageError> {
         Ok(parts.extensions.get::<Visitor>().cloned().expect("the guard lets nobody else through"))
     }
 }
@@ -56,7 +56,7 @@ impl FromRequestParts<Dashboard> for Visitor {
 pub(super) async fn guard(State(board): State<Dashboard>, mut request: Request, next: Next) -> Response {
     let theme = theme(request.headers());
     let back = came_from(&request);
-    let mut response = match admit(&board, request.method(), request.headers()).await {
+    let mut response = match authenticate(&board, request.method(), request.headers()).await {
         Ok(Some(visitor)) => {
             if let Some(peer) = request.extensions().get::<Peer>() {
                 peer.is_known();
@@ -93,14 +93,14 @@ fn seal_what_was_done(headers: &mut HeaderMap, visitor: &Visitor) {
 
 /// Puts a page around what went wrong.
 fn finish(mut response: Response, visitor: &Visitor, back: Option<&str>) -> Response {
-    if let Some(trouble) = response.extensions_mut().remove::<Trouble>() {
+    if let Some(trouble) = response.extensions_mut().remove::<PageError>() {
         return page::trouble(&trouble, visitor, back);
     }
     // What is refused because its path cannot be read is refused in plain text.
     let is_plain = |kind: &HeaderValue| kind.as_bytes().starts_with(b"text/plain");
     let is_unread = response.status() == StatusCode::BAD_REQUEST
         && response.headers().get(header::CONTENT_TYPE).is_some_and(is_plain);
-    if is_unread { page::trouble(&Trouble::unreadable(), visitor, back) } else { response }
+    if is_unread { page::trouble(&PageError::unreadable(), visitor, back) } else { response }
 }
 
 /// The page of ours from which a request came, if it was another.
@@ -150,7 +150,11 @@ fn site(headers: &HeaderMap) -> Option<&str> {
     headers.get("sec-fetch-site").and_then(|value| value.to_str().ok())
 }
 
-async fn admit(board: &Dashboard, method: &Method, headers: &HeaderMap) -> Result<Option<Visitor>, Trouble> {
+async fn authenticate(
+    board: &Dashboard,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Option<Visitor>, PageError> {
     refuse_other_sites(method, headers)?;
     let mut visitor = identify(board, headers).await?;
     if let Some(visitor) = &mut visitor {
@@ -159,7 +163,7 @@ async fn admit(board: &Dashboard, method: &Method, headers: &HeaderMap) -> Resul
             refuse_foreign_hosts(headers)?;
         }
         let rates = board.0.app.rates();
-        rates.take(&visitor.caller.bucket(), board.now()).map_err(|_| Trouble::too_many())?;
+        rates.take(&visitor.caller.bucket(), board.now()).map_err(|_| PageError::too_many())?;
     }
     Ok(visitor)
 }
@@ -194,7 +198,7 @@ fn theme(headers: &HeaderMap) -> &'static str {
 
 /// A page of another site must not act through its reader's browser, nor make this server work (RELIABILITY S11). Following
 /// a link here is fine.
-fn refuse_other_sites(method: &Method, headers: &HeaderMap) -> Result<(), Trouble> {
+fn refuse_other_sites(method: &Method, headers: &HeaderMap) -> Result<(), PageError> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let host = text("host").unwrap_or_default();
     let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, from)| from == host);
@@ -209,15 +213,15 @@ fn refuse_other_sites(method: &Method, headers: &HeaderMap) -> Result<(), Troubl
         None if is_safe => text("origin").is_none_or(is_own),
         None => text("origin").is_some_and(is_own),
     };
-    if is_fine { Ok(()) } else { Err(Trouble::forbidden("this request came from another site")) }
+    if is_fine { Ok(()) } else { Err(PageError::forbidden("this request came from another site")) }
 }
 
 /// Without keys, being on this machine is the only proof there is: a name that an attacker points at it is none.
-fn refuse_foreign_hosts(headers: &HeaderMap) -> Result<(), Trouble> {
+fn refuse_foreign_hosts(headers: &HeaderMap) -> Result<(), PageError> {
     if names_this_machine(headers) {
         return Ok(());
     }
-    Err(Trouble::forbidden("without keys the dashboard is for its own machine: open it as localhost"))
+    Err(PageError::forbidden("without keys the dashboard is for its own machine: open it as localhost"))
 }
 
 fn harden(headers: &mut HeaderMap) {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use windlass::clock::{ClockReport, Timestamp};
-use windlass::job::State;
+use windlass::job::JobState;
 use windlass::store::config::{Config, Scope};
-use windlass::store::query::list::Counted;
-use windlass::store::query::queues::QueueLook;
+use windlass::store::query::list::CountResult;
+use windlass::store::query::queues::QueueInfo;
 use windlass::store::rates::Minute;
 
 use super::chart;
@@ -16,7 +16,7 @@ use super::queue_line::LATE;
 use super::workers::is_built_in;
 
 /// Something a person should look at.
-pub(super) struct Concern {
+pub(super) struct HealthIssue {
     /// `bad` or `warn`.
     pub(super) class: &'static str,
     pub(super) text: String,
@@ -28,21 +28,21 @@ pub(super) struct Health {
     /// `bad`, `warn` or nothing.
     pub(super) class: &'static str,
     pub(super) title: &'static str,
-    pub(super) concerns: Vec<Concern>,
+    pub(super) concerns: Vec<HealthIssue>,
     /// Concerns beside those named.
     pub(super) more: usize,
 }
 
 /// What health is judged by.
-pub(super) struct Signs<'a> {
+pub(super) struct HealthInput<'a> {
     pub(super) config: &'a Config,
-    pub(super) looks: &'a [QueueLook],
+    pub(super) looks: &'a [QueueInfo],
     /// The last five whole minutes.
     pub(super) recent: &'a Minute,
     /// The last hour.
     pub(super) hour: &'a Minute,
     /// Dead letters that nobody redrove.
-    pub(super) dead: Counted,
+    pub(super) dead: CountResult,
     /// Changes whose consequences are not applied to all jobs yet.
     pub(super) cascades: u64,
     pub(super) now: Timestamp,
@@ -55,7 +55,7 @@ const FAILURES_NOTABLE: f64 = 10.0;
 const CONCERNS_SHOWN: usize = 8;
 
 impl Health {
-    pub(super) fn of(signs: &Signs<'_>) -> Health {
+    pub(super) fn of(signs: &HealthInput<'_>) -> Health {
         let mut concerns = Vec::new();
         clock(signs, &mut concerns);
         attempts(signs, &mut concerns);
@@ -79,34 +79,38 @@ impl Health {
     }
 }
 
-fn clock(signs: &Signs<'_>, found: &mut Vec<Concern>) {
+fn clock(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
     let ClockReport { ahead_ms, is_believed, lifetimes_from, .. } = signs.clock;
     let by = span(Duration::from_millis(ahead_ms.unsigned_abs()));
     let way = if ahead_ms > 0 { "ahead of" } else { "behind" };
     let link = "/settings#clock".to_owned();
     if !is_believed {
         let text = format!("the wall clock is {by} {way} store time and is not believed");
-        found.push(Concern { class: "bad", text, link });
+        found.push(HealthIssue { class: "bad", text, link });
     } else if signs.clock.is_off() {
         let text = format!("the wall clock is {by} {way} store time, which runs slowly until they meet");
-        found.push(Concern { class: "warn", text, link });
+        found.push(HealthIssue { class: "warn", text, link });
     } else if let Some(until) = lifetimes_from {
         let left = span(until.since(signs.now));
         let text =
             format!("store time jumped at the start: no lifetime ends and nothing is pruned for {left}");
-        found.push(Concern { class: "warn", text, link });
+        found.push(HealthIssue { class: "warn", text, link });
     }
 }
 
-fn attempts(signs: &Signs<'_>, found: &mut Vec<Concern>) {
+fn attempts(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
     let share = percent(chart::bad(signs.recent), chart::ended(signs.recent)).unwrap_or(0.0);
     if share >= FAILURES_NOTABLE {
         let text = format!("{share:.0}% of attempts failed in the last five minutes");
-        found.push(Concern { class: "bad", text, link: "/jobs?state=failed,dead_letter,retrying".into() });
+        found.push(HealthIssue {
+            class: "bad",
+            text,
+            link: "/jobs?state=failed,dead_letter,retrying".into(),
+        });
     }
 }
 
-fn dead_letters(signs: &Signs<'_>, found: &mut Vec<Concern>) {
+fn dead_letters(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
     if signs.dead.jobs == 0 {
         return;
     }
@@ -117,39 +121,39 @@ fn dead_letters(signs: &Signs<'_>, found: &mut Vec<Concern>) {
         0 => format!("{what}, none came within the hour"),
         fresh => format!("{what}, {} came within the hour", count(fresh)),
     };
-    found.push(Concern { class: if fresh > 0 { "bad" } else { "warn" }, text, link: "/dead".into() });
+    found.push(HealthIssue { class: if fresh > 0 { "bad" } else { "warn" }, text, link: "/dead".into() });
 }
 
-fn queues(signs: &Signs<'_>, found: &mut Vec<Concern>) {
+fn queues(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
     let now = signs.now;
     let workers = signs.config.workers.values();
     let live: Vec<_> = workers.filter(|worker| !worker.is_lost && !worker.is_silent(now)).collect();
     for look in signs.looks.iter().filter(|look| look.paused.is_none()) {
-        let ready = look.depth.get(&State::Scheduled).copied().unwrap_or(0);
+        let ready = look.depth.get(&JobState::Scheduled).copied().unwrap_or(0);
         let is_served =
             live.iter().any(|worker| worker.queues.is_empty() || worker.queues.contains(&look.name));
         let link = format!("/queues/{}", segment(look.name.as_str()));
         if ready > 0 && !is_served {
             let jobs = if ready == 1 { "1 job is".to_owned() } else { format!("{} jobs are", count(ready)) };
             let text = format!("{jobs} ready in {} and no worker takes from it", look.name);
-            found.push(Concern { class: "bad", text, link });
+            found.push(HealthIssue { class: "bad", text, link });
         } else if let Some(oldest) = look.oldest.filter(|oldest| now.since(*oldest) > LATE) {
             let text = format!("the oldest job in {} has waited {}", look.name, span(now.since(oldest)));
-            found.push(Concern { class: "warn", text, link });
+            found.push(HealthIssue { class: "warn", text, link });
         }
     }
 }
 
-fn workers(signs: &Signs<'_>, found: &mut Vec<Concern>) {
+fn workers(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
     let all = signs.config.workers.values().filter(|worker| !is_built_in(worker));
     let lost = all.clone().filter(|worker| worker.is_lost || worker.is_silent(signs.now)).count();
     if lost > 0 {
         let text = format!("{lost} of {} workers fell silent within the hour", all.count());
-        found.push(Concern { class: "warn", text, link: "/workers".into() });
+        found.push(HealthIssue { class: "warn", text, link: "/workers".into() });
     }
 }
 
-fn pauses(signs: &Signs<'_>, found: &mut Vec<Concern>) {
+fn pauses(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
     let (config, now) = (signs.config, signs.now);
     let holds = config.holds.values().filter(|hold| hold.scope != Scope::Gate && hold.is_active(now));
     let schedules = config.schedules.values().filter(|schedule| schedule.pause_now(now).is_some());
@@ -164,22 +168,22 @@ fn pauses(signs: &Signs<'_>, found: &mut Vec<Concern>) {
     ];
     let text = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
     if !text.is_empty() {
-        found.push(Concern { class: "warn", text, link: "#pauses".into() });
+        found.push(HealthIssue { class: "warn", text, link: "#pauses".into() });
     }
 }
 
-fn cascades(signs: &Signs<'_>, found: &mut Vec<Concern>) {
+fn cascades(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
     let what = match signs.cascades {
         0 => return,
         1 => "a change".to_owned(),
         number => format!("{} changes", count(number)),
     };
     let text = format!("consequences of {what} are still being applied to dependent jobs");
-    found.push(Concern { class: "warn", text, link: "/jobs?state=pending".into() });
+    found.push(HealthIssue { class: "warn", text, link: "/jobs?state=pending".into() });
 }
 
 /// A number that may go on.
-pub(super) fn at_least(counted: Counted) -> String {
+pub(super) fn at_least(counted: CountResult) -> String {
     format!("{}{}", count(counted.jobs), if counted.is_all { "" } else { "+" })
 }
 
@@ -189,11 +193,20 @@ mod tests {
 
     fn health(dead: u64, fresh: u64, config: &Config) -> Health {
         let hour = Minute { dead_letter: fresh, ..Minute::default() };
-        let dead = Counted { jobs: dead, is_all: dead < 499 };
+        let dead = CountResult { jobs: dead, is_all: dead < 499 };
         let now = Timestamp::from_millis(0);
         let clock = off(0, true);
         let recent = Minute::default();
-        Health::of(&Signs { config, looks: &[], recent: &recent, hour: &hour, dead, cascades: 0, now, clock })
+        Health::of(&HealthInput {
+            config,
+            looks: &[],
+            recent: &recent,
+            hour: &hour,
+            dead,
+            cascades: 0,
+            now,
+            clock,
+        })
     }
 
     fn off(ahead_ms: i64, is_believed: bool) -> ClockReport {
@@ -204,10 +217,10 @@ mod tests {
     #[test]
     fn a_wall_clock_that_is_not_believed_is_a_concern() {
         let (config, minute) = (Config::default(), Minute::default());
-        let dead = Counted { jobs: 0, is_all: true };
+        let dead = CountResult { jobs: 0, is_all: true };
         let said = |clock: ClockReport| {
             let now = clock.now;
-            let signs = Signs {
+            let signs = HealthInput {
                 config: &config,
                 looks: &[],
                 recent: &minute,

@@ -5,7 +5,7 @@ use axum::extract::{Path, State as AxumState};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use windlass::clock::Timestamp;
-use windlass::job::{ErrorCause, Job, JobId};
+use windlass::job::{ErrorCause, JobId, JobRecord};
 use windlass::store::command::step::LogLine;
 use windlass::store::query::explain::Reason;
 use windlass::store::query::side::Attempt;
@@ -19,7 +19,7 @@ use super::graph::{self, Drawing};
 use super::guard::Visitor;
 use super::mark::{JobLink, Pill, priority_name};
 use super::operate::Allowed;
-use super::page::{Shell, Trouble, show};
+use super::page::{Layout, PageError, show};
 use super::text::Shown;
 use super::timeline::{Timeline, timeline};
 use super::trail::{self, Trail};
@@ -75,7 +75,7 @@ struct ProgressView {
 #[derive(Template)]
 #[template(path = "job.html")]
 struct JobPage {
-    shell: Shell,
+    shell: Layout,
     id: String,
     pill: Pill,
     job_type: String,
@@ -116,8 +116,8 @@ impl JobPage {
     }
 }
 
-async fn find(board: &Dashboard, visitor: &Visitor, id: &str) -> Result<Snapshot, Trouble> {
-    let missing = || Trouble::not_found(format!("There is no job {id}, or it is not yours to see."));
+async fn find(board: &Dashboard, visitor: &Visitor, id: &str) -> Result<Snapshot, PageError> {
+    let missing = || PageError::not_found(format!("There is no job {id}, or it is not yours to see."));
     let id: JobId = id.parse().map_err(|_| missing())?;
     board.store().get(&visitor.caller, id).await?.ok_or_else(missing)
 }
@@ -127,7 +127,7 @@ async fn at_once(
     board: &Dashboard,
     visitor: &Visitor,
     id: &str,
-) -> Result<(Snapshot, Vec<Attempt>), Trouble> {
+) -> Result<(Snapshot, Vec<Attempt>), PageError> {
     let mut tries = 3;
     loop {
         let found = find(board, visitor, id).await?;
@@ -148,7 +148,7 @@ pub(super) async fn page(
     visitor: Visitor,
     Path(id): Path<String>,
     Query(query): Query,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let (snapshot, attempts) = at_once(&board, &visitor, &id).await?;
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let (job, spec) = (&snapshot.job, &snapshot.spec);
@@ -156,14 +156,14 @@ pub(super) async fn page(
     let reasons = store.explain(caller, job.id).await?.unwrap_or_default();
     let may_read = !snapshot.is_redacted;
     let family = family::of(&board, &visitor, job, now).await?;
-    let drawing = graph::around(&board, &visitor, job, &family.jobs).await?;
+    let drawing = graph::load(&board, &visitor, job, &family.jobs).await?;
     let (logs, logs_hidden) =
         if may_read { logs(&board, &visitor, job, now).await? } else { (Vec::new(), 0) };
     let checkpoints = if may_read { checkpoints(&board, &visitor, job).await? } else { Vec::new() };
     let title = format!("{} {}", job.lane.job_type, super::format::short(&id));
-    let shell = Shell::of(&board, &visitor, &config, "jobs", title).saying(&query);
+    let shell = Layout::of(&board, &visitor, &config, "jobs", title).with_flash(&query);
     let page = JobPage {
-        shell: Shell { live: format!("{}&job={}", shell.live, job.id), ..shell },
+        shell: Layout { live: format!("{}&job={}", shell.live, job.id), ..shell },
         id: job.id.to_string(),
         pill: Pill(job.state),
         job_type: job.lane.job_type.to_string(),
@@ -189,7 +189,7 @@ pub(super) async fn page(
         logs_hidden,
         trail: trail::of_job(&board, &visitor, &config, job.id).await?,
         allowed: Allowed::in_state_of(job, now),
-        may_manage: visitor.caller.must_manage(job, spec).is_ok(),
+        may_manage: visitor.caller.require_manage(job, spec).is_ok(),
         priority: job.priority.value(),
         priority_name: priority_name(job.priority),
         signal_name: match &job.details.wait {
@@ -212,9 +212,9 @@ fn tags(snapshot: &Snapshot) -> Vec<(String, String, String)> {
 async fn successor(
     board: &Dashboard,
     visitor: &Visitor,
-    job: &Job,
+    job: &JobRecord,
     now: Timestamp,
-) -> Result<Option<Successor>, Trouble> {
+) -> Result<Option<Successor>, PageError> {
     let Some(id) = job.details.superseded_by else { return Ok(None) };
     let found = board.store().job(&visitor.caller, id).await?;
     let found = found.map(|found| (Pill(found.state), Moment::new(found.created_at, now)));
@@ -226,7 +226,7 @@ fn reason_view(reason: &Reason, now: Timestamp) -> ReasonView {
     ReasonView { code: reason.code, message: with_moments(&reason.message, now), reason: text }
 }
 
-fn error_view(job: &Job, now: Timestamp) -> Option<ErrorView> {
+fn error_view(job: &JobRecord, now: Timestamp) -> Option<ErrorView> {
     let error = job.details.error.as_ref()?;
     Some(ErrorView {
         category: error.category.as_str(),
@@ -239,13 +239,13 @@ fn error_view(job: &Job, now: Timestamp) -> Option<ErrorView> {
     })
 }
 
-fn progress_view(job: &Job) -> Option<ProgressView> {
+fn progress_view(job: &JobRecord) -> Option<ProgressView> {
     let progress = job.details.progress.as_ref()?;
     let message = progress.message.as_deref().map(|message| line(message, 300));
     Some(ProgressView { percent: format!("{:.0}", progress.percent), message })
 }
 
-async fn result(board: &Dashboard, visitor: &Visitor, job: &Job) -> Result<Option<Shown>, Trouble> {
+async fn result(board: &Dashboard, visitor: &Visitor, job: &JobRecord) -> Result<Option<Shown>, PageError> {
     let found = board.store().result(&visitor.caller, job.id).await?;
     let bytes = found.and_then(|result| result.0);
     Ok(bytes.map(|bytes| Shown::of(&bytes, "application/json", limits::SHOWN_BYTES_MAX)))
@@ -254,8 +254,8 @@ async fn result(board: &Dashboard, visitor: &Visitor, job: &Job) -> Result<Optio
 async fn checkpoints(
     board: &Dashboard,
     visitor: &Visitor,
-    job: &Job,
-) -> Result<Vec<CheckpointView>, Trouble> {
+    job: &JobRecord,
+) -> Result<Vec<CheckpointView>, PageError> {
     if !job.has.checkpoints {
         return Ok(Vec::new());
     }
@@ -274,9 +274,9 @@ async fn checkpoints(
 async fn logs(
     board: &Dashboard,
     visitor: &Visitor,
-    job: &Job,
+    job: &JobRecord,
     now: Timestamp,
-) -> Result<(Vec<LogView>, u64), Trouble> {
+) -> Result<(Vec<LogView>, u64), PageError> {
     if job.details.log_lines == 0 {
         return Ok((Vec::new(), 0));
     }
@@ -310,10 +310,10 @@ pub(super) async fn download_payload(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Path(id): Path<String>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let snapshot = find(&board, &visitor, &id).await?;
     if snapshot.is_redacted {
-        return Err(Trouble::forbidden("your key does not read the payload of this job"));
+        return Err(PageError::forbidden("your key does not read the payload of this job"));
     }
     Ok(attachment(&id, "payload", snapshot.spec.payload.bytes.to_vec()))
 }
@@ -323,11 +323,11 @@ pub(super) async fn download_result(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Path(id): Path<String>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let snapshot = find(&board, &visitor, &id).await?;
     let found = board.store().result(&visitor.caller, snapshot.job.id).await?;
     let bytes =
-        found.and_then(|result| result.0).ok_or_else(|| Trouble::not_found("this job has no result"))?;
+        found.and_then(|result| result.0).ok_or_else(|| PageError::not_found("this job has no result"))?;
     Ok(attachment(&id, "result", bytes.to_vec()))
 }
 

@@ -4,11 +4,11 @@ use askama::Template;
 use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
-use windlass::job::{JobType, State};
+use windlass::job::{JobState, JobType};
 use windlass::store::caller::Permission;
 use windlass::store::command::hold::Target;
 use windlass::store::filter::{Filter, Order};
-use windlass::store::query::job_types::TypeLook;
+use windlass::store::query::job_types::TypeInfo;
 use windlass::store::query::known::Named;
 use windlass::store::query::list::ListRequest;
 
@@ -19,7 +19,7 @@ use super::form::{Form, Query, segment};
 use super::format::{at_most, compact, percent, real, span};
 use super::guard::Visitor;
 use super::lift;
-use super::page::{HoldView, Shell, Trouble, show};
+use super::page::{HoldView, Layout, PageError, show};
 use super::queues::{Depth, Unknown, depths, pause_or_resume};
 use super::row::Row;
 use super::{Dashboard, limits};
@@ -46,7 +46,7 @@ struct TypeLine {
 #[derive(Template)]
 #[template(path = "types.html")]
 struct Types {
-    shell: Shell,
+    shell: Layout,
     lines: Vec<TypeLine>,
     total: usize,
     pager: Pager,
@@ -56,11 +56,11 @@ fn time(time: Option<std::time::Duration>) -> String {
     time.map_or("–".to_owned(), at_most)
 }
 
-fn line(look: &TypeLook, now: Timestamp) -> TypeLine {
+fn line(look: &TypeInfo, now: Timestamp) -> TypeLine {
     let hour = chart::hour(&look.minutes, now);
     let sum = chart::total(&hour);
     let recent = chart::total(hour.iter().rev().skip(1).take(5));
-    let of = |state: State| look.depth.get(&state).copied().unwrap_or(0);
+    let of = |state: JobState| look.depth.get(&state).copied().unwrap_or(0);
     let open: u64 = look.depth.iter().filter(|(state, _)| !state.is_final()).map(|(_, number)| *number).sum();
     let share = percent(chart::bad(&sum), chart::ended(&sum));
     TypeLine {
@@ -68,7 +68,7 @@ fn line(look: &TypeLook, now: Timestamp) -> TypeLine {
         link: format!("/types/{}", segment(look.name.as_str())),
         spark: chart::spark(&hour),
         rate: format!("{:.0}", real(chart::ended(&recent)) / 5.0),
-        running: compact(of(State::Running)),
+        running: compact(of(JobState::Running)),
         open: compact(open),
         failure_share: share.map_or("–".to_owned(), |share| format!("{share:.1}%")),
         is_failing: share.is_some_and(|share| share >= 10.0),
@@ -76,7 +76,7 @@ fn line(look: &TypeLook, now: Timestamp) -> TypeLine {
         half: time(sum.ran.percentile(0.5)),
         most: time(sum.ran.percentile(0.95)),
         longest: time(sum.ran.percentile(0.99)),
-        dead: compact(of(State::DeadLetter)),
+        dead: compact(of(JobState::DeadLetter)),
         paused: look.paused.as_ref().map(|hold| HoldView::of(hold, now)),
     }
 }
@@ -86,14 +86,14 @@ pub(super) async fn page(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Query(query): Query,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let looks = board.store().job_types(&visitor.caller).await?;
     let config = board.store().config(&visitor.caller).await?;
     let now = board.now();
     let place = ("/types", "type");
     let looks = by_name::page(looks, |look| look.name.as_str(), &query, place, limits::NAMES_PER_PAGE);
     let page = Types {
-        shell: Shell::of(&board, &visitor, &config, "types", "Types").saying(&query),
+        shell: Layout::of(&board, &visitor, &config, "types", "Types").with_flash(&query),
         lines: looks.shown.iter().map(|look| line(look, now)).collect(),
         total: looks.total,
         pager: looks.pager,
@@ -104,7 +104,7 @@ pub(super) async fn page(
 #[derive(Template)]
 #[template(path = "type.html")]
 struct TypePage {
-    shell: Shell,
+    shell: Layout,
     name: String,
     link: String,
     line: TypeLine,
@@ -128,7 +128,7 @@ pub(super) async fn one(
     visitor: Visitor,
     Path(name): Path<String>,
     Query(query): Query,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let job_type = name_of(&name)?;
     let looks = store.job_types(caller).await?;
@@ -141,7 +141,7 @@ pub(super) async fn one(
         } else {
             format!("; did you mean {}?", similar.join(", "))
         };
-        return Err(Trouble::not_found(format!("no job of type {name} was ever seen here{hint}")));
+        return Err(PageError::not_found(format!("no job of type {name} was ever seen here{hint}")));
     };
     let config = store.config(caller).await?;
     let hour = chart::hour(&look.minutes, now);
@@ -150,12 +150,12 @@ pub(super) async fn one(
         let request = ListRequest { filter, order: Order::Newest, cursor: None, limit };
         store.list(caller, request).await.map(|page| page.jobs)
     };
-    let bad = vec![State::Failed, State::DeadLetter, State::Retrying];
+    let bad = vec![JobState::Failed, JobState::DeadLetter, JobState::Retrying];
     let bad = Filter { states: bad, is_redriven: Some(false), ..part.clone() };
     let failed = jobs(bad, limits::FAILURES_OF_TYPE_SAMPLED).await?;
     let recent = jobs(part.clone(), limits::GROUPS_SHOWN).await?;
     let page = TypePage {
-        shell: Shell::of(&board, &visitor, &config, "types", format!("Type {name}")).saying(&query),
+        shell: Layout::of(&board, &visitor, &config, "types", format!("Type {name}")).with_flash(&query),
         link: format!("/types/{}", segment(&name)),
         line: line(&look, now),
         depths: depths(&board, &visitor, &look.depth, part, ("type", &name)).await?,
@@ -174,7 +174,7 @@ pub(super) async fn one(
 }
 
 /// What is set for it.
-fn settings(look: &TypeLook) -> Vec<(&'static str, String)> {
+fn settings(look: &TypeInfo) -> Vec<(&'static str, String)> {
     let settings = &look.settings;
     let mut found = Vec::new();
     found.extend(settings.max_running.map(|limit| ("Runs at once", limit.to_string())));
@@ -187,7 +187,7 @@ fn settings(look: &TypeLook) -> Vec<(&'static str, String)> {
     found.extend(settings.timeouts.start.map(|limit| ("Starts within", span(limit))));
     found.extend(settings.timeouts.max_execution.map(|limit| ("No attempt over", span(limit))));
     let kept = ["Keeps completed for", "Keeps failed for", "Keeps dead letters for", "Keeps cancelled for"];
-    for (state, what) in State::FINAL.into_iter().zip(kept) {
+    for (state, what) in JobState::FINAL.into_iter().zip(kept) {
         found.extend(settings.retention.of(state).map(|time| (what, span(time))));
     }
     found.extend(settings.success_event.clone().map(|name| ("Success is called", name)));
@@ -195,8 +195,8 @@ fn settings(look: &TypeLook) -> Vec<(&'static str, String)> {
     found
 }
 
-fn name_of(text: &str) -> Result<JobType, Trouble> {
-    JobType::new(text).map_err(|problem| Trouble::not_found(format!("type: {problem}")))
+fn name_of(text: &str) -> Result<JobType, PageError> {
+    JobType::new(text).map_err(|problem| PageError::not_found(format!("type: {problem}")))
 }
 
 /// `POST /types/{name}/act`
@@ -205,7 +205,7 @@ pub(super) async fn act(
     visitor: Visitor,
     Path(name): Path<String>,
     Form(form): Form,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let done = pause_or_resume(&board, &visitor, Target::Type(name_of(&name)?), &form).await?;
     Ok(Redirect::to(&format!("/types/{}?done={done}", segment(&name))).into_response())
 }

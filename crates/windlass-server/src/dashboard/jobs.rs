@@ -4,18 +4,18 @@ use askama::Template;
 use axum::extract::State as AxumState;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
-use windlass::job::State;
+use windlass::job::JobState;
 use windlass::store::caller::{Permission, Role};
 use windlass::store::filter::Order;
 use windlass::store::query::list::{Cursor, ListRequest};
 use windlass::store::query::snapshot::Snapshot;
 use windlass::store::query::stats::{ByState, Stats};
 
-use super::filter::{Asked, Chip, order, order_word};
+use super::filter::{FilterChip, FilterInput, order, order_word};
 use super::form::{Fields, Query, address};
 use super::format::{compact, count};
 use super::guard::Visitor;
-use super::page::{Shell, Trouble, show};
+use super::page::{Layout, PageError, show};
 use super::row::Row;
 use super::search::search;
 use super::settings::offered;
@@ -41,7 +41,7 @@ struct ListRow {
 }
 
 impl ListRow {
-    fn of(snapshot: &Snapshot, asked: &Asked, now: Timestamp) -> ListRow {
+    fn of(snapshot: &Snapshot, asked: &FilterInput, now: Timestamp) -> ListRow {
         let row = Row::of(snapshot, now);
         ListRow {
             type_link: asked.adding("type", &row.job_type),
@@ -53,7 +53,7 @@ impl ListRow {
 }
 
 /// A state to tick.
-struct StateBox {
+struct StateFilter {
     word: &'static str,
     name: String,
     is_ticked: bool,
@@ -62,11 +62,11 @@ struct StateBox {
 #[derive(Template)]
 #[template(path = "jobs.html")]
 struct Jobs {
-    shell: Shell,
-    asked: Asked,
-    chips: Vec<Chip>,
+    shell: Layout,
+    asked: FilterInput,
+    chips: Vec<FilterChip>,
     tabs: Vec<Tab>,
-    states: Vec<StateBox>,
+    states: Vec<StateFilter>,
     rows: Vec<ListRow>,
     types: Vec<String>,
     queues: Vec<String>,
@@ -91,14 +91,14 @@ pub(super) async fn page(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Query(query): Query,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let stats = store.totals(caller).await?;
     if let Some(text) = query.get("q") {
         return search(&board, &visitor, text, &stats).await;
     }
     let config = store.config(caller).await?;
-    let asked = Asked::read(&query)?;
+    let asked = FilterInput::read(&query)?;
     let order = order(&query, &asked);
     let pairs =
         || asked.pairs().chain((order != Order::Newest).then(|| ("order", order_word(order).to_owned())));
@@ -109,7 +109,7 @@ pub(super) async fn page(
         return Ok(Redirect::to(&address("/jobs", pairs())).into_response());
     }
     let shown = Jobs {
-        shell: Shell::of(&board, &visitor, &config, "jobs", "Jobs").saying(&query),
+        shell: Layout::of(&board, &visitor, &config, "jobs", "Jobs").with_flash(&query),
         chips: asked.chips(),
         tabs: tabs(&asked, &stats),
         states: state_boxes(&asked),
@@ -132,8 +132,8 @@ pub(super) async fn page(
     show(&shown)
 }
 
-fn state_boxes(asked: &Asked) -> Vec<StateBox> {
-    let each = State::ALL.into_iter().map(|state| StateBox {
+fn state_boxes(asked: &FilterInput) -> Vec<StateFilter> {
+    let each = JobState::ALL.into_iter().map(|state| StateFilter {
         word: state.as_str(),
         name: state.as_str().replace('_', " "),
         is_ticked: asked.has("state", state.as_str()),
@@ -149,9 +149,9 @@ fn remark(shown: usize, has_more: bool) -> Option<&'static str> {
 }
 
 /// The orders to choose from; that of claims is one of jobs that can be claimed.
-fn order_links(asked: &Asked) -> Vec<(&'static str, &'static str, String)> {
+fn order_links(asked: &FilterInput) -> Vec<(&'static str, &'static str, String)> {
     let link = |word: &str| address("/jobs", asked.pairs().chain([("order", word.to_owned())]));
-    let ready = asked.with_state(Some(State::Scheduled));
+    let ready = asked.with_state(Some(JobState::Scheduled));
     vec![
         ("newest", "Newest first", link("newest")),
         ("oldest", "Oldest first", link("oldest")),
@@ -173,12 +173,12 @@ struct Part {
 async fn list(
     board: &Dashboard,
     visitor: &Visitor,
-    asked: &Asked,
+    asked: &FilterInput,
     order: Order,
     query: &Fields,
-) -> Result<Part, Trouble> {
+) -> Result<Part, PageError> {
     let cursor = |name: &str| query.get(name).map(str::parse::<Cursor>).transpose();
-    let damaged = |_| Trouble::invalid("the address of this page is damaged: start from the first one");
+    let damaged = |_| PageError::invalid("the address of this page is damaged: start from the first one");
     let (after, before) = (cursor("cursor").map_err(damaged)?, cursor("before").map_err(damaged)?);
     let request = ListRequest { filter: asked.filter()?, order, cursor: after, limit: limits::JOBS_PER_PAGE };
     let Some((before, reverse)) = before.zip(reverse(order)) else {
@@ -207,22 +207,22 @@ fn reverse(order: Order) -> Option<Order> {
 }
 
 /// How many jobs a person may act on fit, if counters know.
-fn fitting(asked: &Asked, stats: &Stats, role: Role) -> Option<u64> {
+fn fitting(asked: &FilterInput, stats: &Stats, role: Role) -> Option<u64> {
     let is_known = !role.manages_own_jobs_only() && is_counted(asked);
     let is_any = asked.get("state").is_empty();
-    let fits = |state: &State| is_any || asked.has("state", state.as_str());
+    let fits = |state: &JobState| is_any || asked.has("state", state.as_str());
     is_known
         .then(|| counts(asked, stats).iter().filter(|(state, _)| fits(state)).map(|(_, number)| number).sum())
 }
 
 /// Whether counters know how many fit: they count by state within a queue, a type or a tenant.
-fn is_counted(asked: &Asked) -> bool {
+fn is_counted(asked: &FilterInput) -> bool {
     let parts = ["queue", "type", "tenant"].into_iter().filter(|name| !asked.get(name).is_empty()).count();
     parts <= 1 && asked.is_only(&["state", "queue", "type", "tenant"])
 }
 
 /// Numbers by state as far as counters know them: within the queue, type or tenant asked for.
-fn counts(asked: &Asked, stats: &Stats) -> ByState {
+fn counts(asked: &FilterInput, stats: &Stats) -> ByState {
     let (queue, job_type, tenant) = (asked.get("queue"), asked.get("type"), asked.get("tenant"));
     let found = if !queue.is_empty() {
         stats.queues.iter().find(|(name, _)| name.as_str() == queue).map(|(_, counts)| counts)
@@ -237,7 +237,7 @@ fn counts(asked: &Asked, stats: &Stats) -> ByState {
 }
 
 /// States with their numbers.
-fn tabs(asked: &Asked, stats: &Stats) -> Vec<Tab> {
+fn tabs(asked: &FilterInput, stats: &Stats) -> Vec<Tab> {
     let (counts, is_known) = (counts(asked, stats), is_counted(asked));
     let total: u64 = counts.values().sum();
     let all = Tab {
@@ -248,7 +248,7 @@ fn tabs(asked: &Asked, stats: &Stats) -> Vec<Tab> {
         is_chosen: asked.get("state").is_empty(),
         is_empty: false,
     };
-    let each = State::ALL.into_iter().map(|state| {
+    let each = JobState::ALL.into_iter().map(|state| {
         let number = counts.get(&state).copied().unwrap_or(0);
         Tab {
             name: state.as_str().replace('_', " "),

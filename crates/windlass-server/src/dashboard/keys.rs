@@ -14,12 +14,12 @@ use windlass::store::command::key::NewKey;
 use super::Dashboard;
 use super::form::Form;
 use super::guard::Visitor;
-use super::page::{Shell, Trouble, show};
+use super::page::{Layout, PageError, show};
 
 #[derive(Template)]
 #[template(path = "key.html")]
 struct KeyPage {
-    shell: Shell,
+    shell: Layout,
     name: String,
     role: &'static str,
     secret: String,
@@ -31,16 +31,16 @@ pub(super) async fn create(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Form(form): Form,
-) -> Result<Response, Trouble> {
-    let role =
-        Role::from_str(form.need("role")?).map_err(|problem| Trouble::invalid(format!("role: {problem}")))?;
+) -> Result<Response, PageError> {
+    let role = Role::from_str(form.need("role")?)
+        .map_err(|problem| PageError::invalid(format!("role: {problem}")))?;
     let tenant = form.get("tenant").map(Tenant::new).transpose();
-    let tenant = tenant.map_err(|problem| Trouble::invalid(format!("tenant: {problem}")))?;
+    let tenant = tenant.map_err(|problem| PageError::invalid(format!("tenant: {problem}")))?;
     let new =
         NewKey { name: form.need("name")?.to_owned(), role, tenant, expires: form.duration("expires")? };
     let CreatedKey { key, secret } = board.store().create_key(&visitor.caller, new).await?;
     let page = KeyPage {
-        shell: Shell::bare(&visitor, "settings", "New key"),
+        shell: Layout::bare(&visitor, "settings", "New key"),
         name: key.name,
         role: key.role.as_str(),
         secret: secret.reveal().to_owned(),
@@ -55,8 +55,8 @@ pub(super) async fn revoke(
     visitor: Visitor,
     Path(id): Path<String>,
     Form(_form): Form,
-) -> Result<Response, Trouble> {
-    let id = KeyId::from_str(&id).map_err(|_| Trouble::not_found("there is no such key"))?;
+) -> Result<Response, PageError> {
+    let id = KeyId::from_str(&id).map_err(|_| PageError::not_found("there is no such key"))?;
     board.store().revoke_key(&visitor.caller, id).await?;
     Ok(Redirect::to("/settings?done=revoked").into_response())
 }

@@ -11,7 +11,7 @@ use windlass::store::config::{Config, Hold, Scope};
 use super::Dashboard;
 use super::form::{Form, segment};
 use super::guard::Visitor;
-use super::page::Trouble;
+use super::page::PageError;
 
 /// Whether a queue's or type's pause is one that this visitor's own button on its page lifts: everybody's for an admin, the
 /// own tenant's for anybody else.
@@ -38,12 +38,12 @@ pub(super) fn scope(hold: &Hold, visitor: &Visitor, config: &Config) -> Option<S
 }
 
 /// Somebody who speaks for one tenant: an admin for any, everybody else for the own one.
-pub(super) fn speaking_for(visitor: &Visitor, tenant: Option<Tenant>) -> Result<Caller, Trouble> {
+pub(super) fn speaking_for(visitor: &Visitor, tenant: Option<Tenant>) -> Result<Caller, PageError> {
     let caller = visitor.caller.clone();
     if tenant.is_none() || tenant == caller.tenant {
         return Ok(caller);
     }
-    caller.must(Permission::Administer)?;
+    caller.require(Permission::Administer)?;
     Ok(Caller { tenant, ..caller })
 }
 
@@ -52,9 +52,9 @@ pub(super) async fn act(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Form(form): Form,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let scope: Scope =
-        serde_json::from_str(form.need("scope")?).map_err(|_| Trouble::invalid("scope: is none"))?;
+        serde_json::from_str(form.need("scope")?).map_err(|_| PageError::invalid("scope: is none"))?;
     let own_page = match &scope {
         Scope::Queue { queue, .. } => format!("/queues/{}", segment(queue.as_str())),
         Scope::Type { job_type, .. } => format!("/types/{}", segment(job_type.as_str())),

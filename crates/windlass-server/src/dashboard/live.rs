@@ -140,7 +140,7 @@ pub(super) async fn stream(
     tokio::spawn(async move {
         let _place = place;
         tokio::select! {
-            () = tell(&board, &visitor, &headers, (job, seen), &sender) => {}
+            () = send_event(&board, &visitor, &headers, (job, seen), &sender) => {}
             () = board.0.app.draining() => {}
             () = sender.closed() => {}
         }
@@ -150,7 +150,7 @@ pub(super) async fn stream(
 }
 
 /// Tells one page, until it is gone or its reader is signed out.
-async fn tell(
+async fn send_event(
     board: &Dashboard,
     visitor: &Visitor,
     headers: &HeaderMap,

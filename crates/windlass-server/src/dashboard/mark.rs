@@ -5,13 +5,13 @@ use std::fmt;
 
 use askama::filters::HtmlSafe;
 use windlass::audit::Severity;
-use windlass::job::{JobId, Priority, State};
+use windlass::job::{JobId, JobState, Priority};
 
 use super::format::{Moment, short};
 
 /// A state as a coloured word.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pill(pub(super) State);
+pub(super) struct Pill(pub(super) JobState);
 
 impl fmt::Display for Pill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,15 +45,15 @@ impl HtmlSafe for JobLink {}
 
 /// How grave a record is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Gravity(pub(super) Severity);
+pub(super) struct SeverityMark(pub(super) Severity);
 
-impl fmt::Display for Gravity {
+impl fmt::Display for SeverityMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, r#"<span class="gravity gv-{0}">{0}</span>"#, self.0.as_str())
     }
 }
 
-impl HtmlSafe for Gravity {}
+impl HtmlSafe for SeverityMark {}
 
 /// The name of a priority, or of the range it lies in.
 pub(super) fn priority_name(priority: Priority) -> &'static str {

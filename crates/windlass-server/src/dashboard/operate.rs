@@ -4,14 +4,14 @@
 use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
-use windlass::job::{Event, Job, JobId, Priority, State, SuspendMode, Suspension, transition};
-use windlass::store::command::act::{Act, Suspend};
+use windlass::job::{Event, JobId, JobRecord, JobState, Priority, SuspendMode, Suspension, transition};
+use windlass::store::command::act::{JobAction, Suspend};
 use windlass::store::command::redrive::Redrive;
 
 use super::Dashboard;
 use super::form::{Fields, Form, address};
 use super::guard::Visitor;
-use super::page::Trouble;
+use super::page::PageError;
 
 /// What may be done to a job in its state.
 #[allow(clippy::struct_excessive_bools, reason = "each is a button of its own")]
@@ -35,7 +35,7 @@ pub(super) struct Allowed {
 
 impl Allowed {
     /// What the state machine would not refuse now.
-    pub(super) fn in_state_of(job: &Job, now: Timestamp) -> Allowed {
+    pub(super) fn in_state_of(job: &JobRecord, now: Timestamp) -> Allowed {
         let is_allowed = |event: &Event| transition(job, event, now).is_ok();
         let is_final = job.state.is_final();
         let mode = SuspendMode::Graceful;
@@ -43,11 +43,11 @@ impl Allowed {
         let suspension = Suspension { by, reason: None, mode, at: now, expires_at: None, by_pause };
         let suspend = Event::Suspend { suspension };
         Allowed {
-            is_repeat: job.state == State::Completed,
+            is_repeat: job.state == JobState::Completed,
             submit: is_allowed(&Event::Submit),
-            suspend: !is_final && job.state != State::Suspended && is_allowed(&suspend),
-            is_running: job.state == State::Running,
-            resume: job.state == State::Suspended,
+            suspend: !is_final && job.state != JobState::Suspended && is_allowed(&suspend),
+            is_running: job.state == JobState::Running,
+            resume: job.state == JobState::Suspended,
             withdraw: job.details.suspend_requested.is_some(),
             cancel: !is_final && is_allowed(&Event::Cancel { message: String::new() }),
             prioritise: !is_final,
@@ -63,18 +63,18 @@ impl Allowed {
 }
 
 /// The mode of suspension that a word means.
-pub(super) fn mode(word: &str) -> Result<SuspendMode, Trouble> {
+pub(super) fn mode(word: &str) -> Result<SuspendMode, PageError> {
     match word {
         "idle_only" => Ok(SuspendMode::IdleOnly),
         "graceful" => Ok(SuspendMode::Graceful),
         "aggressive" => Ok(SuspendMode::Aggressive),
-        _ => Err(Trouble::invalid("mode: choose idle_only, graceful or aggressive")),
+        _ => Err(PageError::invalid("mode: choose idle_only, graceful or aggressive")),
     }
 }
 
 /// The priority a form asks for.
-pub(super) fn priority(form: &Fields) -> Result<Priority, Trouble> {
-    form.need("value")?.parse().map_err(|problem| Trouble::invalid(format!("priority: {problem}")))
+pub(super) fn priority(form: &Fields) -> Result<Priority, PageError> {
+    form.need("value")?.parse().map_err(|problem| PageError::invalid(format!("priority: {problem}")))
 }
 
 /// `POST /jobs/{id}/act`
@@ -83,18 +83,18 @@ pub(super) async fn act(
     visitor: Visitor,
     Path(id): Path<String>,
     Form(form): Form,
-) -> Result<Response, Trouble> {
-    let id: JobId = id.parse().map_err(|_| Trouble::not_found(format!("no job {id}")))?;
+) -> Result<Response, PageError> {
+    let id: JobId = id.parse().map_err(|_| PageError::not_found(format!("no job {id}")))?;
     let (store, caller, reason) = (board.store(), &visitor.caller, form.text("reason"));
     let (act, done) = match form.need("action")? {
-        "submit" => (Act::Submit, "submitted"),
+        "submit" => (JobAction::Submit, "submitted"),
         "suspend" => {
             let mode = form.get("mode").map_or(Ok(SuspendMode::IdleOnly), mode)?;
-            (Act::Suspend(Suspend { mode, reason, expires: form.duration("expires")? }), "suspended")
+            (JobAction::Suspend(Suspend { mode, reason, expires: form.duration("expires")? }), "suspended")
         }
-        "resume" => (Act::Resume { reason }, "resumed"),
-        "cancel" => (Act::Cancel { reason }, "cancelled"),
-        "priority" => (Act::Priority(priority(&form)?), "priority"),
+        "resume" => (JobAction::Resume { reason }, "resumed"),
+        "cancel" => (JobAction::Cancel { reason }, "cancelled"),
+        "priority" => (JobAction::Priority(priority(&form)?), "priority"),
         "signal" => return signal(&board, &visitor, id, &form).await,
         "redrive" => {
             // Each time makes another copy of it: a second one must be meant.
@@ -108,16 +108,21 @@ pub(super) async fn act(
             store.delete(caller, id).await?;
             return Ok(Redirect::to("/jobs?done=deleted").into_response());
         }
-        _ => return Err(Trouble::invalid("there is no such action")),
+        _ => return Err(PageError::invalid("there is no such action")),
     };
     let acted = store.act(caller, id, act).await?;
     Ok(back(id, if acted.is_changed { done } else { "unchanged" }))
 }
 
-async fn signal(board: &Dashboard, visitor: &Visitor, id: JobId, form: &Fields) -> Result<Response, Trouble> {
+async fn signal(
+    board: &Dashboard,
+    visitor: &Visitor,
+    id: JobId,
+    form: &Fields,
+) -> Result<Response, PageError> {
     let value = form.get("value").unwrap_or("null");
     let parsed: Result<serde_json::Value, _> = serde_json::from_str(value);
-    parsed.map_err(|error| Trouble::invalid(format!("value: is no JSON: {error}")))?;
+    parsed.map_err(|error| PageError::invalid(format!("value: is no JSON: {error}")))?;
     board.store().signal(&visitor.caller, id, form.need("name")?, value.as_bytes().to_vec()).await?;
     Ok(back(id, "signalled"))
 }

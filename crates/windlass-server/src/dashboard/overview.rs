@@ -7,12 +7,12 @@ use askama::Template;
 use axum::extract::State as AxumState;
 use axum::response::Response;
 use windlass::clock::Timestamp;
-use windlass::job::State;
+use windlass::job::JobState;
 use windlass::store::caller::Permission;
 use windlass::store::config::Config;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::ListRequest;
-use windlass::store::query::queues::QueueLook;
+use windlass::store::query::queues::QueueInfo;
 use windlass::store::query::snapshot::Snapshot;
 use windlass::store::rates::Minute;
 
@@ -21,8 +21,8 @@ use super::failure::{self, Group};
 use super::form::Query;
 use super::format::{Moment, at_most, percent, real};
 use super::guard::Visitor;
-use super::health::{Health, Signs};
-use super::page::{HoldView, Shell, Trouble, show};
+use super::health::{Health, HealthInput};
+use super::page::{HoldView, Layout, PageError, show};
 use super::queue_line::{QueueLine, lines};
 use super::row::Row;
 use super::tile::{self, Numbers, Tile};
@@ -31,7 +31,7 @@ use super::{Dashboard, lift, limits, schedules};
 #[derive(Template)]
 #[template(path = "overview.html")]
 struct Overview {
-    shell: Shell,
+    shell: Layout,
     health: Health,
     tiles: Vec<Tile>,
     throughput: BarChart,
@@ -65,27 +65,27 @@ pub(super) async fn page(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Query(query): Query,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let config = store.config(caller).await?;
     let stats = store.totals(caller).await?;
     let looks = store.queues(caller).await?;
-    let retrying = sample(&board, &visitor, &[State::Retrying], limits::RETRIES_SAMPLED).await?;
+    let retrying = sample(&board, &visitor, &[JobState::Retrying], limits::RETRIES_SAMPLED).await?;
     let failed =
-        sample(&board, &visitor, &[State::Failed, State::DeadLetter], limits::FAILURES_SAMPLED).await?;
-    let open = Filter { states: vec![State::DeadLetter], is_redriven: Some(false), ..Filter::default() };
+        sample(&board, &visitor, &[JobState::Failed, JobState::DeadLetter], limits::FAILURES_SAMPLED).await?;
+    let open = Filter { states: vec![JobState::DeadLetter], is_redriven: Some(false), ..Filter::default() };
     let dead = store.count_up_to(caller, &open, limits::DEAD_LETTERS_COUNTED).await?;
-    let running = sample(&board, &visitor, &[State::Running], RUNNING_SHOWN).await?;
+    let running = sample(&board, &visitor, &[JobState::Running], RUNNING_SHOWN).await?;
     let hour = chart::hour(&together(&looks), now);
     let sum = chart::total(&hour);
     let recent = chart::total(hour.iter().rev().skip(1).take(5));
     let failing = failed.iter().chain(&retrying).map(|snapshot| &snapshot.job);
     let mut groups = failure::group(failing, now);
     groups.truncate(limits::GROUPS_SHOWN);
-    let are_all = stats.states.get(&State::Retrying).is_some_and(|all| *all <= retrying.len() as u64);
+    let are_all = stats.states.get(&JobState::Retrying).is_some_and(|all| *all <= retrying.len() as u64);
     let retries =
         if are_all { tile::retries(retrying.iter().map(|one| &one.job), now) } else { String::new() };
-    let signs = Signs {
+    let signs = HealthInput {
         config: &config,
         looks: &looks,
         recent: &recent,
@@ -102,7 +102,7 @@ pub(super) async fn page(
     let queues_more = queues.len().saturating_sub(limits::QUEUES_SHOWN);
     queues.truncate(limits::QUEUES_SHOWN);
     let page = Overview {
-        shell: Shell::of(&board, &visitor, &config, "overview", "Overview").saying(&query),
+        shell: Layout::of(&board, &visitor, &config, "overview", "Overview").with_flash(&query),
         health: Health::of(&signs),
         tiles: tile::tiles(&numbers),
         throughput: chart::throughput(&hour),
@@ -122,7 +122,7 @@ pub(super) async fn page(
 }
 
 /// What happened in all queues, minute by minute.
-fn together(looks: &[QueueLook]) -> BTreeMap<i64, Minute> {
+fn together(looks: &[QueueInfo]) -> BTreeMap<i64, Minute> {
     let mut minutes: BTreeMap<i64, Minute> = BTreeMap::new();
     for (minute, counts) in looks.iter().flat_map(|look| &look.minutes) {
         minutes.entry(*minute).or_default().merge(counts);
@@ -134,9 +134,9 @@ fn together(looks: &[QueueLook]) -> BTreeMap<i64, Minute> {
 async fn sample(
     board: &Dashboard,
     visitor: &Visitor,
-    states: &[State],
+    states: &[JobState],
     limit: usize,
-) -> Result<Vec<Snapshot>, Trouble> {
+) -> Result<Vec<Snapshot>, PageError> {
     let is_redriven = states.iter().any(|state| state.is_final()).then_some(false);
     let filter = Filter { states: states.to_vec(), is_redriven, ..Filter::default() };
     let request = ListRequest { filter, order: Order::Newest, cursor: None, limit };

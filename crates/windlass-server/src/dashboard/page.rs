@@ -4,7 +4,7 @@ use askama::Template;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use windlass::clock::Timestamp;
-use windlass::error::{ActError, Denied, ScheduleError, StoreError};
+use windlass::error::{ActError, Forbidden, ScheduleError, StoreError};
 use windlass::job::Tenant;
 use windlass::store::config::{Config, Hold, Scope};
 use windlass::store::schedules::Schedule;
@@ -17,7 +17,7 @@ use super::worker_name::worker_name;
 use super::{Dashboard, assets};
 
 /// The frame: who is looking, at what, and what they should know whatever they look at.
-pub(super) struct Shell {
+pub(super) struct Layout {
     pub(super) title: String,
     /// Which entry of the menu this is.
     pub(super) section: &'static str,
@@ -100,10 +100,10 @@ impl HoldView {
     }
 }
 
-impl Shell {
+impl Layout {
     /// A frame without anything from the store.
-    pub(super) fn bare(visitor: &Visitor, section: &'static str, title: impl Into<String>) -> Shell {
-        Shell {
+    pub(super) fn bare(visitor: &Visitor, section: &'static str, title: impl Into<String>) -> Layout {
+        Layout {
             title: title.into(),
             section,
             theme: visitor.theme,
@@ -127,28 +127,28 @@ impl Shell {
         config: &Config,
         section: &'static str,
         title: impl Into<String>,
-    ) -> Shell {
+    ) -> Layout {
         let now = board.now();
         let gate = config.holds.get(&Scope::Gate).filter(|hold| hold.is_active(now));
-        Shell {
+        Layout {
             live: format!("/live?seen={}", visitor.seen),
             gate: gate.map(|hold| HoldView::of(hold, now)),
-            ..Shell::bare(visitor, section, title)
+            ..Layout::bare(visitor, section, title)
         }
     }
 
     /// The same, saying what the last action came to.
-    pub(super) fn saying(mut self, query: &Fields) -> Shell {
+    pub(super) fn with_flash(mut self, query: &Fields) -> Layout {
         let is_ours = super::seal::holds(&self.token, query);
         self.done = query.get("done").filter(|_| is_ours).and_then(|word| said(word, query.get("n")));
         self
     }
 }
 
-impl Shell {
+impl Layout {
     /// The same, naming what was acted on: something that this page shows, not merely something the address says.
-    pub(super) fn saying_of(self, query: &Fields, what: Option<&str>) -> Shell {
-        let mut shell = self.saying(query);
+    pub(super) fn saying_of(self, query: &Fields, what: Option<&str>) -> Layout {
+        let mut shell = self.with_flash(query);
         let named = what.and_then(|what| match query.get("done")? {
             "paused" => Some(format!("{what} is paused.")),
             "lifted" => Some(format!("{what} is resumed.")),
@@ -193,12 +193,12 @@ fn said(word: &str, number: Option<&str>) -> Option<String> {
 }
 
 /// A page that was rendered, or the trouble that kept it from being.
-pub(super) fn show(template: &impl Template) -> Result<Response, Trouble> {
+pub(super) fn show(template: &impl Template) -> Result<Response, PageError> {
     answer(StatusCode::OK, template)
 }
 
-fn answer(status: StatusCode, template: &impl Template) -> Result<Response, Trouble> {
-    let html = template.render().map_err(|error| Trouble {
+fn answer(status: StatusCode, template: &impl Template) -> Result<Response, PageError> {
+    let html = template.render().map_err(|error| PageError {
         status: StatusCode::INTERNAL_SERVER_ERROR,
         title: "The page could not be drawn",
         message: error.to_string(),
@@ -209,19 +209,19 @@ fn answer(status: StatusCode, template: &impl Template) -> Result<Response, Trou
 
 /// Why a page or an action was refused.
 #[derive(Debug, Clone)]
-pub(super) struct Trouble {
+pub(super) struct PageError {
     status: StatusCode,
     title: &'static str,
     message: String,
 }
 
-impl Trouble {
-    pub(super) fn not_found(what: impl Into<String>) -> Trouble {
-        Trouble { status: StatusCode::NOT_FOUND, title: "Not found", message: what.into() }
+impl PageError {
+    pub(super) fn not_found(what: impl Into<String>) -> PageError {
+        PageError { status: StatusCode::NOT_FOUND, title: "Not found", message: what.into() }
     }
 
-    pub(super) fn invalid(message: impl Into<String>) -> Trouble {
-        Trouble {
+    pub(super) fn invalid(message: impl Into<String>) -> PageError {
+        PageError {
             status: StatusCode::UNPROCESSABLE_ENTITY,
             title: "That cannot be done",
             message: message.into(),
@@ -229,88 +229,88 @@ impl Trouble {
     }
 
     /// It is not as whoever asks thinks it is.
-    pub(super) fn conflict(message: impl Into<String>) -> Trouble {
-        Trouble { status: StatusCode::CONFLICT, title: "That cannot be done", message: message.into() }
+    pub(super) fn conflict(message: impl Into<String>) -> PageError {
+        PageError { status: StatusCode::CONFLICT, title: "That cannot be done", message: message.into() }
     }
 
-    pub(super) fn forbidden(message: impl Into<String>) -> Trouble {
-        Trouble { status: StatusCode::FORBIDDEN, title: "Not allowed", message: message.into() }
+    pub(super) fn forbidden(message: impl Into<String>) -> PageError {
+        PageError { status: StatusCode::FORBIDDEN, title: "Not allowed", message: message.into() }
     }
 
     /// An address that cannot be read.
-    pub(super) fn unreadable() -> Trouble {
+    pub(super) fn unreadable() -> PageError {
         let message = "There is no such page.".to_owned();
-        Trouble { status: StatusCode::BAD_REQUEST, title: "Not found", message }
+        PageError { status: StatusCode::BAD_REQUEST, title: "Not found", message }
     }
 
     /// An address that only forms go to.
-    pub(super) fn only_a_form() -> Trouble {
+    pub(super) fn only_a_form() -> PageError {
         let message = "This is where a form is sent to: there is nothing to look at.".to_owned();
-        Trouble { status: StatusCode::METHOD_NOT_ALLOWED, title: "Not found", message }
+        PageError { status: StatusCode::METHOD_NOT_ALLOWED, title: "Not found", message }
     }
 
     /// Asked too often.
-    pub(super) fn too_many() -> Trouble {
+    pub(super) fn too_many() -> PageError {
         let message = "This key asks for more than the server can answer: wait a moment.".to_owned();
-        Trouble { status: StatusCode::TOO_MANY_REQUESTS, title: "Too many requests", message }
+        PageError { status: StatusCode::TOO_MANY_REQUESTS, title: "Too many requests", message }
     }
 
     /// A form that took too long to arrive.
-    pub(super) fn slow_form() -> Trouble {
+    pub(super) fn slow_form() -> PageError {
         let message = "The form took too long to arrive.".to_owned();
-        Trouble { status: StatusCode::REQUEST_TIMEOUT, title: "Too slow", message }
+        PageError { status: StatusCode::REQUEST_TIMEOUT, title: "Too slow", message }
     }
 
     /// A form from a page of another session, or of none of ours.
-    pub(super) fn stale_form() -> Trouble {
-        Trouble::forbidden("this form is from an earlier session: go back, reload the page and try again")
+    pub(super) fn stale_form() -> PageError {
+        PageError::forbidden("this form is from an earlier session: go back, reload the page and try again")
     }
 }
 
-impl From<StoreError> for Trouble {
-    fn from(error: StoreError) -> Trouble {
-        if let StoreError::Denied(denied) = error {
+impl From<StoreError> for PageError {
+    fn from(error: StoreError) -> PageError {
+        if let StoreError::Forbidden(denied) = error {
             return denied.into();
         }
         tracing::warn!(%error, "a page could not be shown");
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        Trouble { status, title: "The store cannot answer", message: error.to_string() }
+        PageError { status, title: "The store cannot answer", message: error.to_string() }
     }
 }
 
-impl From<Denied> for Trouble {
-    fn from(denied: Denied) -> Trouble {
-        Trouble::forbidden(denied.to_string())
+impl From<Forbidden> for PageError {
+    fn from(denied: Forbidden) -> PageError {
+        PageError::forbidden(denied.to_string())
     }
 }
 
-impl From<ActError> for Trouble {
-    fn from(error: ActError) -> Trouble {
+impl From<ActError> for PageError {
+    fn from(error: ActError) -> PageError {
         match error {
             ActError::Store(error) => error.into(),
-            ActError::Denied(denied) => denied.into(),
+            ActError::Forbidden(denied) => denied.into(),
             ActError::NotFound(_) | ActError::NoSuchWorker(_) | ActError::NoSuchKey(_) => {
-                Trouble::not_found(error.to_string())
+                PageError::not_found(error.to_string())
             }
-            ActError::Invalid(_) => Trouble::invalid(error.to_string()),
-            _ => Trouble::conflict(error.to_string()),
+            ActError::Invalid(_) => PageError::invalid(error.to_string()),
+            _ => PageError::conflict(error.to_string()),
         }
     }
 }
 
-impl From<ScheduleError> for Trouble {
-    fn from(error: ScheduleError) -> Trouble {
+impl From<ScheduleError> for PageError {
+    fn from(error: ScheduleError) -> PageError {
         match error {
             ScheduleError::Store(error) => error.into(),
-            ScheduleError::Denied(denied) => denied.into(),
-            ScheduleError::NotFound(_) => Trouble::not_found(error.to_string()),
-            _ => Trouble::invalid(error.to_string()),
+            ScheduleError::Forbidden(denied) => denied.into(),
+            ScheduleError::NotFound(_) => PageError::not_found(error.to_string()),
+            _ => PageError::invalid(error.to_string()),
         }
     }
 }
 
 /// The guard puts a page around it; it knows who is looking.
-impl IntoResponse for Trouble {
+impl IntoResponse for PageError {
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
         response.extensions_mut().insert(self);
@@ -320,19 +320,19 @@ impl IntoResponse for Trouble {
 
 #[derive(Template)]
 #[template(path = "pass_on.html")]
-struct PassOn<'a> {
+struct RedirectPage<'a> {
     to: &'a str,
 }
 
 /// A page that leads on to another by itself, without a script.
-pub(super) fn pass_on(to: &str) -> Result<Response, Trouble> {
-    show(&PassOn { to })
+pub(super) fn pass_on(to: &str) -> Result<Response, PageError> {
+    show(&RedirectPage { to })
 }
 
 #[derive(Template)]
 #[template(path = "trouble.html")]
-struct TroublePage<'a> {
-    shell: Shell,
+struct ErrorPage<'a> {
+    shell: Layout,
     title: &'a str,
     message: &'a str,
     /// Where the reader came from.
@@ -340,8 +340,8 @@ struct TroublePage<'a> {
 }
 
 /// The page that says what went wrong.
-pub(super) fn trouble(trouble: &Trouble, visitor: &Visitor, back: Option<&str>) -> Response {
-    let shell = Shell::bare(visitor, "", trouble.title);
-    let page = TroublePage { shell, title: trouble.title, message: &trouble.message, back };
+pub(super) fn trouble(trouble: &PageError, visitor: &Visitor, back: Option<&str>) -> Response {
+    let shell = Layout::bare(visitor, "", trouble.title);
+    let page = ErrorPage { shell, title: trouble.title, message: &trouble.message, back };
     answer(trouble.status, &page).unwrap_or_else(|_| trouble.status.into_response())
 }

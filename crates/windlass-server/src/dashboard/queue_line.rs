@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use windlass::clock::Timestamp;
-use windlass::job::State;
-use windlass::store::query::queues::QueueLook;
+use windlass::job::JobState;
+use windlass::store::query::queues::QueueInfo;
 
 use super::chart;
 use super::form::segment;
@@ -51,15 +51,16 @@ pub(super) struct QueueLine {
 }
 
 /// Queues as lines, their bars beside the fullest one's.
-pub(super) fn lines(looks: &[QueueLook], visitor: &Visitor, now: Timestamp) -> Vec<QueueLine> {
-    let ready = |look: &QueueLook| of(look, &[State::Scheduled]);
+pub(super) fn lines(looks: &[QueueInfo], visitor: &Visitor, now: Timestamp) -> Vec<QueueLine> {
+    let ready = |look: &QueueInfo| of(look, &[JobState::Scheduled]);
     let fullest = looks.iter().map(ready).max().unwrap_or(0).max(BAR_FULL_MIN);
-    let line = |look: &QueueLook| {
+    let line = |look: &QueueInfo| {
         let hour = chart::hour(&look.minutes, now);
         let sum = chart::total(&hour);
         let recent = chart::total(hour.iter().rev().skip(1).take(5));
         let waited = look.oldest.map(|oldest| now.since(oldest));
-        let (held, failed) = (of(look, &[State::Suspended, State::Created]), sum.failed + sum.dead_letter);
+        let (held, failed) =
+            (of(look, &[JobState::Suspended, JobState::Created]), sum.failed + sum.dead_letter);
         let link = format!("/queues/{}", segment(look.name.as_str()));
         QueueLine {
             name: look.name.to_string(),
@@ -68,13 +69,13 @@ pub(super) fn lines(looks: &[QueueLook], visitor: &Visitor, now: Timestamp) -> V
             link,
             ready: compact(ready(look)),
             share: format!("{:.1}", real(ready(look)) * 100.0 / real(fullest)),
-            later: compact(of(look, &[State::Delayed, State::Pending, State::Waiting])),
+            later: compact(of(look, &[JobState::Delayed, JobState::Pending, JobState::Waiting])),
             held: (held > 0).then(|| compact(held)),
-            running: compact(of(look, &[State::Running])),
-            retrying: compact(of(look, &[State::Retrying])),
+            running: compact(of(look, &[JobState::Running])),
+            retrying: compact(of(look, &[JobState::Retrying])),
             failed: compact(failed),
             is_failing: failed > 0,
-            dead: compact(of(look, &[State::DeadLetter])),
+            dead: compact(of(look, &[JobState::DeadLetter])),
             oldest: waited.map(span),
             is_late: waited.is_some_and(|waited| waited > LATE),
             spark: chart::spark(&hour),
@@ -87,6 +88,6 @@ pub(super) fn lines(looks: &[QueueLook], visitor: &Visitor, now: Timestamp) -> V
 }
 
 /// How many of a queue's jobs are in one of these states.
-fn of(look: &QueueLook, states: &[State]) -> u64 {
+fn of(look: &QueueInfo, states: &[JobState]) -> u64 {
     states.iter().filter_map(|state| look.depth.get(state)).sum()
 }

@@ -4,14 +4,14 @@ use askama::Template;
 use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
-use windlass::job::{QueueName, State, Tenant};
+use windlass::job::{JobState, QueueName, Tenant};
 use windlass::store::caller::Permission;
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::config::{Config, PauseMode, Scope};
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::known::Named;
 use windlass::store::query::list::ListRequest;
-use windlass::store::query::queues::QueueLook;
+use windlass::store::query::queues::QueueInfo;
 use windlass::store::query::stats::ByState;
 use windlass::store::settings::patch::{Field, QueuePatch, RetentionPatch, SettingsPatch, TimeoutsPatch};
 use windlass::store::settings::{FairBy, QueueSettings, Rate};
@@ -24,7 +24,7 @@ use super::format::{Moment, at_most, compact, count, exact, span};
 use super::guard::Visitor;
 use super::lift;
 use super::mark::Pill;
-use super::page::{HoldView, Shell, Trouble, show};
+use super::page::{HoldView, Layout, PageError, show};
 use super::queue_line::{QueueLine, lines};
 use super::row::Row;
 use super::{Dashboard, limits};
@@ -32,7 +32,7 @@ use super::{Dashboard, limits};
 #[derive(Template)]
 #[template(path = "queues.html")]
 struct QueuesPage {
-    shell: Shell,
+    shell: Layout,
     queues: Vec<QueueLine>,
     total: usize,
     pager: Pager,
@@ -44,10 +44,10 @@ pub(super) async fn page(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Query(query): Query,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let looks = board.store().queues(&visitor.caller).await?;
     let config = board.store().config(&visitor.caller).await?;
-    let mut shell = Shell::of(&board, &visitor, &config, "queues", "Queues").saying(&query);
+    let mut shell = Layout::of(&board, &visitor, &config, "queues", "Queues").with_flash(&query);
     let acted = looks.iter().find(|look| query.get("name") == Some(look.name.as_str()));
     shell.done = shell.done.map(|said| match (query.get("done"), acted) {
         (Some("paused"), Some(look)) if look.paused.is_some() => format!("Queue {} is paused.", look.name),
@@ -85,7 +85,7 @@ pub(super) async fn depths(
     depth: &ByState,
     part: Filter,
     (name, value): (&'static str, &str),
-) -> Result<Vec<Depth>, Trouble> {
+) -> Result<Vec<Depth>, PageError> {
     let mut found = Vec::new();
     for (state, number) in depth.iter().filter(|(_, number)| **number > 0) {
         let pairs = || [("state", state.as_str().to_owned()), (name, value.to_owned())].into_iter();
@@ -95,7 +95,7 @@ pub(super) async fn depths(
             link: address("/jobs", pairs()),
             open: None,
         };
-        if *state == State::DeadLetter {
+        if *state == JobState::DeadLetter {
             let open = Filter { states: vec![*state], is_redriven: Some(false), ..part.clone() };
             let open =
                 board.store().count_up_to(&visitor.caller, &open, limits::DEAD_LETTERS_COUNTED).await?;
@@ -111,7 +111,7 @@ pub(super) async fn depths(
 #[template(path = "queue.html")]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a name of its own")]
 struct QueuePage {
-    shell: Shell,
+    shell: Layout,
     name: String,
     link: String,
     /// That nothing knows it, and what looks like it.
@@ -152,7 +152,7 @@ impl Unknown {
         board: &Dashboard,
         visitor: &Visitor,
         named: Named,
-    ) -> Result<Option<Unknown>, Trouble> {
+    ) -> Result<Option<Unknown>, PageError> {
         let known = board.store().known(&visitor.caller, named).await?;
         Ok((!known.is_known).then_some(Unknown { similar: known.similar }))
     }
@@ -218,7 +218,7 @@ impl SettingsView {
             aging: limit(&|set| set.aging.map(exact), "never"),
             start: limit(&|set| set.timeouts.start.map(exact), "no limit"),
             max_execution: limit(&|set| set.timeouts.max_execution.map(exact), "no limit"),
-            retention: State::FINAL
+            retention: JobState::FINAL
                 .map(|state| RetentionField {
                     name: format!("retention_{state}"),
                     label: format!("Keep {} for", plain(state)),
@@ -251,12 +251,12 @@ fn tenants_pauses(
 }
 
 /// What jobs in a final state are called.
-fn plain(state: State) -> String {
-    if state == State::DeadLetter { "dead letters".to_owned() } else { format!("{state} jobs") }
+fn plain(state: JobState) -> String {
+    if state == JobState::DeadLetter { "dead letters".to_owned() } else { format!("{state} jobs") }
 }
 
-fn name_of(text: &str) -> Result<QueueName, Trouble> {
-    QueueName::new(text).map_err(|problem| Trouble::not_found(format!("queue: {problem}")))
+fn name_of(text: &str) -> Result<QueueName, PageError> {
+    QueueName::new(text).map_err(|problem| PageError::not_found(format!("queue: {problem}")))
 }
 
 /// `GET /queues/{name}`
@@ -265,14 +265,14 @@ pub(super) async fn one(
     visitor: Visitor,
     Path(name): Path<String>,
     Query(query): Query,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
-    let look: QueueLook = store.queue(caller, name_of(&name)?).await?;
+    let look: QueueInfo = store.queue(caller, name_of(&name)?).await?;
     let config = store.config(caller).await?;
     let hour = chart::hour(&look.minutes, now);
     let sum = chart::total(&hour);
     let time = |time: Option<std::time::Duration>| time.map_or("–".to_owned(), at_most);
-    let jobs = async |state: State, order: Order| {
+    let jobs = async |state: JobState, order: Order| {
         // Those that wait for their concurrency key are not next.
         let is_blocked = (order == Order::Claim).then_some(false);
         let (queue, states) = (Some(look.name.clone()), vec![state]);
@@ -284,7 +284,7 @@ pub(super) async fn one(
     };
     let part = Filter { queue: Some(look.name.clone()), ..Filter::default() };
     let page = QueuePage {
-        shell: Shell::of(&board, &visitor, &config, "queues", format!("Queue {name}")).saying(&query),
+        shell: Layout::of(&board, &visitor, &config, "queues", format!("Queue {name}")).with_flash(&query),
         link: format!("/queues/{}", segment(&name)),
         unknown: Unknown::of(&board, &visitor, Named::Queue(look.name.clone())).await?,
         paused: look.paused.as_ref().map(|hold| HoldView::of(hold, now)),
@@ -299,8 +299,8 @@ pub(super) async fn one(
         waited: time(sum.waited.percentile(0.95)),
         ran_half: time(sum.ran.percentile(0.5)),
         ran: time(sum.ran.percentile(0.95)),
-        next: jobs(State::Scheduled, Order::Claim).await?,
-        running: jobs(State::Running, Order::Newest).await?,
+        next: jobs(JobState::Scheduled, Order::Claim).await?,
+        running: jobs(JobState::Running, Order::Newest).await?,
         settings: SettingsView::of(&look.name, caller.tenant.as_ref(), &config),
         can_pause: visitor.may(Permission::Pause),
         can_configure: visitor.may(Permission::Configure),
@@ -311,7 +311,7 @@ pub(super) async fn one(
 }
 
 /// A pause as a form asks for it.
-pub(super) fn pause_of(form: &Fields) -> Result<Pause, Trouble> {
+pub(super) fn pause_of(form: &Fields) -> Result<Pause, PageError> {
     let mode = match form.get("mode") {
         Some("aggressive") => PauseMode::Aggressive,
         _ => PauseMode::Graceful,
@@ -325,11 +325,11 @@ pub(super) async fn pause_or_resume(
     visitor: &Visitor,
     target: Target,
     form: &Fields,
-) -> Result<&'static str, Trouble> {
+) -> Result<&'static str, PageError> {
     let (is_changed, done) = match form.need("action")? {
         "pause" => (board.store().pause(&visitor.caller, target, pause_of(form)?).await?, "paused"),
         "resume" => (board.store().resume(&visitor.caller, target, form.text("reason")).await?, "lifted"),
-        _ => return Err(Trouble::invalid("there is no such action")),
+        _ => return Err(PageError::invalid("there is no such action")),
     };
     Ok(if is_changed { done } else { "unchanged" })
 }
@@ -340,7 +340,7 @@ pub(super) async fn act(
     visitor: Visitor,
     Path(name): Path<String>,
     Form(form): Form,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let done = pause_or_resume(&board, &visitor, Target::Queue(name_of(&name)?), &form).await?;
     if form.get("action") == Some("resume") && form.get("jobs").is_some() {
         let reason = form.text("reason");
@@ -358,16 +358,16 @@ fn back(name: &str, done: &str) -> Response {
 }
 
 /// How often jobs may start; the number and the time belong together.
-fn rate(form: &Fields) -> Result<Field<Rate>, Trouble> {
+fn rate(form: &Fields) -> Result<Field<Rate>, PageError> {
     if !edit::is_touched(form, "rate_count") && !edit::is_touched(form, "rate_per") {
         return Ok(Field::Keep);
     }
-    let count = form.get("rate_count").map(|text| edit::whole("rate_count", text)).transpose()?;
+    let count = form.get("rate_count").map(|text| edit::parse_integer("rate_count", text)).transpose()?;
     match (count, form.duration("rate_per")?) {
         (Some(count), Some(per)) => Ok(Field::Set(Rate::new(count, per))),
-        (Some(_), None) => Err(Trouble::invalid("starts at most: within how long? Such as 1s or 1m")),
+        (Some(_), None) => Err(PageError::invalid("starts at most: within how long? Such as 1s or 1m")),
         (None, Some(_)) if !edit::is_touched(form, "rate_count") => {
-            Err(Trouble::invalid("starts at most: how many?"))
+            Err(PageError::invalid("starts at most: how many?"))
         }
         (None, _) => Ok(Field::Clear),
     }
@@ -379,7 +379,7 @@ pub(super) async fn configure(
     visitor: Visitor,
     Path(name): Path<String>,
     Form(form): Form,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let fair = edit::tick(&form, "fair");
     let patch = QueuePatch {
         max_running: edit::number(&form, "max_running")?,

@@ -1,7 +1,7 @@
 //! One job as a line of a list.
 
 use windlass::clock::Timestamp;
-use windlass::job::{Job, State};
+use windlass::job::{JobRecord, JobState};
 use windlass::store::query::snapshot::Snapshot;
 
 use super::format::{Moment, line, span, with_moments};
@@ -33,8 +33,8 @@ impl Row {
         Row { note: note(&snapshot.job).or(why), ..Row::of_job(&snapshot.job, now) }
     }
 
-    pub(super) fn of_job(job: &Job, now: Timestamp) -> Row {
-        let is_bad = matches!(job.state, State::Failed | State::DeadLetter | State::Retrying);
+    pub(super) fn of_job(job: &JobRecord, now: Timestamp) -> Row {
+        let is_bad = matches!(job.state, JobState::Failed | JobState::DeadLetter | JobState::Retrying);
         Row {
             id: job.id.to_string(),
             link: JobLink(job.id),
@@ -55,21 +55,23 @@ impl Row {
 }
 
 /// How long its latest attempt took, or takes.
-fn ran(job: &Job, now: Timestamp) -> Option<String> {
+fn ran(job: &JobRecord, now: Timestamp) -> Option<String> {
     match job.state {
-        State::Running => Some(span(now.since(job.started_at?))),
-        State::Completed | State::Failed | State::DeadLetter => {
+        JobState::Running => Some(span(now.since(job.started_at?))),
+        JobState::Completed | JobState::Failed | JobState::DeadLetter => {
             Some(span(job.completed_at?.since(job.started_at?)))
         }
         _ => None,
     }
 }
 
-fn note(job: &Job) -> Option<String> {
+fn note(job: &JobRecord) -> Option<String> {
     let error = job.details.error.as_ref().map(|error| line(&error.message, 160));
     match job.state {
-        State::Failed | State::DeadLetter | State::Retrying | State::Cancelled => error,
-        State::Running => job.details.progress.as_ref()?.message.as_deref().map(|message| line(message, 160)),
+        JobState::Failed | JobState::DeadLetter | JobState::Retrying | JobState::Cancelled => error,
+        JobState::Running => {
+            job.details.progress.as_ref()?.message.as_deref().map(|message| line(message, 160))
+        }
         _ => None,
     }
 }

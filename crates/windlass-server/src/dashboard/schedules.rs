@@ -5,7 +5,7 @@ use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
 use windlass::job::{JobId, ScheduleName, Tenant};
-use windlass::schedule::{Missed, Overlap, Timing};
+use windlass::schedule::{CatchUp, Overlap, ScheduleSpec};
 use windlass::store::caller::Permission;
 use windlass::store::schedules::{PauseSchedule, Schedule, ScheduleRef};
 
@@ -15,7 +15,7 @@ use super::format::{Moment, count, span};
 use super::guard::Visitor;
 use super::mark::JobLink;
 use super::overview::moment;
-use super::page::{Shell, Trouble, show};
+use super::page::{Layout, PageError, show};
 use super::{Dashboard, limits};
 
 /// Runs ahead that are named; the calendar has the others.
@@ -63,7 +63,7 @@ struct PausedView {
 #[derive(Template)]
 #[template(path = "schedules.html")]
 struct SchedulesPage {
-    shell: Shell,
+    shell: Layout,
     schedules: Vec<ScheduleView>,
     /// How many there are, and which of them are on this page.
     range: String,
@@ -79,7 +79,7 @@ pub(super) async fn page(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Query(query): Query,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let config = store.config(caller).await?;
     let found = store.schedules(caller).await?;
@@ -90,7 +90,7 @@ pub(super) async fn page(
     let link = |number: usize| address("/schedules", [("page", number.to_string())]);
     let meant = found.iter().find(|schedule| query.get("about") == Some(&about(schedule)));
     let name = meant.map(|schedule| schedule.name.to_string());
-    let shell = Shell::of(&board, &visitor, &config, "schedules", "Schedules");
+    let shell = Layout::of(&board, &visitor, &config, "schedules", "Schedules");
     let mut shell = shell.saying_of(&query, name.as_deref());
     let started: Option<JobId> = query.get("job").and_then(|id| id.parse().ok());
     if shell.done.is_some() && started.is_some() {
@@ -124,19 +124,19 @@ pub(super) fn act_link(schedule: &Schedule) -> String {
     format!("/schedules/{}/{}/act", segment(schedule.tenant.as_str()), segment(schedule.name.as_str()))
 }
 
-fn timing(timing: &Timing) -> String {
+fn timing(timing: &ScheduleSpec) -> String {
     match timing {
-        Timing::Cron { cron, timezone } => format!("{cron} ({timezone})"),
-        Timing::Every(every) => format!("every {}", span(*every)),
-        Timing::At(at) => format!("once, {at}"),
+        ScheduleSpec::Cron { cron, timezone } => format!("{cron} ({timezone})"),
+        ScheduleSpec::Every(every) => format!("every {}", span(*every)),
+        ScheduleSpec::At(at) => format!("once, {at}"),
     }
 }
 
 fn view(schedule: &Schedule, page: usize, now: Timestamp) -> ScheduleView {
     let missed = match schedule.missed {
-        Missed::Skip => "left out if missed",
-        Missed::Once => "made up for once if missed",
-        Missed::All => "all made up for if missed",
+        CatchUp::Skip => "left out if missed",
+        CatchUp::Once => "made up for once if missed",
+        CatchUp::All => "all made up for if missed",
     };
     let overlap = match schedule.overlap {
         Overlap::Allow => "may overlap",
@@ -181,8 +181,8 @@ pub(super) async fn act(
     Path((tenant, name)): Path<(String, String)>,
     Query(query): Query,
     Form(form): Form,
-) -> Result<Response, Trouble> {
-    let missing = || Trouble::not_found(format!("no schedule {name}"));
+) -> Result<Response, PageError> {
+    let missing = || PageError::not_found(format!("no schedule {name}"));
     let which = ScheduleRef {
         tenant: Some(Tenant::new(&tenant).map_err(|_| missing())?),
         name: ScheduleName::new(&name).map_err(|_| missing())?,
@@ -210,7 +210,7 @@ pub(super) async fn act(
             store.delete_schedule(caller, which).await?;
             "removed"
         }
-        _ => return Err(Trouble::invalid("there is no such action")),
+        _ => return Err(PageError::invalid("there is no such action")),
     };
     let path = if form.get("from") == Some("overview") { "/" } else { "/schedules" };
     let job = started.map(|job| ("job", job.id.to_string()));

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::error::StoreError;
-use windlass::job::{JobId, State};
+use windlass::job::{JobId, JobState};
 use windlass::store::config::{Config, Scope};
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::ListRequest;
@@ -15,7 +15,7 @@ use windlass::store::query::stats::Stats;
 use super::form::{address, segment};
 use super::format::line;
 use super::guard::Visitor;
-use super::page::{Shell, Trouble, show};
+use super::page::{Layout, PageError, show};
 use super::{Dashboard, limits};
 
 /// Something with a name, and where it is.
@@ -28,8 +28,8 @@ struct Named {
 
 #[derive(Template)]
 #[template(path = "search.html")]
-struct Nothing {
-    shell: Shell,
+struct NoMatch {
+    shell: Layout,
     text: String,
     alike: Vec<Named>,
     has_more: bool,
@@ -43,7 +43,7 @@ pub(super) async fn search(
     visitor: &Visitor,
     text: &str,
     stats: &Stats,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let config = board.store().config(&visitor.caller).await?;
     if let Some(link) = exact(board, visitor, text, (stats, &config)).await? {
         return Ok(Redirect::to(&link).into_response());
@@ -54,8 +54,8 @@ pub(super) async fn search(
     }
     let has_more = alike.len() > limits::NAMES_ALIKE_SHOWN;
     alike.truncate(limits::NAMES_ALIKE_SHOWN);
-    let page = Nothing {
-        shell: Shell { live: String::new(), ..Shell::of(board, visitor, &config, "jobs", "Search") },
+    let page = NoMatch {
+        shell: Layout { live: String::new(), ..Layout::of(board, visitor, &config, "jobs", "Search") },
         text: line(text, 200),
         alike,
         has_more,
@@ -81,7 +81,7 @@ async fn exact(
     if let Some(found) = named(stats, config).find(|found| found.name == text || is_worker(found, text)) {
         return Ok(Some(found.link));
     }
-    if text.parse::<State>().is_ok() {
+    if text.parse::<JobState>().is_ok() {
         return Ok(list("state"));
     }
     // Other systems' ids look like ours: one that is no job's is most likely theirs.

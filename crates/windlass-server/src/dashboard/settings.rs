@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State as AxumState;
 use axum::response::Response;
 use windlass::clock::Timestamp;
-use windlass::job::{JobType, State, Tenant};
+use windlass::job::{JobState, JobType, Tenant};
 use windlass::store::access::ApiKey;
 use windlass::store::caller::{Permission, Role};
 use windlass::store::config::{Config, Hold, Scope};
@@ -18,7 +18,7 @@ use super::format::{Moment, span};
 use super::guard::Visitor;
 use super::lift;
 use super::overview::moment;
-use super::page::{HoldView, Shell, Trouble, show};
+use super::page::{HoldView, Layout, PageError, show};
 use super::{Dashboard, limits};
 
 /// A key as shown: everything but its secret.
@@ -46,7 +46,7 @@ struct ClosedView {
 #[derive(Template)]
 #[template(path = "settings.html")]
 struct Settings {
-    shell: Shell,
+    shell: Layout,
     closed: Vec<ClosedView>,
     keys: Vec<KeyView>,
     keys_total: usize,
@@ -68,7 +68,7 @@ pub(super) async fn page(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Query(query): Query,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let config = store.config(caller).await?;
     let stats = store.totals(caller).await?;
@@ -79,10 +79,10 @@ pub(super) async fn page(
         keys.into_iter().map(|key| (format!("{} {}", key.name, key.id), key)).collect();
     keys.sort_by(|a, b| a.0.cmp(&b.0));
     let keys = by_name::page(keys, |(name, _)| name, &query, ("/settings", "key"), limits::KEYS_PER_PAGE);
-    let known = Known { stats: &stats, config: &config };
+    let known = NewSecret { stats: &stats, config: &config };
     let holds = config.holds.values().filter(|hold| hold.is_active(now));
     let closed: Vec<ClosedView> = holds.filter_map(|hold| known.closed(hold, &visitor, now)).collect();
-    let mut shell = Shell::of(&board, &visitor, &config, "settings", "Settings").saying(&query);
+    let mut shell = Layout::of(&board, &visitor, &config, "settings", "Settings").with_flash(&query);
     shell.done = shell.done.map(|said| known.part_done(&query, now).unwrap_or(said));
     let page = Settings {
         shell,
@@ -90,7 +90,7 @@ pub(super) async fn page(
         keys: keys.shown.iter().map(|(_, key)| view(key, now)).collect(),
         keys_total: keys.total,
         pager: keys.pager,
-        roles: Role::ALL.map(|role| (role.as_str(), meaning(role))).into(),
+        roles: Role::ALL.map(|role| (role.as_str(), describe_role(role))).into(),
         tenants: offered(stats.tenants.keys()),
         types: offered(stats.types.keys()),
         is_admin,
@@ -104,17 +104,17 @@ pub(super) async fn page(
 
 /// For how long jobs are kept, in words.
 fn kept(retention: Retention) -> Vec<(&'static str, String)> {
-    let states = State::FINAL.into_iter();
+    let states = JobState::FINAL.into_iter();
     states.filter_map(|state| Some((state.as_str(), span(retention.of(state)?)))).collect()
 }
 
 /// What there is.
-struct Known<'a> {
+struct NewSecret<'a> {
     stats: &'a Stats,
     config: &'a Config,
 }
 
-impl Known<'_> {
+impl NewSecret<'_> {
     /// A tenant or type that is closed; nothing for other pauses.
     fn closed(&self, hold: &Hold, visitor: &Visitor, now: Timestamp) -> Option<ClosedView> {
         let (job_type, tenant) = match &hold.scope {
@@ -171,7 +171,7 @@ pub(super) fn offered<T: ToString>(names: impl Iterator<Item = T>) -> Vec<String
     names.take(limits::NAMES_OFFERED).map(|name| name.to_string()).collect()
 }
 
-fn meaning(role: Role) -> &'static str {
+fn describe_role(role: Role) -> &'static str {
     match role {
         Role::Admin => "everything",
         Role::Operator => "runs a tenant",

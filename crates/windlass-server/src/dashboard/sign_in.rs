@@ -7,14 +7,14 @@ use axum::response::{IntoResponse, Redirect, Response};
 
 use super::form::{Form, OpenForm, Query};
 use super::guard::Visitor;
-use super::page::{Shell, Trouble, show};
+use super::page::{Layout, PageError, show};
 use super::{Dashboard, session};
 use crate::server::Peer;
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
 struct SignIn {
-    shell: Shell,
+    shell: Layout,
     next: String,
     is_wrong: bool,
 }
@@ -31,13 +31,13 @@ pub(super) fn within(next: Option<&str>) -> String {
 }
 
 /// `GET /sign-in`
-pub(super) async fn page(visitor: Visitor, Query(query): Query) -> Result<Response, Trouble> {
+pub(super) async fn page(visitor: Visitor, Query(query): Query) -> Result<Response, PageError> {
     let next = within(query.get("next"));
     if visitor.is_local || !visitor.form_token.is_empty() {
         return Ok(Redirect::to(&next).into_response());
     }
     show(&SignIn {
-        shell: Shell::bare(&visitor, "", "Sign in"),
+        shell: Layout::bare(&visitor, "", "Sign in"),
         next,
         is_wrong: query.get("wrong").is_some(),
     })
@@ -48,10 +48,10 @@ pub(super) async fn sign_in(
     AxumState(board): AxumState<Dashboard>,
     Extension(peer): Extension<Peer>,
     OpenForm(form): OpenForm,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let next = within(form.get("next"));
     let secret = form.get("key").unwrap_or_default();
-    board.0.app.check_guesses(Some(&peer)).map_err(|_| Trouble::too_many())?;
+    board.0.app.check_guesses(Some(&peer)).map_err(|_| PageError::too_many())?;
     if board.store().authenticate(secret).await?.is_none() {
         board.0.app.guessed(Some(&peer)).await;
         let query = form_urlencoded::Serializer::new(String::new())

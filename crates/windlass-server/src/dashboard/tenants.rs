@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use askama::Template;
 use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
-use windlass::job::{JobType, State, Tenant};
+use windlass::job::{JobState, JobType, Tenant};
 use windlass::store::caller::Permission;
 use windlass::store::command::hold::Target;
 use windlass::store::config::Scope;
@@ -18,7 +18,7 @@ use super::edit;
 use super::form::{Form, Query, segment};
 use super::format::{cents, compact, percent, real};
 use super::guard::Visitor;
-use super::page::{HoldView, Shell, Trouble, show};
+use super::page::{HoldView, Layout, PageError, show};
 use super::queues::pause_or_resume;
 use super::{Dashboard, limits};
 
@@ -54,7 +54,7 @@ struct TenantView {
 #[derive(Template)]
 #[template(path = "tenants.html")]
 struct TenantsPage {
-    shell: Shell,
+    shell: Layout,
     tenants: Vec<TenantView>,
     total: usize,
     pager: Pager,
@@ -67,7 +67,7 @@ pub(super) async fn page(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Query(query): Query,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let config = store.config(caller).await?;
     let stats = store.totals(caller).await?;
@@ -96,7 +96,7 @@ pub(super) async fn page(
         }
     };
     let page = TenantsPage {
-        shell: Shell::of(&board, &visitor, &config, "tenants", "Tenants and cost").saying(&query),
+        shell: Layout::of(&board, &visitor, &config, "tenants", "Tenants and cost").with_flash(&query),
         tenants: names.shown.iter().map(view).collect(),
         total: names.total,
         pager: names.pager,
@@ -113,8 +113,8 @@ fn view(
     settings: &TenantSettings,
 ) -> TenantView {
     let counts = stats.tenants.get(name);
-    let of = |state: State| counts.and_then(|counts| counts.get(&state)).copied().unwrap_or(0);
-    let open: u64 = State::ALL.into_iter().filter(|state| !state.is_final()).map(of).sum();
+    let of = |state: JobState| counts.and_then(|counts| counts.get(&state)).copied().unwrap_or(0);
+    let open: u64 = JobState::ALL.into_iter().filter(|state| !state.is_final()).map(of).sum();
     costs.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     let cost: i64 = costs.iter().map(|(_, cost)| cost).sum();
     let dearest = costs.first().map_or(1, |(_, cost)| (*cost).max(1)).unsigned_abs();
@@ -130,10 +130,10 @@ fn view(
         link: format!("/tenants/{}", segment(name.as_str())),
         jobs_link: format!("/jobs?tenant={}", segment(name.as_str())),
         open: compact(open),
-        running: compact(of(State::Running)),
-        completed: compact(of(State::Completed)),
-        failed: compact(of(State::Failed)),
-        dead: compact(of(State::DeadLetter)),
+        running: compact(of(JobState::Running)),
+        completed: compact(of(JobState::Completed)),
+        failed: compact(of(JobState::Failed)),
+        dead: compact(of(JobState::DeadLetter)),
         cost: cents(cost),
         costs: bars.collect(),
         max_running: number(settings.max_running),
@@ -157,8 +157,8 @@ fn view(
     }
 }
 
-fn name_of(text: &str) -> Result<Tenant, Trouble> {
-    Tenant::new(text).map_err(|problem| Trouble::not_found(format!("tenant: {problem}")))
+fn name_of(text: &str) -> Result<Tenant, PageError> {
+    Tenant::new(text).map_err(|problem| PageError::not_found(format!("tenant: {problem}")))
 }
 
 /// `POST /tenants/{name}/act`
@@ -167,7 +167,7 @@ pub(super) async fn act(
     visitor: Visitor,
     Path(name): Path<String>,
     Form(form): Form,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let done = pause_or_resume(&board, &visitor, Target::Tenant(name_of(&name)?), &form).await?;
     Ok(Redirect::to(&format!("/tenants?done={done}")).into_response())
 }
@@ -178,9 +178,9 @@ pub(super) async fn configure(
     visitor: Visitor,
     Path(name): Path<String>,
     Form(form): Form,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let weight = edit::number(&form, "weight")?
-        .try_map(|weight| u32::try_from(weight).map_err(|_| Trouble::invalid("weight: is too large")))?;
+        .try_map(|weight| u32::try_from(weight).map_err(|_| PageError::invalid("weight: is too large")))?;
     let patch = TenantPatch {
         max_running: edit::number(&form, "max_running")?,
         max_depth: edit::number(&form, "max_depth")?,
@@ -190,7 +190,7 @@ pub(super) async fn configure(
         weight,
         budget_cents: edit::amount(&form, "budget")?,
         budget_period: edit::field(&form, "period", |word| {
-            BudgetPeriod::parse(word).map_err(|problem| Trouble::invalid(format!("period: {problem}")))
+            BudgetPeriod::parse(word).map_err(|problem| PageError::invalid(format!("period: {problem}")))
         })?,
     };
     let done =

@@ -7,7 +7,7 @@ use super::format;
 
 /// A piece of text with its colour's class.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct Token {
     pub(super) class: &'static str,
     pub(super) text: String,
 }
@@ -15,7 +15,7 @@ pub(super) struct Piece {
 /// Something to look at.
 #[derive(Debug, Clone)]
 pub(super) struct Shown {
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<Token>,
     pub(super) size: String,
     pub(super) content_type: String,
     /// Whether there is more than is shown.
@@ -129,7 +129,7 @@ const DEPTH_MAX: usize = 40;
 const MARKUP: usize = 30;
 
 struct Printer {
-    pieces: Vec<Piece>,
+    pieces: Vec<Token>,
     depth: usize,
     /// Bytes of the page that are left.
     room: usize,
@@ -155,7 +155,7 @@ impl Printer {
         self.room = self.room.saturating_sub(cost);
         match self.pieces.last_mut().filter(|last| last.class == class) {
             Some(last) => last.text.push_str(text),
-            None => self.pieces.push(Piece { class, text: text.to_owned() }),
+            None => self.pieces.push(Token { class, text: text.to_owned() }),
         }
     }
 
@@ -178,7 +178,7 @@ fn beginning(text: &str, bytes_max: usize) -> &str {
 mod tests {
     use super::*;
 
-    fn pieces(json: &str) -> Vec<Piece> {
+    fn pieces(json: &str) -> Vec<Token> {
         let mut out = Printer::with_room(1 << 20);
         pretty(json, &mut out);
         out.pieces

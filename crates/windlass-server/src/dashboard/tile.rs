@@ -1,9 +1,9 @@
 //! Numbers with their meaning, as they stand side by side at the head of a page.
 
 use windlass::clock::Timestamp;
-use windlass::job::{Job, State};
+use windlass::job::{JobRecord, JobState};
 use windlass::store::config::{Config, Scope, Worker};
-use windlass::store::query::list::Counted;
+use windlass::store::query::list::CountResult;
 use windlass::store::query::stats::Stats;
 use windlass::store::rates::Minute;
 
@@ -39,7 +39,7 @@ pub(super) struct Numbers<'a> {
     /// The last hour.
     pub(super) hour: &'a Minute,
     /// Dead letters that nobody redrove.
-    pub(super) dead: Counted,
+    pub(super) dead: CountResult,
     /// When retrying jobs come next; empty when they are too many to look at.
     pub(super) retries: String,
     pub(super) now: Timestamp,
@@ -51,19 +51,19 @@ const SOON: std::time::Duration = std::time::Duration::from_secs(300);
 /// The tiles of the first page.
 pub(super) fn tiles(numbers: &Numbers<'_>) -> Vec<Tile> {
     let (stats, config, now) = (numbers.stats, numbers.config, numbers.now);
-    let of = |states: &[State]| -> u64 { states.iter().filter_map(|state| stats.states.get(state)).sum() };
+    let of = |states: &[JobState]| -> u64 { states.iter().filter_map(|state| stats.states.get(state)).sum() };
     let known: Vec<&Worker> = config.workers.values().filter(|worker| !is_built_in(worker)).collect();
     let live = known.iter().filter(|worker| !worker.is_lost && !worker.is_silent(now));
     let slots: u64 = live.clone().map(|worker| u64::from(worker.concurrency)).sum();
     let live = live.count();
-    let ready = of(&[State::Scheduled]).saturating_sub(stats.paused);
+    let ready = of(&[JobState::Scheduled]).saturating_sub(stats.paused);
     let workers = match (live, known.len() - live) {
         (0, 0) => "none has come by".to_owned(),
         (_, 0) => "all answer".to_owned(),
         (_, lost) => format!("{lost} lost"),
     };
     let failed = numbers.hour.failed;
-    let retrying = of(&[State::Retrying]);
+    let retrying = of(&[JobState::Retrying]);
     let retries =
         if numbers.retries.is_empty() { "failed, will run again".into() } else { numbers.retries.clone() };
     let letters = Tile {
@@ -77,19 +77,24 @@ pub(super) fn tiles(numbers: &Numbers<'_>) -> Vec<Tile> {
         )
     };
     vec![
-        Tile::new("Running", of(&[State::Running]), format!("of {} slots", compact(slots)), "running")
+        Tile::new("Running", of(&[JobState::Running]), format!("of {} slots", compact(slots)), "running")
             .to("/jobs?state=running"),
         Tile::new("Ready", ready, held(numbers), "scheduled").to("/jobs?state=scheduled&order=claim"),
         Tile::new(
             "Later",
-            of(&[State::Delayed, State::Pending, State::Waiting]),
+            of(&[JobState::Delayed, JobState::Pending, JobState::Waiting]),
             "delayed, blocked or parked",
             "delayed",
         )
         .to("/jobs?state=delayed,pending,waiting"),
         Tile::new("Retrying", retrying, retries, "retrying").to("/jobs?state=retrying"),
-        Tile::new("Held", of(&[State::Suspended, State::Created]), "suspended or not submitted", "suspended")
-            .to("/jobs?state=suspended,created"),
+        Tile::new(
+            "Held",
+            of(&[JobState::Suspended, JobState::Created]),
+            "suspended or not submitted",
+            "suspended",
+        )
+        .to("/jobs?state=suspended,created"),
         Tile::new("Failed", failed, "for good, last hour", if failed > 0 { "failed" } else { "quiet" })
             .to("/jobs?state=failed"),
         letters.to("/dead"),
@@ -110,7 +115,7 @@ fn held(numbers: &Numbers<'_>) -> String {
 }
 
 /// When these retrying jobs come next.
-pub(super) fn retries<'a>(jobs: impl IntoIterator<Item = &'a Job>, now: Timestamp) -> String {
+pub(super) fn retries<'a>(jobs: impl IntoIterator<Item = &'a JobRecord>, now: Timestamp) -> String {
     let mut due: Vec<Timestamp> = jobs.into_iter().filter_map(|job| job.retry_at).collect();
     due.sort_unstable();
     let Some(first) = due.first() else { return String::new() };

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use windlass::clock::Timestamp;
-use windlass::job::{AttemptOutcome, Job};
+use windlass::job::{AttemptOutcome, JobRecord};
 use windlass::store::config::Config;
 use windlass::store::query::side::Attempt;
 
@@ -13,7 +13,7 @@ use super::limits;
 use super::worker_name::worker_name;
 
 /// A stretch of time.
-pub(super) struct Stretch {
+pub(super) struct TimelineSpan {
     pub(super) class: &'static str,
     pub(super) x: String,
     pub(super) width: String,
@@ -34,12 +34,12 @@ pub(super) struct AttemptRow {
     pub(super) category: Option<&'static str>,
     /// The errors behind its error.
     pub(super) causes: Vec<String>,
-    pub(super) bar: Stretch,
+    pub(super) bar: TimelineSpan,
 }
 
 /// All of it.
 pub(super) struct Timeline {
-    pub(super) life: Vec<Stretch>,
+    pub(super) life: Vec<TimelineSpan>,
     pub(super) attempts: Vec<AttemptRow>,
     /// Attempts that are not shown.
     pub(super) hidden: usize,
@@ -59,7 +59,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn stretch(&self, class: &'static str, from: Timestamp, to: Timestamp, title: String) -> Stretch {
+    fn stretch(&self, class: &'static str, from: Timestamp, to: Timestamp, title: String) -> TimelineSpan {
         let at = |moment: Timestamp| {
             let since = u64::try_from(moment.since(self.from).as_millis()).unwrap_or(u64::MAX);
             let total = u64::try_from(self.total.as_millis()).unwrap_or(u64::MAX).max(1);
@@ -68,11 +68,11 @@ impl Scale {
         let (x, end) = (at(from).min(WIDTH), at(to).min(WIDTH));
         let width = (end - x).max(WIDTH_MIN);
         let x = x.min(WIDTH - width);
-        Stretch { class, x: format!("{x:.1}"), width: format!("{width:.1}"), title }
+        TimelineSpan { class, x: format!("{x:.1}"), width: format!("{width:.1}"), title }
     }
 }
 
-pub(super) fn outcome_word(outcome: AttemptOutcome) -> &'static str {
+pub(super) fn outcome_name(outcome: AttemptOutcome) -> &'static str {
     match outcome {
         AttemptOutcome::Completed => "completed",
         AttemptOutcome::Failed => "failed",
@@ -101,7 +101,7 @@ fn outcome_class(outcome: AttemptOutcome) -> &'static str {
 }
 
 /// A job's life so far.
-pub(super) fn timeline(job: &Job, attempts: &[Attempt], config: &Config, now: Timestamp) -> Timeline {
+pub(super) fn timeline(job: &JobRecord, attempts: &[Attempt], config: &Config, now: Timestamp) -> Timeline {
     let end = job.completed_at.unwrap_or(now).max(job.created_at);
     let scale = Scale { from: job.created_at, total: end.since(job.created_at) };
     let hidden = attempts.len().saturating_sub(limits::ATTEMPTS_SHOWN);
@@ -128,14 +128,14 @@ pub(super) fn timeline(job: &Job, attempts: &[Attempt], config: &Config, now: Ti
     }
 }
 
-fn bounds(attempt: &Attempt, job: &Job, now: Timestamp) -> (Timestamp, Timestamp, &'static str) {
+fn bounds(attempt: &Attempt, job: &JobRecord, now: Timestamp) -> (Timestamp, Timestamp, &'static str) {
     match &attempt.record {
         Some(record) => (record.started_at, record.ended_at, outcome_class(record.outcome)),
         None => (job.started_at.unwrap_or(now), now, "t-running"),
     }
 }
 
-fn row(attempt: &Attempt, job: &Job, scale: &Scale, config: &Config, now: Timestamp) -> AttemptRow {
+fn row(attempt: &Attempt, job: &JobRecord, scale: &Scale, config: &Config, now: Timestamp) -> AttemptRow {
     let (from, to, class) = bounds(attempt, job, now);
     let record = attempt.record.as_ref();
     let worker = match record {
@@ -143,7 +143,7 @@ fn row(attempt: &Attempt, job: &Job, scale: &Scale, config: &Config, now: Timest
         None => job.lease.map(|lease| lease.worker),
     };
     let error = record.and_then(|record| record.error.as_ref());
-    let outcome = record.map_or("running", |record| outcome_word(record.outcome));
+    let outcome = record.map_or("running", |record| outcome_name(record.outcome));
     let took = span(to.since(from));
     let worker = worker.map(|worker| worker.to_string());
     AttemptRow {

@@ -6,7 +6,7 @@ use windlass::store::engine::RecordQuery;
 
 use super::audit::RecordRow;
 use super::guard::Visitor;
-use super::page::Trouble;
+use super::page::PageError;
 use super::{Dashboard, limits};
 
 /// The latest records of a job, oldest first.
@@ -21,7 +21,7 @@ pub(super) async fn of_job(
     visitor: &Visitor,
     config: &Config,
     id: JobId,
-) -> Result<Trail, Trouble> {
+) -> Result<Trail, PageError> {
     // The trail is read forwards: to show the latest, all are read, as many as one read may.
     let limit = windlass::limits::PAGE_RECORDS_MAX;
     let query = RecordQuery { job: Some(id), limit, ..RecordQuery::default() };

@@ -6,17 +6,17 @@ use askama::Template;
 use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
-use windlass::job::{State, WorkerId};
+use windlass::job::{JobState, WorkerId};
 use windlass::store::caller::Permission;
 use windlass::store::command::hold::Target;
 use windlass::store::config::{Config, Worker};
 use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::{Busy, ListRequest};
+use windlass::store::query::list::{ListRequest, WorkerLoad};
 
 use super::form::{Form, Query};
 use super::format::{Moment, compact, count, real};
 use super::guard::Visitor;
-use super::page::{HoldView, Shell, Trouble, show};
+use super::page::{HoldView, Layout, PageError, show};
 use super::queues::pause_or_resume;
 use super::row::Row;
 use super::tile::Tile;
@@ -58,7 +58,7 @@ struct WorkerView {
 #[derive(Template)]
 #[template(path = "workers.html")]
 struct WorkersPage {
-    shell: Shell,
+    shell: Layout,
     tiles: Vec<Tile>,
     workers: Vec<WorkerView>,
     /// Whether nobody but the server itself has come by.
@@ -72,10 +72,10 @@ pub(super) async fn page(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Query(query): Query,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let config = store.config(caller).await?;
-    let filter = Filter { states: vec![State::Running], ..Filter::default() };
+    let filter = Filter { states: vec![JobState::Running], ..Filter::default() };
     let request = ListRequest { filter, order: Order::Newest, cursor: None, limit: limits::RUNNING_SHOWN };
     let running = store.list(caller, request).await?.jobs;
     let mut by_worker: BTreeMap<WorkerId, Vec<Row>> = BTreeMap::new();
@@ -93,11 +93,11 @@ pub(super) async fn page(
     }
     let place = |worker: &WorkerView| (worker.is_built_in, worker.is_lost);
     workers.sort_by(|a, b| (place(a), &a.name, &a.id).cmp(&(place(b), &b.name, &b.id)));
-    let running = stats.states.get(&State::Running).copied().unwrap_or(0);
+    let running = stats.states.get(&JobState::Running).copied().unwrap_or(0);
     let meant = workers.iter().find(|worker| query.get("about") == Some(&worker.id));
     let name = meant.map(|worker| format!("Worker {}", worker.name));
     let page = WorkersPage {
-        shell: Shell::of(&board, &visitor, &config, "workers", "Workers").saying_of(&query, name.as_deref()),
+        shell: Layout::of(&board, &visitor, &config, "workers", "Workers").saying_of(&query, name.as_deref()),
         tiles: tiles(&workers, running),
         is_empty: workers.iter().all(|worker| worker.is_built_in),
         looked_at: (!busy.is_all).then(|| count(limits::RUNNING_COUNTED as u64)),
@@ -135,7 +135,7 @@ pub(super) fn is_built_in(worker: &Worker) -> bool {
 fn view(
     worker: &Worker,
     mut jobs: Vec<Row>,
-    busy: &Busy,
+    busy: &WorkerLoad,
     config: &Config,
     visitor: &Visitor,
     now: Timestamp,
@@ -188,8 +188,8 @@ pub(super) async fn act(
     visitor: Visitor,
     Path(id): Path<String>,
     Form(form): Form,
-) -> Result<Response, Trouble> {
-    let worker: WorkerId = id.parse().map_err(|_| Trouble::not_found(format!("no worker {id}")))?;
+) -> Result<Response, PageError> {
+    let worker: WorkerId = id.parse().map_err(|_| PageError::not_found(format!("no worker {id}")))?;
     let done = pause_or_resume(&board, &visitor, Target::Worker(worker), &form).await?;
     Ok(Redirect::to(&format!("/workers?done={done}&about={worker}")).into_response())
 }

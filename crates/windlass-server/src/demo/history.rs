@@ -122,7 +122,7 @@ fn wave(store: &Store, share: f64) -> anyhow::Result<Vec<NewJob>> {
     Ok(jobs)
 }
 
-fn start(store: &Store, job: &windlass::job::Job, now: Timestamp, share: f64) -> Running {
+fn start(store: &Store, job: &windlass::job::JobRecord, now: Timestamp, share: f64) -> Running {
     let random = || store.environment().entropy.fraction();
     let name = job.lane.job_type.as_str();
     let kind = KINDS.iter().find(|kind| kind.0 == name);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass::context::Cx;
 use windlass::job::{Category, Failure, GroupStrategy};
-use windlass::queue::{Draft, Job, JobDefaults};
+use windlass::queue::{Job, JobBuilder, JobDefaults};
 use windlass::worker::Worker;
 
 macro_rules! kinds {
@@ -149,8 +149,8 @@ async fn build(job: Report, cx: Cx) -> anyhow::Result<Value> {
 }
 
 async fn publish(job: Album, cx: Cx) -> anyhow::Result<Value> {
-    let photos =
-        (0..job.photos).map(|number| Draft::new(&Thumbnail { photo: format!("{}/{number}.jpg", job.name) }));
+    let photos = (0..job.photos)
+        .map(|number| JobBuilder::new(&Thumbnail { photo: format!("{}/{number}.jpg", job.name) }));
     let done = cx.spawn_all(photos, GroupStrategy::CollectAll).await?;
     Ok(json!({"published": done.results.iter().filter(|result| result.is_ok()).count(), "of": job.photos}))
 }

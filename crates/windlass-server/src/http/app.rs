@@ -14,7 +14,7 @@ use super::guesses::Guesses;
 use super::metrics::RouteCounter;
 use super::places::Places;
 use super::rate::RequestRates;
-use super::room::Memory;
+use super::room::BodyBudget;
 use crate::limits;
 use crate::server::Peer;
 
@@ -53,7 +53,7 @@ struct Inner {
     encoded_events: EncodedEvents,
     rates: RequestRates,
     guesses: Guesses,
-    bodies: Memory,
+    bodies: BodyBudget,
     is_loopback: bool,
 }
 
@@ -71,7 +71,7 @@ impl App {
             encoded_events: EncodedEvents::default(),
             rates: RequestRates::default(),
             guesses: Guesses::default(),
-            bodies: Memory::default(),
+            bodies: BodyBudget::default(),
             is_loopback,
         }))
     }
@@ -150,7 +150,7 @@ impl App {
     }
 
     /// The memory that bodies of requests share.
-    pub(crate) fn bodies(&self) -> &Memory {
+    pub(crate) fn bodies(&self) -> &BodyBudget {
         &self.0.bodies
     }
 

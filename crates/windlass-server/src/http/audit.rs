@@ -12,10 +12,10 @@ use windlass::store::engine::RecordQuery;
 use windlass::store::query::trail::RecordPage as RecordsFound;
 
 use super::app::App;
-use super::auth::Who;
-use super::problem::Problem;
+use super::auth::CurrentCaller;
+use super::problem::ApiError;
 use super::query::Query;
-use super::reply::Done;
+use super::reply::Ok200;
 use super::wire::filter::page_limit;
 use super::wire::name::Text;
 use super::wire::record::{RecordPage, RecordView};
@@ -50,9 +50,9 @@ pub(crate) struct AuditQuery {
 /// `GET /audit`
 pub(crate) async fn records(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     Query(query): Query<AuditQuery>,
-) -> Result<Done<RecordPage>, Problem> {
+) -> Result<Ok200<RecordPage>, ApiError> {
     let limit = page_limit(query.limit, PAGE_RECORDS_MAX)?;
     let event = match query.event.as_deref() {
         Some(name) => Some(EventName::read(&app, name).await?),
@@ -76,8 +76,8 @@ pub(crate) async fn records(
     let RecordsFound { mut records, next } = app.store().audit_page(&caller, wanted).await?;
     let next_cursor = next.map(|next| next.to_string());
     // A page may be short, and is not the last one for that.
-    records.retain(|record| event.as_ref().is_none_or(|event| event.fits(record)));
-    Ok(Done(RecordPage { records: records.into_iter().map(RecordView::from).collect(), next_cursor }))
+    records.retain(|record| event.as_ref().is_none_or(|event| event.matches(record)));
+    Ok(Ok200(RecordPage { records: records.into_iter().map(RecordView::from).collect(), next_cursor }))
 }
 
 /// The newest seal of the audit trail.
@@ -94,12 +94,15 @@ pub(crate) struct HeadView {
 }
 
 /// `GET /audit/head`
-pub(crate) async fn head(State(app): State<App>, Who(caller): Who) -> Result<Done<HeadView>, Problem> {
+pub(crate) async fn head(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+) -> Result<Ok200<HeadView>, ApiError> {
     let point = app.store().audit_head(&caller).await?;
     let head = point.as_ref().map(|point| point.seal.to_string());
     let signed_by = point.as_ref().and_then(|point| point.signature.as_ref()).map(|by| by.key.clone());
     let (number, hash) = point.map_or((0, None), |point| (point.seal.through, Some(point.seal.hash)));
-    Ok(Done(HeadView { number, hash, head, signed_by }))
+    Ok(Ok200(HeadView { number, hash, head, signed_by }))
 }
 
 /// An event by its name.
@@ -113,10 +116,10 @@ pub(crate) enum EventName {
 
 impl EventName {
     /// The event with this name.
-    pub(crate) async fn read(app: &App, name: &str) -> Result<EventName, Problem> {
+    pub(crate) async fn read(app: &App, name: &str) -> Result<EventName, ApiError> {
         let problem = match name.parse() {
             Ok(event) => return Ok(EventName::Listed(event)),
-            Err(problem) => Problem::invalid("event", windlass::error::Problem::to_string(&problem)),
+            Err(problem) => ApiError::invalid("event", windlass::error::FieldProblem::to_string(&problem)),
         };
         // Only whether the name is used at all is told, to whoever knows it.
         let config = app.store().config(&Caller::system()).await?;
@@ -136,7 +139,7 @@ impl EventName {
     }
 
     /// Whether a record is one of these.
-    pub(crate) fn fits(&self, record: &Record) -> bool {
+    pub(crate) fn matches(&self, record: &Record) -> bool {
         match self {
             EventName::Listed(event) => record.event == *event,
             EventName::Alias(event, name) => record.event == *event && record.name() == name,
@@ -145,7 +148,7 @@ impl EventName {
 }
 
 /// The record that a cursor stands after.
-pub(crate) fn cursor_of(cursor: Option<&str>) -> Result<u64, Problem> {
-    let refused = |_| Problem::invalid("cursor", "is not a cursor that a page gave out");
+pub(crate) fn cursor_of(cursor: Option<&str>) -> Result<u64, ApiError> {
+    let refused = |_| ApiError::invalid("cursor", "is not a cursor that a page gave out");
     cursor.map_or(Ok(0), |text| text.parse().map_err(refused))
 }

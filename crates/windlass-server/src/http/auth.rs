@@ -7,36 +7,36 @@ use axum::http::{HeaderMap, StatusCode, header};
 use windlass::store::caller::Caller;
 
 use super::app::App;
-use super::problem::Problem;
+use super::problem::ApiError;
 
 /// Who is asking; put there by the guard for every route that needs to know.
 #[derive(Clone)]
-pub(crate) struct Who(pub(crate) Caller);
+pub(crate) struct CurrentCaller(pub(crate) Caller);
 
-impl FromRequestParts<App> for Who {
-    type Rejection = Problem;
+impl FromRequestParts<App> for CurrentCaller {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Who, Problem> {
-        parts.extensions.get::<Who>().cloned().ok_or_else(unauthorized)
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<CurrentCaller, ApiError> {
+        parts.extensions.get::<CurrentCaller>().cloned().ok_or_else(unauthorized)
     }
 }
 
 /// What a request shows to be let in; kept for requests that last, since a key may be revoked meanwhile.
 #[derive(Clone)]
-pub(crate) struct Pass {
+pub(crate) struct Credentials {
     secret: Option<String>,
     is_local: bool,
 }
 
-impl Pass {
+impl Credentials {
     /// What the head of a request shows.
-    pub(crate) fn of(headers: &HeaderMap) -> Pass {
+    pub(crate) fn of(headers: &HeaderMap) -> Credentials {
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let secret = bearer.and_then(|text| {
             let (scheme, secret) = text.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim().to_owned())
         });
-        Pass { secret, is_local: names_this_machine(headers) }
+        Credentials { secret, is_local: names_this_machine(headers) }
     }
 
     /// Whether a key was shown, valid or not.
@@ -45,7 +45,7 @@ impl Pass {
     }
 
     /// Whom it makes of its bearer.
-    pub(crate) async fn caller(&self, app: &App) -> Result<Caller, Problem> {
+    pub(crate) async fn caller(&self, app: &App) -> Result<Caller, ApiError> {
         if !app.store().has_keys().await? {
             return self.local(app);
         }
@@ -55,21 +55,21 @@ impl Pass {
 
     /// Without keys, being on this machine is the only proof there is: a name that an attacker points at it is none, and
     /// an address that others can reach lets nobody in.
-    fn local(&self, app: &App) -> Result<Caller, Problem> {
+    fn local(&self, app: &App) -> Result<Caller, ApiError> {
         if !app.is_loopback() {
             return Err(unauthorized());
         }
         if !self.is_local {
             let message = "without keys this server is for its own machine: ask it as localhost or 127.0.0.1";
-            return Err(Problem::new(StatusCode::FORBIDDEN, "foreign_host", message));
+            return Err(ApiError::new(StatusCode::FORBIDDEN, "foreign_host", message));
         }
         Ok(Caller::local())
     }
 }
 
 /// The one refusal of whoever is not let in, whatever is wrong.
-fn unauthorized() -> Problem {
-    Problem::new(
+fn unauthorized() -> ApiError {
+    ApiError::new(
         StatusCode::UNAUTHORIZED,
         "unauthorized",
         "a valid key is needed: Authorization: Bearer wl_…",

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use windlass::clock::ClockReport;
 
 use super::app::App;
-use super::auth::Who;
+use super::auth::CurrentCaller;
 use super::json::Body;
-use super::problem::Problem;
-use super::reply::Done;
+use super::problem::ApiError;
+use super::reply::Ok200;
 use super::wire::time::Moment;
 
 /// Store time and the wall clock it goes by, as the answering node sees them.
@@ -57,17 +57,20 @@ pub(crate) struct AcceptedClock {
 pub(crate) struct AcceptBody {}
 
 /// `GET /clock`
-pub(crate) async fn clock(State(app): State<App>, Who(_): Who) -> Result<Done<ClockView>, Problem> {
-    Ok(Done(ClockView::from(&app.store().clock())))
+pub(crate) async fn clock(
+    State(app): State<App>,
+    CurrentCaller(_): CurrentCaller,
+) -> Result<Ok200<ClockView>, ApiError> {
+    Ok(Ok200(ClockView::from(&app.store().clock())))
 }
 
 /// `POST /clock/accept`
 pub(crate) async fn accept(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     Body(AcceptBody {}): Body<AcceptBody>,
-) -> Result<Done<AcceptedClock>, Problem> {
+) -> Result<Ok200<AcceptedClock>, ApiError> {
     let changed = !app.store().clock().is_believed;
     let report = app.store().accept_clock(&caller).await?;
-    Ok(Done(AcceptedClock { clock: ClockView::from(&report), changed }))
+    Ok(Ok200(AcceptedClock { clock: ClockView::from(&report), changed }))
 }

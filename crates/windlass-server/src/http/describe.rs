@@ -8,10 +8,10 @@ use axum::http::{HeaderMap, StatusCode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::app::App;
-use super::auth::Who;
+use super::auth::CurrentCaller;
 use super::json::Body;
 use super::path::{JobPath, KeyPath, NamePath, QueuePath, SchedulePath, TenantPath, TypePath, WorkerPath};
-use super::problem::Problem;
+use super::problem::ApiError;
 use super::query::Query;
 use super::trace::MaybeTrace;
 
@@ -93,7 +93,7 @@ parts! {
     State<App> =>;
     HeaderMap =>;
     MaybeTrace =>;
-    Who => UNAUTHORIZED, TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE;
+    CurrentCaller => UNAUTHORIZED, TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE;
     JobPath => NOT_FOUND;
     WorkerPath => NOT_FOUND;
     KeyPath => NOT_FOUND;
@@ -138,7 +138,7 @@ macro_rules! described {
         impl<F, Answer, R, $($argument),*> Described<($($argument,)*)> for F
         where
             F: Fn($($argument),*) -> Answer,
-            Answer: Future<Output = Result<R, Problem>>,
+            Answer: Future<Output = Result<R, ApiError>>,
             R: Reply,
             $($argument: Part,)*
         {

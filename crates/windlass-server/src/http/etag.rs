@@ -17,8 +17,8 @@ use windlass::store::command::precondition::IfMatch;
 
 use super::app::App;
 use super::describe::{Part, Reply, Shape};
-use super::problem::Problem;
-use super::reply::Done;
+use super::problem::ApiError;
+use super::reply::Ok200;
 
 /// The tag of one answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,14 +67,14 @@ impl<R: Reply> Reply for Tagged<R> {
 
 /// A job, or 304 to a caller that has seen exactly this already.
 pub(crate) enum Fresh<T> {
-    New(Tagged<Done<T>>),
+    New(Tagged<Ok200<T>>),
     Seen(EntityTag),
 }
 
 impl<T> Fresh<T> {
     /// The answer to a caller that holds `held`.
     pub(crate) fn unless_held(value: T, tag: EntityTag, held: &Held) -> Fresh<T> {
-        if held.holds(&tag) { Fresh::Seen(tag) } else { Fresh::New(Tagged(Done(value), tag)) }
+        if held.holds(&tag) { Fresh::Seen(tag) } else { Fresh::New(Tagged(Ok200(value), tag)) }
     }
 }
 
@@ -93,10 +93,10 @@ impl<T: Serialize> IntoResponse for Fresh<T> {
 
 impl<T> Reply for Fresh<T>
 where
-    Done<T>: Reply,
+    Ok200<T>: Reply,
 {
     fn describe(shape: &mut Shape) {
-        <Tagged<Done<T>>>::describe(shape);
+        <Tagged<Ok200<T>>>::describe(shape);
         shape.gives_nothing(StatusCode::NOT_MODIFIED);
     }
 }
@@ -105,9 +105,9 @@ where
 pub(crate) struct Expected(pub(crate) IfMatch);
 
 impl FromRequestParts<App> for Expected {
-    type Rejection = Problem;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Expected, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Expected, ApiError> {
         let Some(tags) = Tags::read(&parts.headers, &header::IF_MATCH)? else {
             return Ok(Expected(IfMatch::any()));
         };
@@ -147,9 +147,9 @@ impl Held {
 }
 
 impl FromRequestParts<App> for Held {
-    type Rejection = Problem;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Held, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Held, ApiError> {
         Tags::read(&parts.headers, &header::IF_NONE_MATCH).map(Held)
     }
 }
@@ -187,7 +187,7 @@ impl Tag {
 
 impl Tags {
     /// All tags of a header, also if it is there several times; none if it is not there.
-    fn read(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Tags>, Problem> {
+    fn read(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Tags>, ApiError> {
         let mut listed = Vec::new();
         let mut lines = headers.get_all(name).iter().peekable();
         if lines.peek().is_none() {
@@ -220,8 +220,8 @@ fn list(mut rest: &str) -> Option<Vec<Tag>> {
     }
 }
 
-fn malformed(name: &HeaderName) -> Problem {
-    Problem::invalid(
+fn malformed(name: &HeaderName) -> ApiError {
+    ApiError::invalid(
         name.as_str(),
         "is not `*` or a list of entity tags in quotation marks, as ETag gives them",
     )

@@ -23,10 +23,10 @@ use windlass::store::events::EventFeed;
 
 use super::app::App;
 use super::audit::EventName;
-use super::auth::{Pass, Who};
+use super::auth::{Credentials, CurrentCaller};
 use super::describe::{Reply, Shape};
 use super::places::{Place, Taken};
-use super::problem::Problem;
+use super::problem::ApiError;
 use super::query::Query;
 use super::wire::name::Text;
 use crate::limits;
@@ -61,7 +61,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    async fn of(app: &App, query: StreamQuery) -> Result<Wanted, Problem> {
+    async fn of(app: &App, query: StreamQuery) -> Result<Wanted, ApiError> {
         let names = query.event.as_deref().unwrap_or_default();
         let mut events = Vec::new();
         for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -77,9 +77,9 @@ impl Wanted {
         })
     }
 
-    fn fits(&self, record: &Record) -> bool {
+    fn matches(&self, record: &Record) -> bool {
         self.job.is_none_or(|job| record.job == Some(job))
-            && (self.events.is_empty() || self.events.iter().any(|event| event.fits(record)))
+            && (self.events.is_empty() || self.events.iter().any(|event| event.matches(record)))
             && self.actor.as_ref().is_none_or(|actor| record.actor_id == *actor)
             && self.tenant.as_ref().is_none_or(|tenant| record.tenant == *tenant)
             && (self.queue.is_none() || record.queue == self.queue)
@@ -90,11 +90,11 @@ impl Wanted {
 /// `GET /events`
 pub(crate) async fn stream(
     State(app): State<App>,
-    Who(caller): Who,
-    Extension(pass): Extension<Pass>,
+    CurrentCaller(caller): CurrentCaller,
+    Extension(pass): Extension<Credentials>,
     headers: HeaderMap,
     Query(query): Query<StreamQuery>,
-) -> Result<EventStream, Problem> {
+) -> Result<EventStream, ApiError> {
     let places = place_for(&app, &caller)?;
     let after = resumed_from(&headers)?.or(query.last_event_id);
     let wanted = Wanted::of(&app, query).await?;
@@ -114,10 +114,10 @@ pub(crate) async fn stream(
 }
 
 /// A place among the streams of this caller's key, and one among those of its tenant.
-fn place_for(app: &App, caller: &Caller) -> Result<(Place, Option<Place>), Problem> {
+fn place_for(app: &App, caller: &Caller) -> Result<(Place, Option<Place>), ApiError> {
     let refused = |whose: &str, max: usize| {
         let message = format!("{whose} {max} streams open already");
-        Problem::too_much("too_many_streams", message, limits::STREAM_ALIVE_EVERY).with("limit", max)
+        ApiError::too_much("too_many_streams", message, limits::STREAM_ALIVE_EVERY).with("limit", max)
     };
     let own = app.streams().take(&caller.bucket()).map_err(|taken| match taken {
         Taken::All => refused("all callers together have", limits::STREAMS_MAX),
@@ -148,12 +148,12 @@ impl Reply for EventStream {
 }
 
 /// The number a browser that lost its connection saw last.
-fn resumed_from(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+fn resumed_from(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
     number.map(Some).ok_or_else(|| {
         let message = "Last-Event-ID is not the number of an event";
-        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value", message)
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value", message)
             .with("field", "last_event_id")
     })
 }
@@ -161,7 +161,7 @@ fn resumed_from(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
 /// Reads the feed for one client.
 struct Reader {
     app: App,
-    pass: Pass,
+    pass: Credentials,
     feed: EventFeed,
     wanted: Wanted,
     events: mpsc::Sender<Bytes>,
@@ -204,7 +204,7 @@ impl Reader {
         tokio::select! {
             record = self.feed.next() => {
                 let record = record.map_err(|_| "stopped")?;
-                Ok(self.wanted.fits(&record).then(|| self.app.encoded_events().of(&record)))
+                Ok(self.wanted.matches(&record).then(|| self.app.encoded_events().of(&record)))
             }
             _ = alive.tick() => Ok(Some(Bytes::from_static(b": alive\n\n"))),
             _ = checks.tick() => match self.pass.caller(&self.app).await {

@@ -19,11 +19,11 @@ use windlass::store::caller::Caller;
 
 use super::access::Access;
 use super::app::App;
-use super::auth::{Pass, Who};
+use super::auth::{Credentials, CurrentCaller};
 use super::held::held;
 use super::metrics::RouteCounter;
 use super::path::shown;
-use super::problem::Problem;
+use super::problem::ApiError;
 use super::strict;
 use super::trace::{TRACEPARENT, start_trace, trace_of};
 use crate::limits;
@@ -40,7 +40,7 @@ const NO_FRAMES: &str = "default-src 'none'; frame-ancestors 'none'";
 
 /// What the guard of one route knows.
 #[derive(Clone)]
-pub(crate) struct Gate {
+pub(crate) struct RouteGuard {
     pub(crate) app: App,
     /// Where its requests are counted.
     pub(crate) counter: Arc<RouteCounter>,
@@ -55,14 +55,14 @@ pub(crate) struct Gate {
 }
 
 /// Lets a request through, or answers it.
-pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn guard(State(gate): State<RouteGuard>, mut request: Request, next: Next) -> Response {
     let watch = Stopwatch::start();
     let answering = async {
-        match admit(&gate, &mut request).await {
+        match authenticate(&gate, &mut request).await {
             Err(problem) => problem.into_response(),
             Ok(pass) => {
                 // What the body takes is given back when the request is answered, what the answer takes when it is written.
-                let asker = request.extensions().get::<Who>().map(|who| Asker::of(&who.0));
+                let asker = request.extensions().get::<CurrentCaller>().map(|who| Asker::of(&who.0));
                 let room = gate.app.bodies().room(asker.as_ref());
                 request.extensions_mut().insert(room.clone());
                 let is_safe = request.method().is_safe();
@@ -89,7 +89,11 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
 
 /// The answer to a request that changes nothing, unless its key is revoked meanwhile: a caller that waits is told so at
 /// once. What changes something is not cut short, since it may have been done; [`still_admitted`] keeps its answer back.
-async fn while_admitted(gate: &Gate, pass: &Pass, running: impl Future<Output = Response>) -> Response {
+async fn while_admitted(
+    gate: &RouteGuard,
+    pass: &Credentials,
+    running: impl Future<Output = Response>,
+) -> Response {
     let revoked = async {
         loop {
             tokio::time::sleep(KEYS_TRUSTED_FOR).await;
@@ -107,7 +111,12 @@ async fn while_admitted(gate: &Gate, pass: &Pass, running: impl Future<Output = 
 }
 
 /// The answer to a request that lasted, unless its key was revoked meanwhile: jobs claimed for it then go back.
-async fn still_admitted(gate: &Gate, pass: Option<Pass>, took: Duration, response: Response) -> Response {
+async fn still_admitted(
+    gate: &RouteGuard,
+    pass: Option<Credentials>,
+    took: Duration,
+    response: Response,
+) -> Response {
     match pass {
         // A refusal tells nothing that its caller may not know.
         Some(pass) if took > KEYS_TRUSTED_FOR && response.status().is_success() => {
@@ -175,7 +184,7 @@ pub(crate) fn unreadable(app: &App, status: u16) -> Vec<u8> {
         }
         _ => (StatusCode::BAD_REQUEST, "not_http", "what was sent is no request of HTTP/1.1"),
     };
-    let body = serde_json::to_string(&Problem::new(status, code, message).body()).expect("it is plain data");
+    let body = serde_json::to_string(&ApiError::new(status, code, message).body()).expect("it is plain data");
     let (id, now, length) = (request_id(app, &HeaderMap::new()), app.now(), body.len());
     let id = id.to_str().unwrap_or_default();
     let head = format!(
@@ -232,21 +241,21 @@ fn request_id(app: &App, headers: &HeaderMap) -> HeaderValue {
     })
 }
 
-async fn admit(gate: &Gate, request: &mut Request) -> Result<Option<Pass>, Problem> {
+async fn authenticate(gate: &RouteGuard, request: &mut Request) -> Result<Option<Credentials>, ApiError> {
     refuse_other_sites(request.method(), request.headers())?;
     if gate.access == Access::Open {
         refuse_unknown_parameters(gate, request)?;
         return Ok(None);
     }
-    let (pass, trace) = (Pass::of(request.headers()), trace_of(request.headers()));
+    let (pass, trace) = (Credentials::of(request.headers()), trace_of(request.headers()));
     let peer = request.extensions().get::<Peer>().cloned();
     if pass.has_secret() {
         gate.app.check_guesses(peer.as_ref()).map_err(|retry_after| {
-            Problem::too_much("too_many_guesses", "too many keys that are not valid", retry_after)
+            ApiError::too_much("too_many_guesses", "too many keys that are not valid", retry_after)
         })?;
     }
     let identified = pass.caller(&gate.app).await;
-    if pass.has_secret() && identified.as_ref().is_err_and(Problem::is_unauthorized) {
+    if pass.has_secret() && identified.as_ref().is_err_and(ApiError::is_unauthorized) {
         gate.app.guessed(peer.as_ref()).await;
     }
     let mut caller = identified?;
@@ -254,12 +263,12 @@ async fn admit(gate: &Gate, request: &mut Request) -> Result<Option<Pass>, Probl
         peer.is_known();
     }
     gate.app.rates().take(&caller.bucket(), gate.app.now()).map_err(|retry_after| {
-        Problem::too_much("too_many_requests", "this key makes too many requests", retry_after)
+        ApiError::too_much("too_many_requests", "this key makes too many requests", retry_after)
     })?;
     // The store decides for every way in; here a route whose handler asked for nothing is refused all the same, and nobody
     // sends a body to a route that is not for them.
     if let Access::May(permission) = gate.access
-        && let Err(denied) = caller.must(permission)
+        && let Err(denied) = caller.require(permission)
     {
         if gate.names_job {
             must_exist(gate, job_of(request.uri().path()), &caller).await?;
@@ -269,16 +278,16 @@ async fn admit(gate: &Gate, request: &mut Request) -> Result<Option<Pass>, Probl
     refuse_unknown_parameters(gate, request)?;
     caller.trace_id = trace.map(|trace| trace.id().to_owned());
     let extensions = request.extensions_mut();
-    extensions.insert(Who(caller));
+    extensions.insert(CurrentCaller(caller));
     extensions.insert(pass.clone());
     Ok(Some(pass))
 }
 
 /// Only those to whom the job exists are told that it is not theirs to act on (M90).
-async fn must_exist(gate: &Gate, id: Option<JobId>, caller: &Caller) -> Result<(), Problem> {
-    let id = id.ok_or_else(|| Problem::not_found("no such job"))?;
+async fn must_exist(gate: &RouteGuard, id: Option<JobId>, caller: &Caller) -> Result<(), ApiError> {
+    let id = id.ok_or_else(|| ApiError::not_found("no such job"))?;
     let found = gate.app.store().job(caller, id).await?;
-    found.map(drop).ok_or_else(|| Problem::not_found(format!("no job {id}")))
+    found.map(drop).ok_or_else(|| ApiError::not_found(format!("no job {id}")))
 }
 
 /// The job that a path names.
@@ -287,7 +296,7 @@ fn job_of(path: &str) -> Option<JobId> {
 }
 
 /// A parameter that a route does not know would be left out of what it does, and nobody would be told.
-fn refuse_unknown_parameters(gate: &Gate, request: &Request) -> Result<(), Problem> {
+fn refuse_unknown_parameters(gate: &RouteGuard, request: &Request) -> Result<(), ApiError> {
     let query = request.uri().query().unwrap_or_default();
     for (name, _) in form_urlencoded::parse(query.as_bytes()) {
         if !gate.parameters.iter().any(|known| *known == name) {
@@ -296,7 +305,7 @@ fn refuse_unknown_parameters(gate: &Gate, request: &Request) -> Result<(), Probl
             let closest = similar(&shown, known).first().map(|closest| (*closest).to_owned());
             let hint = closest.as_ref().map(|closest| format!(": did you mean `{closest}`?"));
             let message = format!("is not a parameter of this route{}", hint.unwrap_or_default());
-            let problem = Problem::invalid(shown, message).with("problem", "unknown_parameter");
+            let problem = ApiError::invalid(shown, message).with("problem", "unknown_parameter");
             return Err(closest
                 .into_iter()
                 .fold(problem, |problem, closest| problem.with("closest", closest)));
@@ -306,10 +315,10 @@ fn refuse_unknown_parameters(gate: &Gate, request: &Request) -> Result<(), Probl
 }
 
 /// A page of another site must not act through its reader's browser (there is no CORS either, so it reads nothing).
-fn refuse_other_sites(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+fn refuse_other_sites(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let refused =
-        || Problem::new(StatusCode::FORBIDDEN, "cross_site", "pages of other sites may not use this server");
+        || ApiError::new(StatusCode::FORBIDDEN, "cross_site", "pages of other sites may not use this server");
     let is_visit = *method == Method::GET && text("sec-fetch-mode") == Some("navigate");
     match text("sec-fetch-site") {
         Some("same-origin" | "none") => Ok(()),

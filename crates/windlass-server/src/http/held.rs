@@ -9,12 +9,12 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use super::room::Room;
+use super::room::BodyReservation;
 use crate::limits;
 
 /// The answer, counted in the request's room if it is large. If there is no room for it, it is refused if `may_refuse`: what
 /// was done must be told, or it would be done again.
-pub(crate) fn held(response: Response, room: &Room, may_refuse: bool) -> Response {
+pub(crate) fn held(response: Response, room: &BodyReservation, may_refuse: bool) -> Response {
     // Streams have no length; they hold a few events each.
     let Some(length) = response.body().size_hint().exact() else { return response };
     let bytes = usize::try_from(length).unwrap_or(usize::MAX);
@@ -33,7 +33,7 @@ pub(crate) fn held(response: Response, room: &Room, may_refuse: bool) -> Respons
 /// The bytes of an answer with the room that they take: both are given back when the last piece was written.
 struct Counted {
     bytes: Bytes,
-    _room: Room,
+    _room: BodyReservation,
 }
 
 impl AsRef<[u8]> for Counted {
@@ -45,7 +45,7 @@ impl AsRef<[u8]> for Counted {
 /// A large answer, handed to the connection piece by piece: it takes no more than it can write soon.
 struct Held {
     inner: HttpBody,
-    room: Room,
+    room: BodyReservation,
     /// What was taken from the answer and not yet handed over.
     rest: Bytes,
     left: u64,
@@ -94,9 +94,9 @@ mod tests {
     use windlass::store::caller::{Caller, Role};
 
     use super::*;
-    use crate::http::room::Memory;
+    use crate::http::room::BodyBudget;
 
-    fn room(memory: &Memory, name: &str) -> Room {
+    fn room(memory: &BodyBudget, name: &str) -> BodyReservation {
         memory.room(Some(&Asker::of(&Caller::new(name, Role::Viewer, None))))
     }
 
@@ -106,7 +106,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_that_nobody_reads_counts_until_it_is_gone() {
-        let (memory, large) = (Memory::default(), limits::BODIES_BYTES_PER_KEY_MAX);
+        let (memory, large) = (BodyBudget::default(), limits::BODIES_BYTES_PER_KEY_MAX);
         let unread = held(answer(large), &room(&memory, "ada"), true);
         assert_eq!(unread.status(), StatusCode::OK);
         let refused = held(answer(1 << 20), &room(&memory, "ada"), true);
@@ -128,7 +128,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_answer_arrives_whole() {
-        let (memory, length) = (Memory::default(), 3 * limits::ANSWER_PIECE_BYTES + 5);
+        let (memory, length) = (BodyBudget::default(), 3 * limits::ANSWER_PIECE_BYTES + 5);
         let response = held(answer(length), &room(&memory, "ada"), true);
         assert_eq!(response.body().size_hint().exact(), Some(length as u64));
         assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), vec![b'x'; length]);

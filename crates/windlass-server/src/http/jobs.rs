@@ -10,23 +10,23 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass::error::StoreError;
-use windlass::job::{JobId, State as JobState};
+use windlass::job::{JobId, JobState};
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::Order;
 use windlass::store::query::list::{Cursor, ListRequest};
 use windlass::store::query::snapshot::Snapshot;
-use windlass::store::show::ShownReceipt;
+use windlass::store::show::SubmitReport;
 
 use super::app::App;
-use super::auth::Who;
+use super::auth::CurrentCaller;
 use super::etag::{Expected, Fresh, Held, Tagged};
 use super::json::Body;
 use super::path::JobPath;
-use super::problem::Problem;
+use super::problem::ApiError;
 use super::query::Query;
-use super::reply::{Gone, Large, Made, MadeOrFound};
-use super::room::Room;
+use super::reply::{Created, CreatedOrExisting, Large, NoContent};
+use super::room::BodyReservation;
 use super::trace::MaybeTrace;
 use super::wire::Json;
 use super::wire::filter::ListQuery;
@@ -39,7 +39,7 @@ use crate::limits;
 /// Whether finding things as asked already is refused.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-pub(crate) struct Strictness {
+pub(crate) struct StrictQuery {
     /// Whether a repeat that changes nothing is 409 instead of a success.
     pub(crate) strict: bool,
 }
@@ -47,43 +47,47 @@ pub(crate) struct Strictness {
 /// `POST /jobs`
 pub(crate) async fn submit(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     MaybeTrace(trace): MaybeTrace,
-    Query(query): Query<Strictness>,
+    Query(query): Query<StrictQuery>,
     Body(submission): Body<Submission>,
-) -> Result<Tagged<MadeOrFound<SubmittedJob>>, Problem> {
+) -> Result<Tagged<CreatedOrExisting<SubmittedJob>>, ApiError> {
     let job = submission.into_job(trace.as_ref())?;
     let options = SubmitOptions { strict: query.strict };
     let receipts = app.store().submit_shown(&caller, vec![job], options).await;
-    let receipt = receipts.map_err(|error| Problem::of_submission(error, false))?.pop();
+    let receipt = receipts.map_err(|error| ApiError::of_submission(error, false))?.pop();
     let receipt = receipt.expect("one submission has one receipt");
     let is_found = receipt.is_duplicate || receipt.is_debounced;
-    let job = shown(&app, &caller, receipt).await?;
+    let job = submit_response(&app, &caller, receipt).await?;
     let tag = job.job.tag();
-    Ok(Tagged(if is_found { MadeOrFound::Found(job) } else { MadeOrFound::Made(job) }, tag))
+    Ok(Tagged(if is_found { CreatedOrExisting::Found(job) } else { CreatedOrExisting::Made(job) }, tag))
 }
 
 /// `POST /jobs/batch`
 pub(crate) async fn submit_batch(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     MaybeTrace(trace): MaybeTrace,
-    Query(query): Query<Strictness>,
+    Query(query): Query<StrictQuery>,
     Body(batch): Body<Batch>,
-) -> Result<Made<SubmittedJobs>, Problem> {
+) -> Result<Created<SubmittedJobs>, ApiError> {
     let jobs = into_jobs(batch.jobs, trace.as_ref())?;
     let options = SubmitOptions { strict: query.strict };
     let receipts = app.store().submit_shown(&caller, jobs, options).await;
     let mut jobs = Vec::new();
-    for receipt in receipts.map_err(|error| Problem::of_submission(error, true))? {
-        jobs.push(shown(&app, &caller, receipt).await?);
+    for receipt in receipts.map_err(|error| ApiError::of_submission(error, true))? {
+        jobs.push(submit_response(&app, &caller, receipt).await?);
     }
-    Ok(Made(SubmittedJobs { jobs }))
+    Ok(Created(SubmittedJobs { jobs }))
 }
 
-async fn shown(app: &App, caller: &Caller, receipt: ShownReceipt) -> Result<SubmittedJob, Problem> {
+async fn submit_response(
+    app: &App,
+    caller: &Caller,
+    receipt: SubmitReport,
+) -> Result<SubmittedJob, ApiError> {
     Ok(SubmittedJob {
-        job: whole(app, caller, receipt.snapshot).await?,
+        job: with_result(app, caller, receipt.snapshot).await?,
         duplicate: receipt.is_duplicate,
         payload_differs: receipt.payload_differs,
         deleted: receipt.is_deleted,
@@ -92,19 +96,19 @@ async fn shown(app: &App, caller: &Caller, receipt: ShownReceipt) -> Result<Subm
 }
 
 /// A job with its result, if it has one.
-async fn whole(app: &App, caller: &Caller, snapshot: Snapshot) -> Result<JobView, Problem> {
+async fn with_result(app: &App, caller: &Caller, snapshot: Snapshot) -> Result<JobView, ApiError> {
     let result = result_of(app, caller, &snapshot).await?;
     Ok(JobView::of(snapshot, result))
 }
 
-async fn result_of(app: &App, caller: &Caller, snapshot: &Snapshot) -> Result<Option<Json>, Problem> {
+async fn result_of(app: &App, caller: &Caller, snapshot: &Snapshot) -> Result<Option<Json>, ApiError> {
     if !snapshot.job.has.result || snapshot.is_redacted {
         return Ok(None);
     }
     match app.store().result(caller, snapshot.job.id).await {
         Ok(result) => Ok(result.and_then(|result| Json::stored(&result.0?))),
         // A worker that lost the job's lease a moment ago.
-        Err(StoreError::Denied(_)) => Ok(None),
+        Err(StoreError::Forbidden(_)) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
@@ -126,14 +130,14 @@ pub(crate) struct LookQuery {
 /// `GET /jobs/{id}`
 pub(crate) async fn get(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
     held: Held,
     Query(query): Query<LookQuery>,
-) -> Result<Fresh<JobView>, Problem> {
+) -> Result<Fresh<JobView>, ApiError> {
     let wait = query.wait.map_or(std::time::Duration::ZERO, |wait| wait.0);
     if wait > limits::JOB_WAIT_MAX {
-        return Err(Problem::invalid("wait", "is longer than 5m"));
+        return Err(ApiError::invalid("wait", "is longer than 5m"));
     }
     let found = if wait.is_zero() {
         app.store().get(&caller, id).await?
@@ -143,9 +147,9 @@ pub(crate) async fn get(
             () = app.draining() => app.store().get(&caller, id).await?,
         }
     };
-    let snapshot = found.ok_or_else(|| Problem::not_found(format!("no job {id}")))?;
+    let snapshot = found.ok_or_else(|| ApiError::not_found(format!("no job {id}")))?;
     let shown = payload_of(&snapshot, query.payload.unwrap_or(false));
-    let view = whole(&app, &caller, snapshot).await?;
+    let view = with_result(&app, &caller, snapshot).await?;
     let view = match shown {
         Some(payload) => view.with_payload(payload),
         None => view,
@@ -157,10 +161,10 @@ pub(crate) async fn get(
 /// `GET /jobs`
 pub(crate) async fn list(
     State(app): State<App>,
-    Who(caller): Who,
-    Extension(room): Extension<Room>,
+    CurrentCaller(caller): CurrentCaller,
+    Extension(room): Extension<BodyReservation>,
     Query(query): Query<ListQuery>,
-) -> Result<Large<JobPage>, Problem> {
+) -> Result<Large<JobPage>, ApiError> {
     let with_payload = query.payload.unwrap_or(false);
     let request = query.into_request()?;
     refuse_to_sort_too_many(&app, &caller, &request).await?;
@@ -203,7 +207,7 @@ pub(crate) async fn list(
 }
 
 /// Only jobs that can be claimed are kept in the order of claims; others would all have to be read for every page.
-async fn refuse_to_sort_too_many(app: &App, caller: &Caller, request: &ListRequest) -> Result<(), Problem> {
+async fn refuse_to_sort_too_many(app: &App, caller: &Caller, request: &ListRequest) -> Result<(), ApiError> {
     if request.order != Order::Claim || request.filter.states == [JobState::Scheduled] {
         return Ok(());
     }
@@ -215,16 +219,16 @@ async fn refuse_to_sort_too_many(app: &App, caller: &Caller, request: &ListReque
     let message = format!(
         "claim would sort more than {max} jobs: ask for state=scheduled, which is kept in that order, or for newest or oldest"
     );
-    Err(Problem::invalid("order", message))
+    Err(ApiError::invalid("order", message))
 }
 
 /// `DELETE /jobs/{id}`
 pub(crate) async fn delete(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
     Expected(if_match): Expected,
-) -> Result<Gone, Problem> {
+) -> Result<NoContent, ApiError> {
     app.store().delete_if(&caller, id, if_match).await?;
-    Ok(Gone)
+    Ok(NoContent)
 }

@@ -11,8 +11,8 @@ use windlass::clock::{Deadline, Stopwatch};
 use super::app::App;
 use super::leftover::is_slow;
 use super::objects;
-use super::problem::Problem;
-use super::room::Room;
+use super::problem::ApiError;
+use super::room::BodyReservation;
 use crate::limits;
 
 /// A request's body; an empty one counts as `{}`.
@@ -23,11 +23,12 @@ pub(crate) struct Body<T>(pub(crate) T);
 pub(crate) struct BytesMax(pub(crate) usize);
 
 impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Body<T> {
-    type Rejection = Problem;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &App) -> Result<Body<T>, Problem> {
+    async fn from_request(request: Request, app: &App) -> Result<Body<T>, ApiError> {
         let limit = request.extensions().get::<BytesMax>().map_or(limits::BODY_BYTES_SMALL, |limit| limit.0);
-        let room = request.extensions().get::<Room>().cloned().unwrap_or_else(|| app.bodies().room(None));
+        let room =
+            request.extensions().get::<BodyReservation>().cloned().unwrap_or_else(|| app.bodies().room(None));
         let watch = Stopwatch::start();
         let bytes = read(request, limit, &room).await?;
         // The time that a client takes to send its request is not the store's.
@@ -41,7 +42,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Body<T> {
 }
 
 /// Reads a body of at most `limit` bytes, as long as there is room for it.
-async fn read(request: Request, limit: usize, room: &Room) -> Result<Vec<u8>, Problem> {
+async fn read(request: Request, limit: usize, room: &BodyReservation) -> Result<Vec<u8>, ApiError> {
     let declared = request.headers().get(header::CONTENT_LENGTH);
     let declared = declared.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|length| length > limit) {
@@ -51,18 +52,18 @@ async fn read(request: Request, limit: usize, room: &Room) -> Result<Vec<u8>, Pr
     tokio::time::timeout(limits::BODY_TIME_MAX, collecting).await.unwrap_or_else(|_| Err(slow_body()))
 }
 
-fn slow_body() -> Problem {
-    Problem::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "the body took too long to arrive")
+fn slow_body() -> ApiError {
+    ApiError::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "the body took too long to arrive")
 }
 
-async fn collect(mut body: HttpBody, limit: usize, room: &Room) -> Result<Vec<u8>, Problem> {
+async fn collect(mut body: HttpBody, limit: usize, room: &BodyReservation) -> Result<Vec<u8>, ApiError> {
     let mut collected = Vec::new();
     while let Some(frame) = body.frame().await {
         let broken = |error: axum::Error| {
             if is_slow(&error) {
                 return slow_body();
             }
-            Problem::new(StatusCode::BAD_REQUEST, "unreadable_body", "the body ended before its end")
+            ApiError::new(StatusCode::BAD_REQUEST, "unreadable_body", "the body ended before its end")
         };
         // Trailers say nothing that anybody asks for.
         let Ok(bytes) = frame.map_err(broken)?.into_data() else { continue };
@@ -76,17 +77,17 @@ async fn collect(mut body: HttpBody, limit: usize, room: &Room) -> Result<Vec<u8
     Ok(collected)
 }
 
-fn too_large(limit: usize) -> Problem {
+fn too_large(limit: usize) -> ApiError {
     let message = format!("the body is larger than {limit} bytes");
-    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message).with("limit", limit)
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message).with("limit", limit)
 }
 
 /// What the bytes say.
-pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let bytes = if bytes.iter().all(u8::is_ascii_whitespace) { b"{}" } else { bytes };
     if depth(bytes) > limits::JSON_DEPTH_MAX {
         let message = format!("is nested deeper than {} levels", limits::JSON_DEPTH_MAX);
-        return Err(Problem::invalid("body", message));
+        return Err(ApiError::invalid("body", message));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let decoded = objects::read(&mut json).map_err(|error| {
@@ -97,7 +98,7 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     Ok(decoded)
 }
 
-fn refusal(path: &str, error: &serde_json::Error) -> Problem {
+fn refusal(path: &str, error: &serde_json::Error) -> ApiError {
     if !error.is_data() {
         return not_json(error);
     }
@@ -108,7 +109,7 @@ fn refusal(path: &str, error: &serde_json::Error) -> Problem {
 }
 
 /// A value that does not fit; serde's own messages name a field that is missing, unknown or there twice.
-pub(crate) fn misfit(path: &str, message: &str) -> Problem {
+pub(crate) fn misfit(path: &str, message: &str) -> ApiError {
     let named = ["missing field `", "unknown field `", "duplicate field `"]
         .iter()
         .find_map(|start| message.strip_prefix(start)?.split('`').next());
@@ -124,15 +125,15 @@ pub(crate) fn misfit(path: &str, message: &str) -> Problem {
         (path, None) => path.to_owned(),
     };
     let message = if is_missing { "is required" } else { message };
-    let problem = Problem::invalid(field.clone(), message);
+    let problem = ApiError::invalid(field.clone(), message);
     match field.strip_prefix("jobs.").and_then(|rest| rest.split('.').next()?.parse::<usize>().ok()) {
         Some(index) => problem.with("index", index),
         None => problem,
     }
 }
 
-fn not_json(error: &serde_json::Error) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, "not_json", format!("the body is not JSON: {error}"))
+fn not_json(error: &serde_json::Error) -> ApiError {
+    ApiError::new(StatusCode::BAD_REQUEST, "not_json", format!("the body is not JSON: {error}"))
 }
 
 /// `jobs[3].retry` as `jobs.3.retry`.

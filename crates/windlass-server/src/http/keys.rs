@@ -10,12 +10,12 @@ use windlass::store::caller::Role;
 use windlass::store::command::key::NewKey;
 
 use super::app::App;
-use super::auth::Who;
+use super::auth::CurrentCaller;
 use super::json::Body;
 use super::path::KeyPath;
-use super::problem::Problem;
+use super::problem::ApiError;
 use super::query::Query;
-use super::reply::{Done, Gone, Made};
+use super::reply::{Created, NoContent, Ok200};
 use super::wire::expiry::Expiry;
 use super::wire::name::Text;
 use super::wire::page::PageQuery;
@@ -62,14 +62,14 @@ pub(crate) struct Keys {
 /// `GET /keys`
 pub(crate) async fn list(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     Query(query): Query<PageQuery>,
-) -> Result<Done<Keys>, Problem> {
+) -> Result<Ok200<Keys>, ApiError> {
     let keys = app.store().keys(&caller).await?;
     // In the order in which they were made.
     let (keys, next_cursor) =
         query.of(&keys, |key| format!("{:020}.{}", key.created_at.as_millis(), key.id))?;
-    Ok(Done(Keys { keys: keys.into_iter().map(KeyView::from).collect(), next_cursor }))
+    Ok(Ok200(Keys { keys: keys.into_iter().map(KeyView::from).collect(), next_cursor }))
 }
 
 /// A key to be made.
@@ -98,9 +98,9 @@ pub(crate) struct CreatedKey {
 /// `POST /keys`
 pub(crate) async fn create(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     Body(body): Body<KeyBody>,
-) -> Result<Made<CreatedKey>, Problem> {
+) -> Result<Created<CreatedKey>, ApiError> {
     let new = NewKey {
         name: body.name,
         role: body.role.0,
@@ -109,15 +109,15 @@ pub(crate) async fn create(
     };
     let created = app.store().create_key(&caller, new).await?;
     let secret = created.secret.reveal().to_owned();
-    Ok(Made(CreatedKey { key: (&created.key).into(), secret }))
+    Ok(Created(CreatedKey { key: (&created.key).into(), secret }))
 }
 
 /// `DELETE /keys/{id}`
 pub(crate) async fn revoke(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     KeyPath(id): KeyPath,
-) -> Result<Gone, Problem> {
+) -> Result<NoContent, ApiError> {
     app.store().revoke_key(&caller, id).await?;
-    Ok(Gone)
+    Ok(NoContent)
 }

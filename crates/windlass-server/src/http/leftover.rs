@@ -17,9 +17,9 @@ use crate::limits;
 
 /// A body that can be taken back from whoever it was lent to.
 #[derive(Clone)]
-struct Lent(Arc<Mutex<Paced>>);
+struct SharedBody(Arc<Mutex<Paced>>);
 
-impl Lent {
+impl SharedBody {
     fn body(&self) -> MutexGuard<'_, Paced> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,7 +74,7 @@ impl Paced {
     }
 }
 
-impl HttpBody for Lent {
+impl HttpBody for SharedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -112,7 +112,7 @@ pub(crate) async fn discard(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let (parts, body) = request.into_parts();
-    let lent = Lent(Arc::new(Mutex::new(Paced::new(body))));
+    let lent = SharedBody(Arc::new(Mutex::new(Paced::new(body))));
     let mut response = next.run(Request::from_parts(parts, Body::new(lent.clone()))).await;
     let rest = std::mem::take(&mut lent.body().body);
     if !rest.is_end_stream() && !is_read_to_its_end(rest).await {

@@ -15,13 +15,13 @@ use windlass::limits::STEP_NAME_CHARS_MAX;
 use super::access::Access;
 use super::app::App;
 use super::describe::{Content, SchemaOf};
-use super::problem::{ErrorBody, Problem};
-use super::reply::{Page, Written};
+use super::problem::{ApiError, ErrorBody};
+use super::reply::{Page, TextResponse};
 use super::route::Route;
 use super::wire::name::FromText;
 
 /// Why a status is answered, in a few words.
-fn meaning(status: StatusCode) -> &'static str {
+fn describe_status(status: StatusCode) -> &'static str {
     match status.as_u16() {
         200 => "done",
         201 => "made",
@@ -88,7 +88,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator, error: &Value) -> V
     );
     let mut responses = Map::new();
     for (status, content) in &shape.answers {
-        let mut answer = json!({"description": meaning(*status)});
+        let mut answer = json!({"description": describe_status(*status)});
         if shape.is_tagged {
             answer["headers"] =
                 json!({"ETag": {"description": "for If-Match and If-None-Match", "schema": text}});
@@ -103,8 +103,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator, error: &Value) -> V
         responses.insert(status.as_str().to_owned(), answer);
     }
     for status in route.refusals() {
-        let refusal =
-            json!({"description": meaning(status), "content": {"application/json": {"schema": error}}});
+        let refusal = json!({"description": describe_status(status), "content": {"application/json": {"schema": error}}});
         responses.insert(status.as_str().to_owned(), refusal);
     }
     let mut described = json!({
@@ -178,12 +177,12 @@ fn query_parameters(generator: &mut SchemaGenerator, query: SchemaOf) -> Vec<Val
 }
 
 /// `GET /openapi.json`
-pub(crate) async fn document(State(app): State<App>) -> Result<Written, Problem> {
-    Ok(Written(app.documents().0.clone()))
+pub(crate) async fn document(State(app): State<App>) -> Result<TextResponse, ApiError> {
+    Ok(TextResponse(app.documents().0.clone()))
 }
 
 /// `GET /docs`
-pub(crate) async fn reference(State(app): State<App>) -> Result<Page, Problem> {
+pub(crate) async fn reference(State(app): State<App>) -> Result<Page, ApiError> {
     Ok(Page(app.documents().1.clone()))
 }
 

@@ -11,14 +11,14 @@ use windlass::store::config::{Config, Hold, Scope, Worker};
 use windlass::store::query::known::Named;
 
 use super::app::App;
-use super::auth::Who;
-use super::jobs::Strictness;
+use super::auth::CurrentCaller;
+use super::jobs::StrictQuery;
 use super::jobs::act::ReasonBody;
 use super::json::Body;
 use super::path::WorkerPath;
-use super::problem::Problem;
+use super::problem::ApiError;
 use super::query::Query;
-use super::reply::Done;
+use super::reply::Ok200;
 use super::wire::expiry::Expiry;
 use super::wire::known::KnownView;
 use super::wire::name::Text;
@@ -29,8 +29,11 @@ use super::wire::time::Moment;
 use crate::limits;
 
 /// `GET /stats`
-pub(crate) async fn stats(State(app): State<App>, Who(caller): Who) -> Result<Done<StatsView>, Problem> {
-    Ok(Done(StatsView::from(&app.store().stats(&caller).await?)))
+pub(crate) async fn stats(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+) -> Result<Ok200<StatsView>, ApiError> {
+    Ok(Ok200(StatsView::from(&app.store().stats(&caller).await?)))
 }
 
 /// A worker as registered.
@@ -93,9 +96,9 @@ pub(crate) struct ActedWorker {
 /// `GET /workers`
 pub(crate) async fn workers(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     Query(query): Query<PageQuery>,
-) -> Result<Done<Workers>, Problem> {
+) -> Result<Ok200<Workers>, ApiError> {
     let (config, now) = (app.store().config(&caller).await?, app.now());
     let id = |worker: &&Worker| worker.id.to_string();
     let names = |worker: &&Worker| {
@@ -105,7 +108,7 @@ pub(crate) async fn workers(
     let (workers, next_cursor) =
         query.within(config.workers.values(), id, names, limits::WORKERS_PAGE_BYTES_MAX)?;
     let workers = workers.into_iter().map(|worker| WorkerView::of(worker, &config, now)).collect();
-    Ok(Done(Workers { workers, next_cursor }))
+    Ok(Ok200(Workers { workers, next_cursor }))
 }
 
 async fn acted_worker(
@@ -113,40 +116,40 @@ async fn acted_worker(
     caller: &Caller,
     id: WorkerId,
     changed: bool,
-) -> Result<ActedWorker, Problem> {
+) -> Result<ActedWorker, ApiError> {
     let (config, now) = (app.store().config(caller).await?, app.now());
-    let worker = config.workers.get(&id).ok_or_else(|| Problem::not_found(format!("no worker {id}")))?;
+    let worker = config.workers.get(&id).ok_or_else(|| ApiError::not_found(format!("no worker {id}")))?;
     Ok(ActedWorker { worker: WorkerView::of(worker, &config, now), changed })
 }
 
 /// `POST /workers/{id}/pause`
 pub(crate) async fn pause_worker(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     WorkerPath(id): WorkerPath,
-    Query(query): Query<Strictness>,
+    Query(query): Query<StrictQuery>,
     Body(body): Body<PauseBody>,
-) -> Result<Done<ActedWorker>, Problem> {
+) -> Result<Ok200<ActedWorker>, ApiError> {
     let changed = app.store().pause(&caller, Target::Worker(id), body.into_pause(app.now())?).await?;
     if query.strict && !changed {
         return Err(already_paused(format_args!("worker {id}")));
     }
-    acted_worker(&app, &caller, id, changed).await.map(Done)
+    acted_worker(&app, &caller, id, changed).await.map(Ok200)
 }
 
 /// `POST /workers/{id}/resume`
 pub(crate) async fn resume_worker(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     WorkerPath(id): WorkerPath,
-    Query(query): Query<Strictness>,
+    Query(query): Query<StrictQuery>,
     Body(body): Body<ReasonBody>,
-) -> Result<Done<ActedWorker>, Problem> {
+) -> Result<Ok200<ActedWorker>, ApiError> {
     let changed = app.store().resume(&caller, Target::Worker(id), body.reason).await?;
     if query.strict && !changed {
         return Err(not_paused(format_args!("worker {id}")));
     }
-    acted_worker(&app, &caller, id, changed).await.map(Done)
+    acted_worker(&app, &caller, id, changed).await.map(Ok200)
 }
 
 /// Whether anything starts.
@@ -194,7 +197,7 @@ impl GateScope {
     }
 }
 
-async fn gate_view(app: &App, caller: &Caller) -> Result<GateView, Problem> {
+async fn gate_view(app: &App, caller: &Caller) -> Result<GateView, ApiError> {
     let (config, now) = (app.store().config(caller).await?, app.now());
     let whole = config.holds.get(&Scope::Gate).filter(|hold| hold.is_active(now));
     let active = config.holds.values().filter(|hold| hold.is_active(now));
@@ -209,8 +212,11 @@ async fn gate_view(app: &App, caller: &Caller) -> Result<GateView, Problem> {
 }
 
 /// `GET /gate`
-pub(crate) async fn gate(State(app): State<App>, Who(caller): Who) -> Result<Done<GateView>, Problem> {
-    gate_view(&app, &caller).await.map(Done)
+pub(crate) async fn gate(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+) -> Result<Ok200<GateView>, ApiError> {
+    gate_view(&app, &caller).await.map(Ok200)
 }
 
 /// What is to be closed.
@@ -249,7 +255,7 @@ pub(crate) struct ActedGate {
     known: Option<KnownView>,
 }
 
-async fn known(app: &App, caller: &Caller, target: &Target) -> Result<Option<KnownView>, Problem> {
+async fn known(app: &App, caller: &Caller, target: &Target) -> Result<Option<KnownView>, ApiError> {
     let named = match target {
         Target::Tenant(tenant) => Named::Tenant(tenant.clone()),
         Target::Type(job_type) => Named::Type(job_type.clone()),
@@ -259,49 +265,49 @@ async fn known(app: &App, caller: &Caller, target: &Target) -> Result<Option<Kno
     KnownView::of(app, caller, named).await.map(Some)
 }
 
-fn target(tenant: Option<Text<Tenant>>, job_type: Option<Text<JobType>>) -> Result<Target, Problem> {
+fn target(tenant: Option<Text<Tenant>>, job_type: Option<Text<JobType>>) -> Result<Target, ApiError> {
     match (tenant, job_type) {
         (None, None) => Ok(Target::Gate),
         (Some(tenant), None) => Ok(Target::Tenant(tenant.0)),
         (None, Some(job_type)) => Ok(Target::Type(job_type.0)),
-        (Some(_), Some(_)) => Err(Problem::invalid("type", "give `tenant` or `type`, not both")),
+        (Some(_), Some(_)) => Err(ApiError::invalid("type", "give `tenant` or `type`, not both")),
     }
 }
 
 /// `POST /gate/offline`
 pub(crate) async fn close(
     State(app): State<App>,
-    Who(caller): Who,
-    Query(query): Query<Strictness>,
+    CurrentCaller(caller): CurrentCaller,
+    Query(query): Query<StrictQuery>,
     Body(body): Body<OfflineBody>,
-) -> Result<Done<ActedGate>, Problem> {
+) -> Result<Ok200<ActedGate>, ApiError> {
     let target = target(body.tenant, body.r#type)?;
     let expires = body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?;
     let pause = Pause { reason: body.reason, expires, ..Pause::default() };
     let known = known(&app, &caller, &target).await?;
     let changed = app.store().pause(&caller, target, pause).await?;
     if query.strict && !changed {
-        return Err(Problem::conflict("already_paused", "the gate is already closed")
+        return Err(ApiError::conflict("already_paused", "the gate is already closed")
             .with("state", "offline")
             .with("action", "offline"));
     }
-    Ok(Done(ActedGate { gate: gate_view(&app, &caller).await?, changed, known }))
+    Ok(Ok200(ActedGate { gate: gate_view(&app, &caller).await?, changed, known }))
 }
 
 /// `POST /gate/online`
 pub(crate) async fn open(
     State(app): State<App>,
-    Who(caller): Who,
-    Query(query): Query<Strictness>,
+    CurrentCaller(caller): CurrentCaller,
+    Query(query): Query<StrictQuery>,
     Body(body): Body<OnlineBody>,
-) -> Result<Done<ActedGate>, Problem> {
+) -> Result<Ok200<ActedGate>, ApiError> {
     let target = target(body.tenant, body.r#type)?;
     let known = known(&app, &caller, &target).await?;
     let changed = app.store().resume(&caller, target, body.reason).await?;
     if query.strict && !changed {
-        return Err(Problem::conflict("not_paused", "the gate is open")
+        return Err(ApiError::conflict("not_paused", "the gate is open")
             .with("state", "online")
             .with("action", "online"));
     }
-    Ok(Done(ActedGate { gate: gate_view(&app, &caller).await?, changed, known }))
+    Ok(Ok200(ActedGate { gate: gate_view(&app, &caller).await?, changed, known }))
 }

@@ -8,11 +8,11 @@ use windlass::job::{JobId, JobType, QueueName, ScheduleName, Tenant, WorkerId};
 use windlass::key::KeyId;
 
 use super::app::App;
-use super::problem::Problem;
+use super::problem::ApiError;
 
 /// The text of the parameter with this name.
-async fn parameter(parts: &mut Parts, app: &App, name: &str) -> Result<String, Problem> {
-    let nothing = || Problem::not_found("nothing is at this path");
+async fn parameter(parts: &mut Parts, app: &App, name: &str) -> Result<String, ApiError> {
+    let nothing = || ApiError::not_found("nothing is at this path");
     let parameters = RawPathParams::from_request_parts(parts, app).await.map_err(|_| nothing())?;
     let found = parameters.iter().find(|(known, _)| *known == name);
     found.map(|(_, text)| text.to_owned()).ok_or_else(nothing)
@@ -22,13 +22,13 @@ async fn parameter(parts: &mut Parts, app: &App, name: &str) -> Result<String, P
 pub(crate) struct JobPath(pub(crate) JobId);
 
 impl FromRequestParts<App> for JobPath {
-    type Rejection = Problem;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<JobPath, Problem> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<JobPath, ApiError> {
         let text = parameter(parts, app, "id").await?;
         JobId::from_str(&text)
             .map(JobPath)
-            .map_err(|_| Problem::not_found(format!("no job {}", shown(&text))))
+            .map_err(|_| ApiError::not_found(format!("no job {}", shown(&text))))
     }
 }
 
@@ -36,11 +36,11 @@ impl FromRequestParts<App> for JobPath {
 pub(crate) struct WorkerPath(pub(crate) WorkerId);
 
 impl FromRequestParts<App> for WorkerPath {
-    type Rejection = Problem;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<WorkerPath, Problem> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<WorkerPath, ApiError> {
         let text = parameter(parts, app, "id").await?;
-        let unknown = || Problem::not_found(format!("no worker {}", shown(&text)));
+        let unknown = || ApiError::not_found(format!("no worker {}", shown(&text)));
         WorkerId::from_str(&text).map(WorkerPath).map_err(|_| unknown())
     }
 }
@@ -49,13 +49,13 @@ impl FromRequestParts<App> for WorkerPath {
 pub(crate) struct KeyPath(pub(crate) KeyId);
 
 impl FromRequestParts<App> for KeyPath {
-    type Rejection = Problem;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<KeyPath, Problem> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<KeyPath, ApiError> {
         let text = parameter(parts, app, "id").await?;
         KeyId::from_str(&text)
             .map(KeyPath)
-            .map_err(|_| Problem::not_found(format!("no key {}", shown(&text))))
+            .map_err(|_| ApiError::not_found(format!("no key {}", shown(&text))))
     }
 }
 
@@ -63,9 +63,9 @@ impl FromRequestParts<App> for KeyPath {
 pub(crate) struct NamePath(pub(crate) String);
 
 impl FromRequestParts<App> for NamePath {
-    type Rejection = Problem;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<NamePath, Problem> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<NamePath, ApiError> {
         parameter(parts, app, "name").await.map(NamePath)
     }
 }
@@ -76,12 +76,13 @@ macro_rules! checked_name {
         pub(crate) struct $path(pub(crate) $name);
 
         impl FromRequestParts<App> for $path {
-            type Rejection = Problem;
+            type Rejection = ApiError;
 
-            async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<$path, Problem> {
+            async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<$path, ApiError> {
                 let text = parameter(parts, app, $parameter).await?;
-                let refused =
-                    |problem: windlass::error::Problem| Problem::invalid($parameter, problem.to_string());
+                let refused = |problem: windlass::error::FieldProblem| {
+                    ApiError::invalid($parameter, problem.to_string())
+                };
                 $name::new(&text).map($path).map_err(refused)
             }
         }

@@ -11,14 +11,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use windlass::error::{
-    ActError, Denied, Invalid, Refused, ScheduleError, StoreError, SubmitError, WorkError,
+    ActError, Forbidden, Invalid, InvalidTransition, ScheduleError, StoreError, SubmitError, WorkError,
 };
 use windlass::job::Action;
 use windlass::limits::OVERLOADED_RETRY_AFTER;
 
 /// A refused request.
 #[derive(Debug, Clone)]
-pub(crate) struct Problem {
+pub(crate) struct ApiError {
     status: StatusCode,
     code: &'static str,
     message: String,
@@ -52,59 +52,63 @@ fn codes(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "enum": CODES.iter().map(|(_, code, _)| *code).collect::<Vec<_>>()})
 }
 
-impl Problem {
+impl ApiError {
     /// A refusal with this status, code and message.
-    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Problem {
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> ApiError {
         let is_known = CODES.iter().any(|(known, name, _)| (*known, *name) == (status.as_u16(), code));
         debug_assert!(is_known, "{status} {code} is not in the list of codes");
-        Problem { status, code, message: message.into(), details: Map::new(), retry_after: None }
+        ApiError { status, code, message: message.into(), details: Map::new(), retry_after: None }
     }
 
     /// The same with one more detail.
     #[must_use]
-    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Problem {
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> ApiError {
         self.details.insert(name.to_owned(), value.into());
         self
     }
 
     /// A value that is not allowed, in the field with this dotted path.
-    pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> Problem {
+    pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> ApiError {
         let (field, message) = (field.into(), message.into());
         let whole = format!("{field}: {message}");
-        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value", whole).with("field", field)
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value", whole).with("field", field)
     }
 
     /// There is nothing here, or nothing that this caller may know of.
-    pub(crate) fn not_found(what: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::NOT_FOUND, "not_found", what)
+    pub(crate) fn not_found(what: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::NOT_FOUND, "not_found", what)
     }
 
     /// What was asked contradicts what is.
-    pub(crate) fn conflict(code: &'static str, message: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::CONFLICT, code, message)
+    pub(crate) fn conflict(code: &'static str, message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::CONFLICT, code, message)
     }
 
     /// The server is about to stop: whoever waits asks again elsewhere, or later.
-    pub(crate) fn draining() -> Problem {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "the server is about to stop: ask again")
+    pub(crate) fn draining() -> ApiError {
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "the server is about to stop: ask again")
     }
 
     /// The server holds as much as it can: come again later.
-    pub(crate) fn crowded(retry_after: Duration) -> Problem {
+    pub(crate) fn crowded(retry_after: Duration) -> ApiError {
         let message = "too many large bodies and answers are held: read the answers that are on their way, then ask again";
-        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message);
-        Problem { retry_after: Some(retry_after), ..problem }
+        let problem = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message);
+        ApiError { retry_after: Some(retry_after), ..problem }
     }
 
     /// Too much at once: come again later.
-    pub(crate) fn too_much(code: &'static str, message: impl Into<String>, retry_after: Duration) -> Problem {
-        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, code, message);
-        Problem { retry_after: Some(retry_after), ..problem }
+    pub(crate) fn too_much(
+        code: &'static str,
+        message: impl Into<String>,
+        retry_after: Duration,
+    ) -> ApiError {
+        let problem = ApiError::new(StatusCode::TOO_MANY_REQUESTS, code, message);
+        ApiError { retry_after: Some(retry_after), ..problem }
     }
 
     /// The same refusal, its field within `place` of the body.
     #[must_use]
-    pub(crate) fn within(mut self, place: &str) -> Problem {
+    pub(crate) fn within(mut self, place: &str) -> ApiError {
         if let Some(Value::String(field)) = self.details.get("field") {
             let field = if field == "body" { place.to_owned() } else { format!("{place}.{field}") };
             self.details.insert("field".into(), field.into());
@@ -114,7 +118,7 @@ impl Problem {
 
     /// What is sent for it.
     pub(crate) fn body(&self) -> ErrorBody {
-        let Problem { code, message, details, .. } = self;
+        let ApiError { code, message, details, .. } = self;
         let fields =
             ErrorFields { code: (*code).to_owned(), message: message.clone(), details: details.clone() };
         ErrorBody { error: fields }
@@ -126,8 +130,8 @@ impl Problem {
     }
 
     /// A submission's refusal; in a batch it names the job.
-    pub(crate) fn of_submission(error: SubmitError, is_batch: bool) -> Problem {
-        let place = |problem: Problem, index: usize| {
+    pub(crate) fn of_submission(error: SubmitError, is_batch: bool) -> ApiError {
+        let place = |problem: ApiError, index: usize| {
             if is_batch { problem.within(&format!("jobs.{index}")).with("index", index) } else { problem }
         };
         match error {
@@ -136,7 +140,7 @@ impl Problem {
             SubmitError::Invalid { index, invalid } => place(invalid.into(), index),
             SubmitError::PayloadTooLarge { index, size, limit } => {
                 let message = format!("payload is {size} bytes, the limit is {limit}");
-                let problem = Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", message);
+                let problem = ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", message);
                 place(problem.with("field", "payload").with("size", size).with("limit", limit), index)
             }
             SubmitError::UniqueKeyTaken { index, key, holder } => {
@@ -144,39 +148,39 @@ impl Problem {
             }
             SubmitError::PayloadDiffers { index, existing } => {
                 let message = format!("the idempotency key belongs to job {existing} with another payload");
-                let problem = Problem::conflict("payload_differs", message);
+                let problem = ApiError::conflict("payload_differs", message);
                 place(problem.with("job_id", existing.to_string()), index)
             }
             SubmitError::TooDeep { scope, depth, limit, retry_after } => {
                 too_deep(scope, depth, limit, retry_after)
             }
-            SubmitError::Denied(denied) => denied.into(),
+            SubmitError::Forbidden(denied) => denied.into(),
             SubmitError::Store(error) => error.into(),
-            other => Problem::internal(&other),
+            other => ApiError::internal(&other),
         }
     }
 
     /// Something this server does not know how to put.
-    fn internal(error: &dyn std::fmt::Display) -> Problem {
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string())
+    fn internal(error: &dyn std::fmt::Display) -> ApiError {
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string())
     }
 }
 
-fn unique_key_taken(key: &str, holder: &str) -> Problem {
+fn unique_key_taken(key: &str, holder: &str) -> ApiError {
     let message = format!("unique key `{key}` is held by job {holder}");
-    Problem::conflict("unique_key_taken", message).with("job_id", holder).with("key", key)
+    ApiError::conflict("unique_key_taken", message).with("job_id", holder).with("key", key)
 }
 
-impl From<Invalid> for Problem {
-    fn from(invalid: Invalid) -> Problem {
-        let problem = Problem::invalid(invalid.field, invalid.problem.to_string());
+impl From<Invalid> for ApiError {
+    fn from(invalid: Invalid) -> ApiError {
+        let problem = ApiError::invalid(invalid.field, invalid.problem.to_string());
         explained(problem, invalid.problem)
     }
 }
 
 /// The refusal with what is wrong with the value, for programs.
-fn explained(refusal: Problem, problem: windlass::error::Problem) -> Problem {
-    use windlass::error::Problem as Wrong;
+fn explained(refusal: ApiError, problem: windlass::error::FieldProblem) -> ApiError {
+    use windlass::error::FieldProblem as Wrong;
     match problem {
         Wrong::Missing => refusal.with("problem", "missing"),
         Wrong::TooLong { length, limit } => {
@@ -203,25 +207,25 @@ fn explained(refusal: Problem, problem: windlass::error::Problem) -> Problem {
     }
 }
 
-impl Problem {
+impl ApiError {
     /// Whether a valid key is missing.
     pub(crate) fn is_unauthorized(&self) -> bool {
         self.status == StatusCode::UNAUTHORIZED
     }
 }
 
-impl From<Denied> for Problem {
-    fn from(denied: Denied) -> Problem {
-        Problem::new(StatusCode::FORBIDDEN, "forbidden", denied.to_string())
+impl From<Forbidden> for ApiError {
+    fn from(denied: Forbidden) -> ApiError {
+        ApiError::new(StatusCode::FORBIDDEN, "forbidden", denied.to_string())
             .with("actor", denied.actor)
             .with("role", denied.role)
             .with("action", denied.action)
     }
 }
 
-impl From<Refused> for Problem {
-    fn from(refused: Refused) -> Problem {
-        Problem::conflict("state_conflict", refused.to_string())
+impl From<InvalidTransition> for ApiError {
+    fn from(refused: InvalidTransition) -> ApiError {
+        ApiError::conflict("state_conflict", refused.to_string())
             .with("state", refused.state.as_str())
             .with("action", action_word(refused.action))
     }
@@ -235,26 +239,26 @@ fn action_word(action: Action) -> &'static str {
     }
 }
 
-impl From<StoreError> for Problem {
-    fn from(error: StoreError) -> Problem {
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> ApiError {
         let message = error.to_string();
-        let unavailable = |code| Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, message.clone());
+        let unavailable = |code| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, code, message.clone());
         match error {
             StoreError::Full => unavailable("disk_full"),
             StoreError::Overloaded { retry_after, .. } => {
-                Problem { retry_after: Some(retry_after), ..unavailable("overloaded") }
+                ApiError { retry_after: Some(retry_after), ..unavailable("overloaded") }
             }
             StoreError::TooManyReads { retry_after, .. } => {
-                Problem::too_much("too_many_requests", message, retry_after)
+                ApiError::too_much("too_many_requests", message, retry_after)
             }
             StoreError::TooSlow(_) => {
-                Problem { retry_after: Some(OVERLOADED_RETRY_AFTER), ..unavailable("overloaded") }
+                ApiError { retry_after: Some(OVERLOADED_RETRY_AFTER), ..unavailable("overloaded") }
             }
-            StoreError::Denied(denied) => denied.into(),
+            StoreError::Forbidden(denied) => denied.into(),
             StoreError::Stopped(_) | StoreError::Moved(_) => unavailable("stopped"),
             StoreError::Damaged(_) => {
                 tracing::error!(message, "stored data is damaged");
-                Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "damaged", message)
+                ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "damaged", message)
             }
             StoreError::Database(_) | _ => {
                 tracing::warn!(message, "the database is in trouble");
@@ -264,87 +268,89 @@ impl From<StoreError> for Problem {
     }
 }
 
-fn too_deep(scope: String, depth: u64, limit: u64, retry_after: Duration) -> Problem {
+fn too_deep(scope: String, depth: u64, limit: u64, retry_after: Duration) -> ApiError {
     let message = format!("{scope} holds {depth} unfinished jobs, the limit is {limit}");
-    let problem = Problem::too_much("too_many_jobs", message, retry_after);
+    let problem = ApiError::too_much("too_many_jobs", message, retry_after);
     problem.with("scope", scope).with("depth", depth).with("limit", limit)
 }
 
-impl From<ActError> for Problem {
-    fn from(error: ActError) -> Problem {
+impl From<ActError> for ApiError {
+    fn from(error: ActError) -> ApiError {
         let message = error.to_string();
         match error {
             ActError::NotFound(_) | ActError::NoSuchWorker(_) | ActError::NoSuchKey(_) => {
-                Problem::not_found(message)
+                ApiError::not_found(message)
             }
             ActError::Refused(refused) => refused.into(),
-            ActError::AlreadySuspended(_) => Problem::conflict("already_suspended", message)
+            ActError::AlreadySuspended(_) => ApiError::conflict("already_suspended", message)
                 .with("state", "suspended")
                 .with("action", "suspend"),
-            ActError::NotSuspended(_) => Problem::conflict("not_suspended", message).with("action", "resume"),
+            ActError::NotSuspended(_) => {
+                ApiError::conflict("not_suspended", message).with("action", "resume")
+            }
             ActError::AlreadyPaused(what) => already_paused(what),
             ActError::NotPaused(what) => not_paused(what),
-            ActError::Needed { state, by, .. } => Problem::conflict("job_needed", message)
+            ActError::Needed { state, by, .. } => ApiError::conflict("job_needed", message)
                 .with("state", state.as_str())
                 .with("action", "delete")
                 .with("job_id", by.job().to_string())
                 .with("role", by.as_str()),
             ActError::AlreadyRedriven { successor, .. } => {
-                Problem::conflict("already_redriven", message).with("job", successor.to_string())
+                ApiError::conflict("already_redriven", message).with("job", successor.to_string())
             }
             ActError::Changed { version, .. } => {
-                Problem::new(StatusCode::PRECONDITION_FAILED, "precondition_failed", message)
+                ApiError::new(StatusCode::PRECONDITION_FAILED, "precondition_failed", message)
                     .with("version", version.to_string())
             }
-            ActError::LastAdminKey(_) => Problem::conflict("last_admin_key", message),
+            ActError::LastAdminKey(_) => ApiError::conflict("last_admin_key", message),
             ActError::Invalid(invalid) => invalid.into(),
             ActError::UniqueKeyTaken { key, holder } => unique_key_taken(&key, &holder.to_string()),
             ActError::TooDeep { scope, depth, limit, retry_after } => {
                 too_deep(scope, depth, limit, retry_after)
             }
-            ActError::Denied(denied) => denied.into(),
+            ActError::Forbidden(denied) => denied.into(),
             ActError::Store(error) => error.into(),
-            other => Problem::internal(&other),
+            other => ApiError::internal(&other),
         }
     }
 }
 
-impl From<WorkError> for Problem {
-    fn from(error: WorkError) -> Problem {
+impl From<WorkError> for ApiError {
+    fn from(error: WorkError) -> ApiError {
         let message = error.to_string();
         match error {
-            WorkError::NoSuchWorker(_) | WorkError::NoSuchJob(_) => Problem::not_found(message),
-            WorkError::Stale(_) => Problem::conflict("stale_fence", message),
+            WorkError::NoSuchWorker(_) | WorkError::NoSuchJob(_) => ApiError::not_found(message),
+            WorkError::Stale(_) => ApiError::conflict("stale_fence", message),
             WorkError::Invalid(invalid) => invalid.into(),
             WorkError::TooManyWorkers { of, workers_max, bytes_max, retry_after } => {
-                Problem::too_much("too_many_workers", message, retry_after)
+                ApiError::too_much("too_many_workers", message, retry_after)
                     .with("of", of)
                     .with("limit", workers_max)
                     .with("bytes_limit", bytes_max)
             }
-            WorkError::Children(refused) => Problem::of_submission(*refused, true),
-            WorkError::Denied(denied) => denied.into(),
+            WorkError::Children(refused) => ApiError::of_submission(*refused, true),
+            WorkError::Forbidden(denied) => denied.into(),
             WorkError::Store(error) => error.into(),
-            other => Problem::internal(&other),
+            other => ApiError::internal(&other),
         }
     }
 }
 
-impl From<ScheduleError> for Problem {
-    fn from(error: ScheduleError) -> Problem {
+impl From<ScheduleError> for ApiError {
+    fn from(error: ScheduleError) -> ApiError {
         let message = error.to_string();
         match error {
-            ScheduleError::NotFound(_) => Problem::not_found(message),
+            ScheduleError::NotFound(_) => ApiError::not_found(message),
             ScheduleError::Invalid(invalid) => invalid.into(),
-            ScheduleError::Refused(refused) => Problem::of_submission(*refused, false).within("job"),
-            ScheduleError::Denied(denied) => denied.into(),
+            ScheduleError::Refused(refused) => ApiError::of_submission(*refused, false).within("job"),
+            ScheduleError::Forbidden(denied) => denied.into(),
             ScheduleError::Store(error) => error.into(),
-            other => Problem::internal(&other),
+            other => ApiError::internal(&other),
         }
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = super::reply::json(self.status, &self.body());
         if let Some(retry_after) = self.retry_after {
@@ -371,7 +377,7 @@ mod tests {
         let slow = StoreError::TooSlow("the read was ended".to_owned());
         let refusals = [(crowded, 429, "too_many_requests", "2"), (slow, 503, "overloaded", "1")];
         for (error, status, code, seconds) in refusals {
-            let problem = Problem::from(error);
+            let problem = ApiError::from(error);
             assert_eq!((problem.status.as_u16(), problem.code), (status, code));
             assert_eq!(problem.into_response().headers()[header::RETRY_AFTER], seconds);
         }

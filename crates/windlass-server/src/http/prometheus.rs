@@ -4,19 +4,22 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use windlass::clock::{ClockReport, Timestamp};
-use windlass::store::query::queues::QueueLook;
+use windlass::store::query::queues::QueueInfo;
 use windlass::store::schedules::Schedule;
 
 use super::app::{App, StorePlace};
-use super::auth::Who;
+use super::auth::CurrentCaller;
 use super::metrics::{heading, line, write_requests};
-use super::problem::Problem;
+use super::problem::ApiError;
 use super::reply::Plain;
 use super::store_metrics::write_store;
 use crate::{limits, process};
 
 /// `GET /metrics`
-pub(crate) async fn metrics(State(app): State<App>, Who(caller): Who) -> Result<Plain, Problem> {
+pub(crate) async fn metrics(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+) -> Result<Plain, ApiError> {
     let max = limits::METRIC_QUEUES_MAX;
     let (mut queues, config, now) = (
         app.store().queues_after(&caller, None, max + 1).await?,
@@ -182,7 +185,7 @@ fn write_process(text: &mut String) {
     }
 }
 
-fn write_queues(text: &mut String, queues: &[QueueLook], now: Timestamp) {
+fn write_queues(text: &mut String, queues: &[QueueInfo], now: Timestamp) {
     // Names of queues need no escaping: letters, digits and `_ . : -`.
     heading(text, "windlass_jobs", "gauge", "Jobs by queue and state.");
     for queue in queues {

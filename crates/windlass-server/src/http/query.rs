@@ -7,20 +7,20 @@ use serde::de::DeserializeOwned;
 
 use super::app::App;
 use super::json::{dotted, misfit};
-use super::problem::Problem;
+use super::problem::ApiError;
 
 /// A request's query.
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
-    type Rejection = Problem;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Query<T>, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Query<T>, ApiError> {
         decode(parts.uri.query().unwrap_or_default()).map(Query)
     }
 }
 
-fn decode<T: DeserializeOwned>(query: &str) -> Result<T, Problem> {
+fn decode<T: DeserializeOwned>(query: &str) -> Result<T, ApiError> {
     let given = form_urlencoded::parse(query.as_bytes()).filter(|(_, value)| !value.is_empty());
     let given = form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
     let parameters = serde_urlencoded::Deserializer::new(form_urlencoded::parse(given.as_bytes()));

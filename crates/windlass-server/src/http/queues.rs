@@ -8,18 +8,18 @@ use windlass::job::QueueName;
 use windlass::store::caller::Caller;
 use windlass::store::command::hold::Target;
 use windlass::store::query::known::Named;
-use windlass::store::query::queues::QueueLook;
+use windlass::store::query::queues::QueueInfo;
 use windlass::store::rates::minute_of;
 use windlass::store::settings::patch::SettingsPatch;
 
 use super::app::App;
-use super::auth::Who;
-use super::jobs::Strictness;
+use super::auth::CurrentCaller;
+use super::jobs::StrictQuery;
 use super::json::Body;
 use super::path::QueuePath;
-use super::problem::Problem;
+use super::problem::ApiError;
 use super::query::Query;
-use super::reply::Done;
+use super::reply::Ok200;
 use super::wire::known::KnownView;
 use super::wire::name::Text;
 use super::wire::numbers::{Counts, QueueRates, counts};
@@ -49,7 +49,7 @@ pub(crate) struct QueueView {
 }
 
 impl QueueView {
-    fn of(look: &QueueLook, known: KnownView, now: Timestamp) -> QueueView {
+    fn of(look: &QueueInfo, known: KnownView, now: Timestamp) -> QueueView {
         QueueView {
             name: Text(look.name.clone()),
             known,
@@ -95,24 +95,24 @@ pub(crate) struct ResumeBody {
 /// `GET /queues`
 pub(crate) async fn list(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     Query(query): Query<PageQuery>,
-) -> Result<Done<Queues>, Problem> {
+) -> Result<Ok200<Queues>, ApiError> {
     let limit = query.limit()?;
     let after = query.after().map(QueueName::new).transpose();
-    let after = after.map_err(|problem| Problem::invalid("cursor", problem.to_string()))?;
+    let after = after.map_err(|problem| ApiError::invalid("cursor", problem.to_string()))?;
     let looks = app.store().queues_after(&caller, after, limit + 1).await?;
     let (looks, next_cursor) = query.of(looks, |look| look.name.to_string())?;
     let now = app.now();
     let queues = looks.iter().map(|look| QueueView::of(look, KnownView::listed(), now)).collect();
-    Ok(Done(Queues { queues, next_cursor }))
+    Ok(Ok200(Queues { queues, next_cursor }))
 }
 
-async fn known(app: &App, caller: &Caller, queue: &QueueName) -> Result<KnownView, Problem> {
+async fn known(app: &App, caller: &Caller, queue: &QueueName) -> Result<KnownView, ApiError> {
     KnownView::of(app, caller, Named::Queue(queue.clone())).await
 }
 
-async fn view(app: &App, caller: &Caller, queue: QueueName, known: KnownView) -> Result<QueueView, Problem> {
+async fn view(app: &App, caller: &Caller, queue: QueueName, known: KnownView) -> Result<QueueView, ApiError> {
     let look = app.store().queue(caller, queue).await?;
     Ok(QueueView::of(&look, known, app.now()))
 }
@@ -120,51 +120,51 @@ async fn view(app: &App, caller: &Caller, queue: QueueName, known: KnownView) ->
 /// `GET /queues/{queue}`
 pub(crate) async fn get(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     QueuePath(queue): QueuePath,
-) -> Result<Done<QueueView>, Problem> {
+) -> Result<Ok200<QueueView>, ApiError> {
     let known = known(&app, &caller, &queue).await?;
-    view(&app, &caller, queue, known).await.map(Done)
+    view(&app, &caller, queue, known).await.map(Ok200)
 }
 
 /// `PUT /queues/{queue}`
 pub(crate) async fn put(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     QueuePath(queue): QueuePath,
     Body(body): Body<QueueBody>,
-) -> Result<Done<ActedQueue>, Problem> {
+) -> Result<Ok200<ActedQueue>, ApiError> {
     let patch = SettingsPatch::Queue(queue.clone(), body.into_patch()?);
     let known = known(&app, &caller, &queue).await?;
     let changed = app.store().configure(&caller, patch).await?.is_changed;
-    Ok(Done(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed: None }))
+    Ok(Ok200(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed: None }))
 }
 
 /// `POST /queues/{queue}/pause`
 pub(crate) async fn pause(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     QueuePath(queue): QueuePath,
-    Query(query): Query<Strictness>,
+    Query(query): Query<StrictQuery>,
     Body(body): Body<PauseBody>,
-) -> Result<Done<ActedQueue>, Problem> {
+) -> Result<Ok200<ActedQueue>, ApiError> {
     let pause = body.into_pause(app.now())?;
     let known = known(&app, &caller, &queue).await?;
     let changed = app.store().pause(&caller, Target::Queue(queue.clone()), pause).await?;
     if query.strict && !changed {
         return Err(already_paused(format_args!("queue {queue}")));
     }
-    Ok(Done(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed: None }))
+    Ok(Ok200(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed: None }))
 }
 
 /// `POST /queues/{queue}/resume`
 pub(crate) async fn resume(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     QueuePath(queue): QueuePath,
-    Query(query): Query<Strictness>,
+    Query(query): Query<StrictQuery>,
     Body(body): Body<ResumeBody>,
-) -> Result<Done<ActedQueue>, Problem> {
+) -> Result<Ok200<ActedQueue>, ApiError> {
     let known = known(&app, &caller, &queue).await?;
     let changed = app.store().resume(&caller, Target::Queue(queue.clone()), body.reason.clone()).await?;
     if query.strict && !changed {
@@ -175,5 +175,5 @@ pub(crate) async fn resume(
     } else {
         None
     };
-    Ok(Done(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed }))
+    Ok(Ok200(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed }))
 }

@@ -13,24 +13,24 @@ use super::describe::{Reply, Shape};
 use crate::limits;
 
 /// 200 with JSON.
-pub(crate) struct Done<T>(pub(crate) T);
+pub(crate) struct Ok200<T>(pub(crate) T);
 /// 201 with JSON.
-pub(crate) struct Made<T>(pub(crate) T);
+pub(crate) struct Created<T>(pub(crate) T);
 /// 201 with JSON for something new, 200 for something that was there.
-pub(crate) enum MadeOrFound<T> {
+pub(crate) enum CreatedOrExisting<T> {
     Made(T),
     Found(T),
 }
 /// 202 with JSON.
-pub(crate) struct Taken<T>(pub(crate) T);
+pub(crate) struct Accepted<T>(pub(crate) T);
 /// 204.
-pub(crate) struct Gone;
+pub(crate) struct NoContent;
 /// 200 with plain text.
 pub(crate) struct Plain(pub(crate) String);
 /// 200 with a page, which all who ask share.
 pub(crate) struct Page(pub(crate) Bytes);
 /// 200 with JSON that is already text, which all who ask share.
-pub(crate) struct Written(pub(crate) Bytes);
+pub(crate) struct TextResponse(pub(crate) Bytes);
 
 /// 200 with JSON that was written beside the threads that answer others, if it is large.
 pub(crate) struct Large<T>(Bytes, PhantomData<T>);
@@ -93,33 +93,33 @@ macro_rules! json_reply {
     };
 }
 
-json_reply!(Done, OK);
-json_reply!(Made, CREATED);
-json_reply!(Taken, ACCEPTED);
+json_reply!(Ok200, OK);
+json_reply!(Created, CREATED);
+json_reply!(Accepted, ACCEPTED);
 
-impl<T: Serialize> IntoResponse for MadeOrFound<T> {
+impl<T: Serialize> IntoResponse for CreatedOrExisting<T> {
     fn into_response(self) -> Response {
         match self {
-            MadeOrFound::Made(value) => json(StatusCode::CREATED, &value),
-            MadeOrFound::Found(value) => json(StatusCode::OK, &value),
+            CreatedOrExisting::Made(value) => json(StatusCode::CREATED, &value),
+            CreatedOrExisting::Found(value) => json(StatusCode::OK, &value),
         }
     }
 }
 
-impl<T: JsonSchema> Reply for MadeOrFound<T> {
+impl<T: JsonSchema> Reply for CreatedOrExisting<T> {
     fn describe(shape: &mut Shape) {
         shape.gives::<T>(StatusCode::CREATED);
         shape.gives::<T>(StatusCode::OK);
     }
 }
 
-impl IntoResponse for Gone {
+impl IntoResponse for NoContent {
     fn into_response(self) -> Response {
         StatusCode::NO_CONTENT.into_response()
     }
 }
 
-impl Reply for Gone {
+impl Reply for NoContent {
     fn describe(shape: &mut Shape) {
         shape.gives_nothing(StatusCode::NO_CONTENT);
     }
@@ -142,7 +142,7 @@ macro_rules! text_reply {
 }
 
 text_reply!(Plain, "text/plain; version=0.0.4; charset=utf-8");
-text_reply!(Written, "application/json");
+text_reply!(TextResponse, "application/json");
 
 impl IntoResponse for Page {
     fn into_response(self) -> Response {

@@ -5,10 +5,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::app::App;
-use super::auth::Who;
+use super::auth::CurrentCaller;
 use super::json::Body;
-use super::problem::Problem;
-use super::reply::Done;
+use super::problem::ApiError;
+use super::reply::Ok200;
 use super::wire::retention::{RetentionBody, RetentionView};
 
 /// The store's retention after a change.
@@ -21,16 +21,19 @@ pub(crate) struct ChangedRetention {
 }
 
 /// `GET /retention`
-pub(crate) async fn get(State(app): State<App>, Who(caller): Who) -> Result<Done<RetentionView>, Problem> {
-    Ok(Done(app.store().retention(&caller).await?.into()))
+pub(crate) async fn get(
+    State(app): State<App>,
+    CurrentCaller(caller): CurrentCaller,
+) -> Result<Ok200<RetentionView>, ApiError> {
+    Ok(Ok200(app.store().retention(&caller).await?.into()))
 }
 
 /// `PUT /retention`
 pub(crate) async fn put(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     Body(body): Body<RetentionBody>,
-) -> Result<Done<ChangedRetention>, Problem> {
+) -> Result<Ok200<ChangedRetention>, ApiError> {
     let set = app.store().set_retention(&caller, body.into()).await?;
-    Ok(Done(ChangedRetention { retention: set.retention.into(), changed: set.is_changed }))
+    Ok(Ok200(ChangedRetention { retention: set.retention.into(), changed: set.is_changed }))
 }

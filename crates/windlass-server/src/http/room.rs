@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windlass::job::Tenant;
 use windlass::store::asker::Asker;
 
-use super::problem::Problem;
+use super::problem::ApiError;
 use crate::limits;
 
 /// The unit in which memory is counted.
@@ -16,7 +16,7 @@ const KIB: usize = 1024;
 
 /// The memory that all bodies share.
 #[derive(Clone, Default)]
-pub(crate) struct Memory(Arc<Mutex<Held>>);
+pub(crate) struct BodyBudget(Arc<Mutex<Held>>);
 
 /// What is held of it, in all, by holder and by tenant.
 #[derive(Default)]
@@ -38,12 +38,12 @@ fn give_back<K: Hash + Eq>(held: &mut HashMap<K, usize>, holder: &K, kib: usize)
     }
 }
 
-impl Memory {
+impl BodyBudget {
     /// Room for the body and the answer of one request, none of it taken yet; nobody's if it is not known whose it is.
-    pub(crate) fn room(&self, asker: Option<&Asker>) -> Room {
+    pub(crate) fn room(&self, asker: Option<&Asker>) -> BodyReservation {
         let holder = asker.map(Asker::holder).unwrap_or_default().to_owned();
         let tenant = asker.and_then(Asker::tenant).cloned();
-        Room(Arc::new(Taken { memory: self.clone(), holder, tenant, kib: Mutex::new(0) }))
+        BodyReservation(Arc::new(Taken { memory: self.clone(), holder, tenant, kib: Mutex::new(0) }))
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -53,18 +53,18 @@ impl Memory {
 
 /// What one request holds of the memory, until all clones of this are gone.
 #[derive(Clone)]
-pub(crate) struct Room(Arc<Taken>);
+pub(crate) struct BodyReservation(Arc<Taken>);
 
 struct Taken {
-    memory: Memory,
+    memory: BodyBudget,
     holder: String,
     tenant: Option<Tenant>,
     kib: Mutex<usize>,
 }
 
-impl Room {
+impl BodyReservation {
     /// Makes sure that there is room for so many bytes in all.
-    pub(crate) fn hold(&self, bytes: usize) -> Result<(), Problem> {
+    pub(crate) fn hold(&self, bytes: usize) -> Result<(), ApiError> {
         self.take(bytes, false)
     }
 
@@ -73,7 +73,7 @@ impl Room {
         let _ = self.take(bytes, true);
     }
 
-    fn take(&self, bytes: usize, is_forced: bool) -> Result<(), Problem> {
+    fn take(&self, bytes: usize, is_forced: bool) -> Result<(), ApiError> {
         let wanted = bytes.saturating_sub(limits::BODY_BYTES_FREE).div_ceil(KIB);
         let mut own = self.0.kib.lock().unwrap_or_else(PoisonError::into_inner);
         let missing = wanted.saturating_sub(*own);
@@ -87,7 +87,7 @@ impl Room {
             || each + missing > limits::BODIES_BYTES_PER_KEY_MAX / KIB
             || of_tenant.unwrap_or_default() + missing > limits::BODIES_BYTES_PER_TENANT_MAX / KIB;
         if is_too_much && !is_forced {
-            return Err(Problem::crowded(limits::BODIES_PAUSE));
+            return Err(ApiError::crowded(limits::BODIES_PAUSE));
         }
         held.all += missing;
         held.each.insert(self.0.holder.clone(), each + missing);
@@ -119,16 +119,16 @@ mod tests {
     use super::*;
     use windlass::store::caller::{Caller, Role};
 
-    fn room(memory: &Memory, name: &str, tenant: Option<&str>) -> Room {
+    fn room(memory: &BodyBudget, name: &str, tenant: Option<&str>) -> BodyReservation {
         let tenant = tenant.map(|tenant| Tenant::new(tenant).unwrap());
         memory.room(Some(&Asker::of(&Caller::new(name, Role::Viewer, tenant))))
     }
 
     #[test]
     fn the_keys_of_one_tenant_leave_the_others_their_share() {
-        let memory = Memory::default();
+        let memory = BodyBudget::default();
         let count = limits::BODIES_BYTES_PER_TENANT_MAX / limits::BODIES_BYTES_PER_KEY_MAX;
-        let own: Vec<Room> =
+        let own: Vec<BodyReservation> =
             (0..=count).map(|number| room(&memory, &format!("key-{number}"), Some("a"))).collect();
         for room in &own[..count] {
             room.hold(limits::BODIES_BYTES_PER_KEY_MAX + limits::BODY_BYTES_FREE).unwrap();
@@ -144,10 +144,10 @@ mod tests {
 
     #[test]
     fn bodies_share_a_bounded_memory_and_give_it_back() {
-        let memory = Memory::default();
+        let memory = BodyBudget::default();
         let count = limits::BODIES_BYTES_MAX / limits::BODIES_BYTES_PER_KEY_MAX;
         let largest = limits::BODIES_BYTES_PER_KEY_MAX + limits::BODY_BYTES_FREE;
-        let holders: Vec<Room> =
+        let holders: Vec<BodyReservation> =
             (0..count).map(|number| room(&memory, &format!("holder-{number}"), None)).collect();
         for room in &holders {
             room.hold(largest / 2).unwrap();
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn one_key_leaves_the_others_their_share() {
-        let memory = Memory::default();
+        let memory = BodyBudget::default();
         let (first, second) = (room(&memory, "ada", None), room(&memory, "ada", None));
         first.hold(limits::BODIES_BYTES_PER_KEY_MAX).unwrap();
         assert!(second.hold(limits::BODY_BYTES_FREE + (1 << 20)).is_err());

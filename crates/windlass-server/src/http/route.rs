@@ -12,7 +12,7 @@ use axum::{Extension, Router};
 use super::access::Access;
 use super::app::App;
 use super::describe::{Described, Shape};
-use super::guard::{Gate, guard};
+use super::guard::{RouteGuard, guard};
 use super::json::BytesMax;
 use super::metrics::RouteCounter;
 use super::openapi::query_names;
@@ -89,7 +89,7 @@ impl Route {
     }
 
     /// How large its body may be.
-    pub(crate) fn takes(self, bytes_max: usize) -> Route {
+    pub(crate) fn body_max(self, bytes_max: usize) -> Route {
         Route { bytes_max, ..self }
     }
 
@@ -124,7 +124,7 @@ impl Route {
         let parameters = self.shape.query.map(query_names).unwrap_or_default().into();
         let may_refuse = self.method.is_safe() || self.is_undone_unsent;
         let (app, counter, access) = (app.clone(), self.counter, self.access);
-        let gate = Gate { app, counter, access, names_job, may_refuse, parameters };
+        let gate = RouteGuard { app, counter, access, names_job, may_refuse, parameters };
         let handler = self.handler.layer(Extension(BytesMax(self.bytes_max)));
         let handler = handler.layer(from_fn_with_state(gate, guard));
         if self.is_at_root {

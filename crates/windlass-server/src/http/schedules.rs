@@ -10,13 +10,13 @@ use windlass::store::caller::Caller;
 use windlass::store::schedules::{PauseSchedule, Schedule, ScheduleRef};
 
 use super::app::App;
-use super::auth::Who;
-use super::jobs::act::{Nothing, ReasonBody};
+use super::auth::CurrentCaller;
+use super::jobs::act::{EmptyBody, ReasonBody};
 use super::json::Body;
 use super::path::SchedulePath;
-use super::problem::Problem;
+use super::problem::ApiError;
 use super::query::Query;
-use super::reply::{Done, Gone, Made};
+use super::reply::{Created, NoContent, Ok200};
 use super::wire::expiry::Expiry;
 use super::wire::job::JobView;
 use super::wire::name::Text;
@@ -55,56 +55,56 @@ fn which(SchedulePath(name): SchedulePath, query: &WhoseQuery) -> ScheduleRef {
     ScheduleRef { tenant: query.tenant.clone().map(|tenant| tenant.0), name }
 }
 
-async fn view(app: &App, caller: &Caller, which: ScheduleRef) -> Result<ScheduleView, Problem> {
+async fn view(app: &App, caller: &Caller, which: ScheduleRef) -> Result<ScheduleView, ApiError> {
     let missing = format!("no schedule {}", which.name);
-    let found = app.store().schedule(caller, which).await?.ok_or_else(|| Problem::not_found(missing))?;
+    let found = app.store().schedule(caller, which).await?.ok_or_else(|| ApiError::not_found(missing))?;
     Ok(ScheduleView::of(&found, app.now()))
 }
 
 /// `GET /schedules`
 pub(crate) async fn list(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     Query(query): Query<PageQuery>,
-) -> Result<Done<Schedules>, Problem> {
+) -> Result<Ok200<Schedules>, ApiError> {
     let (found, now) = (app.store().schedules(&caller).await?, app.now());
     let name = |schedule: &&Arc<Schedule>| format!("{} {}", schedule.tenant, schedule.name);
     let (found, next_cursor) = query.of(&found, name)?;
     let schedules = found.into_iter().map(|schedule| ScheduleView::of(schedule, now)).collect();
-    Ok(Done(Schedules { schedules, next_cursor }))
+    Ok(Ok200(Schedules { schedules, next_cursor }))
 }
 
 /// `GET /schedules/{schedule}`
 pub(crate) async fn get(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     path: SchedulePath,
     Query(query): Query<WhoseQuery>,
-) -> Result<Done<ScheduleView>, Problem> {
-    view(&app, &caller, which(path, &query)).await.map(Done)
+) -> Result<Ok200<ScheduleView>, ApiError> {
+    view(&app, &caller, which(path, &query)).await.map(Ok200)
 }
 
 /// `PUT /schedules/{schedule}`
 pub(crate) async fn put(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     SchedulePath(name): SchedulePath,
     Body(body): Body<ScheduleBody>,
-) -> Result<Done<ActedSchedule>, Problem> {
+) -> Result<Ok200<ActedSchedule>, ApiError> {
     let put = app.store().put_schedule(&caller, name, body.into_schedule()?).await?;
     let schedule = ScheduleView::of(&put.schedule, app.now());
-    Ok(Done(ActedSchedule { schedule, changed: put.is_changed }))
+    Ok(Ok200(ActedSchedule { schedule, changed: put.is_changed }))
 }
 
 /// `DELETE /schedules/{schedule}`
 pub(crate) async fn delete(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     path: SchedulePath,
     Query(query): Query<WhoseQuery>,
-) -> Result<Gone, Problem> {
+) -> Result<NoContent, ApiError> {
     app.store().delete_schedule(&caller, which(path, &query)).await?;
-    Ok(Gone)
+    Ok(NoContent)
 }
 
 /// How to pause a schedule.
@@ -119,11 +119,11 @@ pub(crate) struct SchedulePauseBody {
 /// `POST /schedules/{schedule}/pause`
 pub(crate) async fn pause(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     path: SchedulePath,
     Query(query): Query<WhoseQuery>,
     Body(body): Body<SchedulePauseBody>,
-) -> Result<Done<ActedSchedule>, Problem> {
+) -> Result<Ok200<ActedSchedule>, ApiError> {
     let which = which(path, &query);
     let expires = body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?;
     let how = PauseSchedule { reason: body.reason, expires };
@@ -131,35 +131,35 @@ pub(crate) async fn pause(
     if query.strict && !changed {
         return Err(already_paused(format_args!("schedule {}", which.name)));
     }
-    Ok(Done(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
+    Ok(Ok200(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
 }
 
 /// `POST /schedules/{schedule}/resume`
 pub(crate) async fn resume(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     path: SchedulePath,
     Query(query): Query<WhoseQuery>,
     Body(_reason): Body<ReasonBody>,
-) -> Result<Done<ActedSchedule>, Problem> {
+) -> Result<Ok200<ActedSchedule>, ApiError> {
     let which = which(path, &query);
     let changed = app.store().resume_schedule(&caller, which.clone()).await?;
     if query.strict && !changed {
         return Err(not_paused(format_args!("schedule {}", which.name)));
     }
-    Ok(Done(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
+    Ok(Ok200(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
 }
 
 /// `POST /schedules/{schedule}/trigger`
 pub(crate) async fn trigger(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     path: SchedulePath,
     Query(query): Query<WhoseQuery>,
-    Body(Nothing {}): Body<Nothing>,
-) -> Result<Made<JobView>, Problem> {
+    Body(EmptyBody {}): Body<EmptyBody>,
+) -> Result<Created<JobView>, ApiError> {
     let job = app.store().trigger_schedule(&caller, which(path, &query)).await?;
-    let missing = || Problem::not_found(format!("no job {}", job.id));
+    let missing = || ApiError::not_found(format!("no job {}", job.id));
     let snapshot = app.store().get(&caller, job.id).await?.ok_or_else(missing)?;
-    Ok(Made(JobView::of(snapshot, None)))
+    Ok(Created(JobView::of(snapshot, None)))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass::job::QueueName;
 use windlass::store::caller::Caller;
 use windlass::store::meter::{Fallback, HistogramReading, Meters};
-use windlass::store::rates::{Minute, Spread};
+use windlass::store::rates::{LatencyHistogram, Minute};
 
 use super::metrics::{heading, line};
 use crate::limits;
@@ -149,7 +149,7 @@ fn write_histogram<N: Display>(
     line(text, &format!("{name}_count"), "", read.count);
 }
 
-fn write_spread(text: &mut String, name: &str, labels: &str, spread: &Spread, sum_ms: u64) {
+fn write_spread(text: &mut String, name: &str, labels: &str, spread: &LatencyHistogram, sum_ms: u64) {
     for (edge, count) in spread.up_to() {
         line(text, &format!("{name}_bucket"), &format!("{labels},le=\"{}\"", edge.as_secs_f64()), count);
     }

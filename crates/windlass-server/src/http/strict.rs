@@ -6,28 +6,28 @@ use std::net::Ipv6Addr;
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, Version, header};
 
-use super::problem::Problem;
+use super::problem::ApiError;
 use crate::limits;
 
 /// Refuses a head that is too large or ambiguous.
-pub(crate) fn check(request: &Request) -> Result<(), Problem> {
+pub(crate) fn check(request: &Request) -> Result<(), ApiError> {
     let headers = request.headers();
     let lines = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
     let bytes = lines.sum::<usize>() + request.uri().to_string().len();
     if bytes > limits::HEAD_BYTES_MAX {
         let message = "the head of the request is larger than this server reads";
-        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", message));
+        return Err(ApiError::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", message));
     }
     check_host(request)?;
     check_framing(headers)
 }
 
-fn refused(message: &str) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, "not_http", message)
+fn refused(message: &str) -> ApiError {
+    ApiError::new(StatusCode::BAD_REQUEST, "not_http", message)
 }
 
 /// One host, well formed; the same as in the address if that names one.
-fn check_host(request: &Request) -> Result<(), Problem> {
+fn check_host(request: &Request) -> Result<(), ApiError> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let (host, other) = (hosts.next(), hosts.next());
     if other.is_some() {
@@ -67,7 +67,7 @@ fn is_host(text: &str) -> bool {
 
 /// How long the body is, said in a way that everybody understands alike. A length beside it is left out by the HTTP library, which
 /// then closes the connection.
-fn check_framing(headers: &HeaderMap) -> Result<(), Problem> {
+fn check_framing(headers: &HeaderMap) -> Result<(), ApiError> {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     let Some(coding) = codings.next() else { return Ok(()) };
     let is_plain =

@@ -14,12 +14,12 @@ use windlass::store::query::stats::Stats;
 use windlass::store::settings::patch::SettingsPatch;
 
 use super::app::App;
-use super::auth::Who;
+use super::auth::CurrentCaller;
 use super::json::Body;
 use super::path::TenantPath;
-use super::problem::Problem;
+use super::problem::ApiError;
 use super::query::Query;
-use super::reply::Done;
+use super::reply::Ok200;
 use super::wire::known::KnownView;
 use super::wire::name::Text;
 use super::wire::numbers::{Counts, counts};
@@ -89,9 +89,9 @@ pub(crate) struct SetTenant {
 /// `GET /tenants`
 pub(crate) async fn list(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     Query(query): Query<PageQuery>,
-) -> Result<Done<Tenants>, Problem> {
+) -> Result<Ok200<Tenants>, ApiError> {
     let (stats, config) = (app.store().totals(&caller).await?, app.store().config(&caller).await?);
     let mut names: BTreeSet<&Tenant> = stats.tenants.keys().chain(config.tenants.keys()).collect();
     names.extend(config.holds.keys().filter_map(|scope| match scope {
@@ -101,32 +101,32 @@ pub(crate) async fn list(
     let now = app.now();
     let (names, next_cursor) = query.of(names, ToString::to_string)?;
     let view = |tenant: &Tenant| TenantView::of(tenant, KnownView::listed(), &stats, &config, now);
-    Ok(Done(Tenants { tenants: names.into_iter().map(view).collect(), next_cursor }))
+    Ok(Ok200(Tenants { tenants: names.into_iter().map(view).collect(), next_cursor }))
 }
 
 /// `GET /tenants/{tenant}`; for whom another tenant does not exist, it is one that nobody has used.
 pub(crate) async fn get(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     TenantPath(tenant): TenantPath,
-) -> Result<Done<TenantView>, Problem> {
+) -> Result<Ok200<TenantView>, ApiError> {
     let (stats, config) = (app.store().totals(&caller).await?, app.store().config(&caller).await?);
     let known = KnownView::of(&app, &caller, Named::Tenant(tenant.clone())).await?;
-    Ok(Done(TenantView::of(&tenant, known, &stats, &config, app.now())))
+    Ok(Ok200(TenantView::of(&tenant, known, &stats, &config, app.now())))
 }
 
 /// `PUT /tenants/{tenant}`
 pub(crate) async fn put(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     TenantPath(tenant): TenantPath,
     Body(body): Body<TenantBody>,
-) -> Result<Done<SetTenant>, Problem> {
+) -> Result<Ok200<SetTenant>, ApiError> {
     let patch = SettingsPatch::Tenant(tenant.clone(), body.into());
     let known = KnownView::of(&app, &caller, Named::Tenant(tenant.clone())).await?;
     let done = app.store().configure(&caller, patch).await?;
     let Settings::Tenant(_, settings) = &done.settings else {
         unreachable!("a tenant's settings are answered with a tenant's settings")
     };
-    Ok(Done(SetTenant { tenant: Text(tenant), known, settings: settings.into(), changed: done.is_changed }))
+    Ok(Ok200(SetTenant { tenant: Text(tenant), known, settings: settings.into(), changed: done.is_changed }))
 }

@@ -6,18 +6,18 @@ use serde::Serialize;
 use windlass::clock::Timestamp;
 use windlass::job::JobType;
 use windlass::store::command::settings::Settings;
-use windlass::store::query::job_types::TypeLook;
+use windlass::store::query::job_types::TypeInfo;
 use windlass::store::query::known::Named;
 use windlass::store::rates::minute_of;
 use windlass::store::settings::patch::SettingsPatch;
 
 use super::app::App;
-use super::auth::Who;
+use super::auth::CurrentCaller;
 use super::json::Body;
 use super::path::TypePath;
-use super::problem::Problem;
+use super::problem::ApiError;
 use super::query::Query;
-use super::reply::Done;
+use super::reply::Ok200;
 use super::wire::known::KnownView;
 use super::wire::name::Text;
 use super::wire::numbers::{Counts, QueueRates, counts};
@@ -42,7 +42,7 @@ pub(crate) struct TypeView {
 }
 
 impl TypeView {
-    fn of(look: &TypeLook, known: KnownView, now: Timestamp) -> TypeView {
+    fn of(look: &TypeInfo, known: KnownView, now: Timestamp) -> TypeView {
         TypeView {
             r#type: Text(look.name.clone()),
             known,
@@ -77,42 +77,42 @@ pub(crate) struct SetType {
 /// `GET /types`
 pub(crate) async fn list(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     Query(query): Query<PageQuery>,
-) -> Result<Done<Types>, Problem> {
+) -> Result<Ok200<Types>, ApiError> {
     let looks = app.store().job_types(&caller).await?;
     let (looks, next_cursor) = query.of(&looks, |look| look.name.to_string())?;
     let now = app.now();
     let types = looks.into_iter().map(|look| TypeView::of(look, KnownView::listed(), now)).collect();
-    Ok(Done(Types { types, next_cursor }))
+    Ok(Ok200(Types { types, next_cursor }))
 }
 
 /// `GET /types/{type}`
 pub(crate) async fn get(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     TypePath(job_type): TypePath,
-) -> Result<Done<TypeView>, Problem> {
+) -> Result<Ok200<TypeView>, ApiError> {
     let known = KnownView::of(&app, &caller, Named::Type(job_type.clone())).await?;
     let looks = app.store().job_types(&caller).await?;
     // A type that nobody has used yet is empty, as a queue is.
     let found = looks.into_iter().find(|look| look.name == job_type);
-    let look = found.unwrap_or_else(|| TypeLook::unused(job_type));
-    Ok(Done(TypeView::of(&look, known, app.now())))
+    let look = found.unwrap_or_else(|| TypeInfo::unused(job_type));
+    Ok(Ok200(TypeView::of(&look, known, app.now())))
 }
 
 /// `PUT /types/{type}`
 pub(crate) async fn put(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     TypePath(job_type): TypePath,
     Body(body): Body<TypeBody>,
-) -> Result<Done<SetType>, Problem> {
+) -> Result<Ok200<SetType>, ApiError> {
     let patch = SettingsPatch::Type(job_type.clone(), body.into_patch()?);
     let known = KnownView::of(&app, &caller, Named::Type(job_type.clone())).await?;
     let done = app.store().configure(&caller, patch).await?;
     let Settings::Type(_, settings) = &done.settings else {
         unreachable!("a type's settings are answered with a type's settings")
     };
-    Ok(Done(SetType { r#type: Text(job_type), known, settings: settings.into(), changed: done.is_changed }))
+    Ok(Ok200(SetType { r#type: Text(job_type), known, settings: settings.into(), changed: done.is_changed }))
 }

@@ -13,16 +13,16 @@ use serde_json::Value;
 use windlass::job::{Fence, GroupStrategy, JobId};
 use windlass::limits;
 use windlass::store::command::children::NewGroup;
-use windlass::store::command::step::{Hand, Note};
+use windlass::store::command::step::{AttemptWrite, LeaseRef};
 
 use self::claim_response::ClaimResponse;
 use super::app::App;
-use super::auth::Who;
+use super::auth::CurrentCaller;
 use super::describe::{Reply, Shape};
 use super::json::{Body, decode};
 use super::path::{JobPath, NamePath, WorkerPath};
-use super::problem::Problem;
-use super::reply::{Done, Gone, Made};
+use super::problem::ApiError;
+use super::reply::{Created, NoContent, Ok200};
 use super::wire::Json;
 use super::wire::claim::{
     ClaimBody, DirectiveView, HeartbeatBody, HeartbeatView, Registered, WorkerBody, worker_id,
@@ -35,21 +35,21 @@ use super::wire::submission::into_jobs;
 /// `POST /workers`
 pub(crate) async fn register(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     Body(body): Body<WorkerBody>,
-) -> Result<Made<Registered>, Problem> {
+) -> Result<Created<Registered>, ApiError> {
     let worker = app.store().register(&caller, body.into_worker()?).await?;
     let heartbeat_every = limits::HEARTBEAT_EVERY.into();
-    Ok(Made(Registered { worker_id: Text(worker.id), heartbeat_every }))
+    Ok(Created(Registered { worker_id: Text(worker.id), heartbeat_every }))
 }
 
 /// `DELETE /workers/{id}`
 pub(crate) async fn leave(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     WorkerPath(id): WorkerPath,
-) -> Result<Left, Problem> {
-    app.store().deregister(&caller, id).await.map(Left).map_err(Problem::from)
+) -> Result<Left, ApiError> {
+    app.store().deregister(&caller, id).await.map(Left).map_err(ApiError::from)
 }
 
 /// 204, and how many jobs went back as a header.
@@ -57,7 +57,7 @@ pub(crate) struct Left(usize);
 
 impl IntoResponse for Left {
     fn into_response(self) -> Response {
-        let mut response = Gone.into_response();
+        let mut response = NoContent.into_response();
         response.headers_mut().insert("windlass-released", HeaderValue::from(self.0));
         response
     }
@@ -65,16 +65,16 @@ impl IntoResponse for Left {
 
 impl Reply for Left {
     fn describe(shape: &mut Shape) {
-        Gone::describe(shape);
+        NoContent::describe(shape);
     }
 }
 
 /// `POST /claims`
 pub(crate) async fn claim(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     Body(body): Body<ClaimBody>,
-) -> Result<ClaimResponse, Problem> {
+) -> Result<ClaimResponse, ApiError> {
     let wait = body.wait.map_or(Duration::ZERO, |span| span.0);
     let request = body.into_request()?;
     Ok(ClaimResponse::claim(app, caller, request, wait).await?)
@@ -83,22 +83,22 @@ pub(crate) async fn claim(
 /// `POST /heartbeats`
 pub(crate) async fn heartbeat(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     Body(body): Body<HeartbeatBody>,
-) -> Result<Done<HeartbeatView>, Problem> {
+) -> Result<Ok200<HeartbeatView>, ApiError> {
     let worker = worker_id(&body.worker_id)?;
     let given: Vec<_> = body.jobs.into_iter().map(super::wire::claim::BeatBody::into_beat).collect();
     let beats = given.iter().filter_map(|(_, beat)| beat.clone()).collect();
     let wait = body.wait.map_or(Duration::ZERO, |span| span.0);
     if wait > limits::SERVER_WAIT_MAX {
-        return Err(Problem::invalid("wait", "is longer than 20s"));
+        return Err(ApiError::invalid("wait", "is longer than 20s"));
     }
     // A server that is about to stop lets nobody wait.
     let wait = if app.is_draining() { Duration::ZERO } else { wait };
-    let beating = app.store().heartbeat_with_news(&caller, worker, beats, wait);
+    let beating = app.store().heartbeat_wait(&caller, worker, beats, wait);
     let pulse = tokio::select! {
         pulse = beating => pulse?,
-        () = app.draining(), if !wait.is_zero() => return Err(Problem::draining()),
+        () = app.draining(), if !wait.is_zero() => return Err(ApiError::draining()),
     };
     let mut directives = pulse.directives.iter();
     let jobs = given.into_iter().map(|(id, beat)| {
@@ -107,20 +107,20 @@ pub(crate) async fn heartbeat(
             beat.and_then(|_| directives.next()).map_or("lost", |(_, directive)| directive.as_str());
         DirectiveView { id, directive }
     });
-    Ok(Done(HeartbeatView { jobs: jobs.collect(), worker: (&pulse).into() }))
+    Ok(Ok200(HeartbeatView { jobs: jobs.collect(), worker: (&pulse).into() }))
 }
 
 /// `POST /outcomes`
 pub(crate) async fn outcomes(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     Body(body): Body<OutcomesBody>,
-) -> Result<Done<OutcomesView>, Problem> {
+) -> Result<Ok200<OutcomesView>, ApiError> {
     let worker = worker_id(&body.worker_id)?;
     if body.outcomes.len() > limits::OUTCOMES_PER_CALL_MAX {
         let message =
             format!("has length {}, the limit is {}", body.outcomes.len(), limits::OUTCOMES_PER_CALL_MAX);
-        return Err(Problem::invalid("outcomes", message));
+        return Err(ApiError::invalid("outcomes", message));
     }
     let read: Vec<_> = body.outcomes.iter().map(|item| (item, decode::<OutcomeBody>(item.bytes()))).collect();
     let read: Vec<_> = read
@@ -133,7 +133,7 @@ pub(crate) async fn outcomes(
         Ok(report) => OutcomeView::of(report.job, answers.next().expect("every report has its answer")),
         Err((item, problem)) => OutcomeView::rejected(id_of(item), &problem),
     });
-    Ok(Done(OutcomesView { outcomes: outcomes.collect() }))
+    Ok(Ok200(OutcomesView { outcomes: outcomes.collect() }))
 }
 
 /// The id of an item that could not be read, as far as it has one.
@@ -147,8 +147,8 @@ fn id_of(item: &Json) -> Value {
 }
 
 /// The claim that a write is made for.
-fn hand(job: JobId, fence: u64, worker: Option<&str>) -> Result<Hand, Problem> {
-    Ok(Hand { job, fence: Fence(fence), worker: worker.map(worker_id).transpose()? })
+fn hand(job: JobId, fence: u64, worker: Option<&str>) -> Result<LeaseRef, ApiError> {
+    Ok(LeaseRef { job, fence: Fence(fence), worker: worker.map(worker_id).transpose()? })
 }
 
 /// A step's value.
@@ -164,15 +164,15 @@ pub(crate) struct CheckpointBody {
 /// `PUT /jobs/{id}/checkpoints/{name}`
 pub(crate) async fn checkpoint(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(job): JobPath,
     NamePath(step): NamePath,
     Body(body): Body<CheckpointBody>,
-) -> Result<Gone, Problem> {
+) -> Result<NoContent, ApiError> {
     let hand = hand(job, body.fence, body.worker_id.as_deref())?;
-    let note = Note::Checkpoint { step, value: body.value.bytes().to_vec() };
+    let note = AttemptWrite::Checkpoint { step, value: body.value.bytes().to_vec() };
     app.store().note(&caller, hand, vec![note]).await?;
-    Ok(Gone)
+    Ok(NoContent)
 }
 
 /// A group of children that was spawned.
@@ -191,16 +191,16 @@ pub(crate) struct Spawned {
 #[schemars(rename = "Parent")]
 struct ParentView {
     id: Text<JobId>,
-    state: Text<windlass::job::State>,
+    state: Text<windlass::job::JobState>,
 }
 
 /// `POST /jobs/{id}/children`
 pub(crate) async fn children(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(job): JobPath,
     Body(body): Body<ChildrenBody>,
-) -> Result<Made<Spawned>, Problem> {
+) -> Result<Created<Spawned>, ApiError> {
     let hand = hand(job, body.fence, body.worker_id.as_deref())?;
     let group = NewGroup {
         name: body.name.unwrap_or_else(|| "children".to_owned()),
@@ -209,7 +209,7 @@ pub(crate) async fn children(
     };
     let beside = body.beside.into_iter().map(ParkBody::into_park).collect::<Result<_, _>>()?;
     let spawned = app.store().spawn_beside(&caller, hand, group, beside).await?;
-    Ok(Made(Spawned {
+    Ok(Created(Spawned {
         group: spawned.group,
         known: spawned.is_known,
         children: spawned.children.iter().map(|child| ChildView::of(child, None, false, false)).collect(),

@@ -9,21 +9,21 @@ use serde::Deserialize;
 use windlass::callback;
 use windlass::context::Cx;
 use windlass::job::Failure;
-use windlass::queue::Queue;
+use windlass::queue::Client;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::worker::Worker;
 
-use super::client::{Call, CallError, Client};
-use super::keyring::Keyring;
+use super::client::{Call, CallError, WebhookClient};
+use super::keyring::SigningKeys;
 use super::signature::{Endpoint, Message, Purpose};
 use super::{signature, verdict};
 use crate::limits;
 
 /// Delivers callbacks until `shutdown` is over.
-pub async fn run(store: Store, client: Client, shutdown: impl Future<Output = ()>) {
-    let queue = Queue::over_kept(store.clone()).as_caller(Caller::system());
-    let carrier = Carrier { keyring: Keyring::new(store.clone()), store, client };
+pub async fn run(store: Store, client: WebhookClient, shutdown: impl Future<Output = ()>) {
+    let queue = Client::from_store_without_maintenance(store.clone()).as_caller(Caller::system());
+    let carrier = CallbackWorker { keyring: SigningKeys::new(store.clone()), store, client };
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let carrier = carrier.clone();
@@ -66,13 +66,13 @@ fn event_of(body: &[u8]) -> Result<String, Failure> {
 
 /// What delivers callbacks.
 #[derive(Clone)]
-struct Carrier {
+struct CallbackWorker {
     store: Store,
-    client: Client,
-    keyring: Keyring,
+    client: WebhookClient,
+    keyring: SigningKeys,
 }
 
-impl Carrier {
+impl CallbackWorker {
     /// Delivers one; the message has the same id whenever it is sent again.
     async fn deliver(&self, cx: &Cx) -> anyhow::Result<()> {
         let Some(url) = cx.labels().callback_url.as_deref() else {

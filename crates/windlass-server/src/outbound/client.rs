@@ -20,7 +20,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use windlass::target::{Host, Scheme, Target, TargetError, TargetPolicy};
 
-use super::guard::{Admitted, Guard, Resolve, SystemResolver};
+use super::guard::{Guard, Resolve, ResolvedTarget, SystemResolver};
 use crate::limits;
 
 /// Why there is no answer. None of these holds anything that a receiver sent.
@@ -85,26 +85,30 @@ pub enum Body {
 
 /// What makes calls; cheap to clone.
 #[derive(Clone)]
-pub struct Client {
+pub struct WebhookClient {
     guard: Guard,
     tls: TlsConnector,
     connect_time_max: Duration,
 }
 
-impl Client {
+impl WebhookClient {
     /// A client that calls what the policy allows, and believes whom the machine believes.
-    pub fn new(policy: TargetPolicy) -> Client {
-        Client::with(policy, Arc::new(SystemResolver), trusted_authorities())
+    pub fn new(policy: TargetPolicy) -> WebhookClient {
+        WebhookClient::with(policy, Arc::new(SystemResolver), trusted_authorities())
     }
 
     /// The same with a resolver and authorities of the caller's.
-    pub fn with(policy: TargetPolicy, resolver: Arc<dyn Resolve>, authorities: RootCertStore) -> Client {
+    pub fn with(
+        policy: TargetPolicy,
+        resolver: Arc<dyn Resolve>,
+        authorities: RootCertStore,
+    ) -> WebhookClient {
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("ring has what the default versions of TLS need")
             .with_root_certificates(authorities)
             .with_no_client_auth();
-        Client {
+        WebhookClient {
             guard: Guard::new(policy, resolver),
             tls: TlsConnector::from(Arc::new(config)),
             connect_time_max: limits::CALL_CONNECT_TIME_MAX,
@@ -122,7 +126,7 @@ impl Client {
     }
 
     async fn exchange(&self, call: Call<'_>) -> Result<Answer, CallError> {
-        let admitted = self.guard.admit(call.url).await?;
+        let admitted = self.guard.resolve_allowed(call.url).await?;
         let stream = self.connect(&admitted).await?;
         let target = &admitted.target;
         match target.scheme {
@@ -139,7 +143,7 @@ impl Client {
     }
 
     /// Connects to the first of the checked addresses that accepts.
-    async fn connect(&self, admitted: &Admitted) -> Result<TcpStream, CallError> {
+    async fn connect(&self, admitted: &ResolvedTarget) -> Result<TcpStream, CallError> {
         let mut last = String::new();
         for address in admitted.addresses.iter().take(limits::CALL_ADDRESSES_MAX) {
             match tokio::time::timeout(self.connect_time_max, TcpStream::connect(address)).await {

@@ -39,7 +39,7 @@ pub struct Guard {
 
 /// A target with the addresses that may be connected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Admitted {
+pub struct ResolvedTarget {
     /// The target.
     pub target: Target,
     /// Its addresses, all of them checked.
@@ -57,7 +57,7 @@ impl Guard {
     ///
     /// # Errors
     /// [`CallError::Refused`] if it may not be called, [`CallError::Unresolved`] if its name has no address now.
-    pub async fn admit(&self, url: &str) -> Result<Admitted, CallError> {
+    pub async fn resolve_allowed(&self, url: &str) -> Result<ResolvedTarget, CallError> {
         let target = self.policy.check(url).map_err(CallError::Refused)?;
         let addresses = match &target.host {
             Host::Address(address) => vec![SocketAddr::new(*address, target.port)],
@@ -75,6 +75,6 @@ impl Guard {
                 CallError::Refused(if is_name { TargetError::LeadsInside } else { refused })
             })?;
         }
-        Ok(Admitted { target, addresses })
+        Ok(ResolvedTarget { target, addresses })
     }
 }

@@ -9,12 +9,12 @@ use super::signature::{Endpoint, SigningKey};
 
 /// The secrets of all tenants; cheap to clone.
 #[derive(Clone)]
-pub struct Keyring(Store);
+pub struct SigningKeys(Store);
 
-impl Keyring {
+impl SigningKeys {
     /// Those that this store keeps.
-    pub fn new(store: Store) -> Keyring {
-        Keyring(store)
+    pub fn new(store: Store) -> SigningKeys {
+        SigningKeys(store)
     }
 
     /// The keys by which one of a tenant's endpoints knows who calls, at least one.

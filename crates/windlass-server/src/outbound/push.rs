@@ -14,14 +14,14 @@ use tokio_util::sync::CancellationToken;
 use windlass::context::Cx;
 use windlass::handler::Snooze;
 use windlass::job::{Failure, QueueName, Tenant};
-use windlass::queue::Queue;
+use windlass::queue::Client;
 use windlass::store::Store;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::config::{Push, PushTargets};
 use windlass::worker::Worker;
 
-use super::client::{Body, Call, CallError, Client};
-use super::keyring::Keyring;
+use super::client::{Body, Call, CallError, WebhookClient};
+use super::keyring::SigningKeys;
 use super::signature::{Endpoint, Message, Purpose};
 use super::{signature, verdict};
 use crate::limits;
@@ -30,14 +30,14 @@ use crate::limits;
 const EVENT: &str = "job.push";
 
 /// Which queue of whom; no tenant means everybody.
-type Whose = (QueueName, Option<Tenant>);
+type PushKey = (QueueName, Option<Tenant>);
 
 /// What all push workers of a server share.
 #[derive(Clone)]
-struct Desk {
+struct PushContext {
     store: Store,
-    client: Client,
-    keyring: Keyring,
+    client: WebhookClient,
+    keyring: SigningKeys,
     targets: Arc<RwLock<PushTargets>>,
 }
 
@@ -49,10 +49,10 @@ struct Runner {
 
 /// Sends the jobs of all queues that have a target until `shutdown` is over; a target that is set, changed or cleared
 /// counts within a second.
-pub async fn run(store: Store, client: Client, shutdown: impl Future<Output = ()>) {
-    let keyring = Keyring::new(store.clone());
-    let desk = Desk { store, client, keyring, targets: Arc::default() };
-    let mut runners: BTreeMap<Whose, Runner> = BTreeMap::new();
+pub async fn run(store: Store, client: WebhookClient, shutdown: impl Future<Output = ()>) {
+    let keyring = SigningKeys::new(store.clone());
+    let desk = PushContext { store, client, keyring, targets: Arc::default() };
+    let mut runners: BTreeMap<PushKey, Runner> = BTreeMap::new();
     let mut tasks = JoinSet::new();
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
@@ -72,9 +72,9 @@ pub async fn run(store: Store, client: Client, shutdown: impl Future<Output = ()
     while tasks.join_next().await.is_some() {}
 }
 
-impl Desk {
+impl PushContext {
     /// Starts and stops workers until they are those that the targets ask for.
-    fn follow(&self, targets: PushTargets, runners: &mut BTreeMap<Whose, Runner>, tasks: &mut JoinSet<()>) {
+    fn follow(&self, targets: PushTargets, runners: &mut BTreeMap<PushKey, Runner>, tasks: &mut JoinSet<()>) {
         runners.retain(|whose, runner| {
             // One that runs as it should goes on: another address or time limit counts from its next job.
             let stays = targets.get(whose).is_some_and(|push| push.concurrency == runner.concurrency);
@@ -94,10 +94,10 @@ impl Desk {
     }
 
     /// Runs a worker for one target until it is told to stop.
-    async fn work(self, whose: Whose, concurrency: u32, stop: CancellationToken) {
+    async fn work(self, whose: PushKey, concurrency: u32, stop: CancellationToken) {
         let (name, tenant) = &whose;
         let caller = Caller { kind: "system", ..Caller::new("windlass.push", Role::Worker, tenant.clone()) };
-        let queue = Queue::over_kept(self.store.clone()).as_caller(caller);
+        let queue = Client::from_store_without_maintenance(self.store.clone()).as_caller(caller);
         while !stop.is_cancelled() {
             let (desk, of) = (self.clone(), whose.clone());
             let worker = Worker::new(&queue)
@@ -120,12 +120,12 @@ impl Desk {
         }
     }
 
-    fn target(&self, whose: &Whose) -> Option<Push> {
+    fn target(&self, whose: &PushKey) -> Option<Push> {
         self.targets.read().unwrap_or_else(PoisonError::into_inner).get(whose).cloned()
     }
 
     /// Sends one job; its result is the answer's body if that is JSON.
-    async fn push(&self, whose: &Whose, cx: &Cx) -> anyhow::Result<Option<Box<RawValue>>> {
+    async fn push(&self, whose: &PushKey, cx: &Cx) -> anyhow::Result<Option<Box<RawValue>>> {
         // The target was cleared while the job was claimed: it is for others.
         let Some(push) = self.target(whose) else { return Err(Snooze(limits::PUSH_TARGETS_EVERY).into()) };
         let environment = self.store.environment();

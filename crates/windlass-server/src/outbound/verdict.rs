@@ -22,7 +22,7 @@ pub fn of_answer(url: &str, answer: &Answer, now: Timestamp) -> Result<(), Failu
     let asked = answer.retry_after.as_ref().and_then(|value| delay(value, now));
     let asked = asked.map(|delay| delay.min(limits::RETRY_AFTER_MAX));
     let Some(failure) = Failure::from_http_status(status.as_u16(), asked) else { return Ok(()) };
-    let message = format!("{} answered {status}: {}", shown(url), advice(status));
+    let message = format!("{} answered {status}: {}", display_url(url), advice(status));
     Err(Failure { message, ..failure })
 }
 
@@ -30,7 +30,10 @@ pub fn of_answer(url: &str, answer: &Answer, now: Timestamp) -> Result<(), Failu
 pub fn of_error(url: &str, error: &CallError) -> Failure {
     let (code, advice) = match error {
         CallError::Refused(refused) => {
-            return Failure::permanent("target_refused", format!("{}: the address {refused}", shown(url)));
+            return Failure::permanent(
+                "target_refused",
+                format!("{}: the address {refused}", display_url(url)),
+            );
         }
         CallError::Unresolved(_) => ("target_unresolved", "check the name and the resolver of this server"),
         CallError::Unreachable(_) => {
@@ -42,7 +45,7 @@ pub fn of_error(url: &str, error: &CallError) -> Failure {
         CallError::Broken(_) => ("answer_broken", "check that a web server answers there"),
         CallError::TooSlow(_) => ("answer_too_slow", "answer first and work later, or allow more time"),
     };
-    Failure::temporary(format!("{}: {error}; {advice}", shown(url))).with_code(code)
+    Failure::temporary(format!("{}: {error}; {advice}", display_url(url))).with_code(code)
 }
 
 fn advice(status: StatusCode) -> &'static str {
@@ -60,7 +63,7 @@ fn advice(status: StatusCode) -> &'static str {
 }
 
 /// The target without path and query, which may carry a secret.
-fn shown(url: &str) -> String {
+fn display_url(url: &str) -> String {
     Target::parse(url).map_or_else(|_| "the receiver".to_owned(), |target| target.to_string())
 }
 

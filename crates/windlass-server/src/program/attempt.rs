@@ -12,13 +12,13 @@ use tokio::process::{ChildStdin, Command};
 use tokio_util::sync::CancellationToken;
 use windlass::Cx;
 use windlass::clock::Stopwatch;
-use windlass::context::Interruption;
+use windlass::context::CancelReason;
 use windlass::job::{Category, JobId, JobType, QueueName};
 
-use super::notes::Notebook;
+use super::notes::SharedLogBuffer;
 use super::output::Output;
 use super::process::Process;
-use super::verdict::{Cause, Exit, Verdict, judge};
+use super::verdict::{Cause, Exit, ExitOutcome, judge};
 use super::{Program, facts};
 use crate::limits;
 
@@ -41,23 +41,23 @@ pub(crate) struct Summary {
 
 impl Program {
     /// Runs the program for a job; `left` says that nobody waits for it any more.
-    pub(super) async fn attempt(&self, cx: &Cx, left: CancellationToken) -> Verdict {
+    pub(super) async fn attempt(&self, cx: &Cx, left: CancellationToken) -> ExitOutcome {
         let watch = Stopwatch::start();
         let (exit, verdict) = match self.start(cx) {
             Ok(process) => match self.accompany(cx, process, &left).await {
                 Ok((exit, verdict)) => (Some(exit), verdict),
-                Err(error) => (None, Verdict::NotStarted { error: error.to_string() }),
+                Err(error) => (None, ExitOutcome::NotStarted { error: error.to_string() }),
             },
             Err(error) => (None, self.not_started(&error)),
         };
         let (outcome, error) = match &verdict {
-            Verdict::Completed(_) => ("completed", None),
-            Verdict::Failed(failure) => ("failed", Some(failure.message.clone())),
-            Verdict::Stopped(cause) => (cause.as_str(), None),
-            Verdict::NotStarted { error } => ("not_started", Some(error.clone())),
+            ExitOutcome::Completed(_) => ("completed", None),
+            ExitOutcome::Failed(failure) => ("failed", Some(failure.message.clone())),
+            ExitOutcome::Stopped(cause) => (cause.as_str(), None),
+            ExitOutcome::NotStarted { error } => ("not_started", Some(error.clone())),
         };
         let category = match &verdict {
-            Verdict::Failed(failure) => Some(failure.category),
+            ExitOutcome::Failed(failure) => Some(failure.category),
             _ => None,
         };
         (self.said)(Summary {
@@ -78,17 +78,17 @@ impl Program {
         let mut command = Command::new(&self.conduct.command);
         command.args(&self.conduct.arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        facts::tell(&mut command, cx, &self.conduct);
+        facts::set_env(&mut command, cx, &self.conduct);
         Process::start(&mut command)
     }
 
     /// The machine may be short of something for a while; a program that is not there will not come by itself.
-    fn not_started(&self, error: &io::Error) -> Verdict {
+    fn not_started(&self, error: &io::Error) -> ExitOutcome {
         let command = self.conduct.command.to_string_lossy();
         if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) {
             self.broken.cancel();
         }
-        Verdict::NotStarted { error: format!("cannot start {command}: {error}") }
+        ExitOutcome::NotStarted { error: format!("cannot start {command}: {error}") }
     }
 
     /// Stays with a process to its end, and hears all that it said.
@@ -97,14 +97,14 @@ impl Program {
         cx: &Cx,
         mut process: Process,
         left: &CancellationToken,
-    ) -> io::Result<(Exit, Verdict)> {
+    ) -> io::Result<(Exit, ExitOutcome)> {
         let watched = self.guard.watch(process.group());
         let pipes = (process.child.stdin.take(), process.child.stdout.take(), process.child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             unreachable!("all three were asked for, and nobody else takes them")
         };
         let output = Arc::new(Output::new(self.conduct.result_bytes_max));
-        let notebook = Arc::new(Notebook::default());
+        let notebook = Arc::new(SharedLogBuffer::default());
         let feeding = tokio::spawn(feed(stdin, cx.payload().bytes.clone()));
         let mut hearing = tokio::spawn({
             let (output, notebook) = (output.clone(), notebook.clone());
@@ -165,7 +165,7 @@ impl Program {
         tokio::select! {
             biased;
             () = self.killing.cancelled() => Cause::Killed,
-            () = cx.cancelled() => Cause::Interrupted(cx.interruption().unwrap_or(Interruption::Released)),
+            () = cx.cancelled() => Cause::Interrupted(cx.interruption().unwrap_or(CancelReason::Released)),
             () = left.cancelled() => Cause::Abandoned,
             () = tokio::time::sleep(limit) => Cause::TooLong(limit),
         }
@@ -176,11 +176,11 @@ impl Program {
         let grace = self.conduct.grace;
         match cause {
             // Another worker may have the job by now: two at once is what a lease is there to prevent.
-            Cause::Interrupted(Interruption::Lost) | Cause::Killed | Cause::Abandoned => {
+            Cause::Interrupted(CancelReason::Lost) | Cause::Killed | Cause::Abandoned => {
                 (Signal::KILL, Duration::ZERO)
             }
-            Cause::Interrupted(Interruption::Suspended) => (self.conduct.suspend_signal, grace),
-            Cause::Interrupted(Interruption::Unheard) => {
+            Cause::Interrupted(CancelReason::Suspended) => (self.conduct.suspend_signal, grace),
+            Cause::Interrupted(CancelReason::Unheard) => {
                 (Signal::TERM, grace.min(limits::PROGRAM_UNHEARD_GRACE))
             }
             Cause::Interrupted(_) | Cause::TooLong(_) | Cause::Signalled => (Signal::TERM, grace),

@@ -7,13 +7,13 @@ use tokio::process::Command;
 use windlass::Cx;
 use windlass::key::KeySecret;
 
-use super::Conduct;
+use super::RunOptions;
 
 /// What all of them begin with.
 const PREFIX: &str = "WINDLASS_";
 
 /// Puts the facts of a job into a program's environment, in place of whatever there was of that kind.
-pub(super) fn tell(command: &mut Command, cx: &Cx, conduct: &Conduct) {
+pub(super) fn set_env(command: &mut Command, cx: &Cx, conduct: &RunOptions) {
     for name in own_names() {
         command.env_remove(name);
     }

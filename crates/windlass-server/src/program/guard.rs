@@ -29,11 +29,11 @@ impl Guard {
 
     /// Has a group ended with the worker, until the answer is dropped.
     pub(super) fn watch(&self, group: Pid) -> Watched {
-        self.tell('+', group);
+        self.send_command('+', group);
         Watched { guard: self.clone(), group }
     }
 
-    fn tell(&self, sign: char, group: Pid) {
+    fn send_command(&self, sign: char, group: Pid) {
         let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let told = line.as_mut().map(|line| writeln!(line, "{sign}{}", group.as_raw_nonzero()));
         if let Some(Err(error)) = told {
@@ -51,7 +51,7 @@ pub(super) struct Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.guard.tell('-', self.group);
+        self.guard.send_command('-', self.group);
     }
 }
 

@@ -22,7 +22,7 @@ const LAST_LINES: usize = 20;
 
 /// What was said and is not written yet, and what is to be remembered of it.
 #[derive(Default)]
-pub(super) struct Notes {
+pub(super) struct LogBuffer {
     waiting: Vec<String>,
     waiting_bytes: usize,
     /// Lines and bytes that this attempt was allowed so far.
@@ -45,7 +45,7 @@ struct Batch {
     progress: Option<Progress>,
 }
 
-impl Notes {
+impl LogBuffer {
     fn add(&mut self, line: String) {
         match Instruction::parse(&line) {
             Some(Instruction::Progress(progress)) => self.progress = Some(progress),
@@ -100,14 +100,14 @@ fn keep_last(lines: &mut VecDeque<String>, line: String) {
 
 /// Notes that one side writes and the other sends.
 #[derive(Default)]
-pub(super) struct Notebook {
-    notes: Mutex<Notes>,
+pub(super) struct SharedLogBuffer {
+    notes: Mutex<LogBuffer>,
     news: Notify,
 }
 
 /// What remains of a program's words after its end.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct LastWords {
+pub(super) struct StderrTail {
     /// The end of what it said, for the error's message.
     pub(super) text: String,
     /// When it wants to be tried again.
@@ -115,8 +115,8 @@ pub(super) struct LastWords {
     pub(super) cost_cents: u32,
 }
 
-impl Notebook {
-    fn lock(&self) -> MutexGuard<'_, Notes> {
+impl SharedLogBuffer {
+    fn lock(&self) -> MutexGuard<'_, LogBuffer> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -177,7 +177,7 @@ impl Notebook {
     }
 
     /// What is to be remembered once the program has ended.
-    pub(super) fn last_words(&self) -> LastWords {
+    pub(super) fn last_words(&self) -> StderrTail {
         let notes = self.lock();
         let mut bytes = 0;
         let fits = |line: &&String| {
@@ -191,7 +191,7 @@ impl Notebook {
             (true, Some(line)) => line.chars().take(limits::PROGRAM_LAST_WORDS_BYTES / 4).collect(),
             _ => last.join("\n").trim().to_owned(),
         };
-        LastWords { text, retry_after: notes.retry_after, cost_cents: notes.cost_cents }
+        StderrTail { text, retry_after: notes.retry_after, cost_cents: notes.cost_cents }
     }
 }
 
@@ -199,8 +199,8 @@ impl Notebook {
 mod tests {
     use super::*;
 
-    async fn heard(text: &str) -> Notebook {
-        let notebook = Notebook::default();
+    async fn heard(text: &str) -> SharedLogBuffer {
+        let notebook = SharedLogBuffer::default();
         notebook.listen(text.as_bytes()).await;
         notebook
     }
@@ -231,7 +231,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_attempt_that_has_said_all_it_may_is_heard_again_only_at_its_end() {
-        let notebook = Notebook::default();
+        let notebook = SharedLogBuffer::default();
         let line = format!("{}\n", "x".repeat(1_000));
         let mut sent = 0;
         for _ in 0..200 {

@@ -14,9 +14,9 @@ use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::TlsAcceptor;
 
-use super::courtesy::Courteous;
+use super::courtesy::WithErrorBody;
 use super::peer::Peer;
-use super::stall::Impatient;
+use super::stall::WriteTimeout;
 use crate::http::App;
 use crate::limits;
 
@@ -32,15 +32,15 @@ pub(super) async fn serve(
 ) {
     // Answers are written whole: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return speak(stream, served, app, head_time).await };
+    let Some(tls) = tls else { return serve_http(stream, served, app, head_time).await };
     match tokio::time::timeout(limits::HANDSHAKE_TIME_MAX, tls.accept(stream)).await {
-        Ok(Ok(stream)) => speak(stream, served, app, head_time).await,
+        Ok(Ok(stream)) => serve_http(stream, served, app, head_time).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
 }
 
-async fn speak(
+async fn serve_http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     (router, peer): (Router, Peer),
     app: App,
@@ -51,8 +51,8 @@ async fn speak(
         request.extensions_mut().insert(peer.clone());
         answers.call(request)
     });
-    let stream = Courteous::new(stream, app.clone());
-    let io = TokioIo::new(Impatient::new(stream, limits::WRITE_STALL_MAX));
+    let stream = WithErrorBody::new(stream, app.clone());
+    let io = TokioIo::new(WriteTimeout::new(stream, limits::WRITE_STALL_MAX));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(head_time)

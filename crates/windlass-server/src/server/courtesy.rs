@@ -12,7 +12,7 @@ use super::framing::Framing;
 use crate::http::{self, App};
 
 /// Writes to `inner`, and puts bare refusals into words.
-pub(super) struct Courteous<S> {
+pub(super) struct WithErrorBody<S> {
     inner: S,
     app: App,
     framing: Framing,
@@ -20,9 +20,9 @@ pub(super) struct Courteous<S> {
     words: Option<(Vec<u8>, usize)>,
 }
 
-impl<S> Courteous<S> {
-    pub(super) fn new(inner: S, app: App) -> Courteous<S> {
-        Courteous { inner, app, framing: Framing::new(), words: None }
+impl<S> WithErrorBody<S> {
+    pub(super) fn new(inner: S, app: App) -> WithErrorBody<S> {
+        WithErrorBody { inner, app, framing: Framing::new(), words: None }
     }
 }
 
@@ -35,7 +35,7 @@ fn bare_refusal(bytes: &[u8]) -> Option<u16> {
     is_bare.then_some(status)
 }
 
-impl<S: AsyncWrite + Unpin> Courteous<S> {
+impl<S: AsyncWrite + Unpin> WithErrorBody<S> {
     /// Sends what stands in place of `bytes`, which are a bare refusal; whoever wrote them is told that they are sent.
     fn poll_words(
         &mut self,
@@ -57,7 +57,7 @@ impl<S: AsyncWrite + Unpin> Courteous<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Courteous<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WithErrorBody<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -70,7 +70,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Courteous<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Courteous<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WithErrorBody<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -12,7 +12,7 @@ use tokio::time::Sleep;
 use crate::limits::WRITE_BYTES_MIN;
 
 /// Writes to `inner`, but waits no longer than `patience` for it to take [`WRITE_BYTES_MIN`], or all there is.
-pub(super) struct Impatient<S> {
+pub(super) struct WriteTimeout<S> {
     inner: S,
     patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
@@ -20,9 +20,9 @@ pub(super) struct Impatient<S> {
     taken: usize,
 }
 
-impl<S> Impatient<S> {
-    pub(super) fn new(inner: S, patience: Duration) -> Impatient<S> {
-        Impatient { inner, patience, stalled: None, taken: 0 }
+impl<S> WriteTimeout<S> {
+    pub(super) fn new(inner: S, patience: Duration) -> WriteTimeout<S> {
+        WriteTimeout { inner, patience, stalled: None, taken: 0 }
     }
 
     /// What a write came to: a byte now and then does not keep the patience from ending.
@@ -67,7 +67,7 @@ impl<S> Impatient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -77,7 +77,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -12,7 +12,7 @@ use super::layer::Span;
 use super::otlp;
 use super::settings::Settings;
 use crate::limits::{SPANS_BUFFERED, SPANS_FAREWELL_TIME_MAX, SPANS_PER_CALL_MAX};
-use crate::outbound::client::{Call, Client};
+use crate::outbound::client::{Call, WebhookClient};
 
 /// The task that sends.
 pub(super) struct Collector {
@@ -26,7 +26,7 @@ impl Collector {
         let (sender, spans) = mpsc::channel(SPANS_BUFFERED);
         let stop = CancellationToken::new();
         // The operator chose the collector, which is on the own network as a rule.
-        let client = Client::new(TargetPolicy::anywhere());
+        let client = WebhookClient::new(TargetPolicy::anywhere());
         let sending = tokio::spawn(Sending { settings, client, is_failing: false }.run(spans, stop.clone()));
         (Collector { stop, sending }, sender)
     }
@@ -42,7 +42,7 @@ impl Collector {
 
 struct Sending {
     settings: Settings,
-    client: Client,
+    client: WebhookClient,
     /// Whether the last call failed: only the first failure is told.
     is_failing: bool,
 }

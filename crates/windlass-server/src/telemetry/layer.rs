@@ -108,7 +108,7 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for SpanLayer {
             is_error: false,
             attributes: Vec::new(),
         };
-        fields.tell(&mut begun);
+        fields.describe(&mut begun);
         span.extensions_mut().insert(begun);
     }
 
@@ -117,7 +117,7 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for SpanLayer {
         let mut fields = Fields::default();
         values.record(&mut fields);
         if let Some(begun) = span.extensions_mut().get_mut::<Span>() {
-            fields.tell(begun);
+            fields.describe(begun);
         }
     }
 
@@ -143,7 +143,7 @@ struct Fields {
 }
 
 impl Fields {
-    fn tell(self, span: &mut Span) {
+    fn describe(self, span: &mut Span) {
         if let Some(name) = self.name {
             span.name = name;
         }

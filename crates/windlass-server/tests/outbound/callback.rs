@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use windlass::callback;
-use windlass::job::{Category, Job, JobId, Labels, NewJob, State, Tenant};
-use windlass::store::command::act::Act;
+use windlass::job::{Category, JobId, JobMetadata, JobRecord, JobState, NewJob, Tenant};
+use windlass::store::command::act::JobAction;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
 use windlass::target::TargetPolicy;
@@ -17,24 +17,27 @@ use crate::push::{is_signed, verify};
 use crate::receiver::{Receiver, answer};
 
 fn reporting_to(url: &str) -> NewJob {
-    NewJob { labels: Labels { callback_url: Some(url.to_owned()), ..Labels::default() }, ..job("mail", "{}") }
+    NewJob {
+        labels: JobMetadata { callback_url: Some(url.to_owned()), ..JobMetadata::default() },
+        ..job("mail", "{}")
+    }
 }
 
 impl Office {
     /// Ends a job.
     pub(crate) async fn end(&self, new: NewJob) -> JobId {
         let id = self.submit(new).await;
-        self.store.act(&self.me, id, Act::Cancel { reason: None }).await.unwrap();
+        self.store.act(&self.me, id, JobAction::Cancel { reason: None }).await.unwrap();
         id
     }
 
     /// Ends a job, and says which callback reports it.
-    pub(crate) async fn end_and_report(&self, new: NewJob) -> (JobId, Job) {
+    pub(crate) async fn end_and_report(&self, new: NewJob) -> (JobId, JobRecord) {
         let id = self.end(new).await;
         (id, self.callback_of(id).await)
     }
 
-    async fn callback_of(&self, id: JobId) -> Job {
+    async fn callback_of(&self, id: JobId) -> JobRecord {
         let tag = Some((callback::TAG.to_owned(), id.to_string()));
         let request = ListRequest { filter: Filter { tag, ..Filter::default() }, ..ListRequest::default() };
         let mut found = self.store.list(&self.me, request).await.unwrap().jobs;
@@ -60,7 +63,7 @@ async fn an_end_is_reported_and_signed() {
         (body["type"].as_str(), body["data"]["id"].as_str()),
         (Some("job.cancelled"), Some(&*id.to_string()))
     );
-    assert_eq!(office.verdict(callback.id).await, (State::Completed, None));
+    assert_eq!(office.verdict(callback.id).await, (JobState::Completed, None));
 }
 
 /// M95
@@ -81,7 +84,7 @@ async fn a_report_that_was_not_taken_is_sent_again_under_the_same_id() {
     assert_eq!(first.header("webhook-id"), second.header("webhook-id"));
     assert_eq!(first.body, second.body);
     verify(&second, &office.secret("default", Purpose::Callback, &receiver.url()).await);
-    assert_eq!(office.verdict(callback.id).await, (State::Completed, None));
+    assert_eq!(office.verdict(callback.id).await, (JobState::Completed, None));
 }
 
 /// M95: somebody who may choose callback addresses gets nothing signed that another receiver believes.
@@ -126,7 +129,7 @@ async fn a_receiver_that_wants_no_more_is_not_called_again() {
         let office = Office::open();
         let (_, callback) = office.end_and_report(reporting_to(&receiver.url())).await;
         receiver.request().await;
-        let verdict = (State::Failed, Some((Category::Permanent, format!("http_{status}"))));
+        let verdict = (JobState::Failed, Some((Category::Permanent, format!("http_{status}"))));
         assert_eq!(office.verdict(callback.id).await, verdict);
         assert!(receiver.is_quiet());
     }
@@ -151,7 +154,7 @@ async fn a_private_receiver_is_refused_at_delivery_unless_allowed() {
         let error = ended.job.details.error.clone().unwrap();
         assert_eq!(
             (ended.job.state, error.code.as_deref()),
-            (State::Failed, Some("target_refused")),
+            (JobState::Failed, Some("target_refused")),
             "{url}"
         );
         assert!(!error.message.contains("hunter2"), "{}", error.message);

@@ -16,7 +16,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use windlass::target::{TargetError, TargetPolicy};
-use windlass_server::outbound::client::{Answer, Body, Call, CallError, Client};
+use windlass_server::outbound::client::{Answer, Body, Call, CallError, WebhookClient};
 use windlass_server::outbound::guard::{Resolve, Resolved};
 
 use crate::receiver::{PATIENCE, Receiver, answer, read};
@@ -52,13 +52,13 @@ fn call(url: &str) -> Call<'_> {
 
 /// Calls where everything is allowed.
 async fn call_anywhere(receiver: &Receiver) -> Result<Answer, CallError> {
-    Client::new(TargetPolicy::anywhere()).call(call(&receiver.url())).await
+    WebhookClient::new(TargetPolicy::anywhere()).call(call(&receiver.url())).await
 }
 
 /// Calls with little patience.
 async fn call_impatiently(receiver: &Receiver) -> Result<Answer, CallError> {
     let time_max = Duration::from_millis(200);
-    let client = Client::new(TargetPolicy::anywhere());
+    let client = WebhookClient::new(TargetPolicy::anywhere());
     client.call(Call { time_max, ..call(&receiver.url()) }).await
 }
 
@@ -79,17 +79,17 @@ async fn a_call_is_a_plain_post_with_everything_a_receiver_needs() {
 async fn loopback_is_refused_unless_it_is_allowed() {
     let receiver = Receiver::answering(answer("200 OK", "")).await;
     let http = TargetPolicy { allows_http: true, ports: None, ..TargetPolicy::default() };
-    let refused = Client::new(http.clone()).call(call(&receiver.url())).await;
+    let refused = WebhookClient::new(http.clone()).call(call(&receiver.url())).await;
     assert!(matches!(refused, Err(CallError::Refused(TargetError::NotPublic { .. }))), "{refused:?}");
     // A name that leads there is found out when it is resolved.
     let url = format!("http://localhost:{}/", receiver.address.port());
-    let refused = Client::new(http.clone()).call(call(&url)).await;
+    let refused = WebhookClient::new(http.clone()).call(call(&url)).await;
     // Which address it has is not said.
     assert!(matches!(refused, Err(CallError::Refused(TargetError::LeadsInside))), "{refused:?}");
     assert!(receiver.is_quiet());
     let networks = vec!["127.0.0.0/8".parse().unwrap()];
     let allowed = TargetPolicy { networks, ..http };
-    assert!(Client::new(allowed).call(call(&receiver.url())).await.is_ok());
+    assert!(WebhookClient::new(allowed).call(call(&receiver.url())).await.is_ok());
 }
 
 /// M95: a name that has one address inside is not called at all, also not at its addresses outside.
@@ -106,7 +106,7 @@ async fn every_address_of_a_name_is_checked() {
     ];
     for address in inside {
         let resolver = scripted(&[&[receiver.address, address]]);
-        let client = Client::with(policy.clone(), resolver, RootCertStore::empty());
+        let client = WebhookClient::with(policy.clone(), resolver, RootCertStore::empty());
         let refused = client.call(call("http://receiver.test/")).await;
         assert!(matches!(refused, Err(CallError::Refused(_))), "{address}: {refused:?}");
     }
@@ -121,7 +121,7 @@ async fn a_name_that_flips_after_the_check_is_called_where_it_was_checked() {
     let networks = vec!["127.0.0.1/32".parse().unwrap()];
     let policy = TargetPolicy { allows_http: true, ports: None, networks };
     let resolver = scripted(&[&[checked.address], &[canary.local_addr().unwrap()]]);
-    let client = Client::with(policy, resolver.clone(), RootCertStore::empty());
+    let client = WebhookClient::with(policy, resolver.clone(), RootCertStore::empty());
     assert!(client.call(call("http://receiver.test/")).await.is_ok());
     checked.request().await;
     assert_eq!(resolver.asked.load(Ordering::SeqCst), 1, "a name is resolved once per call");
@@ -137,7 +137,7 @@ async fn an_address_that_refuses_is_followed_by_the_next() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let resolver = scripted(&[&[closed.local_addr().unwrap(), receiver.address]]);
     drop(closed);
-    let client = Client::with(TargetPolicy::anywhere(), resolver, RootCertStore::empty());
+    let client = WebhookClient::with(TargetPolicy::anywhere(), resolver, RootCertStore::empty());
     assert!(client.call(call("http://receiver.test/")).await.is_ok());
 }
 
@@ -236,7 +236,7 @@ async fn a_closed_port_is_unreachable() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", closed.local_addr().unwrap());
     drop(closed);
-    let answer = Client::new(TargetPolicy::anywhere()).call(call(&url)).await;
+    let answer = WebhookClient::new(TargetPolicy::anywhere()).call(call(&url)).await;
     assert!(matches!(answer, Err(CallError::Unreachable(_))), "{answer:?}");
 }
 
@@ -273,7 +273,8 @@ async fn a_certificate_is_believed_if_its_authority_and_its_name_are_right() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/outbound/certificates");
     let mut authorities = RootCertStore::empty();
     authorities.add(CertificateDer::from_pem_file(folder.join("authority.pem")).unwrap()).unwrap();
-    let client = |authorities| Client::with(TargetPolicy::anywhere(), scripted(&[&[address]]), authorities);
+    let client =
+        |authorities| WebhookClient::with(TargetPolicy::anywhere(), scripted(&[&[address]]), authorities);
     let url = format!("https://receiver.test:{}/", address.port());
     let answer = client(authorities.clone()).call(call(&url)).await.unwrap();
     let host = format!("\"receiver.test:{}\"", address.port());

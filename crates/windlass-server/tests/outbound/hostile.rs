@@ -1,7 +1,7 @@
 //! Hostile receivers: whatever one of them does, the jobs of others are worked on as if it were not there.
 
 use tokio::io::AsyncWriteExt;
-use windlass::job::{JobId, Labels, NewJob, State};
+use windlass::job::{JobId, JobMetadata, JobState, NewJob};
 use windlass::store::config::Push;
 
 use crate::office::{Office, job, once};
@@ -31,12 +31,12 @@ async fn flood() -> Receiver {
 }
 
 fn reporting_to(url: String) -> NewJob {
-    NewJob { labels: Labels { callback_url: Some(url), ..Labels::default() }, ..job("mail", "{}") }
+    NewJob { labels: JobMetadata { callback_url: Some(url), ..JobMetadata::default() }, ..job("mail", "{}") }
 }
 
 async fn all_complete(office: &Office, ids: Vec<JobId>) {
     for id in ids {
-        assert_eq!(office.verdict(id).await, (State::Completed, None));
+        assert_eq!(office.verdict(id).await, (JobState::Completed, None));
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use windlass::error::SubmitError;
-use windlass::job::{Category, JobId, JobType, NewJob, Payload, QueueName, RetryPolicy, State, Tenant};
-use windlass::queue::Queue;
+use windlass::job::{Category, JobId, JobState, JobType, NewJob, Payload, QueueName, RetryPolicy, Tenant};
+use windlass::queue::Client;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
@@ -16,7 +16,7 @@ use windlass::store::query::snapshot::Snapshot;
 use windlass::store::settings::patch::{Field, QueuePatch, SettingsPatch};
 use windlass::target::TargetPolicy;
 use windlass_server::outbound::signature::{Endpoint, Purpose};
-use windlass_server::outbound::{self, Client};
+use windlass_server::outbound::{self, WebhookClient};
 
 use crate::receiver::PATIENCE;
 
@@ -26,7 +26,7 @@ pub(crate) struct Office {
     pub(crate) me: Caller,
     stop: Option<oneshot::Sender<()>>,
     running: JoinHandle<()>,
-    _kept: Queue,
+    _kept: Client,
 }
 
 impl Office {
@@ -43,12 +43,18 @@ impl Office {
 
     pub(crate) fn over(store: Store, policy: TargetPolicy) -> Office {
         let (stop, stopped) = oneshot::channel::<()>();
-        let calls = outbound::run(store.clone(), Client::new(policy), async move {
+        let calls = outbound::run(store.clone(), WebhookClient::new(policy), async move {
             // Dropping it stops as well.
             let _ = stopped.await;
         });
         let running = tokio::spawn(calls);
-        Office { _kept: Queue::over(store.clone()), store, me: Caller::local(), stop: Some(stop), running }
+        Office {
+            _kept: Client::from_store(store.clone()),
+            store,
+            me: Caller::local(),
+            stop: Some(stop),
+            running,
+        }
     }
 
     /// Has a queue's jobs sent somewhere.
@@ -83,7 +89,7 @@ impl Office {
     }
 
     /// How a job ended: its state, and the category and code of its error.
-    pub(crate) async fn verdict(&self, id: JobId) -> (State, Option<(Category, String)>) {
+    pub(crate) async fn verdict(&self, id: JobId) -> (JobState, Option<(Category, String)>) {
         let found = self.ended(id).await;
         let error = found.job.details.error.clone();
         (found.job.state, error.map(|error| (error.category, error.code.unwrap_or_default())))

@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
 use windlass::clock::{Clock, Timestamp};
 use windlass::entropy::Entropy;
-use windlass::job::{Category, NewJob, Payload, State, Tenant};
+use windlass::job::{Category, JobState, NewJob, Payload, Tenant};
 use windlass::store::Store;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::config::Push;
@@ -54,7 +54,7 @@ async fn a_job_is_posted_with_its_facts_and_completed_with_the_answer() {
         assert_eq!(request.header(name), value, "{name}");
     }
     verify(&request, &office.secret("default", Purpose::Push, &receiver.url()).await);
-    assert_eq!(office.verdict(id).await, (State::Completed, None));
+    assert_eq!(office.verdict(id).await, (JobState::Completed, None));
     assert_eq!(office.result(id).await.as_deref(), Some(r#"{"greeting": "hello"}"#));
     office.close().await;
 }
@@ -74,10 +74,11 @@ pub(crate) fn is_signed(request: &Request, secret: &str) -> bool {
 
 #[tokio::test]
 async fn the_status_decides_what_becomes_of_the_job() {
-    let permanent = |status: u16| (State::Failed, Some((Category::Permanent, format!("http_{status}"))));
-    let temporary = |status: u16| (State::DeadLetter, Some((Category::Temporary, format!("http_{status}"))));
+    let permanent = |status: u16| (JobState::Failed, Some((Category::Permanent, format!("http_{status}"))));
+    let temporary =
+        |status: u16| (JobState::DeadLetter, Some((Category::Temporary, format!("http_{status}"))));
     let cases = [
-        ("204 No Content", (State::Completed, None)),
+        ("204 No Content", (JobState::Completed, None)),
         ("302 Found", temporary(302)),
         ("400 Bad Request", permanent(400)),
         ("404 Not Found", permanent(404)),
@@ -129,7 +130,7 @@ async fn a_receiver_says_when_to_be_sent_the_job_again() {
     assert_eq!((first.header("windlass-attempt"), second.header("windlass-attempt")), ("1", "2"));
     let fences = [&first, &second].map(|request| request.header("windlass-fence").parse::<u64>().unwrap());
     assert!(fences[0] < fences[1], "{fences:?}");
-    assert_eq!(office.verdict(id).await, (State::Completed, None));
+    assert_eq!(office.verdict(id).await, (JobState::Completed, None));
 }
 
 #[tokio::test]
@@ -150,8 +151,8 @@ async fn only_json_is_kept_as_a_result_and_only_as_much_as_a_store_keeps() {
         sent.push((office.submit(once(queue, "{}")).await, queue, kept, receiver));
     }
     for (id, queue, kept, _receiver) in sent {
-        let too_large = (State::Failed, Some((Category::Permanent, "result_too_large".into())));
-        let verdict = if queue == "long" { too_large } else { (State::Completed, None) };
+        let too_large = (JobState::Failed, Some((Category::Permanent, "result_too_large".into())));
+        let verdict = if queue == "long" { too_large } else { (JobState::Completed, None) };
         assert_eq!(office.verdict(id).await, verdict, "{queue}");
         assert_eq!(office.result(id).await.as_deref(), kept, "{queue}");
     }
@@ -210,7 +211,7 @@ async fn no_more_are_sent_at_once_than_target_and_queue_allow() {
         }
         gate.add_permits(12);
         for id in ids {
-            assert_eq!(office.verdict(id).await, (State::Completed, None));
+            assert_eq!(office.verdict(id).await, (JobState::Completed, None));
         }
         assert_eq!(most.load(Ordering::SeqCst), expected);
     }
@@ -242,7 +243,7 @@ async fn a_changed_target_counts_without_a_restart() {
         }
     };
     office.push("mail", Some(Push::to(first.url()))).await;
-    assert_eq!(office.verdict(left).await, (State::Completed, None));
+    assert_eq!(office.verdict(left).await, (JobState::Completed, None));
 }
 
 /// M90: a tenant's own target is sent its own jobs only, signed with its own secret.
@@ -254,12 +255,12 @@ async fn a_tenants_target_is_sent_no_other_tenants_jobs() {
     office.push_as(&acme, "mail", Some(Push::to(receiver.url()))).await;
     let others = office.submit(job("mail", r#""other""#)).await;
     let own = office.submit(NewJob { tenant: acme.tenant.clone(), ..job("mail", r#""own""#) }).await;
-    assert_eq!(office.verdict(own).await, (State::Completed, None));
+    assert_eq!(office.verdict(own).await, (JobState::Completed, None));
     let request = receiver.request().await;
     assert_eq!((request.header("windlass-tenant"), request.body.as_slice()), ("acme", &br#""own""#[..]));
     verify(&request, &office.secret("acme", Purpose::Push, &receiver.url()).await);
     let other = office.store.get(&office.me, others).await.unwrap().unwrap();
-    assert_eq!(other.job.state, State::Scheduled);
+    assert_eq!(other.job.state, JobState::Scheduled);
     assert!(receiver.is_quiet());
 }
 
@@ -270,7 +271,7 @@ async fn a_target_that_may_not_be_called_is_refused_for_good() {
     let office = Office::with(TargetPolicy { allows_http: true, ports: None, networks: Vec::new() });
     office.push("mail", Some(Push::to(receiver.url()))).await;
     let id = office.submit(job("mail", "{}")).await;
-    let verdict = (State::Failed, Some((Category::Permanent, "target_refused".into())));
+    let verdict = (JobState::Failed, Some((Category::Permanent, "target_refused".into())));
     assert_eq!(office.verdict(id).await, verdict);
     assert!(receiver.is_quiet());
 }
@@ -321,5 +322,5 @@ async fn the_lease_is_kept_while_the_receiver_works() {
     let id =
         office.submit(NewJob { lease_timeout: Some(Duration::from_secs(60)), ..job("mail", "{}") }).await;
     let found = office.store.wait(&office.me, id, Duration::from_secs(1200)).await.unwrap().unwrap();
-    assert_eq!((found.job.state, found.job.attempt, found.job.failures), (State::Completed, 1, 0));
+    assert_eq!((found.job.state, found.job.attempt, found.job.failures), (JobState::Completed, 1, 0));
 }

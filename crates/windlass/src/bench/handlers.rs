@@ -13,7 +13,7 @@ use super::figure::{Figure, Times, rate, real};
 use crate::clock::Stopwatch;
 use crate::handler::State;
 use crate::job::QueueName;
-use crate::queue::{Job, JobDefaults, Queue};
+use crate::queue::{Client, Job, JobDefaults};
 use crate::worker::Worker;
 
 /// Where these jobs wait.
@@ -65,7 +65,7 @@ pub struct Plan {
 
 /// Drains through handlers, then picks up single jobs on the idle worker, then sits idle. Tells each figure as it comes.
 pub async fn measure(address: &str, plan: Plan, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
-    let queue = Queue::open(address).await?;
+    let queue = Client::open(address).await?;
     let job = Nothing { data: "x".repeat(90) };
     for _ in 0..plan.jobs / 1_000 {
         queue.submit_all(vec![job.clone(); 1_000]).await?;
@@ -104,7 +104,7 @@ pub async fn measure(address: &str, plan: Plan, tell: &mut dyn FnMut(Figure)) ->
 
 /// Works until `over`: one of several processes.
 pub async fn work(address: &str, concurrency: usize, over: impl Future) -> anyhow::Result<()> {
-    let queue = Queue::open(address).await?;
+    let queue = Client::open(address).await?;
     let worker = Worker::new(&queue).with(Arc::new(Seen::default())).queue(QUEUE, concurrency);
     worker.handle(nothing).run_until(over).await?;
     queue.close();
@@ -121,7 +121,7 @@ pub async fn drain_by<W>(
     what: String,
     start: impl FnOnce() -> anyhow::Result<W>,
 ) -> anyhow::Result<Figure> {
-    let queue = Queue::open(address).await?;
+    let queue = Client::open(address).await?;
     let job = Nothing { data: "x".repeat(90) };
     for _ in 0..jobs / 1_000 {
         queue.submit_all(vec![job.clone(); 1_000]).await?;
@@ -144,14 +144,14 @@ pub async fn drain_by<W>(
 }
 
 /// Jobs of the benchmark that have not ended.
-async fn open_jobs(queue: &Queue) -> anyhow::Result<usize> {
+async fn open_jobs(queue: &Client) -> anyhow::Result<usize> {
     let name = QueueName::new(QUEUE)?;
     let depth = queue.store().queue(queue.caller(), name).await?.depth;
     let open: u64 = depth.iter().filter(|(state, _)| !state.is_final()).map(|(_, count)| *count).sum();
     Ok(usize::try_from(open)?)
 }
 
-async fn pick_up(queue: &Queue, seen: &Seen, job: &Nothing, rounds: usize) -> anyhow::Result<Times> {
+async fn pick_up(queue: &Client, seen: &Seen, job: &Nothing, rounds: usize) -> anyhow::Result<Times> {
     let mut times = Vec::with_capacity(rounds);
     for _ in 0..rounds {
         tokio::time::sleep(BREATH).await;

@@ -13,7 +13,7 @@ use crate::clock::Stopwatch;
 use crate::context::Cx;
 use crate::handler::State;
 use crate::job::GroupStrategy;
-use crate::queue::{Job, JobDefaults, Queue};
+use crate::queue::{Client, Job, JobDefaults};
 use crate::worker::Worker;
 
 /// Steps of a job.
@@ -98,7 +98,7 @@ pub async fn measure(
     children: usize,
     tell: &mut dyn FnMut(Figure),
 ) -> anyhow::Result<()> {
-    let queue = Queue::open(address).await?;
+    let queue = Client::open(address).await?;
     queue.submit_all(vec![Stepped; jobs]).await?;
     let left = Arc::new(Left { count: AtomicUsize::new(jobs), none: Notify::new() });
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

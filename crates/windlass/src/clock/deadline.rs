@@ -75,7 +75,7 @@ impl Deadline {
     }
 
     /// Returns once it has passed.
-    pub fn over(self) -> impl Future<Output = ()> + Send {
+    pub fn passed(self) -> impl Future<Output = ()> + Send {
         Alarm { deadline: self, number: None }
     }
 }
@@ -199,12 +199,12 @@ mod tests {
         runtime.block_on(async {
             let never = Deadline::after(Duration::from_secs(3600));
             tokio::select! {
-                () = never.over() => panic!("an hour has not passed"),
-                () = late.over() => panic!("the sooner one comes first"),
-                () = soon.over() => {}
+                () = never.passed() => panic!("an hour has not passed"),
+                () = late.passed() => panic!("the sooner one comes first"),
+                () = soon.passed() => {}
             }
             assert!(soon.is_over());
-            late.over().await;
+            late.passed().await;
             assert!(late.is_over());
         });
     }
@@ -212,7 +212,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn paused_time_does_not_move_a_deadline() {
         let deadline = Deadline::after(Duration::from_secs(3600));
-        let early = tokio::time::timeout(Duration::from_secs(7200), deadline.over()).await;
+        let early = tokio::time::timeout(Duration::from_secs(7200), deadline.passed()).await;
         assert!(early.is_err() && !deadline.is_over());
     }
 }

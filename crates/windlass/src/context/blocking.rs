@@ -12,11 +12,11 @@ use tokio::runtime::Handle;
 use super::Cx;
 
 /// How the thread of a blocking handler ends that has parked; nobody's panic.
-pub(crate) struct Unwound;
+pub(crate) struct ParkUnwind;
 
 /// Ends the thread, and runs what is to be dropped. No panic hook hears of it.
 pub(super) fn unwind() -> ! {
-    resume_unwind(Box::new(Unwound))
+    resume_unwind(Box::new(ParkUnwind))
 }
 
 impl Cx {
@@ -41,7 +41,7 @@ impl Cx {
     }
 
     /// Its handler runs on a thread of its own.
-    pub(crate) fn is_on_a_thread(&self) {
+    pub(crate) fn set_blocking(&self) {
         self.0.is_blocking.store(true, Ordering::Relaxed);
     }
 }

@@ -2,11 +2,11 @@
 
 use super::history::{GroupShape, Record};
 use super::quiet::{Answer, Kind};
-use super::{CrashPoint, Cx, Stop, failed};
+use super::{CrashPoint, Cx, HandlerExit, failed};
 use crate::error::Invalid;
-use crate::job::{Decided, ErrorRecord, Failure, GroupStrategy, JobId, NewJob, State};
+use crate::job::{Decided, ErrorRecord, Failure, GroupStrategy, JobId, JobState, NewJob};
 use crate::limits;
-use crate::queue::{Draft, Job};
+use crate::queue::{Job, JobBuilder};
 use crate::store::command::children::NewGroup;
 use crate::store::command::finish::Park;
 use crate::store::query::side::Group;
@@ -21,7 +21,7 @@ pub enum ChildError {
         /// Which child.
         id: JobId,
         /// Where it is; not final only if its group was decided without it.
-        state: State,
+        state: JobState,
         /// Its error.
         error: Option<Box<ErrorRecord>>,
     },
@@ -53,7 +53,11 @@ impl<T> Children<T> {
             match result {
                 Ok(result) => all.push(result),
                 // What was cancelled because another child failed does not explain anything.
-                Err(error @ ChildError::NotCompleted { state: State::Failed | State::DeadLetter, .. }) => {
+                Err(
+                    error @ ChildError::NotCompleted {
+                        state: JobState::Failed | JobState::DeadLetter, ..
+                    },
+                ) => {
                     return Err(error);
                 }
                 Err(error) => drop(first.get_or_insert(error)),
@@ -71,7 +75,7 @@ impl Cx {
     ///
     /// # Errors
     /// When a child is refused, when the saved group is another one (`steps_changed`), or the lease is not held any more.
-    pub async fn spawn_all<J: Job, D: Into<Draft<J>>>(
+    pub async fn spawn_all<J: Job, D: Into<JobBuilder<J>>>(
         &self,
         children: impl IntoIterator<Item = D>,
         strategy: GroupStrategy,
@@ -84,7 +88,7 @@ impl Cx {
     ///
     /// # Errors
     /// When a child is refused, or the lease is not held any more.
-    pub async fn spawn_all_named<J: Job, D: Into<Draft<J>>>(
+    pub async fn spawn_all_named<J: Job, D: Into<JobBuilder<J>>>(
         &self,
         name: &str,
         children: impl IntoIterator<Item = D>,
@@ -136,7 +140,7 @@ impl Cx {
             return results(group);
         }
         // The store has parked the job; even a new group that is decided at once is read by the next attempt.
-        self.leave(Stop::Parked).await
+        self.leave(HandlerExit::Parked).await
     }
 
     /// Waits until nothing else in the handler can go on: spawning parks the job. Says what else it is to be woken by.
@@ -160,7 +164,7 @@ impl Cx {
     }
 }
 
-fn new_jobs<J: Job, D: Into<Draft<J>>>(
+fn new_jobs<J: Job, D: Into<JobBuilder<J>>>(
     children: impl IntoIterator<Item = D>,
 ) -> Result<Vec<NewJob>, anyhow::Error> {
     let drafts = children.into_iter().map(|child| child.into().into_new());
@@ -199,7 +203,7 @@ fn results<T: serde::de::DeserializeOwned>(group: Group) -> Result<Children<T>, 
             results.push(Err(ChildError::Deleted { index }));
             continue;
         };
-        let is_completed = child.state == State::Completed;
+        let is_completed = child.state == JobState::Completed;
         let error = child.details.error.clone().map(Box::new);
         results.push(if is_completed {
             let json = result.as_deref().unwrap_or(b"null");
@@ -221,7 +225,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Timestamp;
-    use crate::job::{ChildGroup, Job as Record, JobType, Lane, Parent, QueueName, Seq, Tenant};
+    use crate::job::{ChildGroup, JobRecord as Record, JobType, Lane, Parent, QueueName, Seq, Tenant};
 
     fn child(index: u32) -> Record {
         let lane = Lane {
@@ -233,7 +237,7 @@ mod tests {
         let id = JobId::new(now, u128::from(index));
         let parent = Parent { seq: Seq(1), id: JobId::new(now, 99), group: 1, index };
         Record {
-            state: State::Completed,
+            state: JobState::Completed,
             parent: Some(parent),
             ..Record::new(Seq(i64::from(index) + 2), id, Arc::new(lane), Arc::default(), now)
         }

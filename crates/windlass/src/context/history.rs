@@ -137,7 +137,7 @@ impl Dropped {
 
 /// What the order of calls needs to know of the saved records.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct SavedHistory {
     /// Calls that earlier attempts saved.
     pub(super) places: BTreeMap<String, Places>,
     /// Those of them that this attempt has to call, by place.
@@ -149,9 +149,9 @@ pub(super) struct Known {
     pub(super) next_place: u32,
 }
 
-impl Known {
-    pub(super) fn of(checkpoints: &[Checkpoint]) -> Known {
-        let mut known = Known::default();
+impl SavedHistory {
+    pub(super) fn of(checkpoints: &[Checkpoint]) -> SavedHistory {
+        let mut known = SavedHistory::default();
         // Places that lie after a call that was opened again: the calls there may not come any more.
         let mut optional: Vec<(u32, u32)> = Vec::new();
         for saved in checkpoints {
@@ -198,11 +198,11 @@ mod tests {
     fn what_came_after_a_call_that_was_opened_again_is_not_required() {
         let at = |at| Record { at: Some(at), ..Record::default() };
         let opened = Record { open: true, ..at(1) };
-        let known = Known::of(&[saved("a", &at(0)), saved("b", &opened), saved("c", &at(2))]);
+        let known = SavedHistory::of(&[saved("a", &at(0)), saved("b", &opened), saved("c", &at(2))]);
         assert_eq!(known.required, BTreeSet::from([(0, "a".to_owned())]));
         assert_eq!((known.open.get("b"), known.next_place), (Some(&Some(1)), 3));
         let again = Record { from: Some(1), ..at(3) };
-        let known = Known::of(&[saved("a", &at(0)), saved("b", &again), saved("c", &at(2))]);
+        let known = SavedHistory::of(&[saved("a", &at(0)), saved("b", &again), saved("c", &at(2))]);
         assert_eq!(known.required, BTreeSet::from([(0, "a".to_owned()), (3, "b".to_owned())]));
     }
     #[test]
@@ -210,14 +210,18 @@ mod tests {
         let at = |at| Record { at: Some(at), ..Record::default() };
         let beside = |from| Record { from: Some(from), ..Record::default() };
         let failed = beside(1);
-        let known = Known::of(&[saved("a", &at(0)), saved("b", &failed), saved("c", &at(3))]);
+        let known = SavedHistory::of(&[saved("a", &at(0)), saved("b", &failed), saved("c", &at(3))]);
         assert_eq!(known.required, BTreeSet::from([(0, "a".to_owned()), (3, "c".to_owned())]));
         let opened = Places::of(&failed).opened();
-        let known = Known::of(&[saved("a", &at(0)), saved("b", &opened), saved("c", &at(3))]);
+        let known = SavedHistory::of(&[saved("a", &at(0)), saved("b", &opened), saved("c", &at(3))]);
         assert_eq!(known.required, BTreeSet::from([(0, "a".to_owned())]));
         let again = Record { to: Some(4), ..beside(1) };
-        let known =
-            Known::of(&[saved("a", &at(0)), saved("b", &again), saved("c", &at(3)), saved("d", &at(5))]);
+        let known = SavedHistory::of(&[
+            saved("a", &at(0)),
+            saved("b", &again),
+            saved("c", &at(3)),
+            saved("d", &at(5)),
+        ]);
         assert_eq!(known.required, BTreeSet::from([(0, "a".to_owned()), (5, "d".to_owned())]));
         assert_eq!(known.next_place, 6);
     }

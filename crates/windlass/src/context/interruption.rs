@@ -6,7 +6,7 @@ use crate::store::command::heartbeat::Directive;
 /// Why an attempt is to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Interruption {
+pub enum CancelReason {
     /// The job was suspended; it starts anew once it is resumed.
     Suspended,
     /// The job was cancelled.
@@ -21,15 +21,15 @@ pub enum Interruption {
     Released,
 }
 
-impl Interruption {
+impl CancelReason {
     /// What a directive asks for; nothing if the attempt is to go on.
-    pub(crate) fn of(directive: Directive) -> Option<Interruption> {
+    pub(crate) fn of(directive: Directive) -> Option<CancelReason> {
         match directive {
             Directive::Continue => None,
-            Directive::Suspend => Some(Interruption::Suspended),
-            Directive::Cancel => Some(Interruption::Cancelled),
-            Directive::Lost => Some(Interruption::Lost),
-            Directive::Timeout => Some(Interruption::TimedOut),
+            Directive::Suspend => Some(CancelReason::Suspended),
+            Directive::Cancel => Some(CancelReason::Cancelled),
+            Directive::Lost => Some(CancelReason::Lost),
+            Directive::Timeout => Some(CancelReason::TimedOut),
         }
     }
 }

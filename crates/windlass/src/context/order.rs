@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use super::branch::Branch;
 use super::call::{Call, Status};
-use super::history::{Dropped, Known, Record};
+use super::history::{Dropped, Record, SavedHistory};
 use super::lock;
 use super::quiet::{Kind, Waiter};
 use super::reopen::Returned;
@@ -32,7 +32,7 @@ pub(super) struct Order {
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct State {
-    pub(super) known: Known,
+    pub(super) known: SavedHistory,
     /// How often each name was called, by branch.
     occurrences: BTreeMap<(String, Branch), u32>,
     /// Races so far, by branch.
@@ -88,7 +88,7 @@ pub(super) struct Undecided {
 }
 
 impl Order {
-    pub(super) fn new(known: Known) -> Order {
+    pub(super) fn new(known: SavedHistory) -> Order {
         Order { state: Mutex::new(State { known, ..State::default() }), ..Order::default() }
     }
 
@@ -146,7 +146,7 @@ impl Order {
     }
 
     /// These are saved.
-    pub(super) fn settle<'k>(&self, keys: impl Iterator<Item = &'k String>) {
+    pub(super) fn mark_returned<'k>(&self, keys: impl Iterator<Item = &'k String>) {
         let mut state = self.lock();
         state.has_news = true;
         for key in keys {

@@ -168,7 +168,7 @@ impl Order {
             }
             // Once more, and this time it is seen who keeps a way to wake the handler.
             let witness =
-                Arc::new(Witness { waker: context.waker().clone(), has_woken: AtomicBool::default() });
+                Arc::new(WakerProbe { waker: context.waker().clone(), has_woken: AtomicBool::default() });
             let waker = Waker::from(witness.clone());
             if let Poll::Ready(ended) = self.poll_here(|| poll(&mut Context::from_waker(&waker))) {
                 return Polled::Ready(ended);
@@ -265,7 +265,7 @@ impl State {
     }
 
     /// How many beside calls that wait keep a way to wake the handler.
-    fn others(&self, witness: &Arc<Witness>, waker: &Waker) -> usize {
+    fn others(&self, witness: &Arc<WakerProbe>, waker: &Waker) -> usize {
         // The token that tells a handler to stop keeps one more.
         let held = |waiter: &Waiter| if waiter.kind == Kind::Stop { 2 } else { 1 };
         let own =
@@ -411,17 +411,17 @@ impl Drop for Entry<'_> {
 }
 
 /// Sees whether somebody keeps a waker, or has used it.
-struct Witness {
+struct WakerProbe {
     waker: Waker,
     has_woken: AtomicBool,
 }
 
-impl Wake for Witness {
-    fn wake(self: Arc<Witness>) {
+impl Wake for WakerProbe {
+    fn wake(self: Arc<WakerProbe>) {
         self.wake_by_ref();
     }
 
-    fn wake_by_ref(self: &Arc<Witness>) {
+    fn wake_by_ref(self: &Arc<WakerProbe>) {
         self.has_woken.store(true, Ordering::SeqCst);
         self.waker.wake_by_ref();
     }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::call::Call;
 use super::history::Record;
 use super::{Cx, lock};
-use crate::error::{Invalid, Problem, SubmitError, WorkError};
+use crate::error::{FieldProblem, Invalid, SubmitError, WorkError};
 use crate::job::Failure;
-use crate::store::command::step::{Note, check_step};
+use crate::store::command::step::{AttemptWrite, check_step};
 
 impl Cx {
     /// Writes all of these or none.
-    pub(super) async fn note_all(&self, notes: Vec<Note>) -> Result<(), WorkError> {
+    pub(super) async fn note_all(&self, notes: Vec<AttemptWrite>) -> Result<(), WorkError> {
         let queue = &self.0.queue;
         let _storing = self.0.order.storing();
         queue.store().note(queue.caller(), self.hand(), notes).await
@@ -20,12 +20,12 @@ impl Cx {
 
     /// Saves a checkpoint, here and in the store.
     pub(super) async fn save(&self, step: &str, value: Vec<u8>) -> Result<(), WorkError> {
-        self.note(Note::Checkpoint { step: step.to_owned(), value: value.clone() }).await?;
-        self.remember(vec![(step.to_owned(), value)]);
+        self.note(AttemptWrite::Checkpoint { step: step.to_owned(), value: value.clone() }).await?;
+        self.cache_records(vec![(step.to_owned(), value)]);
         Ok(())
     }
 
-    pub(super) fn remember(&self, records: Vec<(String, Vec<u8>)>) {
+    pub(super) fn cache_records(&self, records: Vec<(String, Vec<u8>)>) {
         lock(&self.0.saved).extend(records.into_iter().map(|(key, value)| (key, value.into())));
     }
 
@@ -50,7 +50,7 @@ impl Cx {
     /// Saves what a call came to, together with what ended without a value before it.
     pub(super) async fn save_call(&self, call: &Call<'_>, record: &Record<'_>) -> Result<(), WorkError> {
         let unwritable = |error: serde_json::Error| {
-            Invalid::new("step", Problem::Contradiction(format!("cannot be written as JSON: {error}")))
+            Invalid::new("step", FieldProblem::Contradiction(format!("cannot be written as JSON: {error}")))
         };
         let value = serde_json::to_vec(record).map_err(unwritable)?;
         self.save_after(call, Some((call.key().to_owned(), value))).await
@@ -65,7 +65,7 @@ impl Cx {
         if records.is_empty() {
             return Ok(());
         }
-        let notes = records.into_iter().map(|(step, value)| Note::Checkpoint { step, value });
+        let notes = records.into_iter().map(|(step, value)| AttemptWrite::Checkpoint { step, value });
         self.note_all(notes.collect()).await
     }
 
@@ -85,7 +85,7 @@ impl Cx {
             }
             return;
         }
-        let notes = records.into_iter().map(|(step, value)| Note::Checkpoint { step, value });
+        let notes = records.into_iter().map(|(step, value)| AttemptWrite::Checkpoint { step, value });
         if let Err(error) = self.note_all(notes.collect()).await {
             tracing::warn!(job = %self.job_id(), %error, "a step that failed stays failed in the next attempt");
         }
@@ -102,10 +102,10 @@ impl Cx {
         if records.is_empty() {
             return Ok(());
         }
-        let notes = records.iter().cloned().map(|(step, value)| Note::Checkpoint { step, value });
+        let notes = records.iter().cloned().map(|(step, value)| AttemptWrite::Checkpoint { step, value });
         self.note_all(notes.collect()).await?;
-        self.remember(records);
-        self.0.order.settle(before.iter().map(|(key, _)| key));
+        self.cache_records(records);
+        self.0.order.mark_returned(before.iter().map(|(key, _)| key));
         Ok(())
     }
 }

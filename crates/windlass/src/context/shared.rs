@@ -3,12 +3,12 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Cx, Stop, lock};
+use super::{Cx, HandlerExit, lock};
 use crate::job::Failure;
 
 impl Cx {
     /// Its handler is called for other jobs, too.
-    pub(crate) fn is_one_of_many(&self) {
+    pub(crate) fn set_batched(&self) {
         self.0.is_one_of_many.store(true, Ordering::Relaxed);
     }
 
@@ -18,8 +18,8 @@ impl Cx {
     }
 
     /// The worker dies here, for a test.
-    pub(crate) fn dies(&self) {
-        self.says(Stop::Crash);
+    pub(crate) fn crash(&self) {
+        self.set_exit(HandlerExit::Crash);
     }
 
     /// Whether its handler has been stopped, and its outcome is decided without what the handler returns.
@@ -28,16 +28,16 @@ impl Cx {
     }
 
     /// Parks the job, and with it its handler; one that works for others, too, is told by an error, and goes on with them.
-    pub(super) async fn leave<T>(&self, stop: Stop) -> Result<T, anyhow::Error> {
+    pub(super) async fn leave<T>(&self, stop: HandlerExit) -> Result<T, anyhow::Error> {
         if !self.is_batched() {
             return self.stop(stop).await;
         }
-        self.says(stop);
+        self.set_exit(stop);
         Err(Failure::temporary("the job is parked; the batch goes on without it").with_code("parked").into())
     }
 
     /// Tells whoever runs this attempt that it is over.
-    pub(super) fn says(&self, stop: Stop) {
+    pub(super) fn set_exit(&self, stop: HandlerExit) {
         // What was said first is what happened.
         lock(&self.0.stop).get_or_insert(stop);
         self.0.order.lock().is_over = true;

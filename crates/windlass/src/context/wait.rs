@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::call::Call;
 use super::history::{Record, millis};
 use super::quiet::{Answer, Awaited, Kind};
-use super::{CrashPoint, Cx, StepMode, Stop, failed};
+use super::{CrashPoint, Cx, HandlerExit, StepMode, failed};
 use crate::clock::Timestamp;
 use crate::job::Failure;
 use crate::limits;
@@ -141,10 +141,10 @@ impl Cx {
     async fn park(&self, awaited: Awaited) -> Result<(), anyhow::Error> {
         self.crash_at(&CrashPoint::BeforePark).await;
         if self.is_batched() {
-            return self.leave(Stop::Park(awaited.into_park(self.now()))).await;
+            return self.leave(HandlerExit::Park(awaited.into_park(self.now()))).await;
         }
         match self.0.order.wait(Kind::Park(awaited.clone()), |_| false).await {
-            Answer::Alone => self.leave(Stop::Park(awaited.into_park(self.now()))).await,
+            Answer::Alone => self.leave(HandlerExit::Park(awaited.into_park(self.now()))).await,
             Answer::Go | Answer::Changed | Answer::Spawn(_) => Ok(()),
         }
     }
@@ -166,7 +166,7 @@ impl Cx {
             Some(timeout) if !call.is_saved() => Some(self.deadline_of(&call, timeout).await?),
             _ => None,
         };
-        self.heard(name, &mut call, until).await
+        self.decode_signal(name, &mut call, until).await
     }
 
     /// Waits for the first of several signals, and says which it was; none when `timeout` is over. Of those that are
@@ -230,7 +230,7 @@ impl Cx {
     }
 
     /// What came of waiting for a signal until `until`.
-    async fn heard<T: DeserializeOwned>(
+    async fn decode_signal<T: DeserializeOwned>(
         &self,
         name: &str,
         call: &mut Call<'_>,

@@ -9,12 +9,12 @@ pub struct Invalid {
     /// Dotted path of the field, as in the HTTP API.
     pub field: String,
     /// What is wrong.
-    pub problem: Problem,
+    pub problem: FieldProblem,
 }
 
 impl Invalid {
     /// `problem` found in `field`.
-    pub fn new(field: impl Into<String>, problem: Problem) -> Invalid {
+    pub fn new(field: impl Into<String>, problem: FieldProblem) -> Invalid {
         Invalid { field: field.into(), problem }
     }
 }
@@ -22,7 +22,7 @@ impl Invalid {
 /// What is wrong with a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum FieldProblem {
     /// Nothing was given where something is required.
     #[error("is required")]
     Missing,
@@ -90,8 +90,8 @@ pub enum Problem {
     Target(#[from] TargetError),
 }
 
-impl From<std::convert::Infallible> for Problem {
-    fn from(never: std::convert::Infallible) -> Problem {
+impl From<std::convert::Infallible> for FieldProblem {
+    fn from(never: std::convert::Infallible) -> FieldProblem {
         match never {}
     }
 }

@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 use super::{
     AnyHandler, Extract, HandlerFuture, Snooze, State, States, encode_readable, failure_of, said, unreadable,
 };
-use crate::context::{Cx, Unwound};
-use crate::error::{Invalid, Problem};
+use crate::context::{Cx, ParkUnwind};
+use crate::error::{FieldProblem, Invalid};
 use crate::job::{Category, Failure};
 use crate::limits;
 use crate::queue::Job;
-use crate::worker::execute::{Panic, words_of};
-use crate::worker::gather::{Gather, Leaves};
+use crate::worker::execute::{Panic, panic_message};
+use crate::worker::gather::{BatchCollector, BatchExit};
 
 /// How many jobs a batch handler is given at once, and how long the first of them waits for the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl BatchOptions {
 
     pub(crate) fn check(&self) -> Result<(), Invalid> {
         let range = |field, value, min: &str, max| {
-            Err(Invalid::new(field, Problem::OutOfRange { value, min: min.into(), max }))
+            Err(Invalid::new(field, FieldProblem::OutOfRange { value, min: min.into(), max }))
         };
         if !(1..=limits::GATHERED_JOBS_MAX).contains(&self.jobs_max) {
             return range("jobs_max", self.jobs_max.to_string(), "1", limits::GATHERED_JOBS_MAX.to_string());
@@ -192,7 +192,7 @@ batch_handler!(A1, A2, A3, A4);
 /// A batch handler behind a type name: what is called for one job takes part in a call for many.
 pub(crate) struct Batched<H, J, Args> {
     handler: H,
-    gather: Arc<Gather<Member<J>>>,
+    gather: Arc<BatchCollector<Member<J>>>,
     kind: PhantomData<fn() -> Args>,
 }
 
@@ -201,14 +201,14 @@ struct Member<J> {
     job: J,
     cx: Cx,
     answer: oneshot::Sender<Answer>,
-    place: Arc<Place>,
+    place: Arc<BatchPosition>,
 }
 
 /// A job's place in a batch: either the batch begins with it, or it leaves before.
 #[derive(Default)]
-struct Place(AtomicBool);
+struct BatchPosition(AtomicBool);
 
-impl Place {
+impl BatchPosition {
     /// Whether whoever asks is the first to do so.
     fn take(&self) -> bool {
         !self.0.swap(true, Ordering::SeqCst)
@@ -223,7 +223,7 @@ impl Place {
     }
 }
 
-impl<J> Leaves for Member<J> {
+impl<J> BatchExit for Member<J> {
     fn has_left(&self) -> bool {
         self.answer.is_closed()
     }
@@ -234,7 +234,7 @@ type Answer = Result<Result<Vec<u8>, anyhow::Error>, String>;
 
 impl<H, J: Job, Args> Batched<H, J, Args> {
     pub(crate) fn new(handler: H, options: BatchOptions) -> Batched<H, J, Args> {
-        let gather = Gather::new(options.jobs_max, options.wait_max);
+        let gather = BatchCollector::new(options.jobs_max, options.wait_max);
         Batched { handler, gather, kind: PhantomData }
     }
 }
@@ -250,10 +250,10 @@ where
         let (handler, gather) = (self.handler.clone(), self.gather.clone());
         Box::pin(async move {
             let job = job.map_err(unreadable)?;
-            cx.is_one_of_many();
+            cx.set_batched();
             let is_alone = must_be_alone(&cx);
             let (answer, answered) = oneshot::channel();
-            let place = Arc::<Place>::default();
+            let place = Arc::<BatchPosition>::default();
             let member = Member { job, cx: cx.clone(), answer, place: place.clone() };
             if is_alone {
                 tokio::spawn(run(handler, vec![member]));
@@ -278,7 +278,7 @@ where
         H::missing(states)
     }
 
-    fn begins(&self, slots: usize, stop: &CancellationToken) {
+    fn start(&self, slots: usize, stop: &CancellationToken) {
         self.gather.supplied_by(slots, stop);
     }
 }
@@ -325,11 +325,11 @@ async fn run<H: BatchHandler<J, Args>, J: Job, Args: 'static>(handler: H, member
 }
 
 fn panicked(panic: &Panic, answers: Vec<oneshot::Sender<Answer>>, all: &[Cx]) {
-    if panic.is::<Unwound>() {
-        return all.iter().for_each(Cx::dies);
+    if panic.is::<ParkUnwind>() {
+        return all.iter().for_each(Cx::crash);
     }
     for answer in answers {
-        let _ = answer.send(Err(words_of(panic)));
+        let _ = answer.send(Err(panic_message(panic)));
     }
 }
 

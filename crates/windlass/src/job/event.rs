@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, Need, State, Suspension, Wait, WorkerId};
+use super::{Failure, JobState, Need, Suspension, Wait, WorkerId};
 
 /// Something that happens to a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,7 +16,7 @@ pub enum Event {
         /// How it was waited for.
         need: Need,
         /// The final state of the other.
-        state: State,
+        state: JobState,
     },
     /// Its delay or backoff is over.
     Due,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Problem;
+use crate::error::FieldProblem;
 use crate::limits;
 
 macro_rules! name {
@@ -17,7 +17,7 @@ macro_rules! name {
 
         impl $name {
             /// The name, if it is one: 1–255 letters, digits, `_ . : -`, starting with a letter (M11).
-            pub fn new(text: &str) -> Result<$name, Problem> {
+            pub fn new(text: &str) -> Result<$name, FieldProblem> {
                 check(text).map(|()| $name(Arc::from(text)))
             }
 
@@ -28,9 +28,9 @@ macro_rules! name {
         }
 
         impl TryFrom<String> for $name {
-            type Error = Problem;
+            type Error = FieldProblem;
 
-            fn try_from(text: String) -> Result<$name, Problem> {
+            fn try_from(text: String) -> Result<$name, FieldProblem> {
                 $name::new(&text)
             }
         }
@@ -85,18 +85,18 @@ impl Default for Tenant {
     }
 }
 
-fn check(text: &str) -> Result<(), Problem> {
+fn check(text: &str) -> Result<(), FieldProblem> {
     if text.is_empty() {
-        return Err(Problem::Missing);
+        return Err(FieldProblem::Missing);
     }
     let length = text.chars().count();
     if length > limits::NAME_CHARS_MAX {
-        return Err(Problem::TooLong { length, limit: limits::NAME_CHARS_MAX });
+        return Err(FieldProblem::TooLong { length, limit: limits::NAME_CHARS_MAX });
     }
     let starts_well = text.starts_with(|c: char| c.is_ascii_alphabetic());
     if starts_well && text.chars().all(|c| c.is_ascii_alphanumeric() || "_.:-".contains(c)) {
         Ok(())
     } else {
-        Err(Problem::NotAName(text.to_owned()))
+        Err(FieldProblem::NotAName(text.to_owned()))
     }
 }

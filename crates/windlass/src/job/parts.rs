@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ErrorRecord, JobId, JobType, QueueName, RetryPolicy, Seq, Tenant, WorkerId};
 use crate::clock::Timestamp;
-use crate::error::{Invalid, Problem};
+use crate::error::{FieldProblem, Invalid};
 use crate::key::KeyId;
 use crate::limits;
 use crate::ticket::Ticket;
@@ -64,7 +64,7 @@ impl Timeouts {
                 return Ok(());
             }
             let (value, min) = (format!("{value:?}"), format!("{min:?}"));
-            Err(Invalid::new(field, Problem::OutOfRange { value, min, max: "100 years".into() }))
+            Err(Invalid::new(field, FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
         };
         range("timeouts.execution", self.execution, Duration::from_millis(1))?;
         range("timeouts.lease", self.lease, limits::LEASE_MIN)?;
@@ -317,7 +317,7 @@ impl ChildGroup {
 /// What only few jobs have; kept out of the hot record.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Details {
+pub struct RareFields {
     /// Held by its submitter: `created` until submitted, also across a suspension.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_held: bool,

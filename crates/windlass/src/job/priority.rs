@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Problem;
+use crate::error::FieldProblem;
 
 /// How urgent a job is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -25,9 +25,9 @@ impl Priority {
     pub const BULK: Priority = Priority(0);
 
     /// The priority, if it is between 0 and 100.
-    pub fn new(value: i64) -> Result<Priority, Problem> {
+    pub fn new(value: i64) -> Result<Priority, FieldProblem> {
         u8::try_from(value).ok().filter(|value| *value <= 100).map(Priority).ok_or_else(|| {
-            Problem::OutOfRange { value: value.to_string(), min: "0".into(), max: "100".into() }
+            FieldProblem::OutOfRange { value: value.to_string(), min: "0".into(), max: "100".into() }
         })
     }
 
@@ -44,26 +44,26 @@ impl Default for Priority {
 }
 
 impl TryFrom<i64> for Priority {
-    type Error = Problem;
+    type Error = FieldProblem;
 
-    fn try_from(value: i64) -> Result<Priority, Problem> {
+    fn try_from(value: i64) -> Result<Priority, FieldProblem> {
         Priority::new(value)
     }
 }
 
 impl TryFrom<i32> for Priority {
-    type Error = Problem;
+    type Error = FieldProblem;
 
-    fn try_from(value: i32) -> Result<Priority, Problem> {
+    fn try_from(value: i32) -> Result<Priority, FieldProblem> {
         Priority::new(value.into())
     }
 }
 
 /// By name, in any letter case: `critical`, `high`, `normal`, `low` or `bulk`; or a number as text.
 impl TryFrom<&str> for Priority {
-    type Error = Problem;
+    type Error = FieldProblem;
 
-    fn try_from(name: &str) -> Result<Priority, Problem> {
+    fn try_from(name: &str) -> Result<Priority, FieldProblem> {
         name.parse()
     }
 }
@@ -75,9 +75,9 @@ impl From<Priority> for i64 {
 }
 
 impl FromStr for Priority {
-    type Err = Problem;
+    type Err = FieldProblem;
 
-    fn from_str(text: &str) -> Result<Priority, Problem> {
+    fn from_str(text: &str) -> Result<Priority, FieldProblem> {
         match NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
             Some((_, priority)) => Ok(*priority),
             None => text.parse().map_err(|_| unknown(text)).and_then(Priority::new),
@@ -94,8 +94,8 @@ const NAMES: [(&str, Priority); 5] = [
     ("bulk", Priority::BULK),
 ];
 
-fn unknown(text: &str) -> Problem {
-    Problem::Unknown { value: text.to_owned(), allowed: "0 to 100, critical, high, normal, low, bulk" }
+fn unknown(text: &str) -> FieldProblem {
+    FieldProblem::Unknown { value: text.to_owned(), allowed: "0 to 100, critical, high, normal, low, bulk" }
 }
 
 impl fmt::Display for Priority {

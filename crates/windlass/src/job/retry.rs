@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::JobId;
 use super::failure::Category;
-use crate::error::{Invalid, Problem};
+use crate::error::{FieldProblem, Invalid};
 use crate::limits;
 
 /// How the delay grows with the number of failures (M41).
@@ -127,7 +127,7 @@ impl RetryPolicy {
             "backoff" => Ok(RetryPolicy::backoff()),
             other => Err(Invalid::new(
                 "retry.preset",
-                Problem::Unknown { value: other.to_owned(), allowed: "standard, fixed, backoff" },
+                FieldProblem::Unknown { value: other.to_owned(), allowed: "standard, fixed, backoff" },
             )),
         }
     }
@@ -187,7 +187,7 @@ impl RetryPolicy {
     /// Whether every value is within its limits.
     pub fn check(&self) -> Result<(), Invalid> {
         let range = |field: &str, value: String, min: &str, max: String| {
-            Err(Invalid::new(field, Problem::OutOfRange { value, min: min.into(), max }))
+            Err(Invalid::new(field, FieldProblem::OutOfRange { value, min: min.into(), max }))
         };
         if !(1..=limits::ATTEMPTS_MAX).contains(&self.max_attempts) {
             return range(
@@ -215,7 +215,7 @@ impl RetryPolicy {
         {
             return Err(Invalid::new(
                 "retry.retry_on",
-                Problem::Unknown {
+                FieldProblem::Unknown {
                     value: category.to_string(),
                     allowed: "temporary, timeout, system, resource",
                 },

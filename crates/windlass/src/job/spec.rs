@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::{JobId, JobType, Priority, QueueName, RetryPolicy, Tenant, Timeouts};
 use crate::clock::Timestamp;
-use crate::error::{Invalid, Problem};
+use crate::error::{FieldProblem, Invalid};
 use crate::limits;
 use crate::target::TargetPolicy;
 
@@ -96,7 +96,7 @@ impl std::fmt::Debug for Payload {
 
 /// What a client may change until the job is final (M16).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Labels {
+pub struct JobMetadata {
     /// Words to find jobs by.
     pub tags: BTreeMap<String, String>,
     /// The caller's own name for what this belongs to.
@@ -117,7 +117,7 @@ pub struct Spec {
     /// Not to run beside others with this key (M110).
     pub concurrency_key: Option<String>,
     /// What may be changed.
-    pub labels: Labels,
+    pub labels: JobMetadata,
     /// Who submitted it.
     pub owner: String,
     /// The trace it belongs to.
@@ -136,7 +136,7 @@ impl Spec {
             idempotency_key: None,
             unique_key: None,
             concurrency_key: None,
-            labels: Labels::default(),
+            labels: JobMetadata::default(),
             owner: String::new(),
             traceparent: None,
             after: Vec::new(),
@@ -210,7 +210,7 @@ pub struct NewJob {
     /// Its name for others in the same batch.
     pub name: Option<String>,
     /// Tags, correlation id, callback address.
-    pub labels: Labels,
+    pub labels: JobMetadata,
     /// Whose job it is; the caller's own tenant unless set.
     pub tenant: Option<Tenant>,
     /// The trace it belongs to.
@@ -241,7 +241,7 @@ impl NewJob {
             after: Vec::new(),
             after_any: Vec::new(),
             name: None,
-            labels: Labels::default(),
+            labels: JobMetadata::default(),
             tenant: None,
             traceparent: None,
         }
@@ -251,7 +251,7 @@ impl NewJob {
     pub fn check(&self) -> Result<(), Invalid> {
         check_text("payload.content_type", Some(&self.payload.content_type), limits::CONTENT_TYPE_CHARS_MAX)?;
         if self.payload.content_type.chars().any(char::is_control) {
-            let problem = Problem::Contradiction("holds a control character".into());
+            let problem = FieldProblem::Contradiction("holds a control character".into());
             return Err(Invalid::new("content_type", problem));
         }
         check_text("idempotency_key", self.idempotency_key.as_deref(), limits::KEY_CHARS_MAX)?;
@@ -262,23 +262,23 @@ impl NewJob {
         check_duration("delay", self.delay)?;
         check_duration("idempotency_window", self.idempotency_window)?;
         if self.delay.is_some() && self.run_at.is_some() {
-            let problem = Problem::Contradiction("give `delay` or `run_at`, not both".into());
+            let problem = FieldProblem::Contradiction("give `delay` or `run_at`, not both".into());
             return Err(Invalid::new("run_at", problem));
         }
         if let Some(debounce) = &self.debounce {
             if debounce.key.is_empty() {
-                return Err(Invalid::new("debounce.key", Problem::Missing));
+                return Err(Invalid::new("debounce.key", FieldProblem::Missing));
             }
             check_text("debounce.key", Some(&debounce.key), limits::KEY_CHARS_MAX)?;
             check_duration("debounce.delay", Some(debounce.delay))?;
             if self.delay.is_some() || self.run_at.is_some() {
-                let problem = Problem::Contradiction("give `debounce`, or `delay` or `run_at`".into());
+                let problem = FieldProblem::Contradiction("give `debounce`, or `delay` or `run_at`".into());
                 return Err(Invalid::new("debounce", problem));
             }
         }
         let dependencies = self.after.len() + self.after_any.len();
         if dependencies > limits::DEPENDENCIES_MAX {
-            let problem = Problem::TooLong { length: dependencies, limit: limits::DEPENDENCIES_MAX };
+            let problem = FieldProblem::TooLong { length: dependencies, limit: limits::DEPENDENCIES_MAX };
             return Err(Invalid::new("after", problem));
         }
         if let Some(retry) = &self.retry {
@@ -305,16 +305,16 @@ impl NewJob {
     }
 }
 
-impl Labels {
+impl JobMetadata {
     /// Whether every value is within its limits.
     pub fn check(&self) -> Result<(), Invalid> {
         if self.tags.len() > limits::TAGS_MAX {
-            let problem = Problem::TooLong { length: self.tags.len(), limit: limits::TAGS_MAX };
+            let problem = FieldProblem::TooLong { length: self.tags.len(), limit: limits::TAGS_MAX };
             return Err(Invalid::new("tags", problem));
         }
         for (name, value) in &self.tags {
             if name.is_empty() {
-                return Err(Invalid::new("tags", Problem::Missing));
+                return Err(Invalid::new("tags", FieldProblem::Missing));
             }
             check_text("tags", Some(name), limits::TAG_NAME_CHARS_MAX)?;
             check_text(&format!("tags.{name}"), Some(value), limits::TAG_VALUE_CHARS_MAX)?;
@@ -337,10 +337,10 @@ pub(crate) fn check_text(field: &str, text: Option<&str>, limit: usize) -> Resul
     let Some(text) = text else { return Ok(()) };
     let length = if text.len() <= limit { text.len() } else { text.chars().count() };
     if length > limit {
-        return Err(Invalid::new(field, Problem::TooLong { length, limit }));
+        return Err(Invalid::new(field, FieldProblem::TooLong { length, limit }));
     }
     if text.contains('\0') {
-        return Err(Invalid::new(field, Problem::Contradiction("holds a NUL character".into())));
+        return Err(Invalid::new(field, FieldProblem::Contradiction("holds a NUL character".into())));
     }
     Ok(())
 }
@@ -349,7 +349,7 @@ fn check_duration(field: &str, duration: Option<Duration>) -> Result<(), Invalid
     match duration {
         Some(value) if value > limits::DURATION_MAX => {
             let (value, min) = (format!("{value:?}"), "0s".into());
-            Err(Invalid::new(field, Problem::OutOfRange { value, min, max: "100 years".into() }))
+            Err(Invalid::new(field, FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
         }
         _ => Ok(()),
     }

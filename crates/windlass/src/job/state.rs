@@ -6,12 +6,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Problem;
+use crate::error::FieldProblem;
 
 /// Where a job is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum JobState {
     /// Held by its submitter, not submitted yet.
     Created,
     /// Accepted; waits for other jobs.
@@ -38,61 +38,62 @@ pub enum State {
     Cancelled,
 }
 
-impl State {
+impl JobState {
     /// All states, in the order of the model.
-    pub const ALL: [State; 12] = [
-        State::Created,
-        State::Pending,
-        State::Delayed,
-        State::Scheduled,
-        State::Running,
-        State::Waiting,
-        State::Retrying,
-        State::Suspended,
-        State::Completed,
-        State::Failed,
-        State::DeadLetter,
-        State::Cancelled,
+    pub const ALL: [JobState; 12] = [
+        JobState::Created,
+        JobState::Pending,
+        JobState::Delayed,
+        JobState::Scheduled,
+        JobState::Running,
+        JobState::Waiting,
+        JobState::Retrying,
+        JobState::Suspended,
+        JobState::Completed,
+        JobState::Failed,
+        JobState::DeadLetter,
+        JobState::Cancelled,
     ];
 
     /// The final states.
-    pub const FINAL: [State; 4] = [State::Completed, State::Failed, State::DeadLetter, State::Cancelled];
+    pub const FINAL: [JobState; 4] =
+        [JobState::Completed, JobState::Failed, JobState::DeadLetter, JobState::Cancelled];
 
     /// Whether nothing can change the job any more (M2).
     pub fn is_final(self) -> bool {
-        State::FINAL.contains(&self)
+        JobState::FINAL.contains(&self)
     }
 
     /// The word used everywhere: in Rust, SQL, JSON, on the command line and on pages.
     pub fn as_str(self) -> &'static str {
         match self {
-            State::Created => "created",
-            State::Pending => "pending",
-            State::Delayed => "delayed",
-            State::Scheduled => "scheduled",
-            State::Running => "running",
-            State::Waiting => "waiting",
-            State::Retrying => "retrying",
-            State::Suspended => "suspended",
-            State::Completed => "completed",
-            State::Failed => "failed",
-            State::DeadLetter => "dead_letter",
-            State::Cancelled => "cancelled",
+            JobState::Created => "created",
+            JobState::Pending => "pending",
+            JobState::Delayed => "delayed",
+            JobState::Scheduled => "scheduled",
+            JobState::Running => "running",
+            JobState::Waiting => "waiting",
+            JobState::Retrying => "retrying",
+            JobState::Suspended => "suspended",
+            JobState::Completed => "completed",
+            JobState::Failed => "failed",
+            JobState::DeadLetter => "dead_letter",
+            JobState::Cancelled => "cancelled",
         }
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for JobState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl FromStr for State {
-    type Err = Problem;
+impl FromStr for JobState {
+    type Err = FieldProblem;
 
-    fn from_str(text: &str) -> Result<State, Problem> {
-        State::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| Problem::Unknown {
+    fn from_str(text: &str) -> Result<JobState, FieldProblem> {
+        JobState::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| FieldProblem::Unknown {
             value: text.to_owned(),
             allowed: "created, pending, delayed, scheduled, running, waiting, retrying, suspended, completed, \
                       failed, dead_letter, cancelled",

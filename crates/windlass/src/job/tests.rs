@@ -40,35 +40,35 @@ fn worker() -> WorkerId {
 }
 
 /// A job that was submitted at [`start`] with the default policy and may be claimed.
-fn job() -> Job {
+fn job() -> JobRecord {
     let lane = Lane {
         tenant: Tenant::default(),
         queue: QueueName::default(),
         job_type: JobType::new("mail.send").unwrap(),
     };
-    Job {
-        state: State::Scheduled,
+    JobRecord {
+        state: JobState::Scheduled,
         eligible_at: Some(start()),
         scheduled_at: Some(start()),
         expires_at: start().plus(LIFETIME),
-        ..Job::new(Seq(1), JobId::new(start(), 42), Arc::new(lane), Arc::default(), start())
+        ..JobRecord::new(Seq(1), JobId::new(start(), 42), Arc::new(lane), Arc::default(), start())
     }
 }
 
 /// The same job with something changed.
-fn with(mut job: Job, change: impl FnOnce(&mut Job)) -> Job {
+fn with(mut job: JobRecord, change: impl FnOnce(&mut JobRecord)) -> JobRecord {
     change(&mut job);
     job
 }
 
 /// The same job under another retry policy.
-fn under(job: Job, retry: RetryPolicy) -> Job {
+fn under(job: JobRecord, retry: RetryPolicy) -> JobRecord {
     let policy = Policy { retry, ..Policy::default() };
     with(job, |job| job.policy = Arc::new(policy))
 }
 
 /// A job accepted but not eligible: in `state`, and never claimable so far.
-fn idle(state: State) -> Job {
+fn idle(state: JobState) -> JobRecord {
     with(job(), |job| {
         job.state = state;
         job.eligible_at = None;
@@ -77,7 +77,7 @@ fn idle(state: State) -> Job {
 }
 
 /// A job whose first attempt started at [`start`].
-fn running() -> Job {
+fn running() -> JobRecord {
     applied(&job(), &claim(), start())
 }
 
@@ -126,7 +126,7 @@ fn cancel() -> Event {
 }
 
 /// What the event makes of the job.
-fn change(job: &Job, event: &Event, now: Timestamp) -> Change {
+fn change(job: &JobRecord, event: &Event, now: Timestamp) -> Change {
     match transition(job, event, now) {
         Ok(Transition::Changed(change)) => *change,
         other => panic!("{event:?} on a {} job: {other:?}", job.state),
@@ -134,6 +134,6 @@ fn change(job: &Job, event: &Event, now: Timestamp) -> Change {
 }
 
 /// The job after the event.
-fn applied(job: &Job, event: &Event, now: Timestamp) -> Job {
+fn applied(job: &JobRecord, event: &Event, now: Timestamp) -> JobRecord {
     change(job, event, now).job
 }

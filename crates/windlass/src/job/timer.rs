@@ -1,29 +1,29 @@
 //! What time alone does to a job: the one rule behind promote, reap, timeout, lifetime and self-lifting pauses.
 
-use super::{Category, Event, Failure, Job, State};
+use super::{Category, Event, Failure, JobRecord, JobState};
 use crate::clock::{Grace, Timestamp};
 
 /// The first moment at which time alone changes this job; engines keep an index on it.
-pub fn acts_at(job: &Job) -> Option<Timestamp> {
+pub fn acts_at(job: &JobRecord) -> Option<Timestamp> {
     let lifetime = job.expires_at;
     match job.state {
-        State::Created | State::Pending => Some(lifetime),
-        State::Scheduled => Some(job.start_by().map_or(lifetime, |start_by| start_by.min(lifetime))),
-        State::Delayed | State::Retrying => Some(job.next_run_at().min(lifetime)),
-        State::Running => Some(job.lease.map_or(lifetime, |lease| lease.ends_at().min(lifetime))),
-        State::Waiting => {
+        JobState::Created | JobState::Pending => Some(lifetime),
+        JobState::Scheduled => Some(job.start_by().map_or(lifetime, |start_by| start_by.min(lifetime))),
+        JobState::Delayed | JobState::Retrying => Some(job.next_run_at().min(lifetime)),
+        JobState::Running => Some(job.lease.map_or(lifetime, |lease| lease.ends_at().min(lifetime))),
+        JobState::Waiting => {
             let until = job.details.wait.as_ref().and_then(super::Wait::until);
             Some(until.map_or(lifetime, |until| until.min(lifetime)))
         }
-        State::Suspended => job.details.suspension.as_ref().and_then(|suspension| suspension.expires_at),
-        State::Completed | State::Failed | State::DeadLetter | State::Cancelled => None,
+        JobState::Suspended => job.details.suspension.as_ref().and_then(|suspension| suspension.expires_at),
+        JobState::Completed | JobState::Failed | JobState::DeadLetter | JobState::Cancelled => None,
     }
 }
 
 /// The job with its lease, its lifetime, its time to run or its time to start made longer, if it would end although time may
 /// not do that yet. A lease and a lifetime are moved to the end of the grace, so that no job is looked at again before that;
 /// time to run and to start is made longer by what store time leapt over, once.
-pub fn spared(job: &Job, now: Timestamp, grace: &Grace) -> Option<Job> {
+pub fn spared(job: &JobRecord, now: Timestamp, grace: &Grace) -> Option<JobRecord> {
     let mut next = job.clone();
     let until = grace.leases_until();
     if let Some(lease) = &mut next.lease
@@ -49,7 +49,7 @@ pub fn spared(job: &Job, now: Timestamp, grace: &Grace) -> Option<Job> {
     {
         next.scheduled_at = Some(scheduled_at.plus(leap.length()));
     }
-    let is_mortal = !job.state.is_final() && job.state != State::Suspended;
+    let is_mortal = !job.state.is_final() && job.state != JobState::Suspended;
     if is_mortal && job.expires_at <= now && now < grace.lifetimes_from {
         next.expires_at = grace.lifetimes_from;
     }
@@ -63,13 +63,13 @@ pub fn spared(job: &Job, now: Timestamp, grace: &Grace) -> Option<Job> {
 }
 
 /// The event that time brings to this job now, if any; `random` moves a retry's delay within its jitter.
-pub fn timer(job: &Job, now: Timestamp, grace: &Grace, random: f64) -> Option<Event> {
+pub fn timer(job: &JobRecord, now: Timestamp, grace: &Grace, random: f64) -> Option<Event> {
     if acts_at(job).is_none_or(|at| at > now) {
         return None;
     }
     match job.state {
-        State::Suspended => return Some(Event::Resume),
-        State::Running => {
+        JobState::Suspended => return Some(Event::Resume),
+        JobState::Running => {
             // After a standstill all three may have passed: what came first is what happened.
             if let Some(lease) = job.lease.filter(|lease| lease.ends_at() <= job.expires_at) {
                 if lease.expires_at < lease.deadline_at {
@@ -81,25 +81,27 @@ pub fn timer(job: &Job, now: Timestamp, grace: &Grace, random: f64) -> Option<Ev
                 return Some(Event::Fail { failure: Failure::new(Category::Timeout, message), random });
             }
         }
-        State::Delayed | State::Retrying if job.next_run_at() < job.expires_at => return Some(Event::Due),
-        State::Waiting => {
+        JobState::Delayed | JobState::Retrying if job.next_run_at() < job.expires_at => {
+            return Some(Event::Due);
+        }
+        JobState::Waiting => {
             let until = job.details.wait.as_ref().and_then(super::Wait::until);
             if until.is_some_and(|until| until < job.expires_at) {
                 return Some(Event::Wake);
             }
         }
-        State::Scheduled => {
+        JobState::Scheduled => {
             if job.start_by().is_some_and(|start_by| start_by < job.expires_at) {
                 return Some(Event::Refuse { failure: not_started(job) });
             }
         }
-        State::Created | State::Pending | State::Delayed | State::Retrying => {}
-        State::Completed | State::Failed | State::DeadLetter | State::Cancelled => return None,
+        JobState::Created | JobState::Pending | JobState::Delayed | JobState::Retrying => {}
+        JobState::Completed | JobState::Failed | JobState::DeadLetter | JobState::Cancelled => return None,
     }
     Some(Event::Expire)
 }
 
-fn not_started(job: &Job) -> Failure {
+fn not_started(job: &JobRecord) -> Failure {
     let within = job.policy.timeouts.start.unwrap_or_default();
     Failure::resource("start_deadline_exceeded", format!("not started within {within:?} of being claimable"))
 }

@@ -3,18 +3,18 @@
 
 use super::event::{Action, AttemptOutcome, Event};
 use super::{
-    Category, ErrorCause, ErrorRecord, Failure, Fence, Job, Lease, Need, State, SuspendMode, Suspension,
-    Wait, WorkerId, cut,
+    Category, ErrorCause, ErrorRecord, Failure, Fence, JobRecord, JobState, Lease, Need, SuspendMode,
+    Suspension, Wait, WorkerId, cut,
 };
 use crate::clock::Timestamp;
-use crate::error::Refused;
+use crate::error::InvalidTransition;
 use crate::limits;
 
 /// What an event makes of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// The job as it is from now on.
-    pub job: Job,
+    pub job: JobRecord,
     /// How the running attempt ended, if it did.
     pub attempt: Option<AttemptOutcome>,
 }
@@ -30,8 +30,8 @@ pub enum Transition {
 
 /// The lifecycle of MODEL §2 as data: event, states it is allowed in, states it may lead to. `docs/concepts.md` is
 /// generated from it, and a test holds it against [`transition`] for every pair.
-pub const LIFECYCLE: &[(Action, &[State], &[State])] = {
-    use State::{
+pub const LIFECYCLE: &[(Action, &[JobState], &[JobState])] = {
+    use JobState::{
         Cancelled, Completed, Created, DeadLetter, Delayed, Failed, Pending, Retrying, Running, Scheduled,
         Suspended, Waiting,
     };
@@ -63,7 +63,7 @@ pub const LIFECYCLE: &[(Action, &[State], &[State])] = {
 ///
 /// # Errors
 /// [`Refused`] names state and action when the table does not know the pair; nothing changes then (M1).
-pub fn transition(job: &Job, event: &Event, now: Timestamp) -> Result<Transition, Refused> {
+pub fn transition(job: &JobRecord, event: &Event, now: Timestamp) -> Result<Transition, InvalidTransition> {
     let mut next = job.clone();
     next.updated_at = now;
     let verdict = match event {
@@ -116,178 +116,181 @@ pub fn transition(job: &Job, event: &Event, now: Timestamp) -> Result<Transition
     next.has.claim_ahead &= next.lease.is_some();
     match verdict {
         // No attempt has begun that could have ended.
-        Verdict::Changed(_) if job.has.claim_ahead => {
+        TransitionResult::Changed(_) if job.has.claim_ahead => {
             Ok(Transition::Changed(Box::new(Change { job: next, attempt: None })))
         }
-        Verdict::Changed(attempt) => Ok(Transition::Changed(Box::new(Change { job: next, attempt }))),
-        Verdict::Unchanged => Ok(Transition::Unchanged),
-        Verdict::Refused => Err(Refused { state: job.state, action: event.action() }),
+        TransitionResult::Changed(attempt) => {
+            Ok(Transition::Changed(Box::new(Change { job: next, attempt })))
+        }
+        TransitionResult::Unchanged => Ok(Transition::Unchanged),
+        TransitionResult::Refused => Err(InvalidTransition { state: job.state, action: event.action() }),
     }
 }
 
 /// What one event's rule says.
-enum Verdict {
+enum TransitionResult {
     Changed(Option<AttemptOutcome>),
     Unchanged,
     Refused,
 }
 
-fn submit(next: &mut Job, now: Timestamp) -> Verdict {
-    if next.state != State::Created {
-        return Verdict::Refused;
+fn submit(next: &mut JobRecord, now: Timestamp) -> TransitionResult {
+    if next.state != JobState::Created {
+        return TransitionResult::Refused;
     }
     next.details_mut().is_held = false;
-    settle(next, now);
-    Verdict::Changed(None)
+    set_initial_state(next, now);
+    TransitionResult::Changed(None)
 }
 
-fn due(next: &mut Job, now: Timestamp) -> Verdict {
-    if !matches!(next.state, State::Delayed | State::Retrying) {
-        return Verdict::Refused;
+fn due(next: &mut JobRecord, now: Timestamp) -> TransitionResult {
+    if !matches!(next.state, JobState::Delayed | JobState::Retrying) {
+        return TransitionResult::Refused;
     }
     // A late promotion does not cost the job its place: it has been eligible since it was due.
     let eligible_at = next.next_run_at().min(now);
     next.retry_at = None;
     schedule(next, now, eligible_at);
-    Verdict::Changed(None)
+    TransitionResult::Changed(None)
 }
 
-fn refuse(next: &mut Job, failure: &Failure, now: Timestamp) -> Verdict {
-    if next.state != State::Scheduled {
-        return Verdict::Refused;
+fn refuse(next: &mut JobRecord, failure: &Failure, now: Timestamp) -> TransitionResult {
+    if next.state != JobState::Scheduled {
+        return TransitionResult::Refused;
     }
-    end(next, State::Failed, Some(failure), now);
-    Verdict::Changed(None)
+    end(next, JobState::Failed, Some(failure), now);
+    TransitionResult::Changed(None)
 }
 
-fn succeed(next: &mut Job, now: Timestamp) -> Verdict {
-    if next.state != State::Running {
-        return Verdict::Refused;
+fn succeed(next: &mut JobRecord, now: Timestamp) -> TransitionResult {
+    if next.state != JobState::Running {
+        return TransitionResult::Refused;
     }
     next.completed_by = next.lease.map(|lease| lease.worker);
-    end(next, State::Completed, None, now);
-    Verdict::Changed(Some(AttemptOutcome::Completed))
+    end(next, JobState::Completed, None, now);
+    TransitionResult::Changed(Some(AttemptOutcome::Completed))
 }
 
-fn release(next: &mut Job, now: Timestamp) -> Verdict {
-    if next.state != State::Running {
-        return Verdict::Refused;
+fn release(next: &mut JobRecord, now: Timestamp) -> TransitionResult {
+    if next.state != JobState::Running {
+        return TransitionResult::Refused;
     }
     next.lease = None;
     next.retry_at = Some(now);
-    next.state = State::Retrying;
+    next.state = JobState::Retrying;
     suspend_if_requested(next, now);
-    Verdict::Changed(Some(AttemptOutcome::Released))
+    TransitionResult::Changed(Some(AttemptOutcome::Released))
 }
 
-fn park(next: &mut Job, wait: &Wait, now: Timestamp) -> Verdict {
-    if next.state != State::Running {
-        return Verdict::Refused;
+fn park(next: &mut JobRecord, wait: &Wait, now: Timestamp) -> TransitionResult {
+    if next.state != JobState::Running {
+        return TransitionResult::Refused;
     }
     next.lease = None;
     next.details_mut().wait = Some(wait.clone());
-    next.state = State::Waiting;
+    next.state = JobState::Waiting;
     suspend_if_requested(next, now);
-    Verdict::Changed(Some(AttemptOutcome::Parked))
+    TransitionResult::Changed(Some(AttemptOutcome::Parked))
 }
 
-fn wake(next: &mut Job, now: Timestamp) -> Verdict {
+fn wake(next: &mut JobRecord, now: Timestamp) -> TransitionResult {
     match next.state {
-        State::Waiting => {
+        JobState::Waiting => {
             next.details_mut().wait = None;
             schedule(next, now, now);
-            Verdict::Changed(None)
+            TransitionResult::Changed(None)
         }
         // The wake is remembered: a resume finds nothing left to wait for (M52).
-        State::Suspended if next.details.wait.is_some() => {
+        JobState::Suspended if next.details.wait.is_some() => {
             next.details_mut().wait = None;
-            Verdict::Changed(None)
+            TransitionResult::Changed(None)
         }
-        _ => Verdict::Refused,
+        _ => TransitionResult::Refused,
     }
 }
 
-fn cancel(next: &mut Job, message: &str, now: Timestamp) -> Verdict {
-    if next.state == State::Cancelled {
-        return Verdict::Unchanged;
+fn cancel(next: &mut JobRecord, message: &str, now: Timestamp) -> TransitionResult {
+    if next.state == JobState::Cancelled {
+        return TransitionResult::Unchanged;
     }
     if next.state.is_final() {
-        return Verdict::Refused;
+        return TransitionResult::Refused;
     }
-    let attempt = (next.state == State::Running).then_some(AttemptOutcome::Cancelled);
+    let attempt = (next.state == JobState::Running).then_some(AttemptOutcome::Cancelled);
     if attempt.is_some() {
         next.fence = next.fence.next();
     }
-    end(next, State::Cancelled, Some(&Failure::new(Category::Cancelled, message)), now);
-    Verdict::Changed(attempt)
+    end(next, JobState::Cancelled, Some(&Failure::new(Category::Cancelled, message)), now);
+    TransitionResult::Changed(attempt)
 }
 
-fn expire(next: &mut Job, now: Timestamp) -> Verdict {
-    if next.state.is_final() || next.state == State::Suspended {
-        return Verdict::Refused;
+fn expire(next: &mut JobRecord, now: Timestamp) -> TransitionResult {
+    if next.state.is_final() || next.state == JobState::Suspended {
+        return TransitionResult::Refused;
     }
-    let attempt = (next.state == State::Running).then_some(AttemptOutcome::Expired);
+    let attempt = (next.state == JobState::Running).then_some(AttemptOutcome::Expired);
     let message = format!("not finished within its lifetime of {:?}", next.policy.timeouts.lifetime);
     let failure = Failure::new(Category::Timeout, message).with_code("lifetime_exceeded");
-    end(next, State::DeadLetter, Some(&failure), now);
-    Verdict::Changed(attempt)
+    end(next, JobState::DeadLetter, Some(&failure), now);
+    TransitionResult::Changed(attempt)
 }
 
 /// Puts a job where its facts say it belongs: held, parked, waiting for others, for its time, or claimable.
-fn settle(next: &mut Job, now: Timestamp) {
+fn set_initial_state(next: &mut JobRecord, now: Timestamp) {
     if next.details.is_held {
-        next.state = State::Created;
+        next.state = JobState::Created;
     } else if next.details.wait.is_some() {
-        next.state = State::Waiting;
+        next.state = JobState::Waiting;
     } else if next.has_unmet_dependencies() {
-        next.state = State::Pending;
+        next.state = JobState::Pending;
     } else if next.run_at > now {
-        next.state = State::Delayed;
+        next.state = JobState::Delayed;
     } else {
         schedule(next, now, now);
     }
 }
 
 /// Makes a job claimable; its place in the order is that of the first time it was (M21).
-fn schedule(next: &mut Job, now: Timestamp, eligible_at: Timestamp) {
-    next.state = State::Scheduled;
+fn schedule(next: &mut JobRecord, now: Timestamp, eligible_at: Timestamp) {
+    next.state = JobState::Scheduled;
     next.scheduled_at = Some(now);
     next.eligible_at.get_or_insert(eligible_at);
 }
 
-fn dependency_ended(next: &mut Job, need: Need, state: State, now: Timestamp) -> Verdict {
-    if !matches!(next.state, State::Pending | State::Created | State::Suspended) {
-        return Verdict::Refused;
+fn dependency_ended(next: &mut JobRecord, need: Need, state: JobState, now: Timestamp) -> TransitionResult {
+    if !matches!(next.state, JobState::Pending | JobState::Created | JobState::Suspended) {
+        return TransitionResult::Refused;
     }
     match need {
-        Need::After if state == State::Completed => next.after_unmet = next.after_unmet.saturating_sub(1),
+        Need::After if state == JobState::Completed => next.after_unmet = next.after_unmet.saturating_sub(1),
         // The first one was enough; the others do not matter any more.
-        Need::AfterAny if !next.any_unmet => return Verdict::Unchanged,
+        Need::AfterAny if !next.any_unmet => return TransitionResult::Unchanged,
         Need::AfterAny => next.any_unmet = false,
         // A dependency that ended badly ends its dependents the same way (M62).
         Need::After => {
-            let category = if state == State::Cancelled { Category::Cancelled } else { Category::Permanent };
+            let category =
+                if state == JobState::Cancelled { Category::Cancelled } else { Category::Permanent };
             let message = format!("a job it waits for ended {state}");
             end(next, state, Some(&Failure::new(category, message).with_code("dependency_failed")), now);
-            return Verdict::Changed(None);
+            return TransitionResult::Changed(None);
         }
     }
-    if next.state == State::Pending {
-        settle(next, now);
+    if next.state == JobState::Pending {
+        set_initial_state(next, now);
     }
-    Verdict::Changed(None)
+    TransitionResult::Changed(None)
 }
 
-fn claim(next: &mut Job, worker: WorkerId, fence: Fence, now: Timestamp) -> Verdict {
+fn claim(next: &mut JobRecord, worker: WorkerId, fence: Fence, now: Timestamp) -> TransitionResult {
     let verdict = claim_ahead(next, worker, fence, now);
-    if matches!(verdict, Verdict::Changed(_)) {
+    if matches!(verdict, TransitionResult::Changed(_)) {
         start(next, now);
     }
     verdict
 }
 
 /// A job that was claimed ahead starts: from here on its attempt counts (M5). Nothing happens to one that has started.
-pub(crate) fn start(next: &mut Job, now: Timestamp) {
+pub(crate) fn start(next: &mut JobRecord, now: Timestamp) {
     if next.has.claim_ahead {
         next.has.claim_ahead = false;
         next.attempt += 1;
@@ -296,18 +299,18 @@ pub(crate) fn start(next: &mut Job, now: Timestamp) {
     }
 }
 
-fn give_back(next: &mut Job, now: Timestamp) -> Verdict {
+fn give_back(next: &mut JobRecord, now: Timestamp) -> TransitionResult {
     next.lease = None;
     schedule(next, now, now);
     suspend_if_requested(next, now);
-    Verdict::Changed(None)
+    TransitionResult::Changed(None)
 }
 
-fn claim_ahead(next: &mut Job, worker: WorkerId, fence: Fence, now: Timestamp) -> Verdict {
-    if next.state != State::Scheduled {
-        return Verdict::Refused;
+fn claim_ahead(next: &mut JobRecord, worker: WorkerId, fence: Fence, now: Timestamp) -> TransitionResult {
+    if next.state != JobState::Scheduled {
+        return TransitionResult::Refused;
     }
-    next.state = State::Running;
+    next.state = JobState::Running;
     next.has.claim_ahead = true;
     next.fence = fence;
     next.lease = Some(Lease {
@@ -318,7 +321,7 @@ fn claim_ahead(next: &mut Job, worker: WorkerId, fence: Fence, now: Timestamp) -
     if next.details.progress.is_some() {
         next.details_mut().progress = None;
     }
-    Verdict::Changed(None)
+    TransitionResult::Changed(None)
 }
 
 /// How an attempt ended that did not succeed, and whether that counts towards poison.
@@ -328,9 +331,15 @@ struct Loss {
     is_crash: bool,
 }
 
-fn fail(next: &mut Job, failure: &Failure, random: f64, loss: Loss, now: Timestamp) -> Verdict {
-    if next.state != State::Running {
-        return Verdict::Refused;
+fn fail(
+    next: &mut JobRecord,
+    failure: &Failure,
+    random: f64,
+    loss: Loss,
+    now: Timestamp,
+) -> TransitionResult {
+    if next.state != JobState::Running {
+        return TransitionResult::Refused;
     }
     let policy = next.policy.clone();
     let is_retryable = policy.retry.retries(failure.category);
@@ -339,25 +348,30 @@ fn fail(next: &mut Job, failure: &Failure, random: f64, loss: Loss, now: Timesta
     next.crashes += u32::from(is_crash);
     if is_crash && next.crashes >= policy.crashes_max {
         let message = format!("{} crashes: the job is poison ({})", next.crashes, failure.message);
-        end(next, State::DeadLetter, Some(&Failure::new(Category::System, message).with_code("poison")), now);
+        end(
+            next,
+            JobState::DeadLetter,
+            Some(&Failure::new(Category::System, message).with_code("poison")),
+            now,
+        );
     } else if !is_retryable {
-        end(next, State::Failed, Some(failure), now);
+        end(next, JobState::Failed, Some(failure), now);
     } else if next.failures >= policy.retry.max_attempts {
-        end(next, State::DeadLetter, Some(failure), now);
+        end(next, JobState::DeadLetter, Some(failure), now);
     } else {
         let fraction = policy.retry.fraction(next.id, next.attempt, random);
         let delay = failure.retry_after.unwrap_or_else(|| policy.retry.delay(next.failures, fraction));
         let error = record(next, failure, now, true);
         next.lease = None;
         next.retry_at = Some(now.plus(delay).min(next.expires_at));
-        next.state = State::Retrying;
+        next.state = JobState::Retrying;
         next.details_mut().error = Some(error);
         suspend_if_requested(next, now);
     }
-    Verdict::Changed(Some(outcome))
+    TransitionResult::Changed(Some(outcome))
 }
 
-fn record(job: &Job, failure: &Failure, now: Timestamp, retryable: bool) -> ErrorRecord {
+fn record(job: &JobRecord, failure: &Failure, now: Timestamp, retryable: bool) -> ErrorRecord {
     // A failure's fields are public: it may have been made past the constructors that cut them (M45).
     let (mut message, mut code) = (failure.message.clone(), failure.code.clone());
     cut(&mut message, limits::ERROR_MESSAGE_BYTES_MAX);
@@ -378,7 +392,7 @@ fn record(job: &Job, failure: &Failure, now: Timestamp, retryable: bool) -> Erro
 }
 
 /// Makes a job final; a success clears its error (M45). The lease goes, so the old fence is worth nothing.
-fn end(next: &mut Job, state: State, failure: Option<&Failure>, now: Timestamp) {
+fn end(next: &mut JobRecord, state: JobState, failure: Option<&Failure>, now: Timestamp) {
     let error = failure.map(|failure| record(next, failure, now, false));
     next.lease = None;
     next.state = state;
@@ -401,34 +415,34 @@ fn end(next: &mut Job, state: State, failure: Option<&Failure>, now: Timestamp) 
     }
 }
 
-fn suspend(next: &mut Job, how: &Suspension, now: Timestamp) -> Verdict {
+fn suspend(next: &mut JobRecord, how: &Suspension, now: Timestamp) -> TransitionResult {
     match (next.state, how.mode) {
-        (State::Suspended, _) => Verdict::Unchanged,
+        (JobState::Suspended, _) => TransitionResult::Unchanged,
         // Whatever the mode: there is nothing left to suspend (M1).
-        (state, _) if state.is_final() => Verdict::Refused,
-        (State::Running, SuspendMode::IdleOnly) => Verdict::Refused,
-        (State::Running, SuspendMode::Graceful) if next.details.suspend_requested.is_some() => {
-            Verdict::Unchanged
+        (state, _) if state.is_final() => TransitionResult::Refused,
+        (JobState::Running, SuspendMode::IdleOnly) => TransitionResult::Refused,
+        (JobState::Running, SuspendMode::Graceful) if next.details.suspend_requested.is_some() => {
+            TransitionResult::Unchanged
         }
-        (State::Running, SuspendMode::Graceful) => {
+        (JobState::Running, SuspendMode::Graceful) => {
             next.details_mut().suspend_requested = Some(how.clone());
-            Verdict::Changed(None)
+            TransitionResult::Changed(None)
         }
-        (State::Running, SuspendMode::Aggressive) => {
+        (JobState::Running, SuspendMode::Aggressive) => {
             next.fence = next.fence.next();
             next.lease = None;
             hold(next, how.clone(), now);
-            Verdict::Changed(Some(AttemptOutcome::Suspended))
+            TransitionResult::Changed(Some(AttemptOutcome::Suspended))
         }
         (_, SuspendMode::IdleOnly | SuspendMode::Graceful | SuspendMode::Aggressive) => {
             hold(next, how.clone(), now);
-            Verdict::Changed(None)
+            TransitionResult::Changed(None)
         }
     }
 }
 
-fn hold(next: &mut Job, how: Suspension, now: Timestamp) {
-    next.state = State::Suspended;
+fn hold(next: &mut JobRecord, how: Suspension, now: Timestamp) {
+    next.state = JobState::Suspended;
     let details = next.details_mut();
     details.suspended_at = Some(now);
     details.suspended_by = Some(how.by.clone());
@@ -436,7 +450,7 @@ fn hold(next: &mut Job, how: Suspension, now: Timestamp) {
     details.suspension = Some(how);
 }
 
-fn suspend_if_requested(next: &mut Job, now: Timestamp) {
+fn suspend_if_requested(next: &mut JobRecord, now: Timestamp) {
     let Some(how) = next.details.suspend_requested.clone() else { return };
     // A pause that would end at once does not begin.
     if how.expires_at.is_some_and(|at| at <= now) {
@@ -446,13 +460,13 @@ fn suspend_if_requested(next: &mut Job, now: Timestamp) {
     hold(next, how, now);
 }
 
-fn resume(next: &mut Job, now: Timestamp) -> Verdict {
-    if next.state == State::Running && next.details.suspend_requested.is_some() {
+fn resume(next: &mut JobRecord, now: Timestamp) -> TransitionResult {
+    if next.state == JobState::Running && next.details.suspend_requested.is_some() {
         next.details_mut().suspend_requested = None;
-        return Verdict::Changed(None);
+        return TransitionResult::Changed(None);
     }
-    if next.state != State::Suspended {
-        return Verdict::Unchanged;
+    if next.state != JobState::Suspended {
+        return TransitionResult::Unchanged;
     }
     let suspended_at = next.details.suspended_at.unwrap_or(now);
     // The lifetime stood still (M33).
@@ -462,6 +476,6 @@ fn resume(next: &mut Job, now: Timestamp) -> Verdict {
     let details = next.details_mut();
     details.suspension = None;
     details.resumed_at = Some(now);
-    settle(next, now);
-    Verdict::Changed(None)
+    set_initial_state(next, now);
+    TransitionResult::Changed(None)
 }

@@ -7,9 +7,9 @@ use std::str::FromStr;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::{Details, Job, JobId, Labels, Priority, State, WorkerId};
+use super::{JobId, JobMetadata, JobRecord, JobState, Priority, RareFields, WorkerId};
 use crate::clock::Timestamp;
-use crate::error::Problem;
+use crate::error::FieldProblem;
 
 /// Bytes of the digest that are kept: 96 bits, so that no two versions of a job are ever mistaken for each other.
 const BYTES: usize = 12;
@@ -27,7 +27,7 @@ pub struct Version([u8; BYTES]);
 #[derive(Serialize)]
 struct Covered<'a> {
     id: JobId,
-    state: State,
+    state: JobState,
     priorities: (Priority, Priority),
     counts: (u32, u32, u32, u64, u32, bool),
     times: [Timestamp; 4],
@@ -35,22 +35,22 @@ struct Covered<'a> {
     workers: (Option<WorkerId>, Option<WorkerId>),
     deadline_at: Option<Timestamp>,
     cost_cents: i64,
-    details: &'a Details,
-    labels: &'a Labels,
+    details: &'a RareFields,
+    labels: &'a JobMetadata,
 }
 
 impl Version {
     /// The version of a job with these labels.
-    pub fn of(job: &Job, labels: &Labels) -> Version {
+    pub fn of(job: &JobRecord, labels: &JobMetadata) -> Version {
         // These counters move with log lines, signals and steps, which are no change of the job.
-        let details = Details {
+        let details = RareFields {
             progress: None,
             log_lines: 0,
             signals: 0,
             checkpoints: 0,
             checkpoint_bytes: 0,
             groups: 0,
-            ..Details::clone(&job.details)
+            ..RareFields::clone(&job.details)
         };
         let covered = Covered {
             id: job.id,
@@ -92,10 +92,10 @@ impl fmt::Debug for Version {
 }
 
 impl FromStr for Version {
-    type Err = Problem;
+    type Err = FieldProblem;
 
-    fn from_str(text: &str) -> Result<Version, Problem> {
-        let unknown = || Problem::Unknown {
+    fn from_str(text: &str) -> Result<Version, FieldProblem> {
+        let unknown = || FieldProblem::Unknown {
             value: text.chars().take(BYTES * 4).collect(),
             allowed: "the versions that were shown with a job",
         };

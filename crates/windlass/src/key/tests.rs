@@ -12,8 +12,8 @@ fn a_secret_reads_back_as_itself() {
     assert!(made.reveal().starts_with("wl_0123456789abcdef_"), "{}", made.reveal());
     assert_eq!(KeySecret::parse(made.reveal()), Some(made.clone()));
     assert_eq!(made.id().as_str(), "0123456789abcdef");
-    assert!(made.hash().fits(&made));
-    assert!(!made.hash().fits(&KeySecret::new(0x0123_4567_89ab_cdef, [7, 8])));
+    assert!(made.hash().matches(&made));
+    assert!(!made.hash().matches(&KeySecret::new(0x0123_4567_89ab_cdef, [7, 8])));
 }
 
 #[test]

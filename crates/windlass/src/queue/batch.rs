@@ -3,27 +3,27 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{AnyJob, Draft, Handle, Job, Queue, WaitsFor};
+use super::{Client, Handle, IntoDependency, Job, JobBuilder, JobHandle};
 use crate::error::{Invalid, SubmitError};
 use crate::job::{Dependency, NewJob};
 use crate::store::command::submit::{Receipt, SubmitOptions};
 
 /// A job of a batch, before it is submitted: others of the same batch can wait for it.
-pub struct Node<J> {
+pub struct BatchNode<J> {
     batch: u64,
     index: usize,
     kind: PhantomData<fn() -> J>,
 }
 
-impl<J> Clone for Node<J> {
-    fn clone(&self) -> Node<J> {
+impl<J> Clone for BatchNode<J> {
+    fn clone(&self) -> BatchNode<J> {
         *self
     }
 }
 
-impl<J> Copy for Node<J> {}
+impl<J> Copy for BatchNode<J> {}
 
-impl<J> WaitsFor for Node<J> {
+impl<J> IntoDependency for BatchNode<J> {
     fn dependency(&self) -> Dependency {
         Dependency::Named(name_of(self.batch, self.index))
     }
@@ -40,25 +40,25 @@ static BATCHES: AtomicU64 = AtomicU64::new(1);
 /// A node of another batch was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the node is of another batch than the one that was submitted")]
-pub struct ForeignNode;
+pub struct UnknownNode;
 
 /// Jobs that are submitted as one.
 pub struct Batch {
-    queue: Queue,
+    queue: Client,
     number: u64,
     jobs: Vec<Result<NewJob, Invalid>>,
 }
 
 impl Batch {
-    pub(crate) fn new(queue: Queue) -> Batch {
+    pub(crate) fn new(queue: Client) -> Batch {
         Batch { queue, number: BATCHES.fetch_add(1, Ordering::Relaxed), jobs: Vec::new() }
     }
 
     /// Adds a job.
-    pub fn add<J: Job>(&mut self, job: impl Into<Draft<J>>) -> Node<J> {
+    pub fn add<J: Job>(&mut self, job: impl Into<JobBuilder<J>>) -> BatchNode<J> {
         let (batch, index) = (self.number, self.jobs.len());
         self.jobs.push(job.into().named(name_of(batch, index)).into_new());
-        Node { batch, index, kind: PhantomData }
+        BatchNode { batch, index, kind: PhantomData }
     }
 
     /// Submits all of them, or none.
@@ -77,7 +77,7 @@ impl Batch {
 
 /// A batch that was submitted.
 pub struct Submitted {
-    queue: Queue,
+    queue: Client,
     number: u64,
     receipts: Vec<Receipt>,
 }
@@ -87,14 +87,14 @@ impl Submitted {
     ///
     /// # Errors
     /// When the node is of another batch.
-    pub fn handle<J: Job>(&self, node: Node<J>) -> Result<Handle<J>, ForeignNode> {
+    pub fn handle<J: Job>(&self, node: BatchNode<J>) -> Result<Handle<J>, UnknownNode> {
         let receipt = self.receipts.get(node.index).filter(|_| node.batch == self.number);
-        receipt.map(|receipt| Handle::new(self.queue.clone(), receipt)).ok_or(ForeignNode)
+        receipt.map(|receipt| Handle::new(self.queue.clone(), receipt)).ok_or(UnknownNode)
     }
 
     /// All jobs, in the order they were added.
-    pub fn jobs(&self) -> Vec<AnyJob> {
-        self.receipts.iter().map(|receipt| AnyJob::new(self.queue.clone(), receipt.job.id)).collect()
+    pub fn jobs(&self) -> Vec<JobHandle> {
+        self.receipts.iter().map(|receipt| JobHandle::new(self.queue.clone(), receipt.job.id)).collect()
     }
 }
 
@@ -104,16 +104,16 @@ pub struct Chain {
 }
 
 impl Chain {
-    pub(crate) fn new(queue: Queue) -> Chain {
+    pub(crate) fn new(queue: Client) -> Chain {
         Chain { batch: Batch::new(queue) }
     }
 
     /// Adds the next job.
     #[must_use]
-    pub fn then<J: Job>(mut self, job: impl Into<Draft<J>>) -> Chain {
+    pub fn then<J: Job>(mut self, job: impl Into<JobBuilder<J>>) -> Chain {
         let mut draft = job.into();
         if let Some(last) = self.batch.jobs.len().checked_sub(1) {
-            draft = draft.after(&Node::<J> { batch: self.batch.number, index: last, kind: PhantomData });
+            draft = draft.after(&BatchNode::<J> { batch: self.batch.number, index: last, kind: PhantomData });
         }
         self.batch.add(draft);
         self
@@ -123,7 +123,7 @@ impl Chain {
     ///
     /// # Errors
     /// [`SubmitError`] names the job, field, value and limit; nothing was stored.
-    pub async fn submit(self) -> Result<Vec<AnyJob>, SubmitError> {
+    pub async fn submit(self) -> Result<Vec<JobHandle>, SubmitError> {
         Ok(self.batch.submit().await?.jobs())
     }
 }

@@ -6,9 +6,9 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
 
-use super::{AnyJob, Handle, Job, Queue};
+use super::{Client, Handle, Job, JobHandle};
 use crate::clock::Timestamp;
-use crate::error::{Invalid, Problem, SubmitError};
+use crate::error::{FieldProblem, Invalid, SubmitError};
 use crate::handler::lost_in_json;
 use crate::job::{
     Debounce, Dependency, JobId, JobType, NewJob, Payload, Priority, QueueName, RetryPolicy, Tenant,
@@ -16,53 +16,53 @@ use crate::job::{
 use crate::store::command::submit::SubmitOptions;
 
 /// Something a job can wait for: a handle, a node of the same batch, or an id.
-pub trait WaitsFor {
+pub trait IntoDependency {
     /// As the store understands it.
     fn dependency(&self) -> Dependency;
 }
 
-impl WaitsFor for JobId {
+impl IntoDependency for JobId {
     fn dependency(&self) -> Dependency {
         Dependency::Job(*self)
     }
 }
 
-impl WaitsFor for AnyJob {
+impl IntoDependency for JobHandle {
     fn dependency(&self) -> Dependency {
         Dependency::Job(self.id())
     }
 }
 
-impl<J: Job> WaitsFor for Handle<J> {
+impl<J: Job> IntoDependency for Handle<J> {
     fn dependency(&self) -> Dependency {
         Dependency::Job(self.id())
     }
 }
 
 /// A job and what it asks for.
-pub struct Draft<J> {
+pub struct JobBuilder<J> {
     // A value that is not allowed is told at submission, not here: builders do not fail.
     new: Result<NewJob, Invalid>,
     kind: PhantomData<fn() -> J>,
 }
 
-impl<J: Job> From<J> for Draft<J> {
-    fn from(job: J) -> Draft<J> {
-        Draft::new(&job)
+impl<J: Job> From<J> for JobBuilder<J> {
+    fn from(job: J) -> JobBuilder<J> {
+        JobBuilder::new(&job)
     }
 }
 
-impl<J: Job> Draft<J> {
+impl<J: Job> JobBuilder<J> {
     /// A job that asks for what its kind asks for.
-    pub fn new(job: &J) -> Draft<J> {
-        Draft { new: draft(job), kind: PhantomData }
+    pub fn new(job: &J) -> JobBuilder<J> {
+        JobBuilder { new: draft(job), kind: PhantomData }
     }
 
     pub(crate) fn into_new(self) -> Result<NewJob, Invalid> {
         self.new
     }
 
-    fn with(mut self, change: impl FnOnce(&mut NewJob)) -> Draft<J> {
+    fn with(mut self, change: impl FnOnce(&mut NewJob)) -> JobBuilder<J> {
         if let Ok(new) = &mut self.new {
             change(new);
         }
@@ -72,9 +72,9 @@ impl<J: Job> Draft<J> {
     fn with_checked<T>(
         mut self,
         field: &str,
-        value: Result<T, Problem>,
+        value: Result<T, FieldProblem>,
         change: impl FnOnce(&mut NewJob, T),
-    ) -> Draft<J> {
+    ) -> JobBuilder<J> {
         match (&mut self.new, value) {
             (Ok(new), Ok(value)) => change(new, value),
             (Ok(_), Err(problem)) => self.new = Err(Invalid::new(field, problem)),
@@ -87,11 +87,11 @@ impl<J: Job> Draft<J> {
 fn draft<J: Job>(job: &J) -> Result<NewJob, Invalid> {
     let job_type = JobType::new(J::TYPE).map_err(|problem| Invalid::new("type", problem))?;
     let payload = serde_json::to_vec(job).map_err(|error| {
-        Invalid::new("payload", Problem::Contradiction(format!("cannot be written as JSON: {error}")))
+        Invalid::new("payload", FieldProblem::Contradiction(format!("cannot be written as JSON: {error}")))
     })?;
     // A payload that no handler could read is refused here, where the submitter hears of it.
     if let Some(error) = lost_in_json::<J>(&payload) {
-        let problem = Problem::Contradiction(format!("cannot be read back from its JSON: {error}"));
+        let problem = FieldProblem::Contradiction(format!("cannot be read back from its JSON: {error}"));
         return Err(Invalid::new("payload", problem));
     }
     let defaults = J::defaults();
@@ -107,11 +107,11 @@ fn draft<J: Job>(job: &J) -> Result<NewJob, Invalid> {
 
 macro_rules! options {
     ($($(#[$doc:meta])* fn $name:ident(self $(, $argument:ident: $kind:ty)*) => $body:expr;)*) => {
-        impl<J: Job> Draft<J> {
+        impl<J: Job> JobBuilder<J> {
             $($(#[$doc])*
             #[must_use]
-            pub fn $name(self $(, $argument: $kind)*) -> Draft<J> {
-                let apply: fn(Draft<J> $(, $kind)*) -> Draft<J> = $body;
+            pub fn $name(self $(, $argument: $kind)*) -> JobBuilder<J> {
+                let apply: fn(JobBuilder<J> $(, $kind)*) -> JobBuilder<J> = $body;
                 apply(self $(, $argument)*)
             })*
         }
@@ -163,9 +163,9 @@ options! {
         draft.with(|new| new.labels.callback_url = Some(url.to_owned()))
     };
     /// Not before this one completed (M60).
-    fn after(self, other: &dyn WaitsFor) => |draft, other| draft.with(|new| new.after.push(other.dependency()));
+    fn after(self, other: &dyn IntoDependency) => |draft, other| draft.with(|new| new.after.push(other.dependency()));
     /// Not before this one, or another that is named so, ended (M60).
-    fn after_any(self, other: &dyn WaitsFor) => |draft, other| {
+    fn after_any(self, other: &dyn IntoDependency) => |draft, other| {
         draft.with(|new| new.after_any.push(other.dependency()))
     };
     /// When and how often to try again.
@@ -190,23 +190,23 @@ options! {
     };
 }
 
-impl<J: Job> Draft<J> {
+impl<J: Job> JobBuilder<J> {
     /// How urgent it is: a number from 0 to 100, a name such as `"high"`, or a [`Priority`] (M20).
     #[must_use]
-    pub fn priority(self, value: impl TryInto<Priority, Error: Into<Problem>>) -> Draft<J> {
+    pub fn priority(self, value: impl TryInto<Priority, Error: Into<FieldProblem>>) -> JobBuilder<J> {
         let priority = value.try_into().map_err(Into::into);
         self.with_checked("priority", priority, |new, priority| new.priority = Some(priority))
     }
 
     /// When to run it at the earliest: a [`Timestamp`], or a moment of the system's clock.
     #[must_use]
-    pub fn at(self, at: impl Into<Timestamp>) -> Draft<J> {
+    pub fn at(self, at: impl Into<Timestamp>) -> JobBuilder<J> {
         let at = at.into();
         self.with(|new| new.run_at = Some(at))
     }
 
     /// Gives it a name within its batch.
-    pub(crate) fn named(self, name: String) -> Draft<J> {
+    pub(crate) fn named(self, name: String) -> JobBuilder<J> {
         self.with(|new| new.name = Some(name))
     }
 }
@@ -214,18 +214,18 @@ impl<J: Job> Draft<J> {
 /// A submission; await it.
 #[must_use = "nothing is submitted until this is awaited"]
 pub struct Submit<J> {
-    queue: Queue,
-    draft: Draft<J>,
+    queue: Client,
+    draft: JobBuilder<J>,
     options: SubmitOptions,
 }
 
 impl<J: Job> Submit<J> {
-    pub(crate) fn new(queue: Queue, draft: Draft<J>) -> Submit<J> {
+    pub(crate) fn new(queue: Client, draft: JobBuilder<J>) -> Submit<J> {
         Submit { queue, draft, options: SubmitOptions::default() }
     }
 
     /// How urgent it is: a number from 0 to 100, a name such as `"high"`, or a [`Priority`] (M20).
-    pub fn priority(mut self, value: impl TryInto<Priority, Error: Into<Problem>>) -> Submit<J> {
+    pub fn priority(mut self, value: impl TryInto<Priority, Error: Into<FieldProblem>>) -> Submit<J> {
         self.draft = self.draft.priority(value);
         self
     }
@@ -259,7 +259,7 @@ impl<J: Job> Submit<J> {
     ) -> Result<Handle<J>, SubmitError> {
         let new = self.draft.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
         let (store, caller) = (self.queue.store(), self.queue.caller());
-        let id = store.submit_within_postgres(transaction, caller, &new, self.options).await?;
+        let id = store.submit_in_postgres_tx(transaction, caller, &new, self.options).await?;
         Ok(self.queue.handle(id))
     }
 
@@ -267,7 +267,7 @@ impl<J: Job> Submit<J> {
     ///
     /// # Errors
     /// [`SubmitError`] names field, value and limit; what only the database knows, it tells when the statement is executed.
-    pub fn into_sql(self) -> Result<crate::store::postgres::SqlCall, SubmitError> {
+    pub fn into_sql(self) -> Result<crate::store::postgres::SqlStatement, SubmitError> {
         let new = self.draft.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
         self.queue.store().sql_call(self.queue.caller(), &new, self.options)
     }

@@ -4,13 +4,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use super::operate::{Outcome, outcome};
-use super::{Job, Queue};
+use super::operate::{ActionResult, outcome};
+use super::{Client, Job};
 use crate::audit::Record;
-use crate::error::{ActError, Invalid, Problem, StoreError};
-use crate::job::{ErrorRecord, JobId, Priority, State, Version};
+use crate::error::{ActError, FieldProblem, Invalid, StoreError};
+use crate::job::{ErrorRecord, JobId, JobState, Priority, Version};
 use crate::limits;
-use crate::store::command::act::{Act, Patch, Suspend};
+use crate::store::command::act::{JobAction, Patch, Suspend};
 use crate::store::command::precondition::{ActOptions, IfMatch};
 use crate::store::command::redrive::Redrive;
 use crate::store::command::submit::Receipt;
@@ -29,7 +29,7 @@ pub enum ResultError {
         /// Which job.
         id: JobId,
         /// Where it is.
-        state: State,
+        state: JobState,
     },
     /// The job ended without success.
     #[error("job {id} ended {state}{}", described(error.as_deref()))]
@@ -37,7 +37,7 @@ pub enum ResultError {
         /// Which job.
         id: JobId,
         /// How it ended.
-        state: State,
+        state: JobState,
         /// Its error.
         error: Option<Box<ErrorRecord>>,
     },
@@ -67,15 +67,15 @@ fn described(error: Option<&ErrorRecord>) -> String {
 
 /// A job by its id, whatever its kind.
 #[derive(Clone)]
-pub struct AnyJob {
-    queue: Queue,
+pub struct JobHandle {
+    queue: Client,
     id: JobId,
     if_match: IfMatch,
 }
 
-impl AnyJob {
-    pub(crate) fn new(queue: Queue, id: JobId) -> AnyJob {
-        AnyJob { queue, id, if_match: IfMatch::any() }
+impl JobHandle {
+    pub(crate) fn new(queue: Client, id: JobId) -> JobHandle {
+        JobHandle { queue, id, if_match: IfMatch::any() }
     }
 
     /// The same job, but actions on it are refused with [`ActError::Changed`] unless it is still in this version; see
@@ -90,8 +90,8 @@ impl AnyJob {
     /// # }
     /// ```
     #[must_use]
-    pub fn if_match(&self, version: Version) -> AnyJob {
-        AnyJob { if_match: version.into(), ..self.clone() }
+    pub fn if_match(&self, version: Version) -> JobHandle {
+        JobHandle { if_match: version.into(), ..self.clone() }
     }
 
     /// Its id.
@@ -105,7 +105,7 @@ impl AnyJob {
     }
 
     /// Where it is now; none if there is no such job.
-    pub async fn state(&self) -> Result<Option<State>, StoreError> {
+    pub async fn state(&self) -> Result<Option<JobState>, StoreError> {
         Ok(self.snapshot().await?.map(|found| found.job.state))
     }
 
@@ -124,7 +124,7 @@ impl AnyJob {
         let id = self.id;
         let found = self.wait(timeout).await?.ok_or(ResultError::NotFound(id))?;
         match found.job.state {
-            State::Completed => {
+            JobState::Completed => {
                 let kept = self.queue.store().result(self.queue.caller(), id).await?;
                 let result = kept.ok_or(ResultError::NotFound(id))?.0;
                 Ok(result.map_or_else(|| b"null".to_vec(), |bytes| bytes.to_vec()))
@@ -136,67 +136,67 @@ impl AnyJob {
         }
     }
 
-    async fn act_with(&self, act: Act, strict: bool) -> Result<Outcome, ActError> {
+    async fn act_with(&self, act: JobAction, strict: bool) -> Result<ActionResult, ActError> {
         let options = ActOptions { strict, if_match: self.if_match.clone() };
         let acted = self.queue.store().act_with(self.queue.caller(), self.id, act, options).await?;
         Ok(outcome(acted.is_changed))
     }
 
-    async fn act(&self, act: Act) -> Result<Outcome, ActError> {
+    async fn act(&self, act: JobAction) -> Result<ActionResult, ActError> {
         self.act_with(act, false).await
     }
 
-    async fn act_strictly(&self, act: Act) -> Result<(), ActError> {
+    async fn act_strictly(&self, act: JobAction) -> Result<(), ActError> {
         self.act_with(act, true).await.map(drop)
     }
 
     /// Lets go of a held job.
-    pub async fn submit(&self) -> Result<Outcome, ActError> {
-        self.act(Act::Submit).await
+    pub async fn submit(&self) -> Result<ActionResult, ActError> {
+        self.act(JobAction::Submit).await
     }
 
     /// Holds it (M50).
-    pub async fn suspend(&self, how: Suspend) -> Result<Outcome, ActError> {
-        self.act(Act::Suspend(how)).await
+    pub async fn suspend(&self, how: Suspend) -> Result<ActionResult, ActError> {
+        self.act(JobAction::Suspend(how)).await
     }
 
     /// Holds it; one that is suspended already is an error (M51).
     pub async fn suspend_strictly(&self, how: Suspend) -> Result<(), ActError> {
-        self.act_strictly(Act::Suspend(how)).await
+        self.act_strictly(JobAction::Suspend(how)).await
     }
 
     /// Lets go of it; with a reason for the audit trail, see [`Store::act`](crate::Store::act).
-    pub async fn resume(&self) -> Result<Outcome, ActError> {
-        self.act(Act::Resume { reason: None }).await
+    pub async fn resume(&self) -> Result<ActionResult, ActError> {
+        self.act(JobAction::Resume { reason: None }).await
     }
 
     /// Lets go of it; one that is not suspended is an error (M51).
     pub async fn resume_strictly(&self) -> Result<(), ActError> {
-        self.act_strictly(Act::Resume { reason: None }).await
+        self.act_strictly(JobAction::Resume { reason: None }).await
     }
 
     /// Does not run it any more; its children go with it.
-    pub async fn cancel(&self) -> Result<Outcome, ActError> {
-        self.act(Act::Cancel { reason: None }).await
+    pub async fn cancel(&self) -> Result<ActionResult, ActError> {
+        self.act(JobAction::Cancel { reason: None }).await
     }
 
     /// The same with a reason, for the job's error and the audit trail.
-    pub async fn cancel_because(&self, reason: &str) -> Result<Outcome, ActError> {
-        self.act(Act::Cancel { reason: Some(reason.to_owned()) }).await
+    pub async fn cancel_because(&self, reason: &str) -> Result<ActionResult, ActError> {
+        self.act(JobAction::Cancel { reason: Some(reason.to_owned()) }).await
     }
 
     /// Changes how urgent it is: a number from 0 to 100, a name such as `"high"`, or a [`Priority`] (M22).
     pub async fn set_priority(
         &self,
-        value: impl TryInto<Priority, Error: Into<Problem>>,
-    ) -> Result<Outcome, ActError> {
+        value: impl TryInto<Priority, Error: Into<FieldProblem>>,
+    ) -> Result<ActionResult, ActError> {
         let priority = value.try_into().map_err(|problem| Invalid::new("priority", problem.into()))?;
-        self.act(Act::Priority(priority)).await
+        self.act(JobAction::Priority(priority)).await
     }
 
     /// Changes tags, correlation id or callback address.
-    pub async fn patch(&self, patch: Patch) -> Result<Outcome, ActError> {
-        self.act(Act::Patch(patch)).await
+    pub async fn patch(&self, patch: Patch) -> Result<ActionResult, ActError> {
+        self.act(JobAction::Patch(patch)).await
     }
 
     /// Its attempts, the running one last (M17); none if there is no such job.
@@ -214,17 +214,17 @@ impl AnyJob {
     /// Sends it a signal (M72).
     pub async fn signal<T: serde::Serialize + Sync>(&self, name: &str, value: &T) -> Result<(), ActError> {
         let unreadable = |error: serde_json::Error| {
-            Invalid::new("value", Problem::Contradiction(format!("cannot be written as JSON: {error}")))
+            Invalid::new("value", FieldProblem::Contradiction(format!("cannot be written as JSON: {error}")))
         };
         let value = serde_json::to_vec(value).map_err(unreadable)?;
         self.queue.store().signal(self.queue.caller(), self.id, name, value).await.map(drop)
     }
 
     /// Submits it again as a new job, once it is final (M2).
-    pub async fn redrive(&self, how: Redrive) -> Result<AnyJob, ActError> {
+    pub async fn redrive(&self, how: Redrive) -> Result<JobHandle, ActError> {
         let if_match = self.if_match.clone();
         let new = self.queue.store().redrive_if(self.queue.caller(), self.id, how, if_match).await?;
-        Ok(AnyJob::new(self.queue.clone(), new.id))
+        Ok(JobHandle::new(self.queue.clone(), new.id))
     }
 
     /// Removes it, once it is final.
@@ -235,7 +235,7 @@ impl AnyJob {
 
 /// A job of a known kind.
 pub struct Handle<J> {
-    job: AnyJob,
+    job: JobHandle,
     is_duplicate: bool,
     payload_differs: bool,
     is_deleted: bool,
@@ -249,9 +249,9 @@ impl<J> Clone for Handle<J> {
 }
 
 impl<J: Job> Handle<J> {
-    pub(crate) fn new(queue: Queue, receipt: &Receipt) -> Handle<J> {
+    pub(crate) fn new(queue: Client, receipt: &Receipt) -> Handle<J> {
         Handle {
-            job: AnyJob::new(queue, receipt.job.id),
+            job: JobHandle::new(queue, receipt.job.id),
             is_duplicate: receipt.is_duplicate,
             payload_differs: receipt.payload_differs,
             is_deleted: receipt.is_deleted,
@@ -260,7 +260,7 @@ impl<J: Job> Handle<J> {
     }
 
     /// A job of which somebody kept the id; that it is of this kind is found out when its result is read.
-    pub(crate) fn of(job: AnyJob) -> Handle<J> {
+    pub(crate) fn of(job: JobHandle) -> Handle<J> {
         Handle { job, is_duplicate: false, payload_differs: false, is_deleted: false, kind: PhantomData }
     }
 
@@ -288,14 +288,14 @@ impl<J: Job> Handle<J> {
 }
 
 impl<J> std::ops::Deref for Handle<J> {
-    type Target = AnyJob;
+    type Target = JobHandle;
 
-    fn deref(&self) -> &AnyJob {
+    fn deref(&self) -> &JobHandle {
         &self.job
     }
 }
 
-impl fmt::Debug for AnyJob {
+impl fmt::Debug for JobHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("AnyJob").field(&self.id).finish()
     }

@@ -1,7 +1,7 @@
 //! Pauses and the gate, as an operator's program uses them.
 
-use super::{Job, Queue};
-use crate::error::{ActError, Invalid, Problem, StoreError};
+use super::{Client, Job};
+use crate::error::{ActError, FieldProblem, Invalid, StoreError};
 use crate::job::{JobType, QueueName, Tenant, WorkerId};
 use crate::store::command::hold::{Pause, Target};
 use crate::store::command::settings::Settings;
@@ -9,37 +9,37 @@ use crate::store::config::{Hold, QueueSettings, Scope, TypeSettings};
 
 /// Whether an action changed anything (M51).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ActionResult {
     /// It did.
     Changed,
     /// It was so already; nothing was written.
     Unchanged,
 }
 
-pub(super) fn outcome(is_changed: bool) -> Outcome {
-    if is_changed { Outcome::Changed } else { Outcome::Unchanged }
+pub(super) fn outcome(is_changed: bool) -> ActionResult {
+    if is_changed { ActionResult::Changed } else { ActionResult::Unchanged }
 }
 
-fn named<T>(field: &str, name: Result<T, Problem>) -> Result<T, ActError> {
+fn named<T>(field: &str, name: Result<T, FieldProblem>) -> Result<T, ActError> {
     name.map_err(|problem| ActError::Invalid(Invalid::new(field, problem)))
 }
 
-impl Queue {
-    async fn hold(&self, target: Target, how: Pause) -> Result<Outcome, ActError> {
+impl Client {
+    async fn hold(&self, target: Target, how: Pause) -> Result<ActionResult, ActError> {
         Ok(outcome(self.store.pause(&self.caller, target, how).await?))
     }
 
-    async fn lift(&self, target: Target) -> Result<Outcome, ActError> {
+    async fn lift(&self, target: Target) -> Result<ActionResult, ActError> {
         Ok(outcome(self.store.resume(&self.caller, target, None).await?))
     }
 
     /// Pauses a queue (M54).
-    pub async fn pause_queue(&self, name: &str, how: Pause) -> Result<Outcome, ActError> {
+    pub async fn pause_queue(&self, name: &str, how: Pause) -> Result<ActionResult, ActError> {
         self.hold(Target::Queue(named("queue", QueueName::new(name))?), how).await
     }
 
     /// Resumes a queue.
-    pub async fn resume_queue(&self, name: &str) -> Result<Outcome, ActError> {
+    pub async fn resume_queue(&self, name: &str) -> Result<ActionResult, ActError> {
         self.lift(Target::Queue(named("queue", QueueName::new(name))?)).await
     }
 
@@ -62,32 +62,32 @@ impl Queue {
     }
 
     /// Pauses a type of job (M56).
-    pub async fn pause_type(&self, name: &str, how: Pause) -> Result<Outcome, ActError> {
+    pub async fn pause_type(&self, name: &str, how: Pause) -> Result<ActionResult, ActError> {
         self.hold(Target::Type(named("type", JobType::new(name))?), how).await
     }
 
     /// Resumes a type of job.
-    pub async fn resume_type(&self, name: &str) -> Result<Outcome, ActError> {
+    pub async fn resume_type(&self, name: &str) -> Result<ActionResult, ActError> {
         self.lift(Target::Type(named("type", JobType::new(name))?)).await
     }
 
     /// Pauses a tenant (M56).
-    pub async fn pause_tenant(&self, name: &str, how: Pause) -> Result<Outcome, ActError> {
+    pub async fn pause_tenant(&self, name: &str, how: Pause) -> Result<ActionResult, ActError> {
         self.hold(Target::Tenant(named("tenant", Tenant::new(name))?), how).await
     }
 
     /// Resumes a tenant.
-    pub async fn resume_tenant(&self, name: &str) -> Result<Outcome, ActError> {
+    pub async fn resume_tenant(&self, name: &str) -> Result<ActionResult, ActError> {
         self.lift(Target::Tenant(named("tenant", Tenant::new(name))?)).await
     }
 
     /// Pauses a worker, wherever it runs (M55).
-    pub async fn pause_worker(&self, worker: WorkerId, how: Pause) -> Result<Outcome, ActError> {
+    pub async fn pause_worker(&self, worker: WorkerId, how: Pause) -> Result<ActionResult, ActError> {
         self.hold(Target::Worker(worker), how).await
     }
 
     /// Resumes a worker.
-    pub async fn resume_worker(&self, worker: WorkerId) -> Result<Outcome, ActError> {
+    pub async fn resume_worker(&self, worker: WorkerId) -> Result<ActionResult, ActError> {
         self.lift(Target::Worker(worker)).await
     }
 
@@ -105,24 +105,28 @@ impl Queue {
     }
 
     /// Sets what counts for all jobs of a kind, from the next submission or claim on.
-    pub async fn configure_type<J: Job>(&self, settings: TypeSettings) -> Result<Outcome, ActError> {
+    pub async fn configure_type<J: Job>(&self, settings: TypeSettings) -> Result<ActionResult, ActError> {
         let settings = Settings::Type(named("type", JobType::new(J::TYPE))?, settings);
         Ok(outcome(self.store.configure(&self.caller, settings).await?.is_changed))
     }
 
     /// Sets what counts for all jobs of a queue, from the next submission or claim on.
-    pub async fn configure_queue(&self, name: &str, settings: QueueSettings) -> Result<Outcome, ActError> {
+    pub async fn configure_queue(
+        &self,
+        name: &str,
+        settings: QueueSettings,
+    ) -> Result<ActionResult, ActError> {
         let settings = Settings::Queue(named("queue", QueueName::new(name))?, settings);
         Ok(outcome(self.store.configure(&self.caller, settings).await?.is_changed))
     }
 
     /// Closes the gate: nothing starts anywhere; what runs goes on (M56).
-    pub async fn close_gate(&self, how: Pause) -> Result<Outcome, ActError> {
+    pub async fn pause_all(&self, how: Pause) -> Result<ActionResult, ActError> {
         self.hold(Target::Gate, how).await
     }
 
     /// Opens the gate.
-    pub async fn open_gate(&self) -> Result<Outcome, ActError> {
+    pub async fn resume_all(&self) -> Result<ActionResult, ActError> {
         self.lift(Target::Gate).await
     }
 }

@@ -5,17 +5,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::operate::{Outcome, outcome};
-use super::{AnyJob, Draft, Job, Queue};
+use super::operate::{ActionResult, outcome};
+use super::{Client, Job, JobBuilder, JobHandle};
 use crate::clock::Timestamp;
-use crate::error::{Invalid, Problem, ScheduleError, StoreError};
+use crate::error::{FieldProblem, Invalid, ScheduleError, StoreError};
 use crate::job::{NewJob, ScheduleName};
-use crate::schedule::{Cron, Missed, Overlap, Timing, Zone};
+use crate::schedule::{CatchUp, Cron, Overlap, ScheduleSpec, Zone};
 use crate::store::schedules::{NewSchedule, PauseSchedule, PutSchedule, Schedule, ScheduleRef};
 
 /// When a schedule runs, before its values were checked.
 #[derive(Debug, Clone, PartialEq)]
-pub enum When {
+pub enum Trigger {
     /// At the times of a cron expression: five fields, or six with seconds first.
     Cron(String),
     /// Again and again, counted from when the schedule was made.
@@ -24,23 +24,28 @@ pub enum When {
     At(Timestamp),
 }
 
-impl When {
+impl Trigger {
     /// At the times of a cron expression, such as `0 2 * * *`, on the clocks of UTC unless a time zone is set.
-    pub fn cron(expression: &str) -> When {
-        When::Cron(expression.to_owned())
+    pub fn cron(expression: &str) -> Trigger {
+        Trigger::Cron(expression.to_owned())
     }
 }
 
-impl Queue {
+impl Client {
     /// Puts a schedule in place: set what it needs, then await. Doing so again changes nothing unless something differs,
     /// so that a program may do it at every start.
-    pub fn schedule<J: Job>(&self, name: &str, when: When, job: impl Into<Draft<J>>) -> PlaceSchedule {
-        PlaceSchedule {
+    pub fn schedule<J: Job>(
+        &self,
+        name: &str,
+        when: Trigger,
+        job: impl Into<JobBuilder<J>>,
+    ) -> ScheduleBuilder {
+        ScheduleBuilder {
             queue: self.clone(),
             name: name.to_owned(),
             when,
             timezone: None,
-            missed: Missed::default(),
+            missed: CatchUp::default(),
             overlap: Overlap::default(),
             job: job.into().into_new(),
         }
@@ -63,53 +68,53 @@ impl Queue {
 
 /// A schedule on its way to its place; await it.
 #[must_use = "nothing is scheduled until this is awaited"]
-pub struct PlaceSchedule {
-    queue: Queue,
+pub struct ScheduleBuilder {
+    queue: Client,
     name: String,
-    when: When,
+    when: Trigger,
     timezone: Option<String>,
-    missed: Missed,
+    missed: CatchUp,
     overlap: Overlap,
     // A value that is not allowed is told when this is awaited: builders do not fail.
     job: Result<NewJob, Invalid>,
 }
 
-impl PlaceSchedule {
+impl ScheduleBuilder {
     /// On whose clocks, by IANA name, such as `Europe/Berlin`.
-    pub fn timezone(mut self, name: &str) -> PlaceSchedule {
+    pub fn timezone(mut self, name: &str) -> ScheduleBuilder {
         self.timezone = Some(name.to_owned());
         self
     }
 
     /// What becomes of runs that were missed while nothing could run them.
-    pub fn missed(mut self, missed: Missed) -> PlaceSchedule {
+    pub fn missed(mut self, missed: CatchUp) -> ScheduleBuilder {
         self.missed = missed;
         self
     }
 
     /// What happens when a run comes while the one before is not over.
-    pub fn overlap(mut self, overlap: Overlap) -> PlaceSchedule {
+    pub fn overlap(mut self, overlap: Overlap) -> ScheduleBuilder {
         self.overlap = overlap;
         self
     }
 
-    fn into_parts(self) -> Result<(Queue, ScheduleName, NewSchedule), Invalid> {
-        let at = |field: &'static str| move |problem: Problem| Invalid::new(field, problem);
+    fn into_parts(self) -> Result<(Client, ScheduleName, NewSchedule), Invalid> {
+        let at = |field: &'static str| move |problem: FieldProblem| Invalid::new(field, problem);
         let name = ScheduleName::new(&self.name).map_err(at("name"))?;
-        let is_cron = matches!(self.when, When::Cron(_));
+        let is_cron = matches!(self.when, Trigger::Cron(_));
         if self.timezone.is_some() && !is_cron {
             let problem =
-                Problem::Contradiction("only a cron expression is read on somebody's clocks".into());
+                FieldProblem::Contradiction("only a cron expression is read on somebody's clocks".into());
             return Err(Invalid::new("timezone", problem));
         }
         let timing = match self.when {
-            When::Cron(expression) => {
+            Trigger::Cron(expression) => {
                 let cron: Cron = expression.parse().map_err(at("cron"))?;
                 let zone = self.timezone.map_or(Ok(Zone::default()), |name| name.parse());
-                Timing::Cron { cron, timezone: zone.map_err(at("timezone"))? }
+                ScheduleSpec::Cron { cron, timezone: zone.map_err(at("timezone"))? }
             }
-            When::Every(every) => Timing::Every(every),
-            When::At(moment) => Timing::At(moment),
+            Trigger::Every(every) => ScheduleSpec::Every(every),
+            Trigger::At(moment) => ScheduleSpec::At(moment),
         };
         let job =
             self.job.map_err(|invalid| Invalid::new(format!("job.{}", invalid.field), invalid.problem))?;
@@ -117,7 +122,7 @@ impl PlaceSchedule {
     }
 }
 
-impl IntoFuture for PlaceSchedule {
+impl IntoFuture for ScheduleBuilder {
     type Output = Result<ScheduleHandle, ScheduleError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
@@ -134,7 +139,7 @@ impl IntoFuture for PlaceSchedule {
 /// A schedule, by its name.
 #[derive(Clone)]
 pub struct ScheduleHandle {
-    queue: Queue,
+    queue: Client,
     which: ScheduleRef,
 }
 
@@ -150,21 +155,21 @@ impl ScheduleHandle {
     }
 
     /// Pauses it; runs that come meanwhile are left out for good.
-    pub async fn pause(&self, how: PauseSchedule) -> Result<Outcome, ScheduleError> {
+    pub async fn pause(&self, how: PauseSchedule) -> Result<ActionResult, ScheduleError> {
         let (store, caller) = (self.queue.store(), self.queue.caller());
         Ok(outcome(store.pause_schedule(caller, self.which.clone(), how).await?))
     }
 
     /// Resumes it, from its next run on.
-    pub async fn resume(&self) -> Result<Outcome, ScheduleError> {
+    pub async fn resume(&self) -> Result<ActionResult, ScheduleError> {
         let (store, caller) = (self.queue.store(), self.queue.caller());
         Ok(outcome(store.resume_schedule(caller, self.which.clone()).await?))
     }
 
     /// Submits its job now, paused or not; its next runs stay as they are.
-    pub async fn trigger(&self) -> Result<AnyJob, ScheduleError> {
+    pub async fn trigger(&self) -> Result<JobHandle, ScheduleError> {
         let job = self.queue.store().trigger_schedule(self.queue.caller(), self.which.clone()).await?;
-        Ok(AnyJob::new(self.queue.clone(), job.id))
+        Ok(JobHandle::new(self.queue.clone(), job.id))
     }
 
     /// Removes it; the jobs it submitted stay.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use jiff::civil::{Date, DateTime, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::error::Problem;
+use crate::error::FieldProblem;
 use crate::limits;
 
 /// A cron expression.
@@ -84,12 +84,12 @@ const NICKNAMES: [(&str, &str); 7] = [
 ];
 
 impl FromStr for Cron {
-    type Err = Problem;
+    type Err = FieldProblem;
 
-    fn from_str(text: &str) -> Result<Cron, Problem> {
+    fn from_str(text: &str) -> Result<Cron, FieldProblem> {
         let length = text.chars().count();
         if length > limits::CRON_CHARS_MAX {
-            return Err(Problem::TooLong { length, limit: limits::CRON_CHARS_MAX });
+            return Err(FieldProblem::TooLong { length, limit: limits::CRON_CHARS_MAX });
         }
         let text = text.trim();
         let nickname = NICKNAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
@@ -126,12 +126,12 @@ fn is_any(field: &str) -> bool {
     field.starts_with(['*', '?'])
 }
 
-fn bad(message: String) -> Problem {
-    Problem::Contradiction(message)
+fn bad(message: String) -> FieldProblem {
+    FieldProblem::Contradiction(message)
 }
 
 impl Field {
-    fn read(&self, text: &str) -> Result<Set, Problem> {
+    fn read(&self, text: &str) -> Result<Set, FieldProblem> {
         let mut set = Set::default();
         for part in text.split(',') {
             set.0 |= self.part(part)?.0;
@@ -140,7 +140,7 @@ impl Field {
     }
 
     /// `*`, a number, a range, or any of them with a step.
-    fn part(&self, part: &str) -> Result<Set, Problem> {
+    fn part(&self, part: &str) -> Result<Set, FieldProblem> {
         let (range, step) = match part.split_once('/') {
             Some((range, step)) => (range, Some(self.step(step)?)),
             None => (part, None),
@@ -161,13 +161,13 @@ impl Field {
         Ok(Set(numbers.fold(0, |bits, number| bits | 1 << number)))
     }
 
-    fn step(&self, text: &str) -> Result<usize, Problem> {
+    fn step(&self, text: &str) -> Result<usize, FieldProblem> {
         let step = digits(text).filter(|step| (1..=u32::from(self.last)).contains(step));
         let step = step.ok_or_else(|| bad(format!("{} has no step `{text}`", self.name)))?;
         Ok(usize::try_from(step).expect("a step is small"))
     }
 
-    fn number(&self, text: &str) -> Result<u8, Problem> {
+    fn number(&self, text: &str) -> Result<u8, FieldProblem> {
         let word = self.words.iter().position(|word| word.eq_ignore_ascii_case(text));
         let number = word
             .map_or_else(|| digits(text), |at| u32::try_from(at).ok().map(|at| at + u32::from(self.first)));
@@ -259,9 +259,9 @@ impl fmt::Debug for Cron {
 }
 
 impl TryFrom<String> for Cron {
-    type Error = Problem;
+    type Error = FieldProblem;
 
-    fn try_from(text: String) -> Result<Cron, Problem> {
+    fn try_from(text: String) -> Result<Cron, FieldProblem> {
         text.parse()
     }
 }

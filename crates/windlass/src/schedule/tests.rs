@@ -10,8 +10,8 @@ fn cron(text: &str) -> Cron {
     text.parse().unwrap_or_else(|problem| panic!("{text}: {problem}"))
 }
 
-fn in_zone(expression: &str, zone: &str) -> Timing {
-    Timing::Cron { cron: cron(expression), timezone: zone.parse().unwrap() }
+fn in_zone(expression: &str, zone: &str) -> ScheduleSpec {
+    ScheduleSpec::Cron { cron: cron(expression), timezone: zone.parse().unwrap() }
 }
 
 fn at(text: &str) -> Timestamp {
@@ -20,7 +20,7 @@ fn at(text: &str) -> Timestamp {
 }
 
 /// The first runs after a moment, as text.
-fn runs(timing: &Timing, after: &str, count: usize) -> Vec<String> {
+fn runs(timing: &ScheduleSpec, after: &str, count: usize) -> Vec<String> {
     let after = at(after);
     timing.next_runs(after, after, count).iter().map(|run| run.to_string().replace(".000Z", "Z")).collect()
 }
@@ -76,7 +76,7 @@ fn an_expression_that_means_nothing_is_refused_in_words() {
         assert!(problem.contains(expected), "{expression}: {problem}");
     }
     let long = "0 ".repeat(limits::CRON_CHARS_MAX);
-    assert!(matches!(long.parse::<Cron>(), Err(Problem::TooLong { .. })));
+    assert!(matches!(long.parse::<Cron>(), Err(FieldProblem::TooLong { .. })));
     assert!("Mars/Olympus".parse::<Zone>().is_err());
     assert_eq!("europe/berlin".parse::<Zone>().unwrap().as_str(), "Europe/Berlin");
 }
@@ -179,16 +179,16 @@ fn what_runs_every_hour_does_so_whatever_the_clocks_do() {
 #[test]
 fn every_counts_from_the_start_and_once_is_once() {
     let start = at("2027-01-01T00:00:07Z");
-    let every = Timing::Every(Duration::from_secs(90));
+    let every = ScheduleSpec::Every(Duration::from_secs(90));
     assert_eq!(every.next_after(start, start), Some(at("2027-01-01T00:01:37Z")));
     assert_eq!(every.next_after(start, at("2027-01-01T00:01:36.999Z")), Some(at("2027-01-01T00:01:37Z")));
     assert_eq!(every.next_after(start, at("2027-01-01T00:01:37Z")), Some(at("2027-01-01T00:03:07Z")));
     assert_eq!(every.next_after(start, Timestamp::MIN), Some(at("2027-01-01T00:01:37Z")));
-    assert_eq!(Timing::Every(limits::DURATION_MAX).next_after(Timestamp::MAX, Timestamp::MAX), None);
-    let once = Timing::At(at("2027-01-01T00:00:08Z"));
+    assert_eq!(ScheduleSpec::Every(limits::DURATION_MAX).next_after(Timestamp::MAX, Timestamp::MAX), None);
+    let once = ScheduleSpec::At(at("2027-01-01T00:00:08Z"));
     assert_eq!(once.next_runs(start, start, 5), [at("2027-01-01T00:00:08Z")]);
     assert_eq!(once.next_after(start, at("2027-01-01T00:00:08Z")), None);
-    assert!(Timing::Every(Duration::from_millis(999)).check().is_err());
+    assert!(ScheduleSpec::Every(Duration::from_millis(999)).check().is_err());
     assert!(every.check().is_ok());
 }
 
@@ -201,19 +201,19 @@ fn missed_runs_are_made_up_for_as_told() {
     let hours = |list: &[u8]| -> Vec<Timestamp> {
         list.iter().map(|hour| at(&format!("2027-01-01T{hour:02}:00:00Z"))).collect()
     };
-    for missed in [Missed::Skip, Missed::Once, Missed::All] {
+    for missed in [CatchUp::Skip, CatchUp::Once, CatchUp::All] {
         assert_eq!(due("2027-01-01T02:59:59.999Z", missed), None, "nothing is due");
         let on_time = due("2027-01-01T03:00:02Z", missed).unwrap();
         assert_eq!((on_time.runs, on_time.missed_since), (hours(&[3]), None), "{missed:?}");
     }
     let late = "2027-01-01T06:30:00Z";
-    for (missed, runs) in [(Missed::Skip, &[][..]), (Missed::Once, &[6]), (Missed::All, &[3, 4, 5, 6])] {
+    for (missed, runs) in [(CatchUp::Skip, &[][..]), (CatchUp::Once, &[6]), (CatchUp::All, &[3, 4, 5, 6])] {
         let found = due(late, missed).unwrap();
         assert_eq!(found.runs, hours(runs), "{missed:?}");
         assert_eq!((found.through, found.missed_since), (hours(&[6])[0], Some(hours(&[3])[0])));
     }
     // The latest is on time, those before it are not.
-    for (missed, runs) in [(Missed::Skip, &[6][..]), (Missed::Once, &[6]), (Missed::All, &[3, 4, 5, 6])] {
+    for (missed, runs) in [(CatchUp::Skip, &[6][..]), (CatchUp::Once, &[6]), (CatchUp::All, &[3, 4, 5, 6])] {
         assert_eq!(due("2027-01-01T06:00:01Z", missed).unwrap().runs, hours(runs), "{missed:?}");
     }
 }
@@ -222,15 +222,15 @@ fn missed_runs_are_made_up_for_as_told() {
 #[test]
 fn a_century_of_missed_seconds_is_dealt_with_at_once() {
     let (start, now) = (at("1970-01-01T00:00:00Z"), at("2090-06-01T12:00:00Z"));
-    for timing in [in_zone("* * * * * *", "Europe/Berlin"), Timing::Every(Duration::from_secs(1))] {
-        let due = timing.due(start, start, now, Missed::All).unwrap();
+    for timing in [in_zone("* * * * * *", "Europe/Berlin"), ScheduleSpec::Every(Duration::from_secs(1))] {
+        let due = timing.due(start, start, now, CatchUp::All).unwrap();
         assert_eq!(due.runs.len(), limits::SCHEDULE_MISSED_MAX);
         assert_eq!((due.runs.last(), due.through), (Some(&now), now));
         assert!(due.runs.windows(2).all(|pair| pair[1].since(pair[0]) == Duration::from_secs(1)));
     }
 }
 
-fn any_timing() -> impl Strategy<Value = Timing> {
+fn any_timing() -> impl Strategy<Value = ScheduleSpec> {
     let field = |last: u8| {
         prop_oneof![
             Just("*".to_owned()),
@@ -241,7 +241,7 @@ fn any_timing() -> impl Strategy<Value = Timing> {
     let zone = prop::sample::select(vec!["UTC", "America/New_York", "Africa/Cairo", "Australia/Lord_Howe"]);
     let expression = (field(59), field(23), zone)
         .prop_map(|(minute, hour, zone)| in_zone(&format!("{minute} {hour} * * *"), zone));
-    prop_oneof![expression, (60_u64..90_000).prop_map(|secs| Timing::Every(Duration::from_secs(secs)))]
+    prop_oneof![expression, (60_u64..90_000).prop_map(|secs| ScheduleSpec::Every(Duration::from_secs(secs)))]
 }
 
 proptest! {
@@ -254,11 +254,11 @@ proptest! {
             std::iter::successors(timing.next_after(start, start), |run| timing.next_after(start, *run))
                 .take_while(|run| *run <= now)
                 .collect();
-        let all = timing.due(start, start, now, Missed::All);
+        let all = timing.due(start, start, now, CatchUp::All);
         prop_assert_eq!(all.as_ref().map(|due| due.through), walked.last().copied());
         let kept = walked.len().saturating_sub(limits::SCHEDULE_MISSED_MAX);
         prop_assert_eq!(all.map_or_else(Vec::new, |due| due.runs), walked[kept..].to_vec());
-        let once = timing.due(start, start, now, Missed::Once).map_or_else(Vec::new, |due| due.runs);
+        let once = timing.due(start, start, now, CatchUp::Once).map_or_else(Vec::new, |due| due.runs);
         prop_assert_eq!(once, walked.last().copied().into_iter().collect::<Vec<_>>());
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Cron;
 use crate::clock::Timestamp;
-use crate::error::Problem;
+use crate::error::FieldProblem;
 
 /// A time zone by its IANA name.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,10 +35,10 @@ fn all_zones() -> &'static TimeZoneDatabase {
 }
 
 impl FromStr for Zone {
-    type Err = Problem;
+    type Err = FieldProblem;
 
-    fn from_str(name: &str) -> Result<Zone, Problem> {
-        let unknown = || Problem::Unknown {
+    fn from_str(name: &str) -> Result<Zone, FieldProblem> {
+        let unknown = || FieldProblem::Unknown {
             value: name.chars().take(64).collect(),
             allowed: "the IANA time zones, such as `UTC` or `Europe/Berlin`",
         };
@@ -127,9 +127,9 @@ impl fmt::Debug for Zone {
 }
 
 impl TryFrom<String> for Zone {
-    type Error = Problem;
+    type Error = FieldProblem;
 
-    fn try_from(name: String) -> Result<Zone, Problem> {
+    fn try_from(name: String) -> Result<Zone, FieldProblem> {
         name.parse()
     }
 }

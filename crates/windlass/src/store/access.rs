@@ -10,10 +10,10 @@ use super::caller::{Caller, Permission, Role};
 use super::command::key::{self, NewKey};
 use super::config::Config;
 use super::task::{Command, Kind};
-use super::unit::Unit;
-use super::view::View;
+use super::unit::WriteTx;
+use super::view::ReadTx;
 use super::{Store, elsewhere};
-use crate::clock::{Deadline, Patience, Timestamp};
+use crate::clock::{Deadline, Timestamp, WaitLimit};
 use crate::error::{ActError, StoreError};
 use crate::job::Tenant;
 use crate::key::{KeyHash, KeyId, KeySecret};
@@ -69,7 +69,7 @@ pub struct KeyRing(Mutex<Remembered>);
 struct Remembered {
     /// Grows with every change by this process, so that what was read before one is not remembered after it.
     generation: u64,
-    known: Option<(Patience, Arc<Config>)>,
+    known: Option<(WaitLimit, Arc<Config>)>,
     /// When each key's last use was written.
     used: HashMap<KeyId, Timestamp>,
 }
@@ -79,7 +79,7 @@ impl KeyRing {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn forget(&self) {
+    fn clear(&self) {
         let mut remembered = self.remembered();
         remembered.generation += 1;
         remembered.known = None;
@@ -108,9 +108,9 @@ impl Store {
     pub async fn create_key(&self, caller: &Caller, new: NewKey) -> Result<CreatedKey, ActError> {
         elsewhere!(self.create_key(new));
         let caller = caller.clone();
-        let work = move |unit: &mut Unit<'_>| key::create(unit, &caller, &new);
+        let work = move |unit: &mut WriteTx<'_>| key::create(unit, &caller, &new);
         let created = self.write("create_key", Kind::Ordinary, work).await;
-        self.env.keys.forget();
+        self.env.keys.clear();
         created
     }
 
@@ -120,9 +120,9 @@ impl Store {
     /// [`ActError`] when the caller is not an admin, or the store is served by another process.
     pub async fn bootstrap_key(&self, caller: &Caller, secret: KeySecret) -> Result<bool, ActError> {
         let caller = caller.clone();
-        let work = move |unit: &mut Unit<'_>| key::bootstrap(unit, &caller, &secret);
+        let work = move |unit: &mut WriteTx<'_>| key::bootstrap(unit, &caller, &secret);
         let is_made = self.write("bootstrap_key", Kind::Ordinary, work).await;
-        self.env.keys.forget();
+        self.env.keys.clear();
         is_made
     }
 
@@ -133,9 +133,9 @@ impl Store {
     pub async fn revoke_key(&self, caller: &Caller, id: KeyId) -> Result<(), ActError> {
         elsewhere!(self.revoke_key(id));
         let caller = caller.clone();
-        let work = move |unit: &mut Unit<'_>| key::revoke(unit, &caller, &id);
+        let work = move |unit: &mut WriteTx<'_>| key::revoke(unit, &caller, &id);
         let revoked = self.write("revoke_key", Kind::Ordinary, work).await;
-        self.env.keys.forget();
+        self.env.keys.clear();
         if revoked.is_ok() && self.keys_in_force().await.is_ok_and(|config| config.keys.is_empty()) {
             tracing::warn!(
                 "the last API key was revoked: nobody is let in until one is made on the store itself"
@@ -148,7 +148,7 @@ impl Store {
     /// A server does so, at most once a minute for each address.
     pub async fn record_refused_keys(&self, from: &str, count: u32) -> Result<(), StoreError> {
         let from = from.to_owned();
-        let work = move |unit: &mut Unit<'_>| -> Result<(), StoreError> {
+        let work = move |unit: &mut WriteTx<'_>| -> Result<(), StoreError> {
             key::record_refused(unit, &from, count);
             Ok(())
         };
@@ -158,7 +158,7 @@ impl Store {
     /// All keys, the oldest first; admins only.
     pub async fn keys(&self, caller: &Caller) -> Result<Vec<ApiKey>, ActError> {
         elsewhere!(self.keys());
-        caller.must(Permission::Administer)?;
+        caller.require(Permission::Administer)?;
         let mut keys: Vec<ApiKey> = self.config(caller).await?.keys.values().cloned().collect();
         keys.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
         Ok(keys)
@@ -175,7 +175,8 @@ impl Store {
         let Some(secret) = KeySecret::parse(secret) else { return Ok(None) };
         let config = self.keys_in_force().await?;
         let now = self.env.clock.now();
-        let known = config.keys.get(&secret.id()).filter(|key| key.hash.fits(&secret) && key.is_valid(now));
+        let known =
+            config.keys.get(&secret.id()).filter(|key| key.hash.matches(&secret) && key.is_valid(now));
         let Some(key) = known else { return Ok(None) };
         if self.env.keys.is_use_due(key, now) {
             self.write_use(key.id.clone(), now);
@@ -196,8 +197,8 @@ impl Store {
             remembered.generation
         };
         // What is read from here on is at least as new as this moment.
-        let trust = Patience::lasting(limits::KEYS_TRUSTED_FOR);
-        let config = self.read("keys", |view: &mut View<'_>| view.config()).await?;
+        let trust = WaitLimit::for_duration(limits::KEYS_TRUSTED_FOR);
+        let config = self.read("keys", |view: &mut ReadTx<'_>| view.config()).await?;
         let mut remembered = self.env.keys.remembered();
         if remembered.generation == generation {
             remembered.known = Some((trust, config.clone()));
@@ -207,7 +208,7 @@ impl Store {
 
     /// Notes the use of a key; nobody waits for it, and nothing hangs on it.
     fn write_use(&self, id: KeyId, at: Timestamp) {
-        let work = move |unit: &mut Unit<'_>| key::note_use(unit, &id, at);
+        let work = move |unit: &mut WriteTx<'_>| key::note_use(unit, &id, at);
         let deadline = Deadline::after(self.env.timing.request_max);
         let (task, _nobody_waits) = Command::with_answer(Kind::Ordinary, deadline, work);
         if let Ok(engine) = self.engine("note_use") {

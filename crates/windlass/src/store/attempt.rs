@@ -4,9 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::config::parse;
-use super::engine::{EngineResult, FacetKind, FacetQuery, Read};
+use super::engine::{EngineResult, JobDataKind, JobDataQuery, Read};
 use crate::clock::Timestamp;
-use crate::job::{AttemptOutcome, ErrorRecord, Job, WorkerId};
+use crate::job::{AttemptOutcome, ErrorRecord, JobRecord, WorkerId};
 
 /// An attempt that ended, as kept (M17).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct AttemptRecord {
 
 impl AttemptRecord {
     /// The attempt that completed this job, if one did and is not kept apart.
-    fn completing(job: &Job) -> Option<AttemptRecord> {
+    fn completing(job: &JobRecord) -> Option<AttemptRecord> {
         Some(AttemptRecord {
             worker: Some(job.completed_by?),
             started_at: job.started_at?,
@@ -38,13 +38,16 @@ impl AttemptRecord {
 }
 
 /// All attempts of a job that ended, with their numbers, in order.
-pub(crate) fn ended(db: &mut (impl Read + ?Sized), job: &Job) -> EngineResult<Vec<(u32, AttemptRecord)>> {
+pub(crate) fn ended(
+    db: &mut (impl Read + ?Sized),
+    job: &JobRecord,
+) -> EngineResult<Vec<(u32, AttemptRecord)>> {
     let completing = AttemptRecord::completing(job);
     let mut found = Vec::new();
     if job.attempt > u32::from(completing.is_some()) {
         // A job that sleeps now and then may have any number of attempts; its record says how many.
         let limit = usize::try_from(job.attempt).unwrap_or(usize::MAX).saturating_add(1);
-        let query = FacetQuery { seq: job.seq, kind: FacetKind::Attempt, name: None, above: None, limit };
+        let query = JobDataQuery { seq: job.seq, kind: JobDataKind::Attempt, name: None, above: None, limit };
         for facet in db.facets(query)? {
             found.push((u32::try_from(facet.number).unwrap_or(u32::MAX), parse(&facet.body)?));
         }

@@ -54,7 +54,7 @@ impl Sum {
 
 /// What a tenant has spent lately.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Spent {
+pub(crate) struct BudgetUsage {
     day: Sum,
     month: Sum,
 }
@@ -64,7 +64,7 @@ pub(crate) fn spent_key(tenant: &Tenant) -> String {
     format!("spent {tenant}")
 }
 
-impl Spent {
+impl BudgetUsage {
     /// Adds a cost that is booked now.
     pub(crate) fn add(&mut self, cents: i64, now: Timestamp) {
         self.day.add(Period::of(BudgetPeriod::Day, now), cents);
@@ -83,7 +83,7 @@ impl Spent {
 
 /// A budget that is used up: nothing of its tenant starts any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Overdrawn {
+pub(crate) struct BudgetExceeded {
     pub(crate) budget_cents: u64,
     pub(crate) spent_cents: i64,
     pub(crate) period: BudgetPeriod,
@@ -94,15 +94,15 @@ pub(crate) struct Overdrawn {
 /// Whether a tenant's budget is used up now.
 pub(crate) fn overdrawn(
     settings: &TenantSettings,
-    spent: Option<&Spent>,
+    spent: Option<&BudgetUsage>,
     now: Timestamp,
-) -> Option<Overdrawn> {
+) -> Option<BudgetExceeded> {
     let budget_cents = settings.budget_cents?;
     let kind = settings.budget_period.unwrap_or_default();
     let period = Period::of(kind, now);
     let spent_cents = spent.map_or(0, |spent| spent.in_period(kind, &period));
     let is_over = u64::try_from(spent_cents).unwrap_or(0) >= budget_cents;
-    is_over.then_some(Overdrawn { budget_cents, spent_cents, period: kind, until: period.ends_at })
+    is_over.then_some(BudgetExceeded { budget_cents, spent_cents, period: kind, until: period.ends_at })
 }
 
 #[cfg(test)]
@@ -125,8 +125,8 @@ mod tests {
 
     #[test]
     fn counting_begins_anew_with_each_period() {
-        let mut spent = Spent::default();
-        let sums = |spent: &Spent, now| {
+        let mut spent = BudgetUsage::default();
+        let sums = |spent: &BudgetUsage, now| {
             let sum = |kind| spent.in_period(kind, &Period::of(kind, now));
             (sum(BudgetPeriod::Day), sum(BudgetPeriod::Month))
         };

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Denied, Problem};
-use crate::job::{Job, Spec, Tenant};
+use crate::error::{FieldProblem, Forbidden};
+use crate::job::{JobRecord, Spec, Tenant};
 use crate::key::KeyId;
 
 /// What a caller may do.
@@ -64,10 +64,10 @@ impl Role {
 }
 
 impl FromStr for Role {
-    type Err = Problem;
+    type Err = FieldProblem;
 
-    fn from_str(word: &str) -> Result<Role, Problem> {
-        Role::ALL.into_iter().find(|role| role.as_str() == word).ok_or_else(|| Problem::Unknown {
+    fn from_str(word: &str) -> Result<Role, FieldProblem> {
+        Role::ALL.into_iter().find(|role| role.as_str() == word).ok_or_else(|| FieldProblem::Unknown {
             value: word.chars().take(64).collect(),
             allowed: "admin, operator, submitter, worker, app, viewer",
         })
@@ -199,13 +199,13 @@ impl Caller {
     }
 
     /// Whether the role allows it at all.
-    pub fn must(&self, permission: Permission) -> Result<(), Denied> {
+    pub fn require(&self, permission: Permission) -> Result<(), Forbidden> {
         if self.role.includes(permission) { Ok(()) } else { Err(self.denied(permission)) }
     }
 
     /// Whether this caller may manage this job: its owner, an operator or an admin (M91).
-    pub fn must_manage(&self, job: &Job, spec: &Spec) -> Result<(), Denied> {
-        self.must(Permission::ManageJob)?;
+    pub fn require_manage(&self, job: &JobRecord, spec: &Spec) -> Result<(), Forbidden> {
+        self.require(Permission::ManageJob)?;
         if self.role.manages_own_jobs_only() && !self.owns(job, spec) {
             return Err(self.denied(Permission::ManageJob));
         }
@@ -219,7 +219,7 @@ impl Caller {
 
     /// Whether this caller submitted the job: with the same API key, since names of keys need not be unique, or under the
     /// same name where there is no key.
-    pub fn owns(&self, job: &Job, spec: &Spec) -> bool {
+    pub fn owns(&self, job: &JobRecord, spec: &Spec) -> bool {
         match (&job.details.owner_key, &self.key) {
             (None, None) => spec.owner == self.id,
             (owner, own) => owner == own,
@@ -243,7 +243,7 @@ impl Caller {
         self.reads_payload(Ties::default())
     }
 
-    pub(crate) fn denied(&self, permission: Permission) -> Denied {
-        Denied { actor: self.id.clone(), role: self.role.as_str(), action: permission.as_str() }
+    pub(crate) fn denied(&self, permission: Permission) -> Forbidden {
+        Forbidden { actor: self.id.clone(), role: self.role.as_str(), action: permission.as_str() }
     }
 }

@@ -13,7 +13,7 @@ use super::engine::{Document, DocumentKind, Edge, EngineResult, Read};
 use super::query::stats;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{Job, JobId, Need, Seq, WorkerId};
+use crate::job::{JobId, JobRecord, Need, Seq, WorkerId};
 use crate::limits;
 
 /// A cascade and how far it has come.
@@ -134,18 +134,21 @@ impl Cascade {
 }
 
 /// Whether the end of this job has yet to be passed on along this edge, the job being its dependency.
-pub(crate) fn covers(db: &mut (impl Read + ?Sized), ended: &Job, edge: &Edge) -> EngineResult<bool> {
+pub(crate) fn covers(db: &mut (impl Read + ?Sized), ended: &JobRecord, edge: &Edge) -> EngineResult<bool> {
     Ok(of_dependents(db, ended)?.is_some_and(|cascade| cascade.covers(edge.dependent, edge.need)))
 }
 
 /// The cascade that passes on the end of this job, if it is not over.
-pub(crate) fn of_dependents(db: &mut (impl Read + ?Sized), ended: &Job) -> EngineResult<Option<Cascade>> {
+pub(crate) fn of_dependents(
+    db: &mut (impl Read + ?Sized),
+    ended: &JobRecord,
+) -> EngineResult<Option<Cascade>> {
     let kept = db.document(DocumentKind::Cascade, &dependents_key(ended.depth, ended.seq))?;
     kept.map(|document| Cascade::parse(&document)).transpose()
 }
 
 /// Whether this running job has yet to be suspended by an aggressive pause of its queue.
-pub(crate) fn suspends(db: &mut (impl Read + ?Sized), hold: &Hold, job: &Job) -> EngineResult<bool> {
+pub(crate) fn suspends(db: &mut (impl Read + ?Sized), hold: &Hold, job: &JobRecord) -> EngineResult<bool> {
     let kept = db.document(DocumentKind::Cascade, &suspend_key(&hold.scope))?;
     let kept = kept.map(|document| Cascade::parse(&document)).transpose()?;
     Ok(kept.is_some_and(|cascade| match cascade.task {
@@ -223,7 +226,7 @@ impl Budget {
     }
 
     /// Takes a job that is changed. Lookups that cannot be made for many jobs at once count as further jobs.
-    pub(crate) fn change(&mut self, job: &Job) {
+    pub(crate) fn change(&mut self, job: &JobRecord) {
         let lookups = usize::from(job.has.unique_key)
             + usize::from(job.has.callback)
             + usize::from(job.concurrency.is_some());

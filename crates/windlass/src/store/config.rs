@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use self::worker::Worker;
 use super::access::ApiKey;
 use super::caller::Caller;
-use super::engine::{DocumentKind, EngineResult, Part, Read};
+use super::engine::{DocumentKind, EngineResult, LimitScope, Read};
 use super::query::payload::redact_config;
 use super::schedules::Schedule;
 use super::settings::shorter;
@@ -22,7 +22,9 @@ pub use super::settings::{
 use crate::audit::AuditLevel;
 use crate::clock::{SharedGrace, Timestamp};
 use crate::error::StoreError;
-use crate::job::{JobType, Lane, NewJob, Policy, Priority, QueueName, ScheduleName, State, Tenant, WorkerId};
+use crate::job::{
+    JobState, JobType, Lane, NewJob, Policy, Priority, QueueName, ScheduleName, Tenant, WorkerId,
+};
 use crate::key::KeyId;
 use crate::limits;
 
@@ -323,20 +325,20 @@ impl Config {
     }
 
     /// The limits on running jobs that count for a lane (M110).
-    pub fn running_limits(&self, lane: &Lane) -> Vec<(Part, u64)> {
+    pub fn running_limits(&self, lane: &Lane) -> Vec<(LimitScope, u64)> {
         let mut found = self.queue_limits(lane, |settings| settings.max_running);
         let kind = self.types.get(&lane.job_type).and_then(|settings| settings.max_running);
-        found.extend(kind.map(|limit| (Part::Type(lane.job_type.clone()), limit)));
+        found.extend(kind.map(|limit| (LimitScope::Type(lane.job_type.clone()), limit)));
         let tenant = self.tenant_settings(lane).and_then(|settings| settings.max_running);
-        found.extend(tenant.map(|limit| (Part::Tenant(lane.tenant.clone()), limit)));
+        found.extend(tenant.map(|limit| (LimitScope::Tenant(lane.tenant.clone()), limit)));
         found
     }
 
     /// The rates that count for a lane as a whole (M111).
-    pub fn rates(&self, lane: &Lane) -> Vec<(Part, Rate)> {
+    pub fn rates(&self, lane: &Lane) -> Vec<(LimitScope, Rate)> {
         let mut found = self.queue_limits(lane, |settings| settings.rate);
         let kind = self.types.get(&lane.job_type).and_then(|settings| settings.rate);
-        found.extend(kind.map(|rate| (Part::Type(lane.job_type.clone()), rate)));
+        found.extend(kind.map(|rate| (LimitScope::Type(lane.job_type.clone()), rate)));
         found
     }
 
@@ -367,23 +369,27 @@ impl Config {
     }
 
     /// The limits on jobs that are not final, as they count for a lane (M113).
-    pub fn depth_limits(&self, lane: &Lane) -> Vec<(Part, u64)> {
+    pub fn depth_limits(&self, lane: &Lane) -> Vec<(LimitScope, u64)> {
         // An end is reported whatever the limits: it must not be refused.
         if lane.is_internal() {
             return Vec::new();
         }
         let mut found = self.queue_limits(lane, |settings| settings.max_depth);
         let tenant = self.tenants.get(&lane.tenant).and_then(|settings| settings.max_depth);
-        found.extend(tenant.map(|limit| (Part::Tenant(lane.tenant.clone()), limit)));
+        found.extend(tenant.map(|limit| (LimitScope::Tenant(lane.tenant.clone()), limit)));
         found
     }
 
-    fn queue_limits<T>(&self, lane: &Lane, limit: impl Fn(&QueueSettings) -> Option<T>) -> Vec<(Part, T)> {
+    fn queue_limits<T>(
+        &self,
+        lane: &Lane,
+        limit: impl Fn(&QueueSettings) -> Option<T>,
+    ) -> Vec<(LimitScope, T)> {
         let mut found = Vec::new();
         for tenant in [None, Some(lane.tenant.clone())] {
             let key = (lane.queue.clone(), tenant);
             if let Some(limit) = self.queues.get(&key).and_then(&limit) {
-                found.push((Part::Queue(key.0, key.1), limit));
+                found.push((LimitScope::Queue(key.0, key.1), limit));
             }
         }
         found
@@ -395,10 +401,10 @@ impl Config {
         let queues: Vec<&QueueSettings> = self.queue_settings(lane).collect();
         let mut timeouts = defaults.timeouts;
         for settings in queues.iter().rev() {
-            timeouts = settings.timeouts.over(timeouts);
+            timeouts = settings.timeouts.applied_to(timeouts);
         }
         if let Some(kind) = kind {
-            timeouts = kind.timeouts.over(timeouts);
+            timeouts = kind.timeouts.applied_to(timeouts);
         }
         let retry = new
             .retry
@@ -426,19 +432,19 @@ impl Config {
     }
 
     /// For how long a job in this lane is kept after it ended in this state, if its type or its queue says so (M96).
-    pub fn retention(&self, lane: &Lane, state: State) -> Option<Duration> {
+    pub fn retention(&self, lane: &Lane, state: JobState) -> Option<Duration> {
         let kind = self.types.get(&lane.job_type).and_then(|settings| settings.retention.of(state));
         kind.or_else(|| self.queue_settings(lane).find_map(|settings| settings.retention.of(state)))
     }
 
     /// For how long a job that ended in this state is kept where neither its type nor its queue says so; `default` as long as
     /// nobody has said it for the store.
-    pub fn store_retention(&self, state: State, default: Duration) -> Duration {
+    pub fn store_retention(&self, state: JobState, default: Duration) -> Duration {
         self.retention.of(state).unwrap_or(default)
     }
 
     /// The shortest time for which any type or queue keeps jobs that ended in this state.
-    pub fn retention_min(&self, state: State) -> Option<Duration> {
+    pub fn retention_min(&self, state: JobState) -> Option<Duration> {
         let types = self.types.values().filter_map(|settings| settings.retention.of(state));
         types.chain(self.queues.values().filter_map(|settings| settings.retention.of(state))).min()
     }
@@ -454,6 +460,6 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     serde_json::to_vec(value).expect("plain data with text keys is always valid JSON")
 }
 
-fn name<T>(parsed: Result<T, crate::error::Problem>) -> EngineResult<T> {
+fn name<T>(parsed: Result<T, crate::error::FieldProblem>) -> EngineResult<T> {
     parsed.map_err(|problem| StoreError::Damaged(problem.to_string()))
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::job::{JobType, Lane, QueueName, State, Tenant};
+use crate::job::{JobState, JobType, Lane, QueueName, Tenant};
 use crate::store::filter::Filter;
 
 /// A part of the store that a limit can count for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
+pub enum LimitScope {
     /// A queue, of one tenant or of all.
     Queue(QueueName, Option<Tenant>),
     /// A type.
@@ -21,42 +21,42 @@ pub enum Part {
     Tenant(Tenant),
 }
 
-impl Part {
+impl LimitScope {
     /// The parts to which a lane belongs. What the system does by itself is not held against a tenant.
-    fn of(lane: &Lane) -> impl Iterator<Item = Part> {
-        let tenant = (!lane.is_internal()).then(|| Part::Tenant(lane.tenant.clone()));
+    fn for_lane(lane: &Lane) -> impl Iterator<Item = LimitScope> {
+        let tenant = (!lane.is_internal()).then(|| LimitScope::Tenant(lane.tenant.clone()));
         let others = [
-            Part::Queue(lane.queue.clone(), None),
-            Part::Queue(lane.queue.clone(), Some(lane.tenant.clone())),
-            Part::Type(lane.job_type.clone()),
+            LimitScope::Queue(lane.queue.clone(), None),
+            LimitScope::Queue(lane.queue.clone(), Some(lane.tenant.clone())),
+            LimitScope::Type(lane.job_type.clone()),
         ];
         others.into_iter().chain(tenant)
     }
 }
 
-impl Part {
+impl LimitScope {
     /// The document that says how much of this part's rate is used.
     pub(crate) fn bucket_key(&self) -> String {
         match self {
-            Part::Queue(queue, None) => format!("queue {queue}"),
-            Part::Queue(queue, Some(tenant)) => format!("queue {queue} {tenant}"),
-            Part::Type(job_type) => format!("type {job_type}"),
-            Part::Tenant(tenant) => format!("tenant {tenant}"),
+            LimitScope::Queue(queue, None) => format!("queue {queue}"),
+            LimitScope::Queue(queue, Some(tenant)) => format!("queue {queue} {tenant}"),
+            LimitScope::Type(job_type) => format!("type {job_type}"),
+            LimitScope::Tenant(tenant) => format!("tenant {tenant}"),
         }
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for LimitScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Part::Queue(queue, _) => write!(f, "queue {queue}"),
-            Part::Type(job_type) => write!(f, "type {job_type}"),
-            Part::Tenant(tenant) => write!(f, "tenant {tenant}"),
+            LimitScope::Queue(queue, _) => write!(f, "queue {queue}"),
+            LimitScope::Type(job_type) => write!(f, "type {job_type}"),
+            LimitScope::Tenant(tenant) => write!(f, "tenant {tenant}"),
         }
     }
 }
 
-/// Counts by the state's place in [`State::ALL`].
+/// Counts by the state's place in [`JobState::ALL`].
 pub type StateCounts = [u64; 12];
 
 /// How many jobs are in which state, by lane; kept exact in the commit of every change.
@@ -65,7 +65,7 @@ pub struct Counts {
     /// Per lane.
     pub lanes: BTreeMap<Arc<Lane>, StateCounts>,
     /// The same added up: every claim and submission under a limit asks, however many lanes there are.
-    parts: BTreeMap<Part, StateCounts>,
+    parts: BTreeMap<LimitScope, StateCounts>,
     /// How many lanes each tenant has, also of each queue and type, and so how many queues and types.
     names: BTreeMap<Tenant, Names>,
 }
@@ -92,7 +92,7 @@ fn move_lane<N: Ord + Clone>(names: &mut BTreeMap<N, u64>, name: &N, is_new: boo
 
 impl Counts {
     /// Moves a count; a lane that becomes empty goes.
-    pub fn add(&mut self, lane: &Arc<Lane>, state: State, by: i64) {
+    pub fn add(&mut self, lane: &Arc<Lane>, state: JobState, by: i64) {
         let mut is_new = false;
         let own = self.lanes.entry(lane.clone()).or_insert_with(|| {
             is_new = true;
@@ -105,7 +105,7 @@ impl Counts {
         if is_new != is_empty {
             self.move_names(lane, is_new);
         }
-        for part in Part::of(lane) {
+        for part in LimitScope::for_lane(lane) {
             if move_count(self.parts.entry(part.clone()).or_default(), state, by) {
                 self.parts.remove(&part);
             }
@@ -146,7 +146,7 @@ impl Counts {
     }
 
     /// How many jobs of the lanes that fit are in `state`.
-    pub fn sum(&self, state: State, fits: impl Fn(&Lane) -> bool) -> u64 {
+    pub fn sum(&self, state: JobState, fits: impl Fn(&Lane) -> bool) -> u64 {
         self.lanes.iter().filter(|(lane, _)| fits(lane)).map(|(_, counts)| counts[state as usize]).sum()
     }
 
@@ -159,30 +159,30 @@ impl Counts {
 
     /// How many jobs there are in the lanes and states of a filter, whatever else it asks for.
     pub(crate) fn at_most(&self, filter: &Filter) -> u64 {
-        let is_asked = |state: &State| filter.states.is_empty() || filter.states.contains(state);
-        let states = State::ALL.into_iter().filter(is_asked);
+        let is_asked = |state: &JobState| filter.states.is_empty() || filter.states.contains(state);
+        let states = JobState::ALL.into_iter().filter(is_asked);
         states.map(|state| self.sum(state, |lane| filter.fits_lane(lane))).sum()
     }
 
     /// How many jobs of a part are in which state.
-    pub fn states(&self, part: &Part) -> StateCounts {
+    pub fn states(&self, part: &LimitScope) -> StateCounts {
         self.parts.get(part).copied().unwrap_or_default()
     }
 
     /// How many jobs of a part are running.
-    pub fn running(&self, part: &Part) -> u64 {
-        self.parts.get(part).map_or(0, |counts| counts[State::Running as usize])
+    pub fn running(&self, part: &LimitScope) -> u64 {
+        self.parts.get(part).map_or(0, |counts| counts[JobState::Running as usize])
     }
 
     /// How many jobs of a part are not final.
-    pub fn depth(&self, part: &Part) -> u64 {
-        let open = State::ALL.into_iter().filter(|state| !state.is_final());
+    pub fn depth(&self, part: &LimitScope) -> u64 {
+        let open = JobState::ALL.into_iter().filter(|state| !state.is_final());
         self.parts.get(part).map_or(0, |counts| open.map(|state| counts[state as usize]).sum())
     }
 }
 
 /// Moves one count; tells whether all are zero then.
-fn move_count(counts: &mut StateCounts, state: State, by: i64) -> bool {
+fn move_count(counts: &mut StateCounts, state: JobState, by: i64) -> bool {
     let slot = &mut counts[state as usize];
     *slot = slot.saturating_add_signed(by);
     counts.iter().all(|count| *count == 0)
@@ -194,7 +194,7 @@ pub struct CountChange {
     /// The lane.
     pub lane: Arc<Lane>,
     /// The state.
-    pub state: State,
+    pub state: JobState,
     /// By how much.
     pub by: i64,
 }
@@ -202,10 +202,10 @@ pub struct CountChange {
 /// Counts that moved. Lanes are told apart by where they are in memory, which is quick; two that are equal are only
 /// counted apart.
 #[derive(Default)]
-pub(crate) struct CountChanges(FxHashMap<(usize, State), (Arc<Lane>, i64)>);
+pub(crate) struct CountChanges(FxHashMap<(usize, JobState), (Arc<Lane>, i64)>);
 
 impl CountChanges {
-    pub(crate) fn add(&mut self, lane: &Arc<Lane>, state: State, by: i64) {
+    pub(crate) fn add(&mut self, lane: &Arc<Lane>, state: JobState, by: i64) {
         let place = Arc::as_ptr(lane) as usize;
         self.0.entry((place, state)).or_insert_with(|| (lane.clone(), 0)).1 += by;
     }
@@ -231,20 +231,21 @@ mod tests {
             Arc::new(Lane { tenant: name(tenant), queue: queue.clone(), job_type: kind.clone() })
         };
         let mut counts = Counts::default();
-        counts.add(&lane("a"), State::Running, 2);
-        counts.add(&lane("b"), State::Running, 3);
-        counts.add(&lane("b"), State::Completed, 4);
-        counts.add(&lane("b"), State::Created, 5);
-        let (all, own) = (Part::Queue(queue.clone(), None), Part::Queue(queue.clone(), Some(name("b"))));
+        counts.add(&lane("a"), JobState::Running, 2);
+        counts.add(&lane("b"), JobState::Running, 3);
+        counts.add(&lane("b"), JobState::Completed, 4);
+        counts.add(&lane("b"), JobState::Created, 5);
+        let (all, own) =
+            (LimitScope::Queue(queue.clone(), None), LimitScope::Queue(queue.clone(), Some(name("b"))));
         assert_eq!((counts.running(&all), counts.depth(&all)), (5, 10));
         assert_eq!((counts.queues_of(&name("b")), counts.types_of(&name("b"))), (1, 1));
         assert_eq!((counts.lanes_of(&name("b")), counts.lanes_of(&name("c"))), (1, 0));
         assert_eq!((counts.queues_of(&name("c")), counts.has_names(&lane("c"))), (0, (false, false)));
         assert_eq!((counts.running(&own), counts.depth(&own)), (3, 8));
-        assert_eq!(counts.running(&Part::Type(kind.clone())), 5);
-        assert_eq!(counts.depth(&Part::Tenant(name("a"))), 2);
-        counts.add(&lane("a"), State::Running, -2);
-        for (state, by) in [(State::Running, -3), (State::Completed, -4), (State::Created, -5)] {
+        assert_eq!(counts.running(&LimitScope::Type(kind.clone())), 5);
+        assert_eq!(counts.depth(&LimitScope::Tenant(name("a"))), 2);
+        counts.add(&lane("a"), JobState::Running, -2);
+        for (state, by) in [(JobState::Running, -3), (JobState::Completed, -4), (JobState::Created, -5)] {
             counts.add(&lane("b"), state, by);
         }
         assert_eq!(counts, Counts::default(), "nothing is left of what became empty");

@@ -11,16 +11,17 @@ use serde::{Deserialize, Serialize};
 
 pub use self::document::{Document, DocumentKind};
 pub use self::task::{ReadTask, WriteTask};
-pub use super::counts::{CountChange, Counts, Part, StateCounts};
+pub use super::counts::{CountChange, Counts, LimitScope, StateCounts};
 use super::filter::{Found, Scan};
 pub use super::key_holder::{KeyHolder, KeyMemory};
-pub use super::place::{Place, rank};
+pub use super::place::{ClaimOrder, rank};
 use super::transfer::rows::{Export, Import};
 use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{
-    ConcurrencyKey, Job, JobId, JobType, Labels, Lane, Need, NewJob, Payload, QueueName, Seq, Spec, Tenant,
+    ConcurrencyKey, JobId, JobMetadata, JobRecord, JobType, Lane, Need, NewJob, Payload, QueueName, Seq,
+    Spec, Tenant,
 };
 
 /// Where to go on in a lane.
@@ -29,7 +30,7 @@ pub struct LaneCursor {
     /// Which lane.
     pub lane: Arc<Lane>,
     /// After which place; from the front if none.
-    pub after: Option<Place>,
+    pub after: Option<ClaimOrder>,
 }
 
 /// What a key is for.
@@ -56,7 +57,7 @@ pub struct Key {
 
 /// What a caller submitted in a transaction of its own, and has been given the id of.
 #[derive(Debug, Clone)]
-pub struct Letter {
+pub struct InboxEntry {
     /// The id.
     pub id: JobId,
     /// Who submitted it.
@@ -87,7 +88,7 @@ pub enum Side {
 
 /// What hangs on a job and goes with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum FacetKind {
+pub enum JobDataKind {
     /// An attempt that ended; `number` is the attempt's.
     Attempt,
     /// A checkpoint or step; `name` is the step's.
@@ -102,25 +103,25 @@ pub enum FacetKind {
     Group,
 }
 
-impl FacetKind {
+impl JobDataKind {
     /// Every kind.
-    pub const ALL: [FacetKind; 6] = [
-        FacetKind::Attempt,
-        FacetKind::Checkpoint,
-        FacetKind::Signal,
-        FacetKind::Log,
-        FacetKind::Result,
-        FacetKind::Group,
+    pub const ALL: [JobDataKind; 6] = [
+        JobDataKind::Attempt,
+        JobDataKind::Checkpoint,
+        JobDataKind::Signal,
+        JobDataKind::Log,
+        JobDataKind::Result,
+        JobDataKind::Group,
     ];
 }
 
 /// Something that hangs on a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facet {
+pub struct JobData {
     /// The job.
     pub seq: Seq,
     /// What it is.
-    pub kind: FacetKind,
+    pub kind: JobDataKind,
     /// Its name, empty where the kind has none.
     pub name: String,
     /// Its number, 0 where the kind has none.
@@ -131,15 +132,15 @@ pub struct Facet {
 
 /// A change to what hangs on jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FacetWrite {
+pub enum JobDataWrite {
     /// Adds it, or replaces the one with the same name and number.
-    Put(Facet),
+    Put(JobData),
     /// Removes it if it is there.
     Drop {
         /// The job.
         seq: Seq,
         /// What it is.
-        kind: FacetKind,
+        kind: JobDataKind,
         /// Its name.
         name: String,
         /// Its number.
@@ -149,11 +150,11 @@ pub enum FacetWrite {
 
 /// Which of a job's facets to read; they come ordered by name, then number.
 #[derive(Debug, Clone, Copy)]
-pub struct FacetQuery<'a> {
+pub struct JobDataQuery<'a> {
     /// The job.
     pub seq: Seq,
     /// What they are.
-    pub kind: FacetKind,
+    pub kind: JobDataKind,
     /// Only those with this name.
     pub name: Option<&'a str>,
     /// Only those with a number above this.
@@ -198,7 +199,7 @@ pub struct RecordQuery {
 #[derive(Debug, Clone)]
 pub struct NewRow {
     /// Its record.
-    pub job: Job,
+    pub job: JobRecord,
     /// What was submitted.
     pub spec: Spec,
     /// The keys it takes.
@@ -211,15 +212,15 @@ pub type EngineResult<T> = Result<T, StoreError>;
 /// Reading. Inside a commit, jobs that were handed over stay locked until it ends.
 pub trait Read: Export {
     /// The jobs with these ids, in this order.
-    fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>>;
+    fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<JobRecord>>>;
     /// The jobs at these places, in this order.
-    fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Job>>>;
+    fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<JobRecord>>>;
     /// What was submitted for these jobs, in this order.
     fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>>;
     /// Up to `each_max` claimable jobs of each lane that are not set aside, in the order of [`Place`].
-    fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<Job>>>;
+    fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<JobRecord>>>;
     /// Up to `max` jobs that time changes by `now`, ordered by [`crate::job::acts_at`], then `seq`.
-    fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>>;
+    fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<JobRecord>>;
     /// The places of up to `each_max` jobs of each lane that wait for a time which has come by `now` (delayed, retrying or
     /// parked), as [`Place::when_due`] says, in its order.
     fn due_in(
@@ -227,11 +228,11 @@ pub trait Read: Export {
         lanes: &[Arc<Lane>],
         now: Timestamp,
         each_max: usize,
-    ) -> EngineResult<Vec<Vec<Place>>>;
+    ) -> EngineResult<Vec<Vec<ClaimOrder>>>;
     /// The first moment at which time changes any job.
     fn next_due(&mut self) -> EngineResult<Option<Timestamp>>;
     /// Jobs that fit a filter, in its order, all that there are up to its limit.
-    fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<Job>> {
+    fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<JobRecord>> {
         Ok(self.search(scan, usize::MAX)?.jobs)
     }
     /// The same, looking at some `reach` jobs at most where no index leads to those that fit. In the order of claims that holds
@@ -239,7 +240,7 @@ pub trait Read: Export {
     fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found>;
     /// The first in the order of [`Place`] of each lane's jobs that are set aside for this key;
     /// the lanes come in no particular order.
-    fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>>;
+    fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<JobRecord>>;
     /// Who has these keys, in this order, expired or not.
     fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>>;
     /// The edges of which one of these jobs is on this side, ordered by `dependency`, `dependent`, `need`.
@@ -252,12 +253,12 @@ pub trait Read: Export {
         max: usize,
     ) -> EngineResult<Vec<Edge>>;
     /// What hangs on a job.
-    fn facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>>;
+    fn facets(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>>;
     /// What hangs on several jobs, all of one kind; in the order of the jobs, then by name and number.
-    fn facets_of(&mut self, seqs: &[Seq], kind: FacetKind) -> EngineResult<Vec<Facet>> {
+    fn facets_of(&mut self, seqs: &[Seq], kind: JobDataKind) -> EngineResult<Vec<JobData>> {
         let mut found = Vec::new();
         for seq in seqs {
-            let query = FacetQuery { seq: *seq, kind, name: None, above: None, limit: usize::MAX };
+            let query = JobDataQuery { seq: *seq, kind, name: None, above: None, limit: usize::MAX };
             found.extend(self.facets(query)?);
         }
         Ok(found)
@@ -300,9 +301,9 @@ pub trait Write: Read + Import {
     /// Adds jobs.
     fn insert(&mut self, rows: &[NewRow]) -> EngineResult<()>;
     /// Replaces job records.
-    fn update(&mut self, jobs: &[Job]) -> EngineResult<()>;
+    fn update(&mut self, jobs: &[JobRecord]) -> EngineResult<()>;
     /// Replaces what clients may change.
-    fn relabel(&mut self, labels: &[(Seq, Labels)]) -> EngineResult<()>;
+    fn relabel(&mut self, labels: &[(Seq, JobMetadata)]) -> EngineResult<()>;
     /// Replaces the payload of a job.
     fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()>;
     /// Removes jobs with everything that hangs on them; their audit records stay, and so does what
@@ -315,7 +316,7 @@ pub trait Write: Read + Import {
     /// Frees keys.
     fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()>;
     /// Changes what hangs on jobs.
-    fn write_facets(&mut self, writes: &[FacetWrite]) -> EngineResult<()>;
+    fn write_facets(&mut self, writes: &[JobDataWrite]) -> EngineResult<()>;
     /// Replaces a document, or removes it.
     fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()>;
     /// Replaces documents of a kind that is no configuration, each key at most once.
@@ -332,11 +333,11 @@ pub trait Write: Read + Import {
         Ok(None)
     }
     /// Takes out what callers submitted in transactions of their own, oldest first; only a server has such a door.
-    fn take_letters(&mut self, _max: usize) -> EngineResult<Vec<Letter>> {
+    fn take_inbox(&mut self, _max: usize) -> EngineResult<Vec<InboxEntry>> {
         Ok(Vec::new())
     }
     /// Sets the oldest of them aside, because no job can be made of it.
-    fn set_letter_aside(&mut self, _why: &str) -> EngineResult<()> {
+    fn quarantine_inbox_entry(&mut self, _why: &str) -> EngineResult<()> {
         Ok(())
     }
 }

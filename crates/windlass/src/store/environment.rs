@@ -10,10 +10,10 @@ use super::meter::Meters;
 use super::minutes::Minutes;
 use super::pruning::Pruning;
 use super::settings::Retention;
-use super::wakeup::Wakeups;
+use super::wakeup::Notifier;
 use crate::clock::{Clock, StoreClock, SystemClock};
 use crate::entropy::Entropy;
-use crate::job::{Policy, State};
+use crate::job::{JobState, Policy};
 use crate::key::KeySecret;
 use crate::limits;
 use crate::target::TargetPolicy;
@@ -104,8 +104,8 @@ impl StoreOptions {
     }
 
     /// For how long a job is kept after it ended in this state.
-    pub fn retention_of(&self, state: State) -> Duration {
-        if state == State::DeadLetter { self.retention_dead_letter } else { self.retention }
+    pub fn retention_of(&self, state: JobState) -> Duration {
+        if state == JobState::DeadLetter { self.retention_dead_letter } else { self.retention }
     }
 }
 
@@ -144,7 +144,7 @@ pub struct Environment {
     /// How long to wait.
     pub timing: Timing,
     /// Told which queues have work.
-    pub wakeups: Wakeups,
+    pub wakeups: Notifier,
     /// Told what happened.
     pub feed: Feed,
     /// What this process remembers of the API keys.
@@ -175,7 +175,7 @@ impl Environment {
             entropy,
             options,
             timing: Timing::default(),
-            wakeups: Wakeups::default(),
+            wakeups: Notifier::default(),
             feed: Feed::default(),
             keys: KeyRing::default(),
             meters: Meters::default(),

@@ -11,7 +11,7 @@ use super::Store;
 use super::caller::Caller;
 use super::engine::RecordQuery;
 use super::task::Kind;
-use super::view::View;
+use super::view::ReadTx;
 use super::wakeup::Listener;
 use crate::audit::Record;
 use crate::error::StoreError;
@@ -116,7 +116,7 @@ impl EventFeed {
                     }
                 }
                 Some(Err(RecvError::Lagged(_))) | None => self.is_behind = true,
-                Some(Err(RecvError::Closed)) => return Err(super::gone()),
+                Some(Err(RecvError::Closed)) => return Err(super::closed_error()),
             }
         }
     }
@@ -152,7 +152,7 @@ impl EventFeed {
 }
 
 /// The number of the last record that is kept. Numbers have no gaps, so it is found by halving, whatever their count.
-pub(crate) fn newest_record(view: &mut View<'_>) -> Result<u64, StoreError> {
+pub(crate) fn newest_record(view: &mut ReadTx<'_>) -> Result<u64, StoreError> {
     let mut has_after = |after: u64| -> Result<bool, StoreError> {
         Ok(!view.db.records(&RecordQuery { after, limit: 1, ..RecordQuery::default() })?.is_empty())
     };

@@ -2,8 +2,10 @@
 //! may answer it from their indexes, but never differently.
 
 use crate::clock::Timestamp;
-use crate::job::{ConcurrencyKey, Job, JobId, JobType, Lane, QueueName, Seq, Spec, State, Tenant, WorkerId};
-use crate::store::engine::Place;
+use crate::job::{
+    ConcurrencyKey, JobId, JobRecord, JobState, JobType, Lane, QueueName, Seq, Spec, Tenant, WorkerId,
+};
+use crate::store::engine::ClaimOrder;
 
 /// Which jobs; an empty filter fits all.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -13,7 +15,7 @@ pub struct Filter {
     /// Of this tenant.
     pub tenant: Option<Tenant>,
     /// In one of these states.
-    pub states: Vec<State>,
+    pub states: Vec<JobState>,
     /// Of this type.
     pub job_type: Option<JobType>,
     /// In this queue.
@@ -44,7 +46,7 @@ pub struct Filter {
 
 impl Filter {
     /// Whether a job fits.
-    pub fn fits(&self, job: &Job, spec: &Spec) -> bool {
+    pub fn matches(&self, job: &JobRecord, spec: &Spec) -> bool {
         fn is<T: PartialEq>(wanted: Option<&T>, found: &T) -> bool {
             wanted.is_none_or(|wanted| wanted == found)
         }
@@ -68,7 +70,7 @@ impl Filter {
     }
 }
 
-fn is_suspended_by_pause(job: &Job) -> bool {
+fn is_suspended_by_pause(job: &JobRecord) -> bool {
     job.details.suspension.as_ref().is_some_and(|suspension| suspension.by_pause)
 }
 
@@ -114,25 +116,25 @@ pub struct Scan {
     /// In which order.
     pub order: Order,
     /// After this job: its `seq` counts for newest and oldest, all of it for claim.
-    pub after: Option<Place>,
+    pub after: Option<ClaimOrder>,
     /// At most so many.
     pub limit: usize,
 }
 
 impl Scan {
     /// The place after which a scan in this order goes on with the job at `place`.
-    pub fn just_before(&self, place: Place) -> Place {
+    pub fn just_before(&self, place: ClaimOrder) -> ClaimOrder {
         let Seq(seq) = place.seq;
-        Place { seq: Seq(if self.order == Order::Newest { seq + 1 } else { seq - 1 }), ..place }
+        ClaimOrder { seq: Seq(if self.order == Order::Newest { seq + 1 } else { seq - 1 }), ..place }
     }
 
     /// Whether a job comes after the page before.
-    pub fn is_after(&self, job: &Job) -> bool {
+    pub fn is_after(&self, job: &JobRecord) -> bool {
         let Some(after) = self.after else { return true };
         match self.order {
             Order::Newest => job.seq < after.seq,
             Order::Oldest => job.seq > after.seq,
-            Order::Claim => Place::of(job) > after,
+            Order::Claim => ClaimOrder::of(job) > after,
         }
     }
 }
@@ -141,7 +143,7 @@ impl Scan {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Found {
     /// The jobs, in the order asked for.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<JobRecord>,
     /// After which job to go on, if the search went as far as it may before the page was full.
-    pub stopped: Option<Place>,
+    pub stopped: Option<ClaimOrder>,
 }

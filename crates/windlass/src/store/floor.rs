@@ -2,7 +2,7 @@
 
 /// Rates of a bare database, in jobs a second.
 #[derive(Debug, Clone, Copy)]
-pub struct Floor {
+pub struct Baseline {
     /// Jobs written in batches of a thousand.
     pub insert: f64,
     /// Jobs claimed by the hundred, and finished.

@@ -1,44 +1,44 @@
 //! One group commit: everything that is waiting is done in one unit of work, then committed once, then answered. Engines
 //! only begin, commit and roll back.
 
-use super::command::record::Cause;
+use super::command::record::RecordActor;
 use super::engine::{Write, WriteTask};
 use super::environment::Environment;
-use super::memo::Memo;
-use super::unit::{Effects, Unit};
+use super::memo::ConnectionCache;
+use super::unit::{Effects, WriteTx};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 
 /// Does the work of all tasks. On an error nothing may be committed: the engine rolls back and the memo is forgotten.
 pub fn run(
     db: &mut dyn Write,
-    memo: &mut Memo,
+    memo: &mut ConnectionCache,
     env: &Environment,
     now: Timestamp,
     tasks: &mut [Box<dyn WriteTask>],
 ) -> Result<Effects, StoreError> {
     let result = run_all(db, memo, env, now, tasks);
     if result.is_err() {
-        memo.forget();
+        memo.clear();
     }
     result
 }
 
 fn run_all(
     db: &mut dyn Write,
-    memo: &mut Memo,
+    memo: &mut ConnectionCache,
     env: &Environment,
     now: Timestamp,
     tasks: &mut [Box<dyn WriteTask>],
 ) -> Result<Effects, StoreError> {
-    memo.admit(db, env)?;
+    memo.check_not_moved(db, env)?;
     let put_back = if env.is_moving { None } else { db.why_put_back()? };
-    let mut unit = Unit::new(db, memo, env, now);
+    let mut unit = WriteTx::new(db, memo, env, now);
     unit.share_grace()?;
     unit.expect_outcomes(tasks.iter().map(|task| task.names().len()).sum());
     if let Some(reason) = put_back {
         // Before any task of this commit: none of them may use or give out a fence of the generation before.
-        unit.begin_generation(&Cause { reason: Some(reason), ..Cause::system() })?;
+        unit.begin_generation(&RecordActor { reason: Some(reason), ..RecordActor::system() })?;
     }
     for task in tasks {
         task.run(&mut unit);
@@ -64,7 +64,7 @@ pub fn answer(env: &Environment, effects: Effects, tasks: Vec<Box<dyn WriteTask>
         env.wakeups.jobs_interrupted();
     }
     if effects.has_late_rates {
-        env.minutes.forget(env.clock.now());
+        env.minutes.evict_before(env.clock.now());
     }
     env.meters.counted(&effects.rates);
     env.pruning.ended(&effects.late_ends);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
-use crate::job::{JobId, Payload, PayloadDigest, Seq, State};
+use crate::job::{JobId, JobState, Payload, PayloadDigest, Seq};
 
 /// Who has a key, and until when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct KeyMemory {
     /// The digest of the payload that was submitted with the key.
     pub payload: PayloadDigest,
     /// The state the job ended in, once it was removed; none while it is stored.
-    pub ended: Option<State>,
+    pub ended: Option<JobState>,
 }
 
 impl KeyHolder {
@@ -40,7 +40,7 @@ impl KeyHolder {
     }
 
     /// What is left of the key when its job, which ended in `state`, is removed: an idempotency key stays until its own end.
-    pub fn outlive(self, state: State, now: Timestamp) -> Option<KeyHolder> {
+    pub fn outlive(self, state: JobState, now: Timestamp) -> Option<KeyHolder> {
         let memory = self.memory.filter(|_| self.expires_at > now)?;
         Some(KeyHolder { memory: Some(KeyMemory { ended: Some(state), ..memory }), ..self })
     }

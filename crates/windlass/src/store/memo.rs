@@ -14,11 +14,11 @@ use super::rates::Rates;
 use super::transfer::mark;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{Job, JobId, Lane, Seq, State, acts_at};
+use crate::job::{JobId, JobRecord, JobState, Lane, Seq, acts_at};
 
 /// A connection's memory.
 #[derive(Debug, Default)]
-pub struct Memo {
+pub struct ConnectionCache {
     config: Option<(u64, Arc<Config>)>,
     /// Why nobody is served, if so, as of a version of the configuration.
     shut: Option<(u64, Option<String>)>,
@@ -26,7 +26,7 @@ pub struct Memo {
     /// When workers were last heard of.
     pub(super) liveness: Liveness,
     running: Running,
-    pub(super) tallies: Tallies,
+    pub(super) tallies: UsageCache,
     /// No job is changed by time before this; none if it is not known.
     quiet_until: Option<Timestamp>,
     /// Whether somebody else has committed since this connection last did: what is found out now will not be known for
@@ -43,7 +43,7 @@ pub struct Memo {
 #[derive(Debug, Default)]
 struct Running {
     generation: u64,
-    jobs: FxHashMap<Seq, Job>,
+    jobs: FxHashMap<Seq, JobRecord>,
     seqs: FxHashMap<JobId, Seq>,
     /// Names of their checkpoints and how many bytes each has, as far as they were written or read through this connection.
     steps: FxHashMap<Seq, FxHashMap<String, u64>>,
@@ -53,7 +53,7 @@ struct Running {
 
 /// How far rates, turns and budgets are used, as the documents say or will say when this group ends.
 #[derive(Debug, Default)]
-pub(super) struct Tallies {
+pub(super) struct UsageCache {
     /// By key; the second is whether it is yet to be written.
     pub(super) documents: FxHashMap<String, (Option<Vec<u8>>, bool)>,
     /// No timer of a throttled key is earlier than this; none if it is not known.
@@ -71,7 +71,7 @@ const STEPS_REMEMBERED_MAX: usize = 100_000;
 /// Lanes remembered; all are forgotten when there are more, since most of them are then no longer in use.
 const LANES_REMEMBERED_MAX: usize = 10_000;
 
-impl Memo {
+impl ConnectionCache {
     /// The configuration, read again only if it changed.
     pub fn config(&mut self, db: &mut (impl Read + ?Sized)) -> EngineResult<Arc<Config>> {
         let version = db.configuration_version()?;
@@ -87,7 +87,11 @@ impl Memo {
 
     /// Refuses to serve a store whose content is elsewhere, or on its way (see [`transfer`](super::transfer)). Looked up
     /// again whenever the configuration has changed, so that it binds every process from the next commit on.
-    pub(crate) fn admit(&mut self, db: &mut (impl Read + ?Sized), env: &Environment) -> EngineResult<()> {
+    pub(crate) fn check_not_moved(
+        &mut self,
+        db: &mut (impl Read + ?Sized),
+        env: &Environment,
+    ) -> EngineResult<()> {
         if env.is_moving {
             return Ok(());
         }
@@ -114,7 +118,7 @@ impl Memo {
     }
 
     /// The one shared value of a lane.
-    pub fn share(&mut self, lane: Lane) -> Arc<Lane> {
+    pub fn intern_lane(&mut self, lane: Lane) -> Arc<Lane> {
         if let Some(known) = self.lanes.get(&lane) {
             return known.clone();
         }
@@ -127,11 +131,11 @@ impl Memo {
     }
 
     /// Makes sure that nothing is remembered from before somebody else's commit.
-    pub fn catch_up(&mut self, generation: u64) {
+    pub fn refresh(&mut self, generation: u64) {
         self.is_shared = self.running.generation != generation;
         if self.is_shared {
             self.running = Running { generation, ..Running::default() };
-            self.tallies = Tallies::default();
+            self.tallies = UsageCache::default();
             self.liveness.outdate();
             self.quiet_until = None;
         }
@@ -148,21 +152,21 @@ impl Memo {
     }
 
     /// Takes notice of a job that will be stored like this.
-    pub fn written(&mut self, job: &Job) {
+    pub fn written(&mut self, job: &JobRecord) {
         if let (Some(known), Some(at)) = (self.quiet_until, acts_at(job)) {
             self.quiet_until = Some(known.min(at));
         }
     }
 
     /// The running job with this id, if it is remembered.
-    pub fn running(&self, id: JobId) -> Option<&Job> {
+    pub fn running(&self, id: JobId) -> Option<&JobRecord> {
         self.running.jobs.get(self.running.seqs.get(&id)?)
     }
 
     /// Remembers a job as it was just stored, if it runs.
-    pub fn stored(&mut self, job: &Job) {
+    pub fn stored(&mut self, job: &JobRecord) {
         let running = &mut self.running;
-        if job.state == State::Running {
+        if job.state == JobState::Running {
             if running.jobs.len() >= RUNNING_REMEMBERED_MAX {
                 running.jobs.clear();
                 running.seqs.clear();
@@ -204,7 +208,7 @@ impl Memo {
     }
 
     /// Forgets everything, after a commit that failed.
-    pub fn forget(&mut self) {
-        *self = Memo::default();
+    pub fn clear(&mut self) {
+        *self = ConnectionCache::default();
     }
 }

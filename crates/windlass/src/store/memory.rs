@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::engine::{Engine, EngineResult, ReadTask, WriteTask};
 use super::environment::Environment;
 use super::group;
-use super::memo::Memo;
-use super::view::View;
+use super::memo::ConnectionCache;
+use super::view::ReadTx;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use tables::Tables;
@@ -29,7 +29,7 @@ pub struct MemoryEngine {
 
 struct Inner {
     tables: Tables,
-    memo: Memo,
+    memo: ConnectionCache,
     /// The latest time any task has seen.
     last: Timestamp,
     is_closed: bool,
@@ -40,7 +40,7 @@ impl MemoryEngine {
     pub fn new(env: Arc<Environment>) -> MemoryEngine {
         let inner = Inner {
             tables: Tables::default(),
-            memo: Memo::default(),
+            memo: ConnectionCache::default(),
             last: Timestamp::MIN,
             is_closed: false,
         };
@@ -60,7 +60,7 @@ impl MemoryEngine {
         let tasks = std::slice::from_mut(task);
         let work = AssertUnwindSafe(|| group::run(tables, memo, &self.env, now, tasks));
         let result = catch_unwind(work).unwrap_or_else(|_| {
-            memo.forget();
+            memo.clear();
             Err(panicked())
         });
         match result {
@@ -76,14 +76,14 @@ impl MemoryEngine {
         }
     }
 
-    fn look(&self, task: &mut dyn ReadTask) -> Result<(), StoreError> {
+    fn run_read(&self, task: &mut dyn ReadTask) -> Result<(), StoreError> {
         let mut inner = self.lock();
-        inner.admit()?;
+        inner.check_open()?;
         let now = self.env.clock.now_after(inner.last);
         inner.last = now;
         let Inner { tables, memo, .. } = &mut *inner;
         catch_unwind(AssertUnwindSafe(|| {
-            task.run(&mut View::within(tables, memo, &self.env, now));
+            task.run(&mut ReadTx::within(tables, memo, &self.env, now));
         }))
         .map_err(|_| panicked())
     }
@@ -92,12 +92,12 @@ impl MemoryEngine {
 impl Inner {
     /// The time of the next task, which is never before that of an earlier one, whatever the clock does.
     fn begin(&mut self, env: &Environment) -> Result<Timestamp, StoreError> {
-        self.admit()?;
+        self.check_open()?;
         self.last = env.clock.commit(self.last);
         Ok(self.last)
     }
 
-    fn admit(&self) -> Result<(), StoreError> {
+    fn check_open(&self) -> Result<(), StoreError> {
         if self.is_closed { Err(StoreError::Stopped("it was closed".into())) } else { Ok(()) }
     }
 }
@@ -114,7 +114,7 @@ impl Engine for MemoryEngine {
     }
 
     fn read(&self, mut task: Box<dyn ReadTask>) {
-        let outcome = self.look(&mut *task);
+        let outcome = self.run_read(&mut *task);
         task.done(outcome);
     }
 

@@ -66,7 +66,7 @@ const REMEMBERED_MAX: usize = 50_000;
 impl Minutes {
     /// This process has added to a minute that was over: what was remembered before is not all any more, nor is what somebody
     /// reads who began before.
-    pub(crate) fn forget(&self, now: Timestamp) {
+    pub(crate) fn evict_before(&self, now: Timestamp) {
         *self.lock() = Remembered { added_at: Some(now), ..Remembered::default() };
     }
 

@@ -6,27 +6,27 @@ use std::sync::Arc;
 use tokio::sync::broadcast;
 
 use super::caller::{Caller, Permission};
-use super::command::bulk::{self, Bulk, BulkAct, BulkCursor};
+use super::command::bulk::{self, BulkAction, BulkCursor, BulkReport};
 use super::command::claim::Checkpoint;
 use super::command::clock;
 use super::command::generation::{self, NewGeneration};
 use super::command::hold::{self, Pause, Target};
 use super::command::retention::{self, RetentionSet};
 use super::command::schedule::fire;
-use super::command::seal::{self, Sealed};
+use super::command::seal::{self, SealReport};
 use super::command::settings::{self, Configured};
 use super::command::step::LogLine;
-use super::command::tick::{self, Ticked};
+use super::command::tick::{self, TickReport};
 use super::config::{Config, PushTargets};
 use super::engine::RecordQuery;
 use super::events::EventFeed;
 use super::feed::Change;
 use super::filter::Filter;
 use super::query::explain::{self, Reason};
-use super::query::job_types::{self, TypeLook};
-use super::query::known::{self, Known, Named};
-use super::query::list::{self, Busy, Counted, ListRequest, Page};
-use super::query::queues::{self, QueueLook};
+use super::query::job_types::{self, TypeInfo};
+use super::query::known::{self, KnownNames, Named};
+use super::query::list::{self, CountResult, ListRequest, Page, WorkerLoad};
+use super::query::queues::{self, QueueInfo};
 use super::query::side::{self, Attempt, JobResult, Neighbours};
 use super::query::snapshot;
 use super::query::stats::{self, Stats};
@@ -34,12 +34,12 @@ use super::query::trail::{self, RecordPage};
 use super::settings::Retention;
 use super::settings::patch::{RetentionPatch, SettingsPatch};
 use super::task::Kind;
-use super::view::View;
+use super::view::ReadTx;
 use super::{Store, elsewhere};
 use crate::audit::{Record, Seal};
 use crate::clock::{ClockReport, Timestamp};
 use crate::error::{ActError, StoreError};
-use crate::job::{JobId, QueueName, State};
+use crate::job::{JobId, JobState, QueueName};
 use crate::limits;
 
 impl Store {
@@ -54,11 +54,11 @@ impl Store {
     /// jobs that were running are claimable again, without that counting as a failure.
     pub async fn begin_generation(&self, caller: &Caller, reason: &str) -> Result<NewGeneration, ActError> {
         let (caller, reason) = (caller.clone(), reason.to_owned());
-        let begin = move |unit: &mut super::unit::Unit<'_>| generation::begin(unit, &caller, &reason);
+        let begin = move |unit: &mut super::unit::WriteTx<'_>| generation::begin(unit, &caller, &reason);
         let number = self.write("begin_generation", Kind::Urgent, begin).await?;
         let mut released = 0;
         loop {
-            let sweep = |unit: &mut super::unit::Unit<'_>| unit.sweep_leases();
+            let sweep = |unit: &mut super::unit::WriteTx<'_>| unit.sweep_leases();
             let swept = self.write::<_, StoreError>("begin_generation", Kind::Ordinary, sweep).await?;
             released += swept.released as u64;
             if !swept.has_more {
@@ -81,8 +81,9 @@ impl Store {
     ) -> Result<bool, ActError> {
         elsewhere!(self.resume(target, reason));
         let caller = caller.clone();
-        let work =
-            move |unit: &mut super::unit::Unit<'_>| hold::resume(unit, &caller, &target, reason.as_deref());
+        let work = move |unit: &mut super::unit::WriteTx<'_>| {
+            hold::resume(unit, &caller, &target, reason.as_deref())
+        };
         self.write("resume", Kind::Urgent, work).await
     }
 
@@ -104,26 +105,26 @@ impl Store {
     pub async fn config(&self, caller: &Caller) -> Result<Config, StoreError> {
         elsewhere!(self.config());
         let caller = caller.clone();
-        self.read("config", move |view: &mut View<'_>| Ok(view.config_with_liveness()?.seen_by(&caller)))
+        self.read("config", move |view: &mut ReadTx<'_>| Ok(view.config_with_liveness()?.seen_by(&caller)))
             .await
     }
 
     /// Where servers send jobs: by queue, and by tenant where a tenant has its own target and nobody set one for all.
     /// Cheap enough to be asked every second.
     pub async fn push_targets(&self) -> Result<PushTargets, StoreError> {
-        self.read("push_targets", |view: &mut View<'_>| view.config().map(|config| config.push_targets()))
+        self.read("push_targets", |view: &mut ReadTx<'_>| view.config().map(|config| config.push_targets()))
             .await
     }
 
     /// All about a queue that this caller may see; a queue that nobody has used yet is empty.
-    pub async fn queue(&self, caller: &Caller, queue: QueueName) -> Result<QueueLook, StoreError> {
+    pub async fn queue(&self, caller: &Caller, queue: QueueName) -> Result<QueueInfo, StoreError> {
         elsewhere!(self.queue(&queue));
         let caller = caller.clone();
         self.read("queue", move |view| queues::queue(view, &caller, &queue)).await
     }
 
     /// The same about every queue that has jobs, settings or a pause, by name.
-    pub async fn queues(&self, caller: &Caller) -> Result<Vec<QueueLook>, StoreError> {
+    pub async fn queues(&self, caller: &Caller) -> Result<Vec<QueueInfo>, StoreError> {
         elsewhere!(self.queues());
         let caller = caller.clone();
         self.read("queues", move |view| queues::queues(view, &caller, None, usize::MAX)).await
@@ -135,25 +136,30 @@ impl Store {
         caller: &Caller,
         after: Option<QueueName>,
         limit: usize,
-    ) -> Result<Vec<QueueLook>, StoreError> {
+    ) -> Result<Vec<QueueInfo>, StoreError> {
         let caller = caller.clone();
         self.read("queues", move |view| queues::queues(view, &caller, after.as_ref(), limit)).await
     }
 
     /// Whether anything that this caller may see has ever used a name, and what looks like it.
-    pub async fn known(&self, caller: &Caller, named: Named) -> Result<Known, StoreError> {
+    pub async fn known(&self, caller: &Caller, named: Named) -> Result<KnownNames, StoreError> {
         let caller = caller.clone();
         self.read("known", move |view| known::known(view, &caller, &named)).await
     }
 
     /// All about every type that has jobs, settings or a pause and that this caller may see, by name.
-    pub async fn job_types(&self, caller: &Caller) -> Result<Vec<TypeLook>, StoreError> {
+    pub async fn job_types(&self, caller: &Caller) -> Result<Vec<TypeInfo>, StoreError> {
         let caller = caller.clone();
         self.read("job_types", move |view| job_types::job_types(view, &caller)).await
     }
 
     /// Does something to all jobs that fit, in bounded commits.
-    pub async fn bulk(&self, caller: &Caller, filter: &Filter, action: BulkAct) -> Result<Bulk, ActError> {
+    pub async fn bulk(
+        &self,
+        caller: &Caller,
+        filter: &Filter,
+        action: BulkAction,
+    ) -> Result<BulkReport, ActError> {
         elsewhere!(self.bulk(filter, action));
         self.bulk_some(caller, filter, action, None, u64::MAX).await.map(|(done, _)| done)
     }
@@ -164,27 +170,28 @@ impl Store {
         &self,
         caller: &Caller,
         filter: &Filter,
-        action: BulkAct,
+        action: BulkAction,
         from: Option<BulkCursor>,
         max: u64,
-    ) -> Result<(Bulk, Option<BulkCursor>), ActError> {
-        caller.must(Permission::ManageJob)?;
+    ) -> Result<(BulkReport, Option<BulkCursor>), ActError> {
+        caller.require(Permission::ManageJob)?;
         let filter = bulk::narrowed(caller, filter);
         let last = match from {
             Some(from) => from.last,
             None => match self.read::<_, StoreError>("newest", list::newest).await? {
                 Some(last) => last,
-                None => return Ok((Bulk::default(), None)),
+                None => return Ok((BulkReport::default(), None)),
             },
         };
         // On a full disk nothing may add jobs, in bulk or not.
         let jobs = limits::BULK_JOBS_PER_COMMIT;
-        let kind = if matches!(action, BulkAct::Redrive(_)) { Kind::Batch(jobs) } else { Kind::Bulk(jobs) };
-        let (mut total, mut after) = (Bulk::default(), from.map(|from| from.after));
+        let kind =
+            if matches!(action, BulkAction::Redrive(_)) { Kind::Batch(jobs) } else { Kind::Bulk(jobs) };
+        let (mut total, mut after) = (BulkReport::default(), from.map(|from| from.after));
         loop {
             let (caller, filter, action) = (caller.clone(), filter.clone(), action.clone());
             let left = max - total.matched;
-            let work = move |unit: &mut super::unit::Unit<'_>| {
+            let work = move |unit: &mut super::unit::WriteTx<'_>| {
                 bulk::round(unit, &caller, &filter, &action, (after, last), left)
             };
             let round = self.write("bulk", kind.clone(), work).await?;
@@ -204,9 +211,9 @@ impl Store {
     /// How many jobs a bulk action would look at; changes nothing.
     pub async fn bulk_dry_run(&self, caller: &Caller, filter: &Filter) -> Result<u64, ActError> {
         elsewhere!(self.bulk_dry_run(filter));
-        caller.must(Permission::ManageJob)?;
+        caller.require(Permission::ManageJob)?;
         let (caller, filter) = (caller.clone(), filter.clone());
-        let work = move |view: &mut View<'_>| list::matching(view, &caller, &filter);
+        let work = move |view: &mut ReadTx<'_>| list::matching(view, &caller, &filter);
         self.read("dry_run", work).await.map_err(ActError::Store)
     }
 
@@ -216,13 +223,13 @@ impl Store {
         caller: &Caller,
         filter: &Filter,
         max: usize,
-    ) -> Result<Counted, StoreError> {
+    ) -> Result<CountResult, StoreError> {
         let (caller, filter) = (caller.clone(), filter.clone());
         self.read("count_up_to", move |view| list::count_up_to(view, &caller, &filter, max)).await
     }
 
     /// How many jobs each worker runs, as far as this caller sees; of running jobs the newest `max` are looked at.
-    pub async fn busy(&self, caller: &Caller, max: usize) -> Result<Busy, StoreError> {
+    pub async fn busy(&self, caller: &Caller, max: usize) -> Result<WorkerLoad, StoreError> {
         let caller = caller.clone();
         self.read("busy", move |view| list::busy(view, &caller, max)).await
     }
@@ -385,7 +392,7 @@ impl Store {
     /// One bounded round of maintenance: promote, reap, expire, lift, and submit the jobs of schedules (M35).
     ///
     /// When the disk is full, schedules wait and the rest goes on.
-    pub async fn tick(&self) -> Result<Ticked, StoreError> {
+    pub async fn tick(&self) -> Result<TickReport, StoreError> {
         let mut ticked = self.write("tick", Kind::Bulk(limits::TICK_JOBS_PER_COMMIT), tick::tick).await?;
         if ticked.has_due_schedules {
             match self.write("fire", Kind::Batch(limits::TICK_SCHEDULES_PER_COMMIT), fire::fire).await {
@@ -406,21 +413,21 @@ impl Store {
     /// store.
     pub async fn retention(&self, _caller: &Caller) -> Result<Retention, StoreError> {
         let own = self.env.options.retention();
-        self.read("retention", move |view: &mut View<'_>| Ok(view.config()?.retention.or(own))).await
+        self.read("retention", move |view: &mut ReadTx<'_>| Ok(view.config()?.retention.or(own))).await
     }
 
     /// Changes it; what is cleared goes back to what this process was started with. It counts at once, also for jobs that
     /// ended before.
     ///
     /// # Errors
-    /// [`ActError::Denied`] for everybody but administrators.
+    /// [`ActError::Forbidden`] for everybody but administrators.
     pub async fn set_retention(
         &self,
         caller: &Caller,
         patch: RetentionPatch,
     ) -> Result<RetentionSet, ActError> {
         let caller = caller.clone();
-        let work = move |unit: &mut super::unit::Unit<'_>| retention::set(unit, &caller, &patch);
+        let work = move |unit: &mut super::unit::WriteTx<'_>| retention::set(unit, &caller, &patch);
         self.write("set_retention", Kind::Ordinary, work).await
     }
 
@@ -434,23 +441,23 @@ impl Store {
     /// next commit.
     ///
     /// # Errors
-    /// [`ActError::Denied`] for everybody but administrators.
+    /// [`ActError::Forbidden`] for everybody but administrators.
     pub async fn accept_clock(&self, caller: &Caller) -> Result<ClockReport, ActError> {
         let accepting = caller.clone();
-        let work = move |unit: &mut super::unit::Unit<'_>| clock::accept(unit, &accepting);
+        let work = move |unit: &mut super::unit::WriteTx<'_>| clock::accept(unit, &accepting);
         let accepted = self.write("accept_clock", Kind::Urgent, work).await?;
         self.env.clock.accept(accepted.number);
         Ok(self.env.clock.report())
     }
 
     /// One bounded round of sealing the audit trail (M93).
-    pub async fn seal(&self) -> Result<Sealed, StoreError> {
+    pub async fn seal(&self) -> Result<SealReport, StoreError> {
         self.seal_unless_moved(None).await
     }
 
     /// The same, but only if the trail is still sealed up to where it was `left`: otherwise somebody else is at it.
-    pub(crate) async fn seal_unless_moved(&self, left: Option<Seal>) -> Result<Sealed, StoreError> {
-        let found = self.read("seal", move |view| seal::look(view, left.as_ref())).await?;
+    pub(crate) async fn seal_unless_moved(&self, left: Option<Seal>) -> Result<SealReport, StoreError> {
+        let found = self.read("seal", move |view| seal::read_backlog(view, left.as_ref())).await?;
         match found.nothing() {
             Some(sealed) => Ok(sealed),
             None => self.write("seal", Kind::Ordinary, move |unit| seal::put(unit, &found)).await,
@@ -462,11 +469,11 @@ impl Store {
     pub async fn prune(&self) -> Result<usize, StoreError> {
         self.seed_retention().await?;
         let mut removed = 0;
-        for state in State::FINAL {
+        for state in JobState::FINAL {
             removed += self.prune_state(state).await?.removed;
         }
         let max = crate::limits::BULK_JOBS_PER_COMMIT;
-        let work = move |unit: &mut super::unit::Unit<'_>| -> Result<usize, StoreError> {
+        let work = move |unit: &mut super::unit::WriteTx<'_>| -> Result<usize, StoreError> {
             let now = unit.now;
             unit.db()?.remove_expired_keys(now, max)
         };

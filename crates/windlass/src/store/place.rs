@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::job::{Job, Priority, Seq, State, acts_at};
+use crate::job::{JobRecord, JobState, Priority, Seq, acts_at};
 
 /// A job's place among the claimable ones of its lane: most urgent first, then longest eligible, then first submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct ClaimOrder {
     /// 100 − priority, so that smaller is sooner.
     pub rank: u8,
     /// Since when it could have been claimed.
@@ -16,10 +16,10 @@ pub struct Place {
     pub seq: Seq,
 }
 
-impl Place {
+impl ClaimOrder {
     /// The place of a claimable job.
-    pub fn of(job: &Job) -> Place {
-        Place {
+    pub fn of(job: &JobRecord) -> ClaimOrder {
+        ClaimOrder {
             rank: rank(job.effective_priority()),
             eligible_at: job.eligible_at.unwrap_or(job.created_at),
             seq: job.seq,
@@ -27,19 +27,19 @@ impl Place {
     }
 
     /// The place of a job that waits for its time, by the moment that comes; none if it waits for something else.
-    pub fn when_due(job: &Job) -> Option<Place> {
-        let is_timed = matches!(job.state, State::Delayed | State::Retrying | State::Waiting);
+    pub fn when_due(job: &JobRecord) -> Option<ClaimOrder> {
+        let is_timed = matches!(job.state, JobState::Delayed | JobState::Retrying | JobState::Waiting);
         let eligible_at = acts_at(job).filter(|_| is_timed)?;
-        Some(Place { eligible_at, ..Place::of(job) })
+        Some(ClaimOrder { eligible_at, ..ClaimOrder::of(job) })
     }
 
     /// The place after waiting until `now`, where each `every` raises a job by one point (M23). Among jobs of one rank the
     /// order stays as it is: whoever has waited longest has risen most.
     #[must_use]
-    pub fn aged(self, every: Duration, now: Timestamp) -> Place {
+    pub fn aged(self, every: Duration, now: Timestamp) -> ClaimOrder {
         let waited = now.since(self.eligible_at).as_millis();
         let points = waited / every.as_millis().max(1);
-        Place { rank: self.rank.saturating_sub(u8::try_from(points).unwrap_or(u8::MAX)), ..self }
+        ClaimOrder { rank: self.rank.saturating_sub(u8::try_from(points).unwrap_or(u8::MAX)), ..self }
     }
 }
 

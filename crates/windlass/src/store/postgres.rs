@@ -39,30 +39,30 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-pub use self::lent::SqlCall;
+pub use self::lent::SqlStatement;
 
 use self::address::Address;
-use self::door::Door;
+use self::door::Inbox;
 use self::news::News;
 use self::reader::Reader;
 use self::tables::Tables;
 use self::waits::Closing;
 use self::watch::Watch;
 use self::writer::Writer;
-use super::durable::inbox::Inbox;
+use super::durable::inbox::TaskQueue;
 use super::durable::panic::panicked;
 use super::durable::thread::{join, spawn};
 use super::engine::{Engine, EngineResult, ReadTask, WriteTask};
 use super::environment::Environment;
-use super::memo::Memo;
+use super::memo::ConnectionCache;
 use crate::clock::Timestamp;
 use crate::error::{OpenError, StoreError};
 use crate::limits;
 
 /// A store in a PostgreSQL database.
 pub struct PostgresEngine {
-    writes: Arc<Inbox<Box<dyn WriteTask>>>,
-    reads: Arc<Inbox<Box<dyn ReadTask>>>,
+    writes: Arc<TaskQueue<Box<dyn WriteTask>>>,
+    reads: Arc<TaskQueue<Box<dyn ReadTask>>>,
     news: Arc<News>,
     closing: Closing,
     threads: Mutex<Threads>,
@@ -85,8 +85,8 @@ impl PostgresEngine {
         let opened = std::thread::scope(|scope| scope.spawn(|| open_tables(&address, env)).join());
         let tables = opened.map_err(|payload| panicked(payload.as_ref()))??;
         let engine = PostgresEngine {
-            writes: Arc::new(Inbox::new(limits::WRITES_WAITING_MAX)),
-            reads: Arc::new(Inbox::new(limits::READS_WAITING_MAX)),
+            writes: Arc::new(TaskQueue::new(limits::WRITES_WAITING_MAX)),
+            reads: Arc::new(TaskQueue::new(limits::READS_WAITING_MAX)),
             news: Arc::default(),
             closing: Closing::default(),
             threads: Mutex::default(),
@@ -98,7 +98,7 @@ impl PostgresEngine {
 
     fn start(&self, tables: Tables, address: &Address, env: &Arc<Environment>) -> EngineResult<()> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let door = Arc::new(Door::new(self.writes.clone()));
+        let door = Arc::new(Inbox::new(self.writes.clone()));
         let (news, closing) = (self.news.clone(), self.closing.clone());
         let writer = Writer::new(tables, address.clone(), env.clone(), news, door.clone(), closing);
         let node = writer.node();
@@ -119,12 +119,12 @@ impl PostgresEngine {
 }
 
 fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError> {
-    let mut link = link::Link::connect(address)?;
+    let mut link = link::Connection::connect(address)?;
     migrate::migrate(&mut link, address)?;
     let mut tables = Tables::new(link, true);
     let asked = env.clock.elapsed();
-    let now = tables.begin_write(address.lock_key("write"), ahead::Needs::default)?;
-    let admitted = Memo::default().admit(&mut tables, env);
+    let now = tables.begin_write(address.lock_key("write"), ahead::PrefetchHints::default)?;
+    let admitted = ConnectionCache::default().check_not_moved(&mut tables, env);
     tables.rollback();
     admitted?;
     let last = Timestamp::from_millis(tables.meta.at);

@@ -3,26 +3,26 @@
 use super::Store;
 use super::caller::{Caller, Permission};
 use super::command::seal;
-use super::verify::{self, AuditCheck, Checked, Verdict};
+use super::verify::{self, AuditCheck, Checked, VerifyReport};
 use crate::audit::SealPoint;
 use crate::error::{ActError, StoreError};
 
 impl Store {
     /// Checks every invariant on what is stored and says what it found.
-    pub async fn verify(&self) -> Result<Vec<Verdict>, StoreError> {
-        self.verify_telling(|_| {}).await
+    pub async fn verify(&self) -> Result<Vec<VerifyReport>, StoreError> {
+        self.verify_with_progress(|_| {}).await
     }
 
     /// The same, telling how far it has come, from another thread.
-    pub async fn verify_telling(
+    pub async fn verify_with_progress(
         &self,
         mut tell: impl FnMut(Checked) + Send + 'static,
-    ) -> Result<Vec<Verdict>, StoreError> {
+    ) -> Result<Vec<VerifyReport>, StoreError> {
         self.read("verify", move |view| verify::verify(view, &mut tell)).await
     }
 
     /// Checks the audit trail's chain; the text says where it is broken (M93).
-    pub async fn verify_audit(&self) -> Result<Verdict, StoreError> {
+    pub async fn verify_audit(&self) -> Result<VerifyReport, StoreError> {
         self.verify_audit_telling(AuditCheck::default(), |_| {}).await
     }
 
@@ -31,7 +31,7 @@ impl Store {
         &self,
         check: AuditCheck,
         mut tell: impl FnMut(Checked) + Send + 'static,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<VerifyReport, StoreError> {
         self.read("verify_audit", move |view| verify::verify_audit(view, &check, &mut tell)).await
     }
 
@@ -39,7 +39,7 @@ impl Store {
     /// refused: the trail is everybody's.
     pub async fn audit_head(&self, caller: &Caller) -> Result<Option<SealPoint>, ActError> {
         if caller.tenant.is_some() {
-            caller.must(Permission::Administer)?;
+            caller.require(Permission::Administer)?;
         }
         Ok(self.read("audit_head", |view| seal::newest_point(view.db)).await?)
     }

@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use super::Store;
 use super::command::retention;
-use super::command::tick::{self, Pruned};
+use super::command::tick::{self, PruneReport};
 use super::config::Config;
-use super::engine::Place;
+use super::engine::ClaimOrder;
 use super::environment::StoreOptions;
 use super::task::Kind;
-use super::unit::Unit;
-use super::view::View;
+use super::unit::WriteTx;
+use super::view::ReadTx;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{Seq, State};
+use crate::job::{JobState, Seq};
 use crate::limits;
 
 /// A part of the jobs in one state, by the order of submission: after one job, up to and including another.
@@ -34,8 +34,8 @@ pub(crate) struct SeqRange {
 
 impl SeqRange {
     /// After which job to look.
-    pub(crate) fn after(&self) -> Option<Place> {
-        self.after.map(|seq| Place { rank: 0, eligible_at: Timestamp::MIN, seq })
+    pub(crate) fn after(&self) -> Option<ClaimOrder> {
+        self.after.map(|seq| ClaimOrder { rank: 0, eligible_at: Timestamp::MIN, seq })
     }
 
     /// Whether a job that comes after it is in it.
@@ -51,7 +51,7 @@ impl SeqRange {
 
 /// Jobs that lie together: after those of the stretch before, up to and including `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stretch {
+struct PruneSpan {
     last: Seq,
     jobs: usize,
     next_at: Timestamp,
@@ -63,7 +63,7 @@ struct Plan {
     /// A digest of the retention settings that it was made under.
     rules: u64,
     /// In the order of submission.
-    stretches: Vec<Stretch>,
+    stretches: Vec<PruneSpan>,
     /// Jobs that ended in them since they were last looked at.
     late: Vec<Seq>,
 }
@@ -108,7 +108,7 @@ impl Plan {
     }
 
     /// Replaces what is known of a part by what was found in it.
-    fn learn(&mut self, part: SeqRange, found: Vec<Stretch>) {
+    fn update(&mut self, part: SeqRange, found: Vec<PruneSpan>) {
         let is_before = |seq: Seq| part.after.is_some_and(|after| seq <= after);
         let start = self.stretches.partition_point(|stretch| is_before(stretch.last));
         let end = self.stretches.partition_point(|stretch| part.holds(stretch.last));
@@ -118,11 +118,11 @@ impl Plan {
 
     /// Joins neighbours that one look is enough for, so that there are few however many were made.
     fn join(&mut self) {
-        let mut joined: Vec<Stretch> = Vec::with_capacity(self.stretches.len());
+        let mut joined: Vec<PruneSpan> = Vec::with_capacity(self.stretches.len());
         for next in self.stretches.drain(..) {
             match joined.last_mut() {
                 Some(last) if last.jobs + next.jobs <= limits::BULK_JOBS_PER_COMMIT => {
-                    *last = Stretch {
+                    *last = PruneSpan {
                         last: next.last,
                         jobs: last.jobs + next.jobs,
                         next_at: last.next_at.min(next.next_at),
@@ -138,37 +138,37 @@ impl Plan {
 /// The plans of a process, one for each final state.
 #[derive(Debug, Default)]
 pub(crate) struct Pruning {
-    plans: [Mutex<Plan>; State::FINAL.len()],
+    plans: [Mutex<Plan>; JobState::FINAL.len()],
     /// Up to which job the stretches of each plan reach; all jobs while they are being looked at. Zero is no job's place.
-    reaches: [AtomicI64; State::FINAL.len()],
+    reaches: [AtomicI64; JobState::FINAL.len()],
     /// Whether it was said that the store's retention is not this process's.
     is_told: AtomicBool,
 }
 
 impl Pruning {
-    fn place(state: State) -> Option<usize> {
-        State::FINAL.iter().position(|found| *found == state)
+    fn place(state: JobState) -> Option<usize> {
+        JobState::FINAL.iter().position(|found| *found == state)
     }
 
     /// Whether a job that ends in this state lies among those that are not looked at every time.
-    pub(crate) fn reaches(&self, state: State, seq: Seq) -> bool {
+    pub(crate) fn reaches(&self, state: JobState, seq: Seq) -> bool {
         Pruning::place(state).is_some_and(|place| seq.0 <= self.reaches[place].load(Ordering::Acquire))
     }
 
     /// Takes in which such jobs a commit ended.
-    pub(crate) fn ended(&self, jobs: &[(State, Seq)]) {
+    pub(crate) fn ended(&self, jobs: &[(JobState, Seq)]) {
         for (state, seq) in jobs {
             self.plan(*state, |plan| plan.ended(*seq));
         }
     }
 
-    fn plan<T>(&self, state: State, work: impl FnOnce(&mut Plan) -> T) -> T {
+    fn plan<T>(&self, state: JobState, work: impl FnOnce(&mut Plan) -> T) -> T {
         let place = Pruning::place(state).unwrap_or(0);
         work(&mut self.plans[place].lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What is to be looked at now.
-    fn begin(&self, state: State, rules: u64, now: Timestamp) -> Vec<SeqRange> {
+    fn begin(&self, state: JobState, rules: u64, now: Timestamp) -> Vec<SeqRange> {
         if let Some(place) = Pruning::place(state) {
             self.reaches[place].store(i64::MAX, Ordering::Release);
         }
@@ -179,7 +179,7 @@ impl Pruning {
     }
 
     /// All of it was looked at.
-    fn end(&self, state: State) {
+    fn end(&self, state: JobState) {
         let reach = self.plan(state, |plan| plan.stretches.last().map_or(0, |stretch| stretch.last.0));
         if let Some(place) = Pruning::place(state) {
             self.reaches[place].store(reach, Ordering::Release);
@@ -188,7 +188,7 @@ impl Pruning {
 }
 
 /// The settings that decide how long jobs in a state are kept, as a digest, and the shortest of them.
-fn rules(config: &Config, state: State, default: Duration) -> (u64, Duration) {
+fn rules(config: &Config, state: JobState, default: Duration) -> (u64, Duration) {
     let mut hasher = DefaultHasher::new();
     default.hash(&mut hasher);
     for (key, settings) in &config.queues {
@@ -215,7 +215,7 @@ impl Store {
     pub(crate) async fn seed_retention(&self) -> Result<(), StoreError> {
         let own = self.environment().options.retention();
         let mut stored =
-            self.read("prune", |view: &mut View<'_>| Ok::<_, StoreError>(view.config()?.retention)).await?;
+            self.read("prune", |view: &mut ReadTx<'_>| Ok::<_, StoreError>(view.config()?.retention)).await?;
         if stored.or(own) != stored {
             stored = self.write("prune", Kind::Ordinary, retention::seed).await?;
         }
@@ -232,9 +232,9 @@ impl Store {
     }
 
     /// Removes the jobs that ended in `state` longer ago than they are kept, in bounded commits (M96).
-    pub(crate) async fn prune_state(&self, state: State) -> Result<Round, StoreError> {
+    pub(crate) async fn prune_state(&self, state: JobState) -> Result<Round, StoreError> {
         let default = self.environment().options.retention_of(state);
-        let look = move |view: &mut View<'_>| {
+        let look = move |view: &mut ReadTx<'_>| {
             let config = view.config()?;
             let default = config.store_retention(state, default);
             Ok::<_, StoreError>((rules(&config, state, default), view.now))
@@ -246,7 +246,7 @@ impl Store {
         let mut round = Round::default();
         for part in parts {
             match self.prune_part(state, part, look_again, &mut round).await? {
-                Some(found) => pruning.plan(state, |plan| plan.learn(part, found)),
+                Some(found) => pruning.plan(state, |plan| plan.update(part, found)),
                 // Nothing was learnt: the next round begins from nothing.
                 None => pruning.plan(state, |plan| *plan = Plan::default()),
             }
@@ -258,17 +258,17 @@ impl Store {
     /// Walks over one part; none if the time is not to be acted on yet.
     async fn prune_part(
         &self,
-        state: State,
+        state: JobState,
         part: SeqRange,
         look_again: Timestamp,
         round: &mut Round,
-    ) -> Result<Option<Vec<Stretch>>, StoreError> {
-        let mut found: Vec<Stretch> = Vec::new();
+    ) -> Result<Option<Vec<PruneSpan>>, StoreError> {
+        let mut found: Vec<PruneSpan> = Vec::new();
         let mut rest = part;
         loop {
-            let work = move |unit: &mut Unit<'_>| tick::prune(unit, state, rest);
+            let work = move |unit: &mut WriteTx<'_>| tick::prune(unit, state, rest);
             let pruned = self.write("prune", Kind::Bulk(limits::BULK_JOBS_PER_COMMIT), work).await?;
-            let Pruned { jobs, next, left, last, next_at, is_deferred } = pruned;
+            let PruneReport { jobs, next, left, last, next_at, is_deferred } = pruned;
             if is_deferred {
                 return Ok(None);
             }
@@ -276,7 +276,7 @@ impl Store {
             round.left += left;
             if let (Some(last), Some(next_at)) = (last, next_at) {
                 // Jobs that end later may come to lie in here as well.
-                found.push(Stretch { last, jobs: left, next_at: next_at.min(look_again) });
+                found.push(PruneSpan { last, jobs: left, next_at: next_at.min(look_again) });
             }
             match next {
                 Some(next) => rest = SeqRange { after: Some(next.seq), ..part },

@@ -9,12 +9,12 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
-use crate::job::{Job, Lane, State};
+use crate::job::{JobRecord, JobState, Lane};
 
 /// Times, counted in buckets whose upper edges are 1, 2, 5, 10, 20, 50 ms and so on, up to more than a day.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Spread(Vec<u64>);
+pub struct LatencyHistogram(Vec<u64>);
 
 /// Decades that the edges of a [`Spread`] cover, from 1 ms on.
 const DECADES: u32 = 8;
@@ -25,7 +25,7 @@ fn edges() -> impl Iterator<Item = u64> {
     steps.chain(std::iter::once(10_u64.pow(DECADES)))
 }
 
-impl Spread {
+impl LatencyHistogram {
     fn add(&mut self, time: Duration) {
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let bucket = edges().take_while(|edge| *edge < millis).count();
@@ -35,7 +35,7 @@ impl Spread {
         self.0[bucket] += 1;
     }
 
-    fn merge(&mut self, other: &Spread) {
+    fn merge(&mut self, other: &LatencyHistogram) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
         }
@@ -97,9 +97,9 @@ pub struct Minute {
     /// Leases that ended unheard of.
     pub reaped: u64,
     /// From claimable to claimed.
-    pub waited: Spread,
+    pub waited: LatencyHistogram,
     /// From claimed to the end of the attempt.
-    pub ran: Spread,
+    pub ran: LatencyHistogram,
     /// All waiting times together, in milliseconds.
     pub waited_ms: u64,
     /// All running times together, in milliseconds.
@@ -124,7 +124,7 @@ impl Minute {
     }
 
     /// Counts one change of a job.
-    fn count(&mut self, before: Option<&Job>, after: &Job, now: Timestamp) {
+    fn count(&mut self, before: Option<&JobRecord>, after: &JobRecord, now: Timestamp) {
         let Some(before) = before else {
             self.submitted += 1;
             return;
@@ -132,23 +132,23 @@ impl Minute {
         if before.state == after.state {
             return;
         }
-        if before.state == State::Running {
+        if before.state == JobState::Running {
             let ran = now.since(before.started_at.unwrap_or(now));
             self.ran.add(ran);
             self.ran_ms += u64::try_from(ran.as_millis()).unwrap_or(u64::MAX);
         }
         match after.state {
-            State::Running => {
+            JobState::Running => {
                 self.claimed += 1;
                 let waited = now.since(before.scheduled_at.unwrap_or(now));
                 self.waited.add(waited);
                 self.waited_ms += u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
             }
-            State::Completed => self.completed += 1,
-            State::Failed => self.failed += 1,
-            State::DeadLetter => self.dead_letter += 1,
-            State::Cancelled => self.cancelled += 1,
-            State::Retrying if after.failures > before.failures => self.retried += 1,
+            JobState::Completed => self.completed += 1,
+            JobState::Failed => self.failed += 1,
+            JobState::DeadLetter => self.dead_letter += 1,
+            JobState::Cancelled => self.cancelled += 1,
+            JobState::Retrying if after.failures > before.failures => self.retried += 1,
             _ => {}
         }
         if after.crashes > before.crashes {
@@ -194,7 +194,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 impl Rates {
     /// Counts one change of a job.
-    pub fn count(&mut self, before: Option<&Job>, after: &Job, now: Timestamp) {
+    pub fn count(&mut self, before: Option<&JobRecord>, after: &JobRecord, now: Timestamp) {
         self.fresh_of(&after.lane, now).count(before, after, now);
     }
 
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_time_on_an_edge_counts_below_it_and_percentiles_are_edges() {
-        let mut spread = Spread::default();
+        let mut spread = LatencyHistogram::default();
         for millis in [0, 1, 2, 3, 100, 101, 400_000_000] {
             spread.add(Duration::from_millis(millis));
         }
@@ -302,6 +302,6 @@ mod tests {
             Some(Duration::from_secs(100_000)),
             "the last edge stands for all above"
         );
-        assert_eq!(Spread::default().percentile(0.5), None);
+        assert_eq!(LatencyHistogram::default().percentile(0.5), None);
     }
 }

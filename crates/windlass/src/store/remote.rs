@@ -68,8 +68,12 @@ impl Remote {
     }
 
     /// The same server, asked by somebody whose key is not known; it is not asked anything.
-    pub(crate) fn misnamed(&self) -> Remote {
-        Remote { client: self.client.misnamed(), clock: self.clock.clone(), trusted: self.trusted.clone() }
+    pub(crate) fn without_credentials(&self) -> Remote {
+        Remote {
+            client: self.client.without_credentials(),
+            clock: self.clock.clone(),
+            trusted: self.trusted.clone(),
+        }
     }
 
     /// Ends all calls; those after this are refused.

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use crate::clock::{Clock, ManualClock, SystemClock, Timestamp};
 use crate::entropy::Entropy;
 use crate::error::{ActError, RestoreError, StoreError};
-use crate::job::State;
+use crate::job::JobState;
 use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::counts::Counts;
 use crate::store::engine::RecordQuery;
 use crate::store::environment::{Environment, StoreOptions};
 use crate::store::sqlite::{backup, migrate};
-use crate::store::view::View;
+use crate::store::view::ReadTx;
 
 /// What is being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,9 +110,9 @@ async fn check_and_fence(draft: &Path, told: &mut impl FnMut(Restoring)) -> Resu
 
 /// How many jobs there are, and how many of them are not final.
 fn count(counts: &Counts) -> (u64, u64) {
-    let by_state = |state: State| counts.lanes.values().map(|lane| lane[state as usize]).sum::<u64>();
-    let open = State::ALL.into_iter().filter(|state| !state.is_final()).map(by_state).sum();
-    (State::ALL.into_iter().map(by_state).sum(), open)
+    let by_state = |state: JobState| counts.lanes.values().map(|lane| lane[state as usize]).sum::<u64>();
+    let open = JobState::ALL.into_iter().filter(|state| !state.is_final()).map(by_state).sum();
+    (JobState::ALL.into_iter().map(by_state).sum(), open)
 }
 
 fn store_trouble(error: ActError) -> StoreError {
@@ -128,7 +128,7 @@ fn open(draft: &Path, clock: Arc<dyn Clock>) -> Result<Store, RestoreError> {
 }
 
 /// The time of the last audit record.
-fn last_moment(view: &mut View<'_>) -> Result<Option<Timestamp>, StoreError> {
+fn last_moment(view: &mut ReadTx<'_>) -> Result<Option<Timestamp>, StoreError> {
     let after = view.db.numbers()?.record.saturating_sub(2);
     let last = view.db.records(&RecordQuery { after, limit: 1, ..RecordQuery::default() })?;
     Ok(last.first().map(|record| record.at))

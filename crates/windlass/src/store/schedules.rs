@@ -10,21 +10,21 @@ use super::caller::Caller;
 use super::command::schedule;
 use super::query::schedules;
 use super::task::Kind;
-use super::unit::Unit;
+use super::unit::WriteTx;
 use super::{Store, elsewhere};
 use crate::clock::Timestamp;
 use crate::error::{ScheduleError, StoreError};
-use crate::job::{Job, JobId, NewJob, ScheduleName, Tenant};
+use crate::job::{JobId, JobRecord, NewJob, ScheduleName, Tenant};
 use crate::limits;
-use crate::schedule::{Missed, Overlap, Timing};
+use crate::schedule::{CatchUp, Overlap, ScheduleSpec};
 
 /// A schedule to be put in place: when, and which job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSchedule {
     /// When it runs.
-    pub timing: Timing,
+    pub timing: ScheduleSpec,
     /// What becomes of missed runs.
-    pub missed: Missed,
+    pub missed: CatchUp,
     /// What happens when a run comes while the one before is not over.
     pub overlap: Overlap,
     /// The job that each run submits. Its tenant is the schedule's.
@@ -33,8 +33,8 @@ pub struct NewSchedule {
 
 impl NewSchedule {
     /// Submits this job at these times; everything else by default.
-    pub fn new(timing: Timing, job: NewJob) -> NewSchedule {
-        NewSchedule { timing, missed: Missed::default(), overlap: Overlap::default(), job }
+    pub fn new(timing: ScheduleSpec, job: NewJob) -> NewSchedule {
+        NewSchedule { timing, missed: CatchUp::default(), overlap: Overlap::default(), job }
     }
 }
 
@@ -103,9 +103,9 @@ pub struct Schedule {
     /// Its name within its tenant.
     pub name: ScheduleName,
     /// When it runs.
-    pub timing: Timing,
+    pub timing: ScheduleSpec,
     /// What becomes of missed runs.
-    pub missed: Missed,
+    pub missed: CatchUp,
     /// What happens when a run comes while the one before is not over.
     pub overlap: Overlap,
     /// The job that each run submits.
@@ -204,7 +204,7 @@ impl Store {
         elsewhere!(self.put_schedule(name, new));
         schedule::check(&new, self.env.options.payload_bytes_max, &self.env.options.targets)?;
         let caller = caller.clone();
-        let work = move |unit: &mut Unit<'_>| schedule::put(unit, &caller, &name, &new);
+        let work = move |unit: &mut WriteTx<'_>| schedule::put(unit, &caller, &name, &new);
         self.write("put_schedule", Kind::Ordinary, work).await
     }
 
@@ -216,7 +216,7 @@ impl Store {
     ) -> Result<(), ScheduleError> {
         elsewhere!(self.delete_schedule(which.into()));
         let (caller, which) = (caller.clone(), which.into());
-        let work = move |unit: &mut Unit<'_>| schedule::delete(unit, &caller, &which);
+        let work = move |unit: &mut WriteTx<'_>| schedule::delete(unit, &caller, &which);
         self.write("delete_schedule", Kind::Ordinary, work).await
     }
 
@@ -229,7 +229,7 @@ impl Store {
     ) -> Result<bool, ScheduleError> {
         elsewhere!(self.pause_schedule(which.into(), how));
         let (caller, which) = (caller.clone(), which.into());
-        let work = move |unit: &mut Unit<'_>| schedule::pause(unit, &caller, &which, &how);
+        let work = move |unit: &mut WriteTx<'_>| schedule::pause(unit, &caller, &which, &how);
         self.write("pause_schedule", Kind::Ordinary, work).await
     }
 
@@ -241,7 +241,7 @@ impl Store {
     ) -> Result<bool, ScheduleError> {
         elsewhere!(self.resume_schedule(which.into()));
         let (caller, which) = (caller.clone(), which.into());
-        let work = move |unit: &mut Unit<'_>| schedule::resume(unit, &caller, &which);
+        let work = move |unit: &mut WriteTx<'_>| schedule::resume(unit, &caller, &which);
         self.write("resume_schedule", Kind::Ordinary, work).await
     }
 
@@ -250,10 +250,10 @@ impl Store {
         &self,
         caller: &Caller,
         which: impl Into<ScheduleRef>,
-    ) -> Result<Job, ScheduleError> {
+    ) -> Result<JobRecord, ScheduleError> {
         elsewhere!(self.trigger_schedule(which.into()));
         let (caller, which) = (caller.clone(), which.into());
-        let work = move |unit: &mut Unit<'_>| schedule::trigger(unit, &caller, &which);
+        let work = move |unit: &mut WriteTx<'_>| schedule::trigger(unit, &caller, &which);
         self.write("trigger_schedule", Kind::Submission, work).await
     }
 
@@ -265,7 +265,7 @@ impl Store {
     ) -> Result<Option<Arc<Schedule>>, StoreError> {
         elsewhere!(self.schedule(&which.into()));
         let (caller, which) = (caller.clone(), which.into());
-        self.read("schedule", move |view| schedules::one(view, &caller, &which)).await
+        self.read("schedule", move |view| schedules::get(view, &caller, &which)).await
     }
 
     /// All schedules that exist for this caller, by tenant and name.

@@ -19,14 +19,14 @@ impl Schema {
     ///
     /// # Errors
     /// [`OpenError::NewerSchema`] if the store is newer than this version.
-    pub fn of(address: &str) -> Result<Schema, OpenError> {
+    pub fn read(address: &str) -> Result<Schema, OpenError> {
         #[cfg(feature = "sqlite")]
         if let Some(path) = address.strip_prefix("sqlite:") {
-            return super::sqlite::migrate::look(std::path::Path::new(path));
+            return super::sqlite::migrate::read_schema(std::path::Path::new(path));
         }
         #[cfg(feature = "postgres")]
         if address.starts_with("postgres://") || address.starts_with("postgresql://") {
-            return super::postgres::migrate::look(address);
+            return super::postgres::migrate::read_schema(address);
         }
         Err(OpenError::UnknownAddress(address.to_owned()))
     }

@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{AuditEvent, AuditLevel};
-use crate::error::{Invalid, Problem};
+use crate::error::{FieldProblem, Invalid};
 pub use crate::job::Rate;
-use crate::job::{Priority, RetryPolicy, State, Timeouts, check_text};
+use crate::job::{JobState, Priority, RetryPolicy, Timeouts, check_text};
 use crate::limits;
 use crate::target::TargetPolicy;
 
@@ -34,7 +34,7 @@ pub struct PartialTimeouts {
 
 impl PartialTimeouts {
     /// `base` with what is set here over it.
-    pub fn over(&self, base: Timeouts) -> Timeouts {
+    pub fn applied_to(&self, base: Timeouts) -> Timeouts {
         Timeouts {
             execution: self.execution.unwrap_or(base.execution),
             lease: self.lease.unwrap_or(base.lease),
@@ -65,12 +65,12 @@ pub struct Retention {
 
 impl Retention {
     /// For how long jobs that ended in this state are kept, if that is set.
-    pub fn of(&self, state: State) -> Option<Duration> {
+    pub fn of(&self, state: JobState) -> Option<Duration> {
         match state {
-            State::Completed => self.completed,
-            State::Failed => self.failed,
-            State::DeadLetter => self.dead_letter,
-            State::Cancelled => self.cancelled,
+            JobState::Completed => self.completed,
+            JobState::Failed => self.failed,
+            JobState::DeadLetter => self.dead_letter,
+            JobState::Cancelled => self.cancelled,
             _ => None,
         }
     }
@@ -92,10 +92,10 @@ impl Retention {
     }
 
     pub(crate) fn check(&self) -> Result<(), Invalid> {
-        for state in State::FINAL {
+        for state in JobState::FINAL {
             if let Some(time) = self.of(state).filter(|time| *time > limits::DURATION_MAX) {
                 let (value, min) = (format!("{time:?}"), "0s".into());
-                let problem = Problem::OutOfRange { value, min, max: "100 years".into() };
+                let problem = FieldProblem::OutOfRange { value, min, max: "100 years".into() };
                 return Err(Invalid::new(format!("retention.{state}"), problem));
             }
         }
@@ -120,10 +120,10 @@ impl FairBy {
     }
 
     /// The meaning of a word.
-    pub fn parse(text: &str) -> Result<FairBy, Problem> {
+    pub fn parse(text: &str) -> Result<FairBy, FieldProblem> {
         match text {
             "tenant" => Ok(FairBy::Tenant),
-            other => Err(Problem::Unknown { value: other.to_owned(), allowed: "tenant" }),
+            other => Err(FieldProblem::Unknown { value: other.to_owned(), allowed: "tenant" }),
         }
     }
 }
@@ -149,11 +149,11 @@ impl BudgetPeriod {
     }
 
     /// The meaning of a word.
-    pub fn parse(text: &str) -> Result<BudgetPeriod, Problem> {
+    pub fn parse(text: &str) -> Result<BudgetPeriod, FieldProblem> {
         match text {
             "day" => Ok(BudgetPeriod::Day),
             "month" => Ok(BudgetPeriod::Month),
-            other => Err(Problem::Unknown { value: other.to_owned(), allowed: "day, month" }),
+            other => Err(FieldProblem::Unknown { value: other.to_owned(), allowed: "day, month" }),
         }
     }
 }
@@ -376,7 +376,7 @@ fn check_policy(retry: Option<&RetryPolicy>, timeouts: PartialTimeouts) -> Resul
         retry.check()?;
     }
     timeouts.max_execution.map_or(Ok(()), |cap| check_interval("timeouts.max_execution", cap))?;
-    timeouts.over(Timeouts::default()).check()
+    timeouts.applied_to(Timeouts::default()).check()
 }
 
 /// The shorter of two limits, either of which may be missing.
@@ -389,7 +389,7 @@ fn within(field: &str, value: u64, min: u64, max: u64) -> Result<(), Invalid> {
         return Ok(());
     }
     let (value, min, max) = (value.to_string(), min.to_string(), max.to_string());
-    Err(Invalid::new(field, Problem::OutOfRange { value, min, max }))
+    Err(Invalid::new(field, FieldProblem::OutOfRange { value, min, max }))
 }
 
 fn check_rate(field: &str, rate: Rate) -> Result<(), Invalid> {
@@ -403,5 +403,5 @@ fn check_interval(field: &str, interval: Duration) -> Result<(), Invalid> {
         return Ok(());
     }
     let (value, min) = (format!("{interval:?}"), "1ms".into());
-    Err(Invalid::new(field, Problem::OutOfRange { value, min, max: "100 years".into() }))
+    Err(Invalid::new(field, FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
 }

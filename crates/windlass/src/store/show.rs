@@ -3,21 +3,21 @@
 
 use super::Store;
 use super::caller::Caller;
-use super::command::act::{self, Act};
+use super::command::act::{self, JobAction};
 use super::command::precondition::{ActOptions, IfMatch};
 use super::command::redrive::{self, Redrive};
 use super::command::submit::{self, Receipt, SubmitOptions};
 use super::query::payload::PayloadReader;
 use super::query::snapshot::{self, Snapshot};
 use super::task::Kind;
-use super::unit::Unit;
+use super::unit::WriteTx;
 use crate::error::{ActError, StoreError, SubmitError};
-use crate::job::{Job, JobId, NewJob, Seq, Spec};
+use crate::job::{JobId, JobRecord, NewJob, Seq, Spec};
 
 /// A job of a submission, and whether it was there before.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a name of its own")]
-pub struct ShownReceipt {
+pub struct SubmitReport {
     /// The job: the new one, or the one that has had this idempotency key before.
     pub snapshot: Snapshot,
     /// Whether it is an earlier job with the same idempotency key (M13).
@@ -33,7 +33,7 @@ pub struct ShownReceipt {
 
 /// A job after an action, and whether the action changed it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ShownAct {
+pub struct ActionSnapshot {
     /// The job as it is now.
     pub snapshot: Snapshot,
     /// Whether anything changed; if not, nothing was audited either.
@@ -47,7 +47,7 @@ impl Store {
         caller: &Caller,
         jobs: Vec<NewJob>,
         options: SubmitOptions,
-    ) -> Result<Vec<ShownReceipt>, SubmitError> {
+    ) -> Result<Vec<SubmitReport>, SubmitError> {
         submit::check(
             &jobs,
             self.environment().options.payload_bytes_max,
@@ -61,7 +61,7 @@ impl Store {
             let receipts = submit::submit(unit, &caller, &jobs, options, None)?;
             let shown = shown_receipts(unit, &caller, &receipts)?.into_iter().zip(receipts);
             Ok(shown
-                .map(|(snapshot, receipt)| ShownReceipt {
+                .map(|(snapshot, receipt)| SubmitReport {
                     snapshot,
                     is_duplicate: receipt.is_duplicate,
                     payload_differs: receipt.payload_differs,
@@ -78,14 +78,14 @@ impl Store {
         &self,
         caller: &Caller,
         id: JobId,
-        act: Act,
+        act: JobAction,
         options: ActOptions,
-    ) -> Result<ShownAct, ActError> {
+    ) -> Result<ActionSnapshot, ActError> {
         let caller = caller.clone();
         self.write("act", Kind::Ordinary, move |unit| {
             let acted = act::act_with(unit, &caller, id, &act, &options)?;
-            let snapshot = one(unit, &caller, acted.job)?;
-            Ok(ShownAct { snapshot, is_changed: acted.is_changed })
+            let snapshot = snapshot(unit, &caller, acted.job)?;
+            Ok(ActionSnapshot { snapshot, is_changed: acted.is_changed })
         })
         .await
     }
@@ -101,7 +101,7 @@ impl Store {
         let caller = caller.clone();
         self.write("redrive", Kind::Submission, move |unit| {
             let job = redrive::redrive(unit, &caller, id, how, &if_match)?;
-            Ok(one(unit, &caller, job)?)
+            Ok(snapshot(unit, &caller, job)?)
         })
         .await
     }
@@ -109,7 +109,7 @@ impl Store {
 
 /// The jobs of receipts as this commit leaves them, in their order; deleted ones with what is known of them.
 fn shown_receipts(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     receipts: &[Receipt],
 ) -> Result<Vec<Snapshot>, StoreError> {
@@ -130,12 +130,16 @@ fn shown_receipts(
     Ok(shown.flatten().collect())
 }
 
-fn one(unit: &mut Unit<'_>, caller: &Caller, job: Job) -> Result<Snapshot, StoreError> {
+fn snapshot(unit: &mut WriteTx<'_>, caller: &Caller, job: JobRecord) -> Result<Snapshot, StoreError> {
     Ok(snapshots(unit, caller, vec![job])?.pop().expect("one job has one snapshot"))
 }
 
 /// Jobs as this commit leaves them, with what was submitted and why they do not run; as this caller sees them.
-fn snapshots(unit: &mut Unit<'_>, caller: &Caller, jobs: Vec<Job>) -> Result<Vec<Snapshot>, StoreError> {
+fn snapshots(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    jobs: Vec<JobRecord>,
+) -> Result<Vec<Snapshot>, StoreError> {
     let seqs: Vec<Seq> = jobs.iter().map(|job| job.seq).collect();
     let specs = unit.specs(&seqs)?;
     let mut view = unit.view();

@@ -46,21 +46,21 @@ use self::reader::Reader;
 use self::reserve::Reserve;
 use self::soundness::Soundness;
 use self::tables::Tables;
-use self::watch::{Bell, OwnCommits, Watch};
+use self::watch::{OwnCommits, Signal, Watch};
 use self::writer::Writer;
-use super::durable::inbox::Inbox;
+use super::durable::inbox::TaskQueue;
 use super::durable::thread::{join, spawn};
 use super::engine::{Engine, EngineResult, ReadTask, WriteTask};
 use super::environment::{Environment, FileCheck};
-use super::memo::Memo;
+use super::memo::ConnectionCache;
 use crate::error::OpenError;
 use crate::limits;
 
 /// A store in one SQLite file.
 pub struct SqliteEngine {
-    writes: Arc<Inbox<Box<dyn WriteTask>>>,
-    reads: Arc<Inbox<Box<dyn ReadTask>>>,
-    bell: Arc<Bell>,
+    writes: Arc<TaskQueue<Box<dyn WriteTask>>>,
+    reads: Arc<TaskQueue<Box<dyn ReadTask>>>,
+    bell: Arc<Signal>,
     location: Location,
     identity: Identity,
     soundness: Arc<Soundness>,
@@ -91,8 +91,8 @@ impl SqliteEngine {
         let is_unchecked = env.options.file_check == FileCheck::InBackground;
         let watch = Watch::new(lookout, env, own, location.beside("-wal"), turns)?;
         let engine = SqliteEngine {
-            writes: Arc::new(Inbox::new(limits::WRITES_WAITING_MAX)),
-            reads: Arc::new(Inbox::new(limits::READS_WAITING_MAX)),
+            writes: Arc::new(TaskQueue::new(limits::WRITES_WAITING_MAX)),
+            reads: Arc::new(TaskQueue::new(limits::READS_WAITING_MAX)),
             bell: Arc::default(),
             identity: writer.identity.clone(),
             soundness: writer.soundness.clone(),
@@ -137,9 +137,9 @@ fn open_writer(
     own: Arc<OwnCommits>,
 ) -> Result<Writer, OpenError> {
     let head_path = location.beside("-head");
-    let (acknowledged, is_marked) = (marker::look(&head_path), head_path.exists());
+    let (acknowledged, is_marked) = (marker::read_head(&head_path), head_path.exists());
     let is_checked_first = env.options.file_check == FileCheck::BeforeServing;
-    let mut connection = lock::patiently(None, || {
+    let mut connection = lock::retry_while_locked(None, || {
         let connection = file::connect_writer(location.path())?;
         if is_checked_first {
             file::quick_check(&connection)?;
@@ -172,7 +172,7 @@ fn open_writer(
         Marker::open(&head_path, location.mode, head)
             .map_err(|error| file::cannot("write", &head_path, &error))?
     };
-    Memo::default().admit(&mut tables, &env)?;
+    ConnectionCache::default().check_not_moved(&mut tables, &env)?;
     env.clock.open_file(tables.meta.stamp, marker.is_alone());
     Ok(Writer {
         tables,
@@ -182,7 +182,7 @@ fn open_writer(
         marker,
         reserve: Reserve::open(&location.beside("-reserve"), location.mode),
         own,
-        memo: Memo::default(),
+        memo: ConnectionCache::default(),
         soundness: Arc::default(),
     })
 }

@@ -2,12 +2,12 @@
 
 use super::Store;
 use super::caller::Caller;
-use super::command::act::Act;
-use super::command::bulk::{Bulk, BulkAct};
+use super::command::act::JobAction;
+use super::command::bulk::{BulkAction, BulkReport};
 use super::command::hold::{Pause, Target};
 use super::filter::Filter;
 use crate::error::ActError;
-use crate::job::{QueueName, State};
+use crate::job::{JobState, QueueName};
 
 impl Store {
     /// As [`pause`](Store::pause), but what is paused already is an error.
@@ -47,13 +47,13 @@ impl Store {
         caller: &Caller,
         queue: QueueName,
         reason: Option<String>,
-    ) -> Result<Bulk, ActError> {
+    ) -> Result<BulkReport, ActError> {
         let filter = Filter {
             queue: Some(queue),
-            states: vec![State::Suspended],
+            states: vec![JobState::Suspended],
             is_suspended_by_pause: Some(true),
             ..Filter::default()
         };
-        self.bulk(caller, &filter, BulkAct::Act(Act::Resume { reason })).await
+        self.bulk(caller, &filter, BulkAction::JobAction(JobAction::Resume { reason })).await
     }
 }

@@ -8,20 +8,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::asker::Asker;
 use super::engine::{ReadTask, WriteTask};
-use super::unit::Unit;
-use super::view::View;
+use super::unit::WriteTx;
+use super::view::ReadTx;
 use crate::clock::Deadline;
 use crate::error::{ActError, ScheduleError, StoreError, SubmitError, WorkError};
 use crate::job::JobId;
 use crate::limits;
 
 /// An answer that may stand for trouble with the engine.
-pub(crate) trait MayBeTrouble: From<StoreError> {
+pub(crate) trait IsStoreError: From<StoreError> {
     /// The trouble, if it is that and no refusal.
     fn trouble(&self) -> Option<&StoreError>;
 }
 
-impl MayBeTrouble for StoreError {
+impl IsStoreError for StoreError {
     fn trouble(&self) -> Option<&StoreError> {
         Some(self)
     }
@@ -29,7 +29,7 @@ impl MayBeTrouble for StoreError {
 
 macro_rules! may_be_trouble {
     ($($error:ident),*) => {$(
-        impl MayBeTrouble for $error {
+        impl IsStoreError for $error {
             fn trouble(&self) -> Option<&StoreError> {
                 if let $error::Store(error) = self { Some(error) } else { None }
             }
@@ -99,7 +99,7 @@ impl<T, E: From<StoreError>> Answer<T, E> {
         tokio::select! {
             biased;
             answer = &mut self.reply => answer.unwrap_or_else(|_| gone()),
-            () = over(self.deadline) => {
+            () = passed(self.deadline) => {
                 let is_withdrawn = self.progress.withdraw();
                 if let Ok(answer) = self.reply.try_recv() {
                     return answer;
@@ -120,9 +120,9 @@ impl<T, E: From<StoreError>> Answer<T, E> {
 }
 
 /// Returns when a caller is to be answered.
-async fn over(deadline: Option<Deadline>) {
+async fn passed(deadline: Option<Deadline>) {
     match deadline {
-        Some(deadline) => deadline.plus(limits::ANSWER_MARGIN).over().await,
+        Some(deadline) => deadline.plus(limits::ANSWER_MARGIN).passed().await,
         None => std::future::pending().await,
     }
 }
@@ -139,9 +139,9 @@ pub(crate) struct Command<F, T, E> {
 
 impl<F, T, E> Command<F, T, E>
 where
-    F: FnMut(&mut Unit<'_>) -> Result<T, E> + Send + 'static,
+    F: FnMut(&mut WriteTx<'_>) -> Result<T, E> + Send + 'static,
     T: Send + 'static,
-    E: MayBeTrouble + Send + 'static,
+    E: IsStoreError + Send + 'static,
 {
     /// The command, and where its answer will arrive.
     pub(crate) fn with_answer(kind: Kind, deadline: Deadline, work: F) -> (Box<dyn WriteTask>, Answer<T, E>) {
@@ -155,11 +155,11 @@ where
 
 impl<F, T, E> WriteTask for Command<F, T, E>
 where
-    F: FnMut(&mut Unit<'_>) -> Result<T, E> + Send + 'static,
+    F: FnMut(&mut WriteTx<'_>) -> Result<T, E> + Send + 'static,
     T: Send + 'static,
-    E: MayBeTrouble + Send + 'static,
+    E: IsStoreError + Send + 'static,
 {
-    fn run(&mut self, unit: &mut Unit<'_>) {
+    fn run(&mut self, unit: &mut WriteTx<'_>) {
         if !self.progress.begin() {
             return;
         }
@@ -170,7 +170,7 @@ where
             // Half of what the engine was told may be in it, or SQLite may have ended the transaction by itself: after
             // trouble nothing of this group may be committed.
             match error.trouble() {
-                Some(trouble) => unit.give_up(trouble),
+                Some(trouble) => unit.abort(trouble),
                 None => unit.undo(),
             }
         }
@@ -242,7 +242,7 @@ pub(crate) struct Query<F, T, E> {
 
 impl<F, T, E> Query<F, T, E>
 where
-    F: FnMut(&mut View<'_>) -> Result<T, E> + Send + 'static,
+    F: FnMut(&mut ReadTx<'_>) -> Result<T, E> + Send + 'static,
     T: Send + 'static,
     E: From<StoreError> + Send + 'static,
 {
@@ -262,14 +262,14 @@ where
 
 impl<F, T, E> ReadTask for Query<F, T, E>
 where
-    F: FnMut(&mut View<'_>) -> Result<T, E> + Send + 'static,
+    F: FnMut(&mut ReadTx<'_>) -> Result<T, E> + Send + 'static,
     T: Send + 'static,
     E: From<StoreError> + Send + 'static,
 {
-    fn run(&mut self, view: &mut View<'_>) {
+    fn run(&mut self, view: &mut ReadTx<'_>) {
         self.progress.begin();
         view.ask_for(self.asker.clone());
-        let admitted = view.is_wanted().and_then(|()| view.admit());
+        let admitted = view.is_wanted().and_then(|()| view.check_not_moved());
         self.result = Some(admitted.map_err(E::from).and_then(|()| (self.work)(view)));
     }
 
@@ -319,7 +319,7 @@ mod tests {
         let mut env = Environment::system(StoreOptions::default());
         env.timing.request_max = request_max;
         let store = Store::open_in("memory:", env).unwrap();
-        let work = |_: &mut View<'_>| Err::<(), _>(StoreError::Database("interrupted".to_owned()));
+        let work = |_: &mut ReadTx<'_>| Err::<(), _>(StoreError::Database("interrupted".to_owned()));
         store.read("look", work).await.unwrap_err()
     }
 
@@ -332,7 +332,7 @@ mod tests {
     #[tokio::test]
     async fn a_read_whose_turn_does_not_come_is_no_trouble_of_the_database() {
         let long_ago = Deadline::after(Duration::ZERO).minus(limits::ANSWER_MARGIN);
-        let work = |_: &mut View<'_>| Ok::<(), StoreError>(());
+        let work = |_: &mut ReadTx<'_>| Ok::<(), StoreError>(());
         let (task, answer) = Query::with_answer(Some(long_ago), CancellationToken::new(), None, work);
         assert!(matches!(answer.wait().await, Err(StoreError::TooSlow(_))));
         drop(task);

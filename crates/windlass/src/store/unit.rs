@@ -14,33 +14,33 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 pub use self::effects::Effects;
-use self::facets::Facets;
+use self::facets::JobDataBuffer;
 use self::pending::{Mark, NewParts, Pending};
 use super::cascade::{self, Budget};
 use super::command::generation::LeaseSweep;
 use super::config::Config;
 use super::counts::CountChanges;
 use super::engine::{
-    CountChange, Document, DocumentKind, Edge, EngineResult, FacetWrite, Key, KeyHolder, NewRow, Write,
+    CountChange, Document, DocumentKind, Edge, EngineResult, JobDataWrite, Key, KeyHolder, NewRow, Write,
 };
 use super::environment::Environment;
-use super::memo::Memo;
+use super::memo::ConnectionCache;
 use super::rates::{minute_of, rate_key};
 use crate::audit::Record;
 use crate::clock::{Grace, Timestamp};
 use crate::error::StoreError;
-use crate::job::{Job, JobId, Labels, Lane, Seq, Spec, State, Tenant};
+use crate::job::{JobId, JobMetadata, JobRecord, JobState, Lane, Seq, Spec, Tenant};
 
 /// A job as it will be, and the state it is stored in.
 struct Entry {
-    stored: Option<State>,
-    job: Job,
+    stored: Option<JobState>,
+    job: JobRecord,
 }
 
 /// The work of one group commit.
-pub struct Unit<'a> {
+pub struct WriteTx<'a> {
     db: &'a mut dyn Write,
-    memo: &'a mut Memo,
+    memo: &'a mut ConnectionCache,
     /// What the store was given.
     pub env: &'a Environment,
     /// The time of this commit.
@@ -51,13 +51,13 @@ pub struct Unit<'a> {
     seqs: FxHashMap<JobId, Seq>,
     dirty: BTreeSet<Seq>,
     pending: Pending,
-    facets: Facets,
+    facets: JobDataBuffer,
     effects: Effects,
     /// What is left for the consequences of changes, and for those of earlier commits.
     pub(crate) budgets: [Budget; 2],
     mark: Mark,
     /// What a job was before the command changed it, and whether it had been changed before; none if it was added.
-    journal: Vec<(Seq, Option<Job>, bool)>,
+    journal: Vec<(Seq, Option<JobRecord>, bool)>,
     is_beyond_undoing: bool,
     /// Dependents that were looked at to find out whether jobs may be removed.
     pub(crate) dependents_seen: usize,
@@ -68,11 +68,16 @@ pub struct Unit<'a> {
     pub(crate) call_trace: Option<String>,
 }
 
-impl<'a> Unit<'a> {
+impl<'a> WriteTx<'a> {
     /// Work that starts now.
-    pub fn new(db: &'a mut dyn Write, memo: &'a mut Memo, env: &'a Environment, now: Timestamp) -> Unit<'a> {
-        memo.catch_up(db.generation());
-        Unit {
+    pub fn new(
+        db: &'a mut dyn Write,
+        memo: &'a mut ConnectionCache,
+        env: &'a Environment,
+        now: Timestamp,
+    ) -> WriteTx<'a> {
+        memo.refresh(db.generation());
+        WriteTx {
             db,
             memo,
             env,
@@ -82,7 +87,7 @@ impl<'a> Unit<'a> {
             seqs: FxHashMap::default(),
             dirty: BTreeSet::new(),
             pending: Pending::default(),
-            facets: Facets::default(),
+            facets: JobDataBuffer::default(),
             effects: Effects::default(),
             budgets: [Budget::new(env.options.cascade_jobs_per_commit); 2],
             mark: Mark::default(),
@@ -120,7 +125,7 @@ impl<'a> Unit<'a> {
                         self.dirty.remove(&seq);
                     }
                 }
-                None => self.forget(seq),
+                None => self.evict(seq),
             }
         }
         let (mark, pending) = (self.mark, &mut self.pending);
@@ -135,7 +140,7 @@ impl<'a> Unit<'a> {
         self.facets.undone(&self.pending.facets);
     }
 
-    fn forget(&mut self, seq: Seq) {
+    fn evict(&mut self, seq: Seq) {
         if let Some(entry) = self.jobs.remove(&seq) {
             self.seqs.remove(&entry.job.id);
         }
@@ -143,7 +148,7 @@ impl<'a> Unit<'a> {
     }
 
     /// The engine is in trouble: the whole group must be rolled back.
-    pub(crate) fn give_up(&mut self, trouble: &StoreError) {
+    pub(crate) fn abort(&mut self, trouble: &StoreError) {
         self.trouble.get_or_insert_with(|| trouble.clone());
     }
 
@@ -210,13 +215,13 @@ impl<'a> Unit<'a> {
             if !self.seqs.contains_key(id)
                 && let Some(job) = self.memo.running(*id).cloned()
             {
-                self.remember(job);
+                self.cache_job(job);
             }
         }
         let unknown: Vec<JobId> = ids.iter().filter(|id| !self.seqs.contains_key(id)).copied().collect();
         if !unknown.is_empty() {
             for job in self.raw(|db| db.find(&unknown))?.into_iter().flatten() {
-                self.remember(job);
+                self.cache_job(job);
             }
         }
         Ok(ids.iter().map(|id| self.seqs.get(id).copied()).collect())
@@ -227,14 +232,14 @@ impl<'a> Unit<'a> {
         let unknown: Vec<Seq> = seqs.iter().filter(|seq| !self.jobs.contains_key(seq)).copied().collect();
         if !unknown.is_empty() {
             for job in self.raw(|db| db.load(&unknown))?.into_iter().flatten() {
-                self.remember(job);
+                self.cache_job(job);
             }
         }
         Ok(())
     }
 
     /// Takes in jobs that an index read handed over; those changed here already stay as they are.
-    pub fn remember(&mut self, job: Job) -> Seq {
+    pub fn cache_job(&mut self, job: JobRecord) -> Seq {
         let seq = job.seq;
         self.seqs.insert(job.id, seq);
         self.jobs.entry(seq).or_insert_with(|| Entry { stored: Some(job.state), job });
@@ -242,13 +247,13 @@ impl<'a> Unit<'a> {
     }
 
     /// The job at this place as it will be; none if there is no such job.
-    pub fn job(&mut self, seq: Seq) -> EngineResult<Option<&Job>> {
+    pub fn job(&mut self, seq: Seq) -> EngineResult<Option<&JobRecord>> {
         self.load(&[seq])?;
         Ok(self.jobs.get(&seq).map(|entry| &entry.job))
     }
 
     /// Changes a job.
-    pub fn put(&mut self, job: Job) {
+    pub fn put(&mut self, job: JobRecord) {
         let seq = job.seq;
         let entry = self.jobs.get_mut(&seq).expect("a job is loaded before it is changed");
         let previous = std::mem::replace(&mut entry.job, job);
@@ -257,9 +262,9 @@ impl<'a> Unit<'a> {
         self.journal.push((seq, Some(previous), was_dirty));
     }
 
-    fn note_change(&mut self, previous: &Job, seq: Seq) {
+    fn note_change(&mut self, previous: &JobRecord, seq: Seq) {
         let job = &self.jobs[&seq].job;
-        if job.state == State::Scheduled && !job.is_blocked {
+        if job.state == JobState::Scheduled && !job.is_blocked {
             self.effects.work.add(&job.lane);
         }
         if job.state.is_final() {
@@ -273,8 +278,8 @@ impl<'a> Unit<'a> {
     }
 
     /// The one shared value of a lane: telling lanes apart by where they are is quick.
-    pub fn share(&mut self, lane: Lane) -> Arc<Lane> {
-        self.memo.share(lane)
+    pub fn intern_lane(&mut self, lane: Lane) -> Arc<Lane> {
+        self.memo.intern_lane(lane)
     }
 
     /// The first of `count` new places in the order of submission.
@@ -283,9 +288,9 @@ impl<'a> Unit<'a> {
     }
 
     /// Adds a job.
-    pub fn insert(&mut self, job: Job, spec: Spec, keys: Vec<(Key, KeyHolder)>) {
+    pub fn insert(&mut self, job: JobRecord, spec: Spec, keys: Vec<(Key, KeyHolder)>) {
         let seq = job.seq;
-        if job.state == State::Scheduled {
+        if job.state == JobState::Scheduled {
             self.effects.work.add(&job.lane);
         }
         self.effects.has_ends |= job.state.is_final();
@@ -313,13 +318,13 @@ impl<'a> Unit<'a> {
     }
 
     /// Changes what hangs on a job.
-    pub fn write_facet(&mut self, write: FacetWrite) {
+    pub fn write_facet(&mut self, write: JobDataWrite) {
         self.facets.written(&write, self.pending.facets.len());
         self.pending.facets.push(write);
     }
 
     /// Replaces what clients may change.
-    pub fn relabel(&mut self, seq: Seq, labels: Labels) {
+    pub fn relabel(&mut self, seq: Seq, labels: JobMetadata) {
         self.pending.labels.push((seq, labels));
     }
 
@@ -384,7 +389,7 @@ impl<'a> Unit<'a> {
             if let Some(entry) = self.jobs.get(seq) {
                 counts.add(&entry.job.lane, entry.job.state, -1);
             }
-            self.forget(*seq);
+            self.evict(*seq);
         }
         let counts = counts.into_changes();
         self.write_rest(pending, &counts)

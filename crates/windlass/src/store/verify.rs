@@ -11,20 +11,20 @@ use std::sync::Arc;
 pub use audit::AuditCheck;
 
 use crate::error::StoreError;
-use crate::job::{Job, Lane, Seq, Spec, State};
+use crate::job::{JobRecord, JobState, Lane, Seq, Spec};
 use crate::limits;
 use crate::store::attempt::{self, AttemptRecord};
-use crate::store::engine::{FacetKind, FacetQuery, Place};
+use crate::store::engine::{ClaimOrder, JobDataKind, JobDataQuery};
 use crate::store::events::newest_record;
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::view::View;
+use crate::store::view::ReadTx;
 
 /// How many findings of one invariant are told in words; all are counted.
 const TOLD_MAX: usize = 20;
 
 /// What checking one invariant came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct VerifyReport {
     /// The invariant's number.
     pub code: &'static str,
     /// The promise, in a sentence.
@@ -37,9 +37,9 @@ pub struct Verdict {
     pub findings: Vec<String>,
 }
 
-impl Verdict {
-    fn new(code: &'static str, promise: &'static str) -> Verdict {
-        Verdict { code, promise, checked: 0, broken: 0, findings: Vec::new() }
+impl VerifyReport {
+    fn new(code: &'static str, promise: &'static str) -> VerifyReport {
+        VerifyReport { code, promise, checked: 0, broken: 0, findings: Vec::new() }
     }
 
     /// Whether the promise holds.
@@ -48,7 +48,7 @@ impl Verdict {
     }
 
     /// Counts one look, and what it found.
-    fn look(&mut self, finding: Option<String>) {
+    fn count_finding(&mut self, finding: Option<String>) {
         self.checked += 1;
         if let Some(finding) = finding {
             self.broken += 1;
@@ -69,12 +69,12 @@ pub struct Checked {
 }
 
 /// Counts what is looked at, and tells whoever wants to know.
-pub(crate) struct Told<'a> {
+pub(crate) struct VerifyFinding<'a> {
     checked: Checked,
     tell: &'a mut dyn FnMut(Checked),
 }
 
-impl Told<'_> {
+impl VerifyFinding<'_> {
     fn more(&mut self, count: usize) {
         self.checked.done += count as u64;
         (self.tell)(self.checked);
@@ -83,7 +83,7 @@ impl Told<'_> {
 
 /// A job with what hangs on it, as the checks see it.
 pub(crate) struct Facts {
-    pub(crate) job: Job,
+    pub(crate) job: JobRecord,
     pub(crate) spec: Spec,
     pub(crate) attempts: Vec<(u32, AttemptRecord)>,
     /// How many checkpoints are stored, and their bytes.
@@ -91,14 +91,17 @@ pub(crate) struct Facts {
 }
 
 /// Checks every invariant that can be seen in stored data.
-pub(crate) fn verify(view: &mut View<'_>, tell: &mut dyn FnMut(Checked)) -> Result<Vec<Verdict>, StoreError> {
+pub(crate) fn verify(
+    view: &mut ReadTx<'_>,
+    tell: &mut dyn FnMut(Checked),
+) -> Result<Vec<VerifyReport>, StoreError> {
     let counted: u64 = view.db.counts()?.lanes.values().flatten().sum();
     // Every record is looked at twice: for what it tells, and in the chain.
     let expected = counted + 2 * newest_record(view)?;
-    let mut told = Told { checked: Checked { done: 0, expected }, tell };
+    let mut told = VerifyFinding { checked: Checked { done: 0, expected }, tell };
     let mut life = life::verdicts();
     let mut graph = graph::Graph::default();
-    let mut recount: BTreeMap<(Arc<Lane>, State), u64> = BTreeMap::new();
+    let mut recount: BTreeMap<(Arc<Lane>, JobState), u64> = BTreeMap::new();
     let mut jobs = 0;
     let mut after = None;
     loop {
@@ -107,7 +110,7 @@ pub(crate) fn verify(view: &mut View<'_>, tell: &mut dyn FnMut(Checked)) -> Resu
         let scan = Scan { filter: Filter::default(), order: Order::Oldest, after, limit };
         let page = view.db.scan(&scan)?;
         let Some(last) = page.last() else { break };
-        after = Some(Place::of(last));
+        after = Some(ClaimOrder::of(last));
         told.more(page.len());
         let page = facts(view, page)?;
         let mut near = graph::Near::load(view, &page)?;
@@ -130,17 +133,17 @@ pub(crate) fn verify(view: &mut View<'_>, tell: &mut dyn FnMut(Checked)) -> Resu
 
 /// Checks that the audit trail is as it was sealed.
 pub(crate) fn verify_audit(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     check: &AuditCheck,
     tell: &mut dyn FnMut(Checked),
-) -> Result<Verdict, StoreError> {
+) -> Result<VerifyReport, StoreError> {
     let expected = newest_record(view)?;
     let mut check = check.clone();
     check.trusted.extend(audit::own_check(view).trusted);
-    audit::chain(view, &mut Told { checked: Checked { done: 0, expected }, tell }, &check)
+    audit::chain(view, &mut VerifyFinding { checked: Checked { done: 0, expected }, tell }, &check)
 }
 
-fn facts(view: &mut View<'_>, page: Vec<Job>) -> Result<Vec<Facts>, StoreError> {
+fn facts(view: &mut ReadTx<'_>, page: Vec<JobRecord>) -> Result<Vec<Facts>, StoreError> {
     let seqs: Vec<Seq> = page.iter().map(|job| job.seq).collect();
     let specs = view.db.specs(&seqs)?;
     let mut found = Vec::with_capacity(page.len());
@@ -149,8 +152,8 @@ fn facts(view: &mut View<'_>, page: Vec<Job>) -> Result<Vec<Facts>, StoreError> 
         let spec = spec.ok_or_else(lost)?;
         let attempts = attempt::ended(view.db, &job)?;
         let limit = limits::CHECKPOINTS_MAX + 1;
-        let kind = FacetKind::Checkpoint;
-        let query = FacetQuery { seq: job.seq, kind, name: None, above: None, limit };
+        let kind = JobDataKind::Checkpoint;
+        let query = JobDataQuery { seq: job.seq, kind, name: None, above: None, limit };
         let stored = if job.has.checkpoints { view.db.facets(query)? } else { Vec::new() };
         let bytes: usize = stored.iter().map(|facet| facet.body.len()).sum();
         let checkpoints = (stored.len() as u64, bytes as u64);
@@ -160,29 +163,29 @@ fn facts(view: &mut View<'_>, page: Vec<Job>) -> Result<Vec<Facts>, StoreError> 
 }
 
 /// I26: what no question about jobs would show.
-fn storage(view: &mut View<'_>) -> Result<Verdict, StoreError> {
+fn storage(view: &mut ReadTx<'_>) -> Result<VerifyReport, StoreError> {
     let mut verdict =
-        Verdict::new("I26", "the storage is sound: an index finds what is stored, as it was written");
-    verdict.look(None);
+        VerifyReport::new("I26", "the storage is sound: an index finds what is stored, as it was written");
+    verdict.count_finding(None);
     for finding in view.db.damage()? {
-        verdict.look(Some(finding));
+        verdict.count_finding(Some(finding));
     }
     Ok(verdict)
 }
 
 /// I23: the counters are what counting comes to.
 fn counters(
-    view: &mut View<'_>,
-    recount: &BTreeMap<(Arc<Lane>, State), u64>,
+    view: &mut ReadTx<'_>,
+    recount: &BTreeMap<(Arc<Lane>, JobState), u64>,
     jobs: u64,
-) -> Result<Verdict, StoreError> {
-    let mut verdict = Verdict::new("I23", "counters by lane and state equal a recount of all jobs");
+) -> Result<VerifyReport, StoreError> {
+    let mut verdict = VerifyReport::new("I23", "counters by lane and state equal a recount of all jobs");
     let counts = view.db.counts()?;
     for (lane, counted) in &counts.lanes {
-        for state in State::ALL {
+        for state in JobState::ALL {
             let found = recount.get(&(lane.clone(), state)).copied().unwrap_or(0);
             let kept = counted[state as usize];
-            verdict.look((kept != found).then(|| {
+            verdict.count_finding((kept != found).then(|| {
                 format!(
                     "{} {} {} {state}: counter {kept}, jobs {found}",
                     lane.tenant, lane.queue, lane.job_type
@@ -191,6 +194,7 @@ fn counters(
         }
     }
     let kept: u64 = counts.lanes.values().flatten().sum();
-    verdict.look((kept != jobs).then(|| format!("counters say {kept} jobs in all, there are {jobs}")));
+    verdict
+        .count_finding((kept != jobs).then(|| format!("counters say {kept} jobs in all, there are {jobs}")));
     Ok(verdict)
 }

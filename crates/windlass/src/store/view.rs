@@ -9,15 +9,15 @@ use super::config::{Config, Worker};
 use super::engine::{EngineResult, Read};
 use super::environment::Environment;
 use super::liveness::Liveness;
-use super::memo::Memo;
+use super::memo::ConnectionCache;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 
 /// A snapshot of the store.
-pub struct View<'a> {
+pub struct ReadTx<'a> {
     /// The engine.
     pub db: &'a mut dyn Read,
-    memo: &'a mut Memo,
+    memo: &'a mut ConnectionCache,
     /// What the store was given.
     pub env: &'a Environment,
     /// The time of the look.
@@ -28,20 +28,20 @@ pub struct View<'a> {
     liveness: Liveness,
 }
 
-impl<'a> View<'a> {
+impl<'a> ReadTx<'a> {
     /// A look at the time of a commit.
     pub(crate) fn within(
         db: &'a mut dyn Read,
-        memo: &'a mut Memo,
+        memo: &'a mut ConnectionCache,
         env: &'a Environment,
         now: Timestamp,
-    ) -> View<'a> {
-        View { db, memo, env, now, asker: None, liveness: Liveness::default() }
+    ) -> ReadTx<'a> {
+        ReadTx { db, memo, env, now, asker: None, liveness: Liveness::default() }
     }
 
     /// Refuses to look at a store whose content is elsewhere.
-    pub(crate) fn admit(&mut self) -> EngineResult<()> {
-        self.memo.admit(self.db, self.env)
+    pub(crate) fn check_not_moved(&mut self) -> EngineResult<()> {
+        self.memo.check_not_moved(self.db, self.env)
     }
 
     /// Notes who waits for the answer.

@@ -10,17 +10,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{Notify, watch};
 
-use self::work::Board;
+use self::work::WaiterRegistry;
 pub(crate) use self::work::WorkListener;
-pub use self::work::{Interest, WorkNews};
+pub use self::work::{WorkEvents, WorkFilter};
 
 /// Wakes everybody who waits in this process.
 ///
 /// One counter per kind of news. A waiter takes its number before it looks, so news that come between the look and the
 /// wait are never missed.
 #[derive(Debug)]
-pub struct Wakeups {
-    work: Arc<Board>,
+pub struct Notifier {
+    work: Arc<WaiterRegistry>,
     ends: watch::Sender<u64>,
     interrupts: watch::Sender<u64>,
     elsewhere: watch::Sender<u64>,
@@ -29,9 +29,9 @@ pub struct Wakeups {
     waiting: Arc<AtomicUsize>,
 }
 
-impl Default for Wakeups {
-    fn default() -> Wakeups {
-        Wakeups {
+impl Default for Notifier {
+    fn default() -> Notifier {
+        Notifier {
             work: Arc::default(),
             ends: watch::Sender::new(0),
             interrupts: watch::Sender::new(0),
@@ -42,15 +42,15 @@ impl Default for Wakeups {
     }
 }
 
-impl Wakeups {
+impl Notifier {
     /// Says that jobs may have become claimable anywhere. Call after the commit: a worker woken earlier would not see them.
     pub fn work_arrived(&self) {
-        self.work.tell(WorkNews::everywhere());
+        self.work.notify(WorkEvents::everywhere());
     }
 
     /// Says where jobs became claimable; only those who wait for such jobs are woken.
-    pub fn work_arrived_in(&self, news: WorkNews) {
-        self.work.tell(news);
+    pub fn work_arrived_in(&self, news: WorkEvents) {
+        self.work.notify(news);
     }
 
     /// Says that jobs may have become final.

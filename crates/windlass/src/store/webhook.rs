@@ -11,10 +11,10 @@ use super::command::callback::{self, secret_key};
 use super::config::parse;
 use super::engine::DocumentKind;
 use super::task::Kind;
-use super::unit::Unit;
-use super::view::View;
+use super::unit::WriteTx;
+use super::view::ReadTx;
 use crate::clock::Timestamp;
-use crate::error::{ActError, Denied};
+use crate::error::{ActError, Forbidden};
 use crate::job::Tenant;
 use crate::limits;
 
@@ -76,12 +76,14 @@ impl Store {
         let tenant = whose(caller, tenant)?;
         let (key, now) = (secret_key(&tenant), self.env.clock.now());
         let known = self
-            .read("webhook_secrets", move |view: &mut View<'_>| view.db.document(DocumentKind::Secret, &key))
+            .read("webhook_secrets", move |view: &mut ReadTx<'_>| {
+                view.db.document(DocumentKind::Secret, &key)
+            })
             .await?;
         if let Some(known) = known {
             return Ok(parse::<WebhookSecrets>(&known.body)?.in_force(now));
         }
-        let work = move |unit: &mut Unit<'_>| callback::webhook_secrets(unit, &tenant);
+        let work = move |unit: &mut WriteTx<'_>| callback::webhook_secrets(unit, &tenant);
         Ok(self.write("webhook_secrets", Kind::Ordinary, work).await?)
     }
 
@@ -93,14 +95,14 @@ impl Store {
         tenant: Option<Tenant>,
     ) -> Result<Vec<WebhookSecret>, ActError> {
         let (caller, tenant) = (caller.clone(), whose(caller, tenant)?);
-        let work = move |unit: &mut Unit<'_>| callback::rotate_webhook_secret(unit, &caller, &tenant);
+        let work = move |unit: &mut WriteTx<'_>| callback::rotate_webhook_secret(unit, &caller, &tenant);
         Ok(self.write("rotate_webhook_secret", Kind::Ordinary, work).await?)
     }
 }
 
 /// The tenant that is meant, if the caller may have its secrets.
-fn whose(caller: &Caller, tenant: Option<Tenant>) -> Result<Tenant, Denied> {
+fn whose(caller: &Caller, tenant: Option<Tenant>) -> Result<Tenant, Forbidden> {
     let tenant = tenant.or_else(|| caller.tenant.clone()).unwrap_or_default();
-    caller.must(if caller.sees(&tenant) { Permission::Configure } else { Permission::Administer })?;
+    caller.require(if caller.sees(&tenant) { Permission::Configure } else { Permission::Administer })?;
     Ok(tenant)
 }

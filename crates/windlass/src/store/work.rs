@@ -7,16 +7,16 @@ use super::caller::Caller;
 use super::command::children::{self, NewGroup, Spawned};
 use super::command::claim::{self, ClaimAnswer, ClaimRequest};
 use super::command::finish::{self, Finish, Park, Report};
-use super::command::heartbeat::{self, Beat, Directive, Pulse};
-use super::command::step::{self, Hand, Note};
+use super::command::heartbeat::{self, Directive, HeartbeatItem, HeartbeatReply};
+use super::command::step::{self, AttemptWrite, LeaseRef};
 use super::command::worker::{self, NewWorker};
 use super::config::Worker;
 use super::meter::Fallback;
 use super::task::Kind;
-use super::unit::Unit;
+use super::unit::WriteTx;
 use super::wakeup::{Listener, WorkListener};
 use super::{Store, elsewhere};
-use crate::clock::Patience;
+use crate::clock::WaitLimit;
 use crate::error::WorkError;
 use crate::job::{Fence, JobId, WorkerId};
 use crate::limits;
@@ -43,11 +43,11 @@ impl Store {
         worker: WorkerId,
         is_paused: bool,
     ) -> Result<(), WorkError> {
-        if self.is_elsewhere() {
+        if self.is_remote() {
             return Ok(());
         }
         let caller = caller.clone();
-        let tell = move |unit: &mut Unit<'_>| worker::tell_paused(unit, &caller, worker, is_paused);
+        let tell = move |unit: &mut WriteTx<'_>| worker::tell_paused(unit, &caller, worker, is_paused);
         self.write("tell_paused", Kind::Ordinary, tell).await
     }
 
@@ -58,14 +58,14 @@ impl Store {
         request: &ClaimRequest,
         wait: Duration,
     ) -> Result<ClaimAnswer, WorkError> {
-        self.claim_unless(caller, request, wait, std::future::pending()).await
+        self.claim_until(caller, request, wait, std::future::pending()).await
     }
 
     /// The same, but stops waiting once `gone` is over, as when whoever asked has hung up.
     ///
     /// A claim that is on its way is never dropped half-way: its jobs would be held unheard until their leases end. So it
     /// may still answer with jobs, which are then to be given back.
-    pub async fn claim_unless(
+    pub async fn claim_until(
         &self,
         caller: &Caller,
         request: &ClaimRequest,
@@ -87,9 +87,9 @@ impl Store {
         gone: impl Future<Output = ()>,
     ) -> Result<ClaimAnswer, WorkError> {
         let wait = wait.min(limits::CLAIM_WAIT_MAX);
-        elsewhere!(self.claim_unless(request, wait, gone));
+        elsewhere!(self.claim_until(request, wait, gone));
         let mut gone = std::pin::pin!(gone);
-        let patience = Patience::lasting(wait);
+        let patience = WaitLimit::for_duration(wait);
         // The news that the last wait was for, if it ended without any.
         let mut unheard: Option<WorkListener> = None;
         loop {
@@ -106,8 +106,7 @@ impl Store {
                 return Ok(answer);
             }
             work.narrow(answer.interest.clone());
-            let backstop =
-                answer.look_again_after(self.env.timing.backstop_every, self.env.wakeups.waiters());
+            let backstop = answer.poll_interval(self.env.timing.backstop_every, self.env.wakeups.waiters());
             let has_news = tokio::select! {
                 biased;
                 () = &mut gone => return Ok(answer),
@@ -123,8 +122,8 @@ impl Store {
         &self,
         caller: &Caller,
         worker: WorkerId,
-        beats: Vec<Beat>,
-    ) -> Result<Pulse, WorkError> {
+        beats: Vec<HeartbeatItem>,
+    ) -> Result<HeartbeatReply, WorkError> {
         elsewhere!(self.heartbeat(worker, beats, Duration::ZERO));
         let caller = caller.clone();
         self.write("heartbeat", Kind::Urgent, move |unit| heartbeat::heartbeat(unit, &caller, worker, &beats))
@@ -133,24 +132,24 @@ impl Store {
 
     /// The same, but while there is nothing to be done waits for up to `wait` until running jobs may have been cut off:
     /// their worker then hears of it at once.
-    pub async fn heartbeat_with_news(
+    pub async fn heartbeat_wait(
         &self,
         caller: &Caller,
         worker: WorkerId,
-        beats: Vec<Beat>,
+        beats: Vec<HeartbeatItem>,
         wait: Duration,
-    ) -> Result<Pulse, WorkError> {
+    ) -> Result<HeartbeatReply, WorkError> {
         elsewhere!(self.heartbeat(worker, beats, wait.min(limits::SERVER_WAIT_MAX)));
         // Listening starts before looking: what is cut off in between is not missed.
         let mut interrupts = self.env.wakeups.interrupts();
         // What it has to tell is told once.
-        let again = beats.iter().map(|beat| Beat::new(beat.job, beat.fence)).collect();
+        let again = beats.iter().map(|beat| HeartbeatItem::new(beat.job, beat.fence)).collect();
         let pulse = self.heartbeat(caller, worker, beats).await?;
         if wait.is_zero() || pulse.directives.iter().any(|(_, directive)| *directive != Directive::Continue) {
             return Ok(pulse);
         }
         let wait = wait.min(limits::SERVER_WAIT_MAX);
-        Patience::lasting(wait).wait_for(interrupts.news(), wait).await;
+        WaitLimit::for_duration(wait).wait_for(interrupts.news(), wait).await;
         self.heartbeat(caller, worker, again).await
     }
 
@@ -161,7 +160,7 @@ impl Store {
         worker: WorkerId,
         started: Vec<(JobId, Fence)>,
     ) -> Result<(), WorkError> {
-        if self.is_elsewhere() || started.is_empty() {
+        if self.is_remote() || started.is_empty() {
             return Ok(());
         }
         let caller = caller.clone();
@@ -183,14 +182,24 @@ impl Store {
     }
 
     /// Writes checkpoints, progress or log lines for a running job, all or none.
-    pub async fn note(&self, caller: &Caller, hand: Hand, notes: Vec<Note>) -> Result<(), WorkError> {
+    pub async fn note(
+        &self,
+        caller: &Caller,
+        hand: LeaseRef,
+        notes: Vec<AttemptWrite>,
+    ) -> Result<(), WorkError> {
         elsewhere!(self.note(hand, notes));
         let caller = caller.clone();
         self.write("note", Kind::Ordinary, move |unit| step::note(unit, &caller, hand, &notes)).await
     }
 
     /// Spawns children of a running job and parks it until their group is decided (M64).
-    pub async fn spawn(&self, caller: &Caller, hand: Hand, group: NewGroup) -> Result<Spawned, WorkError> {
+    pub async fn spawn(
+        &self,
+        caller: &Caller,
+        hand: LeaseRef,
+        group: NewGroup,
+    ) -> Result<Spawned, WorkError> {
         self.spawn_beside(caller, hand, group, Vec::new()).await
     }
 
@@ -198,14 +207,14 @@ impl Store {
     pub async fn spawn_beside(
         &self,
         caller: &Caller,
-        hand: Hand,
+        hand: LeaseRef,
         group: NewGroup,
         beside: Vec<Park>,
     ) -> Result<Spawned, WorkError> {
         elsewhere!(self.spawn(hand, group, beside));
         let caller = caller.clone();
         let kind = Kind::Batch(group.jobs.len());
-        let spawn = move |unit: &mut Unit<'_>| children::spawn(unit, &caller, hand, &group, &beside);
+        let spawn = move |unit: &mut WriteTx<'_>| children::spawn(unit, &caller, hand, &group, &beside);
         self.write("spawn", kind, spawn).await
     }
 
@@ -224,7 +233,7 @@ pub(crate) struct Interrupts {
 impl Interrupts {
     /// Whether there were news since this was made or last returned; a server is not asked.
     pub(crate) fn has_news(&self) -> bool {
-        self.store.is_elsewhere() || self.here.has_news()
+        self.store.is_remote() || self.here.has_news()
     }
 
     /// Returns when running jobs may have been cut off since this was made or last returned.
@@ -235,15 +244,15 @@ impl Interrupts {
         &mut self,
         caller: &Caller,
         worker: WorkerId,
-        beats: impl Fn() -> Vec<Beat>,
+        beats: impl Fn() -> Vec<HeartbeatItem>,
         wait: Duration,
     ) {
-        if !self.store.is_elsewhere() {
+        if !self.store.is_remote() {
             return self.here.news().await;
         }
         let mut beats = beats();
         beats.truncate(limits::OUTCOMES_PER_CALL_MAX);
-        if self.store.heartbeat_with_news(caller, worker, beats, wait).await.is_err() {
+        if self.store.heartbeat_wait(caller, worker, beats, wait).await.is_err() {
             // The next ordinary heartbeat meets the same trouble, and deals with it.
             std::future::pending::<()>().await;
         }

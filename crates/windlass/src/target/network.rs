@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use crate::error::Problem;
+use crate::error::FieldProblem;
 
 /// A network of addresses of one family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,10 +58,11 @@ impl fmt::Display for Network {
 
 /// Reads `10.0.0.0/8`, `fd00::/8`, or a single address.
 impl FromStr for Network {
-    type Err = Problem;
+    type Err = FieldProblem;
 
-    fn from_str(text: &str) -> Result<Network, Problem> {
-        let unknown = || Problem::Unknown { value: text.to_owned(), allowed: "networks such as 10.0.0.0/8" };
+    fn from_str(text: &str) -> Result<Network, FieldProblem> {
+        let unknown =
+            || FieldProblem::Unknown { value: text.to_owned(), allowed: "networks such as 10.0.0.0/8" };
         let (base, prefix) = text.split_once('/').map_or((text, None), |(base, prefix)| (base, Some(prefix)));
         let base: IpAddr = base.parse().map_err(|_| unknown())?;
         let bits = if base.is_ipv4() { 32 } else { 128 };

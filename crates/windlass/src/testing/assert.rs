@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use super::{StepRun, TestQueue};
-use crate::job::{AttemptOutcome, JobId, JobType, State};
+use crate::job::{AttemptOutcome, JobId, JobState, JobType};
 use crate::limits;
 use crate::queue::{Handle, Job};
 use crate::store::filter::{Filter, Order};
@@ -15,7 +15,7 @@ impl TestQueue {
     ///
     /// # Panics
     /// When it is not, saying where it is and why.
-    pub async fn assert_state(&self, id: JobId, state: State) {
+    pub async fn assert_state(&self, id: JobId, state: JobState) {
         let found = self.job(id).await;
         assert_eq!(found.job.state, state, "job {id}: {:?} {:?}", found.why, found.job.details.error);
     }

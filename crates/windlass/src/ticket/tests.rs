@@ -1,7 +1,7 @@
 //! Tests of tickets: what is signed, and that nothing of it can be changed.
 
 use super::*;
-use crate::job::{JobType, Labels, Payload, QueueName, Tenant};
+use crate::job::{JobMetadata, JobType, Payload, QueueName, Tenant};
 
 const NOW: i64 = 1_800_000_000_000;
 
@@ -23,7 +23,7 @@ impl Submitted {
             queue: QueueName::default(),
             job_type: JobType::new("email.send").unwrap(),
         };
-        let labels = Labels {
+        let labels = JobMetadata {
             tags: [("plan".to_owned(), "pro".to_owned())].into(),
             correlation_id: Some("order-7".into()),
             callback_url: Some("https://example.com/hook".into()),

@@ -11,10 +11,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 use tracing::field::Empty;
 
-use super::Crew;
-use super::seats::Seats;
+use super::WorkerShared;
+use super::seats::SlotPool;
 use crate::clock::Stopwatch;
-use crate::context::{CrashPoint, Cx, Interruption, Stop};
+use crate::context::{CancelReason, CrashPoint, Cx, HandlerExit};
 use crate::handler::{AnyHandler, HandlerFuture, Snooze, failure_of, said};
 use crate::job::{Category, Failure, Strategy, described};
 use crate::store::command::claim::Claimed;
@@ -24,14 +24,14 @@ pub(crate) type Panic = Box<dyn Any + Send>;
 
 /// Starts a job that was claimed, in its turn; its seat is free again when its outcome is on its way.
 pub(super) fn start(
-    crew: Arc<Crew>,
+    crew: Arc<WorkerShared>,
     claimed: Claimed,
-    seats: Arc<Seats>,
+    seats: Arc<SlotPool>,
     seat: OwnedSemaphorePermit,
     slot: Option<OwnedSemaphorePermit>,
 ) {
     // At once: whoever asks from now on what runs here is told, also before the task has begun.
-    let cx = admit(&crew, claimed);
+    let cx = start_attempt(&crew, claimed);
     tokio::spawn(async move {
         let execution = cx.claimed().job.policy.timeouts.execution;
         let given_up = async {
@@ -63,14 +63,14 @@ pub(super) fn start(
 }
 
 /// Runs one attempt; nothing if there is nothing to report.
-pub(crate) async fn attempt(crew: &Crew, claimed: Claimed) -> Option<Report> {
-    let cx = admit(crew, claimed);
+pub(crate) async fn attempt(crew: &WorkerShared, claimed: Claimed) -> Option<Report> {
+    let cx = start_attempt(crew, claimed);
     let outcome = run(crew, &cx).await;
     crew.running.remove(cx.job_id(), cx.fence())?;
     Some(report(&cx, outcome?))
 }
 
-fn admit(crew: &Crew, claimed: Claimed) -> Cx {
+fn start_attempt(crew: &WorkerShared, claimed: Claimed) -> Cx {
     let cx = Cx::new(crew.queue.clone(), crew.states.clone(), claimed, crew.settings.conduct.clone());
     crew.running.insert(cx.clone());
     cx
@@ -81,7 +81,7 @@ fn report(cx: &Cx, outcome: Outcome) -> Report {
 }
 
 /// Runs the handler to its end as part of its submission's trace; nothing if there is nothing to report.
-async fn run(crew: &Crew, cx: &Cx) -> Option<Outcome> {
+async fn run(crew: &WorkerShared, cx: &Cx) -> Option<Outcome> {
     let span = tracing::debug_span!(
         parent: None,
         "handler",
@@ -116,7 +116,7 @@ fn log_failure(cx: &Cx, failure: &Failure) {
     }
 }
 
-async fn run_handler(crew: &Crew, cx: &Cx) -> Option<Outcome> {
+async fn run_handler(crew: &WorkerShared, cx: &Cx) -> Option<Outcome> {
     if cx.crashes_at(&CrashPoint::BeforeStart) {
         return None;
     }
@@ -126,7 +126,7 @@ async fn run_handler(crew: &Crew, cx: &Cx) -> Option<Outcome> {
     };
     let outcome = match catch_unwind(AssertUnwindSafe(|| call(crew, cx, handler))) {
         Ok(mut future) => {
-            cx.begins();
+            cx.start();
             let outcome = supervise(crew, cx, &mut future).await;
             drop_safely(cx, future);
             outcome
@@ -141,7 +141,7 @@ async fn run_handler(crew: &Crew, cx: &Cx) -> Option<Outcome> {
 }
 
 /// A failure with the delay that the worker's own function decides on, if the job's policy leaves it to that (M41).
-fn delayed(crew: &Crew, cx: &Cx, outcome: Outcome) -> Outcome {
+fn delayed(crew: &WorkerShared, cx: &Cx, outcome: Outcome) -> Outcome {
     let (policy, decide) = (&cx.claimed().job.policy.retry, &crew.settings.retry_delay);
     let (Outcome::Failed(failure), Some(decide), Strategy::Custom) = (&outcome, decide, policy.strategy)
     else {
@@ -160,24 +160,24 @@ fn delayed(crew: &Crew, cx: &Cx, outcome: Outcome) -> Outcome {
 }
 
 /// The handler's future within all layers.
-fn call(crew: &Crew, cx: &Cx, handler: &dyn AnyHandler) -> HandlerFuture {
+fn call(crew: &WorkerShared, cx: &Cx, handler: &dyn AnyHandler) -> HandlerFuture {
     let future = handler.call(&cx.claimed().spec.payload.bytes, cx.clone());
     crew.layers.iter().fold(future, |future, layer| layer(cx.clone(), future))
 }
 
 /// Drives the handler until it ends, parks, takes too long or is cut off.
-async fn supervise(crew: &Crew, cx: &Cx, future: &mut HandlerFuture) -> Option<Outcome> {
+async fn supervise(crew: &WorkerShared, cx: &Cx, future: &mut HandlerFuture) -> Option<Outcome> {
     let limit = cx.claimed().job.policy.timeouts.execution;
     tokio::select! {
         biased;
         ended = catch(cx, future) => Some(judge(cx, ended).await),
         never = cx.hurry() => match never {},
         stop = cx.stopped() => match stop {
-            Stop::Park(park) => Some(parked(cx, park).await),
-            Stop::Parked | Stop::Crash => None,
+            HandlerExit::Park(park) => Some(parked(cx, park).await),
+            HandlerExit::Parked | HandlerExit::Crash => None,
         },
         () = tokio::time::sleep(limit) => {
-            cx.cancel(Interruption::TimedOut);
+            cx.cancel(CancelReason::TimedOut);
             let message = format!("ran longer than {limit:?}");
             Some(Outcome::Failed(Failure::new(Category::Timeout, message)))
         }
@@ -194,7 +194,7 @@ async fn parked(cx: &Cx, park: Park) -> Outcome {
 }
 
 /// Returns when the handler was told to stop and has had time to clean up.
-async fn cut_off(crew: &Crew, cx: &Cx) {
+async fn cut_off(crew: &WorkerShared, cx: &Cx) {
     cx.cancelled().await;
     tokio::time::sleep(crew.settings.grace).await;
 }
@@ -254,12 +254,12 @@ fn outcome_of(cx: &Cx, ended: Result<Result<Vec<u8>, anyhow::Error>, Panic>) -> 
 }
 
 fn outcome_of_panic(panic: &Panic) -> Outcome {
-    let message = words_of(panic);
+    let message = panic_message(panic);
     Outcome::Failed(Failure::new(Category::System, format!("panicked: {message}")).with_code("panic"))
 }
 
 /// What a panic says.
-pub(crate) fn words_of(panic: &Panic) -> String {
+pub(crate) fn panic_message(panic: &Panic) -> String {
     panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())

@@ -7,25 +7,25 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::give_way;
+use super::yield_now;
 
 /// Something that may leave again before enough has come.
-pub(crate) trait Leaves {
+pub(crate) trait BatchExit {
     /// Whether it has left.
     fn has_left(&self) -> bool;
 }
 
 /// Where things are gathered.
-pub(crate) struct Gather<T> {
+pub(crate) struct BatchCollector<T> {
     count_max: usize,
     wait_max: Duration,
-    supply: OnceLock<Supply>,
+    supply: OnceLock<BatchSource>,
     /// What is being gathered now.
     open: Mutex<Option<Open<T>>>,
 }
 
 /// How much can come at all.
-struct Supply {
+struct BatchSource {
     slots: usize,
     over: CancellationToken,
 }
@@ -37,21 +37,21 @@ struct Open<T> {
 }
 
 /// The task of whoever came first: to wait for the others.
-pub(crate) struct Gathering<T> {
-    gather: Arc<Gather<T>>,
+pub(crate) struct PendingBatch<T> {
+    gather: Arc<BatchCollector<T>>,
     full: oneshot::Receiver<Vec<T>>,
 }
 
-impl<T: Leaves> Gather<T> {
+impl<T: BatchExit> BatchCollector<T> {
     /// Gathers up to `count_max`, and waits for no longer than `wait_max` after the first.
-    pub(crate) fn new(count_max: usize, wait_max: Duration) -> Arc<Gather<T>> {
-        Arc::new(Gather { count_max, wait_max, supply: OnceLock::new(), open: Mutex::default() })
+    pub(crate) fn new(count_max: usize, wait_max: Duration) -> Arc<BatchCollector<T>> {
+        Arc::new(BatchCollector { count_max, wait_max, supply: OnceLock::new(), open: Mutex::default() })
     }
 
     /// Says that no more than `slots` are ever there at once, and none come any more once `over` fires.
     pub(crate) fn supplied_by(&self, slots: usize, over: &CancellationToken) {
         // A worker begins once; whoever would begin again finds the first's.
-        let _first_or_not = self.supply.set(Supply { slots, over: over.clone() });
+        let _first_or_not = self.supply.set(BatchSource { slots, over: over.clone() });
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Open<T>>> {
@@ -59,7 +59,7 @@ impl<T: Leaves> Gather<T> {
     }
 
     /// Adds one; whoever adds the first of a new lot has to wait for the others.
-    pub(crate) fn add(self: &Arc<Gather<T>>, one: T) -> Option<Gathering<T>> {
+    pub(crate) fn add(self: &Arc<BatchCollector<T>>, one: T) -> Option<PendingBatch<T>> {
         let slots = self.supply.get().map_or(usize::MAX, |supply| supply.slots);
         let mut open = self.lock();
         let (mut lot, first) = open.take().map_or_else(|| self.begin(), |lot| (lot, None));
@@ -77,21 +77,21 @@ impl<T: Leaves> Gather<T> {
         first
     }
 
-    fn begin(self: &Arc<Gather<T>>) -> (Open<T>, Option<Gathering<T>>) {
+    fn begin(self: &Arc<BatchCollector<T>>) -> (Open<T>, Option<PendingBatch<T>>) {
         let (sender, full) = oneshot::channel();
         let lot = Open { gathered: Vec::new(), full: sender };
-        (lot, Some(Gathering { gather: self.clone(), full }))
+        (lot, Some(PendingBatch { gather: self.clone(), full }))
     }
 
     /// Returns when nothing more will come: after the last word, once those that are on their way have arrived.
-    async fn over(&self) {
+    async fn closed(&self) {
         match self.supply.get() {
             Some(supply) => supply.over.cancelled().await,
             None => std::future::pending().await,
         }
         let mut here = self.count();
         loop {
-            give_way().await;
+            yield_now().await;
             let before = std::mem::replace(&mut here, self.count());
             if here <= before {
                 return;
@@ -104,13 +104,13 @@ impl<T: Leaves> Gather<T> {
     }
 }
 
-impl<T: Leaves> Gathering<T> {
+impl<T: BatchExit> PendingBatch<T> {
     /// Waits for as many as may be.
     pub(crate) async fn all(mut self) -> Vec<T> {
         tokio::select! {
             biased;
             all = &mut self.full => return all.unwrap_or_default(),
-            () = self.gather.over() => {}
+            () = self.gather.closed() => {}
             () = tokio::time::sleep(self.gather.wait_max) => {}
         }
         let mut open = self.gather.lock();
@@ -129,23 +129,23 @@ mod tests {
     const WAIT: Duration = Duration::from_secs(5);
     const AT_ONCE: Duration = Duration::from_millis(1);
 
-    impl Leaves for u32 {
+    impl BatchExit for u32 {
         fn has_left(&self) -> bool {
             *self == 0
         }
     }
 
-    fn first(gather: &Arc<Gather<u32>>, one: u32) -> Gathering<u32> {
+    fn first(gather: &Arc<BatchCollector<u32>>, one: u32) -> PendingBatch<u32> {
         gather.add(one).expect("it is the first of its lot")
     }
 
-    async fn within(time: Duration, lot: Gathering<u32>) -> Vec<u32> {
+    async fn within(time: Duration, lot: PendingBatch<u32>) -> Vec<u32> {
         tokio::time::timeout(time, lot.all()).await.expect("it waits no longer")
     }
 
     #[tokio::test(start_paused = true)]
     async fn enough_does_not_wait() {
-        let gather = Gather::new(2, WAIT);
+        let gather = BatchCollector::new(2, WAIT);
         let one = first(&gather, 1);
         assert!(gather.add(2).is_none());
         let other = first(&gather, 3);
@@ -155,7 +155,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn those_who_have_left_do_not_count() {
-        let gather = Gather::new(2, WAIT);
+        let gather = BatchCollector::new(2, WAIT);
         let lot = first(&gather, 0);
         assert!(gather.add(1).is_none() && gather.add(2).is_none());
         assert_eq!(within(AT_ONCE, lot).await, [1, 2]);
@@ -163,7 +163,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_more_than_can_come_is_waited_for() {
-        let gather = Gather::new(100, WAIT);
+        let gather = BatchCollector::new(100, WAIT);
         gather.supplied_by(2, &CancellationToken::new());
         let lot = first(&gather, 1);
         assert!(gather.add(2).is_none());
@@ -172,7 +172,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn when_nothing_more_comes_nothing_is_waited_for() {
-        let (gather, over) = (Gather::new(100, WAIT), CancellationToken::new());
+        let (gather, over) = (BatchCollector::new(100, WAIT), CancellationToken::new());
         gather.supplied_by(100, &over);
         let lot = first(&gather, 1);
         over.cancel();
@@ -182,7 +182,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_first_waits_no_longer_for_those_who_come_late() {
-        let gather = Gather::new(100, WAIT);
+        let gather = BatchCollector::new(100, WAIT);
         let lot = first(&gather, 1);
         let late = gather.clone();
         tokio::spawn(async move {

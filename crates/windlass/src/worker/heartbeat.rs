@@ -5,29 +5,29 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Crew;
-use crate::clock::Patience;
-use crate::context::Interruption;
+use super::WorkerShared;
+use crate::clock::WaitLimit;
+use crate::context::CancelReason;
 use crate::error::{StoreError, WorkError};
 use crate::limits;
-use crate::store::command::heartbeat::Beat;
+use crate::store::command::heartbeat::HeartbeatItem;
 use crate::store::meter::Fallback;
 use crate::store::work::Interrupts;
 
 /// News from elsewhere are looked at no more often than this.
 const NEWS_PAUSE: Duration = Duration::from_millis(20);
 
-pub(super) async fn run(crew: Arc<Crew>, over: CancellationToken) {
+pub(super) async fn run(crew: Arc<WorkerShared>, over: CancellationToken) {
     let every = crew.settings.heartbeat_every;
     // A worker that nobody has heard loses its leases: its handlers are told in time to be gone before others begin.
     let grace = crew.settings.grace.min(limits::WORKER_SILENCE_MAX / 3);
     let silence = limits::WORKER_SILENCE_MAX.saturating_sub(grace);
-    let mut heard = Patience::lasting(silence);
+    let mut heard = WaitLimit::for_duration(silence);
     // The news that the last wait was for, if it ended without any.
     let mut unheard: Option<Interrupts> = None;
     loop {
         let mut interrupts = crew.queue.store().interrupts();
-        let asked = Patience::lasting(silence);
+        let asked = WaitLimit::for_duration(silence);
         match beat_within(&crew, heard).await {
             Ok(is_interrupted) => {
                 heard = asked;
@@ -41,7 +41,7 @@ pub(super) async fn run(crew: Arc<Crew>, over: CancellationToken) {
                 }
             }
             Err(WorkError::Store(StoreError::Stopped(_))) => {
-                return crew.cancel_all(Interruption::Unheard);
+                return crew.cancel_all(CancelReason::Unheard);
             }
             Err(error) => tracing::warn!(%error, "heartbeat was not taken"),
         }
@@ -59,21 +59,21 @@ pub(super) async fn run(crew: Arc<Crew>, over: CancellationToken) {
 
 /// Beats once, and cancels everything if the answer has not come when patience ends; then still waits for it. True if
 /// handlers were told to stop.
-async fn beat_within(crew: &Crew, heard: Patience) -> Result<bool, WorkError> {
+async fn beat_within(crew: &WorkerShared, heard: WaitLimit) -> Result<bool, WorkError> {
     let beating = beat(crew);
     tokio::pin!(beating);
     tokio::select! {
         biased;
         answer = &mut beating => answer,
-        () = heard.over() => {
-            crew.cancel_all(Interruption::Unheard);
+        () = heard.elapsed_wait() => {
+            crew.cancel_all(CancelReason::Unheard);
             beating.await
         }
     }
 }
 
 /// Beats once for everything that runs; true if handlers were told to stop.
-pub(crate) async fn beat(crew: &Crew) -> Result<bool, WorkError> {
+pub(crate) async fn beat(crew: &WorkerShared) -> Result<bool, WorkError> {
     // Before their leases are extended: from here on it is known that they have started.
     let mut started = crew.running.started();
     started.truncate(limits::OUTCOMES_PER_CALL_MAX);
@@ -90,12 +90,12 @@ pub(crate) async fn beat(crew: &Crew) -> Result<bool, WorkError> {
     }
 }
 
-async fn beat_some(crew: &Crew, beats: Vec<Beat>) -> Result<bool, WorkError> {
+async fn beat_some(crew: &WorkerShared, beats: Vec<HeartbeatItem>) -> Result<bool, WorkError> {
     let mut is_interrupted = false;
     let fences: Vec<_> = beats.iter().map(|beat| (beat.job, beat.fence)).collect();
     let pulse = crew.queue.store().heartbeat(crew.queue.caller(), crew.id(), beats).await?;
     for ((id, directive), (_, fence)) in pulse.directives.into_iter().zip(fences) {
-        let Some(why) = Interruption::of(directive) else { continue };
+        let Some(why) = CancelReason::of(directive) else { continue };
         // An attempt that ended meanwhile is none of this directive's business.
         if let Some(cx) = crew.running.get(id).filter(|cx| cx.fence() == fence) {
             tracing::info!(job = %id, directive = directive.as_str(), "handler is told to stop");

@@ -7,8 +7,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::seats::Seats;
-use super::{Crew, execute, give_way, shutdown};
+use super::seats::SlotPool;
+use super::{WorkerShared, execute, shutdown, yield_now};
 use crate::error::{StoreError, WorkError};
 use crate::job::QueueName;
 use crate::limits;
@@ -19,9 +19,9 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs until `stop`; an error if it cannot go on.
 pub(super) async fn run(
-    crew: Arc<Crew>,
+    crew: Arc<WorkerShared>,
     queue: QueueName,
-    seats: Arc<Seats>,
+    seats: Arc<SlotPool>,
     stop: CancellationToken,
 ) -> Result<(), WorkError> {
     let types = crew.types();
@@ -104,10 +104,10 @@ fn is_passing(error: &WorkError) -> bool {
 ///
 /// Quick handlers end together, a few turns of the runtime apart: as long as seats keep becoming free, others get their
 /// turn first, and one claim fills them all instead of one after the other.
-async fn take_free(seats: &Seats, first: OwnedSemaphorePermit) -> Vec<OwnedSemaphorePermit> {
+async fn take_free(seats: &SlotPool, first: OwnedSemaphorePermit) -> Vec<OwnedSemaphorePermit> {
     let mut free = seats.free_now();
     loop {
-        give_way().await;
+        yield_now().await;
         let now_free = seats.free_now();
         if now_free <= free {
             break;
@@ -118,9 +118,14 @@ async fn take_free(seats: &Seats, first: OwnedSemaphorePermit) -> Vec<OwnedSemap
     std::iter::once(first).chain(others).take(limits::CLAIM_JOBS_MAX).collect()
 }
 
-fn start(crew: &Arc<Crew>, seats: &Arc<Seats>, jobs: Vec<Claimed>, free: Vec<OwnedSemaphorePermit>) {
+fn start(
+    crew: &Arc<WorkerShared>,
+    seats: &Arc<SlotPool>,
+    jobs: Vec<Claimed>,
+    free: Vec<OwnedSemaphorePermit>,
+) {
     if jobs.iter().any(|claimed| claimed.job.crashes > 0) {
-        seats.beware();
+        seats.disable_prefetch();
     }
     for (claimed, seat) in jobs.into_iter().zip(free) {
         // In this order: those whose attempt counts already get the slots.

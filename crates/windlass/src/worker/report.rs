@@ -7,18 +7,22 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Crew, give_way};
+use super::{WorkerShared, yield_now};
 use crate::error::{StoreError, WorkError};
 use crate::job::WorkerId;
 use crate::limits;
-use crate::queue::Queue;
+use crate::queue::Client;
 use crate::store::command::finish::{Finish, Report};
 
 /// How long to wait before the first repetition, and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
 /// Reports until `closing`, and then what is left.
-pub(crate) async fn run(crew: Arc<Crew>, mut inbox: mpsc::Receiver<Report>, closing: CancellationToken) {
+pub(crate) async fn run(
+    crew: Arc<WorkerShared>,
+    mut inbox: mpsc::Receiver<Report>,
+    closing: CancellationToken,
+) {
     let mut batch = Vec::new();
     loop {
         let count = tokio::select! {
@@ -39,7 +43,7 @@ pub(crate) async fn run(crew: Arc<Crew>, mut inbox: mpsc::Receiver<Report>, clos
 /// Adds what else arrives while others get their turn: quick handlers end together, and one commit takes all of them.
 async fn gather(inbox: &mut mpsc::Receiver<Report>, batch: &mut Vec<Report>) {
     loop {
-        give_way().await;
+        yield_now().await;
         let room = limits::OUTCOMES_PER_CALL_MAX.saturating_sub(batch.len());
         let waiting = inbox.len().min(room);
         if waiting == 0 {
@@ -50,7 +54,7 @@ async fn gather(inbox: &mut mpsc::Receiver<Report>, batch: &mut Vec<Report>) {
 }
 
 /// Sends outcomes until the store takes them, or says that it never will.
-pub(crate) async fn send(crew: &Crew, reports: Vec<Report>) {
+pub(crate) async fn send(crew: &WorkerShared, reports: Vec<Report>) {
     let (queue, worker) = (&crew.queue, crew.id());
     let mut pause = PAUSES.0;
     loop {
@@ -85,7 +89,7 @@ pub(crate) async fn send(crew: &Crew, reports: Vec<Report>) {
 }
 
 /// An outcome the store cannot keep (a result that is too large) ends the attempt as a permanent failure that says so.
-async fn reject(queue: &Queue, worker: WorkerId, reports: &[Report], answers: &[Finish]) {
+async fn reject(queue: &Client, worker: WorkerId, reports: &[Report], answers: &[Finish]) {
     let mut again = Vec::new();
     for (report, answer) in reports.iter().zip(answers) {
         if let Finish::Rejected(invalid) = answer {

@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::context::{Cx, Interruption};
+use crate::context::{CancelReason, Cx};
 use crate::job::{Fence, JobId};
-use crate::store::command::heartbeat::Beat;
+use crate::store::command::heartbeat::HeartbeatItem;
 
 /// Jobs by id; a job that was lost and claimed again by the same worker is there under its new fence.
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl Running {
         let replaced = self.lock().jobs.insert(cx.job_id(), cx);
         // The old attempt lost its lease, or the job could not have been claimed again.
         if let Some(old) = replaced {
-            old.cancel(Interruption::Lost);
+            old.cancel(CancelReason::Lost);
         }
     }
 
@@ -65,15 +65,15 @@ impl Running {
         Some(Leaving(self))
     }
 
-    pub(crate) fn beats(&self) -> Vec<Beat> {
-        self.lock().jobs.values().map(|cx| Beat::new(cx.job_id(), cx.fence())).collect()
+    pub(crate) fn beats(&self) -> Vec<HeartbeatItem> {
+        self.lock().jobs.values().map(|cx| HeartbeatItem::new(cx.job_id(), cx.fence())).collect()
     }
 
     /// Those of attempts that were not told to stop.
-    pub(crate) fn beats_to_go_on(&self) -> Vec<Beat> {
+    pub(crate) fn beats_to_go_on(&self) -> Vec<HeartbeatItem> {
         let attempts = self.lock();
         let going_on = attempts.jobs.values().filter(|cx| !cx.is_cancelled());
-        going_on.map(|cx| Beat::new(cx.job_id(), cx.fence())).collect()
+        going_on.map(|cx| HeartbeatItem::new(cx.job_id(), cx.fence())).collect()
     }
 
     /// Those that were claimed ahead and have started since.

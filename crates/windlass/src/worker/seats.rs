@@ -23,7 +23,7 @@ const SLOW: u64 = 1_000_000_000;
 const QUICK: u64 = limits::QUICK_HANDLER_MAX.as_nanos() as u64;
 
 /// Seats.
-pub(super) struct Seats {
+pub(super) struct SlotPool {
     slots: Arc<Semaphore>,
     slot_count: usize,
     places: Arc<Semaphore>,
@@ -34,12 +34,12 @@ pub(super) struct Seats {
     stop: CancellationToken,
 }
 
-impl Seats {
+impl SlotPool {
     /// For so many handlers at once, until `stop`.
-    pub(super) fn new(slots: usize, stop: CancellationToken) -> Arc<Seats> {
+    pub(super) fn new(slots: usize, stop: CancellationToken) -> Arc<SlotPool> {
         let semaphore = || Arc::new(Semaphore::new(slots));
         let (spare, pace) = (AtomicUsize::new(0), AtomicU64::new(SLOW));
-        Arc::new(Seats { slots: semaphore(), slot_count: slots, places: semaphore(), spare, pace, stop })
+        Arc::new(SlotPool { slots: semaphore(), slot_count: slots, places: semaphore(), spare, pace, stop })
     }
 
     /// Waits for a seat.
@@ -99,14 +99,14 @@ impl Seats {
         // A process that stood still finds a slot and the end of its patience at once; the lease may be over too.
         let slot = slot.filter(|_| watch.elapsed() <= wait_max);
         if slot.is_none() {
-            self.beware();
+            self.disable_prefetch();
         }
         slot
     }
 
     /// A job was claimed that has brought down its worker before: for a while no others are to be at hand when it does so
     /// again.
-    pub(super) fn beware(&self) {
+    pub(super) fn disable_prefetch(&self) {
         self.pace.store(SLOW, Ordering::Relaxed);
     }
 
@@ -147,11 +147,11 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(3600);
 
-    fn seats(slots: usize) -> Arc<Seats> {
-        Seats::new(slots, CancellationToken::new())
+    fn seats(slots: usize) -> Arc<SlotPool> {
+        SlotPool::new(slots, CancellationToken::new())
     }
 
-    fn taken(seats: &Seats) -> Vec<OwnedSemaphorePermit> {
+    fn taken(seats: &SlotPool) -> Vec<OwnedSemaphorePermit> {
         seats.adjust();
         std::iter::from_fn(|| seats.another()).collect()
     }
@@ -189,7 +189,7 @@ mod tests {
     fn beside_a_job_that_brought_down_its_worker_nothing_is_claimed_ahead() {
         let seats = seats(20);
         (0..500).for_each(|_| seats.took(Duration::ZERO));
-        seats.beware();
+        seats.disable_prefetch();
         assert_eq!(taken(&seats).len(), 20);
     }
 

@@ -7,24 +7,28 @@ use std::sync::atomic::Ordering;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::Crew;
-use crate::context::Interruption;
+use super::WorkerShared;
+use crate::context::CancelReason;
 use crate::limits;
 use crate::store::command::finish::{Outcome, Report};
 
 /// How a worker left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Farewell {
+pub struct ShutdownReport {
     /// Jobs that were given back unfinished.
     pub released: usize,
 }
 
 /// Ends all work and reports on it; says how many jobs were given back.
-pub(super) async fn leave(crew: &Crew, reporting: JoinHandle<()>, closing: &CancellationToken) -> usize {
+pub(super) async fn leave(
+    crew: &WorkerShared,
+    reporting: JoinHandle<()>,
+    closing: &CancellationToken,
+) -> usize {
     let before = crew.released.load(Ordering::Relaxed);
     let is_drained = tokio::time::timeout(crew.settings.drain, crew.running.emptied()).await.is_ok();
     if !is_drained {
-        crew.cancel_all(Interruption::Released);
+        crew.cancel_all(CancelReason::Released);
         let _ended_or_not = tokio::time::timeout(crew.settings.grace, crew.running.emptied()).await;
         release_all(crew).await;
     }
@@ -34,17 +38,17 @@ pub(super) async fn leave(crew: &Crew, reporting: JoinHandle<()>, closing: &Canc
 }
 
 /// Leaves the registry.
-pub(super) async fn farewell(crew: &Crew, mut released: usize) -> Farewell {
+pub(super) async fn farewell(crew: &WorkerShared, mut released: usize) -> ShutdownReport {
     match crew.queue.store().deregister(crew.queue.caller(), crew.id()).await {
         // Those whose handlers were dropped just before they would have been given back.
         Ok(rest) => released += rest,
         Err(error) => tracing::warn!(%error, "could not say farewell; leases end by themselves"),
     }
-    Farewell { released }
+    ShutdownReport { released }
 }
 
 /// Gives everything back whenever the worker is paused aggressively from within its program (M55).
-pub(super) async fn release_when_paused(crew: Arc<Crew>, over: CancellationToken) {
+pub(super) async fn release_when_paused(crew: Arc<WorkerShared>, over: CancellationToken) {
     loop {
         tokio::select! {
             () = over.cancelled() => return,
@@ -59,7 +63,7 @@ pub(super) async fn release_when_paused(crew: Arc<Crew>, over: CancellationToken
 }
 
 /// Tells the store whenever the program pauses the worker or lets it go on: jobs that wait for it say so.
-pub(super) async fn tell_when_paused(crew: Arc<Crew>, over: CancellationToken) {
+pub(super) async fn tell_when_paused(crew: Arc<WorkerShared>, over: CancellationToken) {
     loop {
         for is_paused in [true, false] {
             tokio::select! {
@@ -76,9 +80,9 @@ pub(super) async fn tell_when_paused(crew: Arc<Crew>, over: CancellationToken) {
 }
 
 /// Gives back everything that still runs.
-pub(crate) async fn release_all(crew: &Crew) {
+pub(crate) async fn release_all(crew: &WorkerShared) {
     for cx in crew.running.all() {
-        cx.cancel(Interruption::Released);
+        cx.cancel(CancelReason::Released);
         if let Some(_leaving) = crew.running.remove(cx.job_id(), cx.fence()) {
             crew.report(Report::new(cx.job_id(), cx.fence(), Outcome::Released)).await;
         }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use windlass::clock::{Stopwatch, Timestamp};
 use windlass::error::ActError;
-use windlass::job::{JobId, NeededBy, NewJob, State};
+use windlass::job::{JobId, JobState, NeededBy, NewJob};
 use windlass::limits;
-use windlass::store::command::act::Act;
-use windlass::store::command::heartbeat::{Beat, Directive};
+use windlass::store::command::act::JobAction;
+use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 
 use crate::fixture::{Fixture, On, after, new_job, priority, queue};
 
@@ -47,7 +47,7 @@ async fn held_with_dependents(t: &Fixture, count: usize) -> JobId {
 
 async fn cancelled(t: &Fixture) -> usize {
     let states = t.store.stats(&t.me).await.unwrap().states;
-    usize::try_from(states.get(&State::Cancelled).copied().unwrap_or(0)).unwrap()
+    usize::try_from(states.get(&JobState::Cancelled).copied().unwrap_or(0)).unwrap()
 }
 
 /// M9: no commit changes more jobs than the bound, others get their turn between any two, and all is done in the end.
@@ -58,7 +58,7 @@ async fn many_dependents_stop_nobody(t: &Fixture) {
     let (worker, running) = t.running(new_job("beating")).await;
     let root = held_with_dependents(t, count).await;
     let began = resident_bytes();
-    t.act(root, Act::Priority(priority(90))).await;
+    t.act(root, JobAction::Priority(priority(90))).await;
     let mut commits = 2;
     while t.store.tick().await.unwrap().has_more {
         commits += 1;
@@ -69,7 +69,8 @@ async fn many_dependents_stop_nobody(t: &Fixture) {
     // The root itself, and as many as one commit may.
     assert!(before <= limits::CASCADE_JOBS_PER_COMMIT + 1, "{before}");
     loop {
-        let pulse = t.store.heartbeat(&t.me, worker, vec![Beat::new(running.job.id, running.job.fence)]);
+        let pulse =
+            t.store.heartbeat(&t.me, worker, vec![HeartbeatItem::new(running.job.id, running.job.fence)]);
         let pulse = pulse.await.expect("the worker is known");
         assert_eq!(pulse.directives, [(running.job.id, Directive::Continue)]);
         let has_more = t.store.tick().await.unwrap().has_more;
@@ -115,7 +116,7 @@ async fn lost_workers_stop_nobody(t: &Fixture) {
     let live = t.worker_for(&["probe"], &[]).await;
     let running = async || {
         let states = t.store.stats(&t.me).await.unwrap().states;
-        usize::try_from(states[&State::Running]).unwrap()
+        usize::try_from(states[&JobState::Running]).unwrap()
     };
     let (mut before, mut longest) = (running().await, Duration::ZERO);
     assert_eq!(before, lost * JOBS_PER_WORKER);
@@ -194,7 +195,7 @@ async fn a_caller_who_leaves_stops_its_query(t: &Fixture) {
         let now = Timestamp::from_millis(0);
         // Whoever tells waits until the caller has left, so that the first page is the last.
         store
-            .verify_telling(move |_| {
+            .verify_with_progress(move |_| {
                 let _sent = told.send(now);
                 let _left = left.recv();
             })

@@ -15,11 +15,11 @@ use std::time::Duration;
 use tempfile::TempDir;
 use windlass::clock::{ManualClocks, Timestamp};
 use windlass::entropy::Entropy;
-use windlass::job::{Job, JobId, NewJob, State, WorkerId};
+use windlass::job::{JobId, JobRecord, JobState, NewJob, WorkerId};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
-use windlass::store::command::heartbeat::{Beat, Directive};
+use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::{Environment, StoreOptions};
@@ -87,16 +87,17 @@ impl Node {
 
     /// The directives to a worker that beats for these jobs.
     async fn beat(&self, worker: WorkerId, claimed: &[Claimed]) -> Vec<Directive> {
-        let beats = claimed.iter().map(|claimed| Beat::new(claimed.job.id, claimed.job.fence)).collect();
+        let beats =
+            claimed.iter().map(|claimed| HeartbeatItem::new(claimed.job.id, claimed.job.fence)).collect();
         let pulse = self.store.heartbeat(&self.me, worker, beats).await.unwrap();
         pulse.directives.into_iter().map(|(_, directive)| directive).collect()
     }
 
-    async fn job(&self, id: JobId) -> Job {
+    async fn job(&self, id: JobId) -> JobRecord {
         self.store.get(&self.me, id).await.unwrap().expect("the job is there").job
     }
 
-    async fn states(&self) -> Vec<(State, u64)> {
+    async fn states(&self) -> Vec<(JobState, u64)> {
         let stats = self.store.stats(&self.me).await.unwrap();
         stats.states.into_iter().filter(|(_, count)| *count > 0).collect()
     }

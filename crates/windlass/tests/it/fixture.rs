@@ -17,16 +17,16 @@ use windlass::clock::{Clock, ManualClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::error::SubmitError;
 use windlass::job::{
-    Dependency, Failure, Fence, Job, JobId, JobType, NewJob, Payload, Priority, QueueName, State, Tenant,
-    WorkerId,
+    Dependency, Failure, Fence, JobId, JobRecord, JobState, JobType, NewJob, Payload, Priority, QueueName,
+    Tenant, WorkerId,
 };
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::act::{Act, Acted, Suspend};
+use windlass::store::command::act::{ActionReport, JobAction, Suspend};
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::settings::Settings;
-use windlass::store::command::step::Hand;
+use windlass::store::command::step::LeaseRef;
 use windlass::store::command::submit::{Receipt, SubmitOptions};
 use windlass::store::command::worker::NewWorker;
 use windlass::store::config::{QueueSettings, TenantSettings, TypeSettings};
@@ -101,7 +101,7 @@ impl Fixture {
         self.clock.advance(by);
     }
 
-    pub(crate) async fn submit(&self, job: NewJob) -> Job {
+    pub(crate) async fn submit(&self, job: NewJob) -> JobRecord {
         self.submit_all(vec![job]).await.remove(0).job
     }
 
@@ -151,27 +151,27 @@ impl Fixture {
         self.finish(worker, claimed.job.id, claimed.job.fence, Outcome::Completed { result: None }).await
     }
 
-    pub(crate) async fn act(&self, id: JobId, act: Act) -> Acted {
+    pub(crate) async fn act(&self, id: JobId, act: JobAction) -> ActionReport {
         self.store.act(&self.me, id, act).await.expect("the action is allowed")
     }
 
-    pub(crate) async fn suspend(&self, id: JobId) -> Acted {
-        self.act(id, Act::Suspend(Suspend::default())).await
+    pub(crate) async fn suspend(&self, id: JobId) -> ActionReport {
+        self.act(id, JobAction::Suspend(Suspend::default())).await
     }
 
-    pub(crate) async fn resume(&self, id: JobId) -> Acted {
-        self.act(id, Act::Resume { reason: None }).await
+    pub(crate) async fn resume(&self, id: JobId) -> ActionReport {
+        self.act(id, JobAction::Resume { reason: None }).await
     }
 
-    pub(crate) async fn cancel(&self, id: JobId) -> Acted {
-        self.act(id, Act::Cancel { reason: None }).await
+    pub(crate) async fn cancel(&self, id: JobId) -> ActionReport {
+        self.act(id, JobAction::Cancel { reason: None }).await
     }
 
     pub(crate) async fn get(&self, id: JobId) -> Snapshot {
         self.store.get(&self.me, id).await.unwrap().expect("the job is there")
     }
 
-    pub(crate) async fn state(&self, id: JobId) -> State {
+    pub(crate) async fn state(&self, id: JobId) -> JobState {
         self.get(id).await.job.state
     }
 
@@ -201,9 +201,9 @@ pub(crate) fn tenant(name: &str) -> Tenant {
     Tenant::new(name).unwrap()
 }
 
-pub(crate) fn hand(claimed: &Claimed) -> Hand {
+pub(crate) fn hand(claimed: &Claimed) -> LeaseRef {
     let worker = claimed.job.lease.map(|lease| lease.worker);
-    Hand { job: claimed.job.id, fence: claimed.job.fence, worker }
+    LeaseRef { job: claimed.job.id, fence: claimed.job.fence, worker }
 }
 
 /// Runs each test of a module on every engine.

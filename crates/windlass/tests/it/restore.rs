@@ -4,13 +4,13 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use windlass::error::{RestoreError, WorkError};
-use windlass::job::{GroupStrategy, JobId, State, WorkerId};
+use windlass::job::{GroupStrategy, JobId, JobState, WorkerId};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::step::{Hand, Note};
+use windlass::store::command::step::{AttemptWrite, LeaseRef};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::StoreOptions;
@@ -52,8 +52,8 @@ async fn writes_nothing(store: &Store, worker: WorkerId, claimed: &Claimed) {
     let (me, job, fence) = (Caller::local(), claimed.job.id, claimed.job.fence);
     assert!(matches!(finish(store, worker, claimed).await, Finish::Stale));
     for worker in [Some(worker), None] {
-        let hand = Hand { job, fence, worker };
-        let note = Note::Checkpoint { step: "charge".into(), value: b"1".to_vec() };
+        let hand = LeaseRef { job, fence, worker };
+        let note = AttemptWrite::Checkpoint { step: "charge".into(), value: b"1".to_vec() };
         assert_eq!(store.note(&me, hand, vec![note]).await, Err(WorkError::Stale(job)));
         let group = NewGroup { name: "all".into(), strategy: GroupStrategy::CollectAll, jobs: Vec::new() };
         assert_eq!(store.spawn(&me, hand, group).await.err(), Some(WorkError::Stale(job)));
@@ -86,7 +86,7 @@ async fn a_file_that_was_put_in_place_by_hand_begins_a_new_generation() {
     writes_nothing(&second, worker, &before).await;
     submit(&second).await;
     assert_eq!(second.generation().await.unwrap(), 2);
-    assert!(matches!(finish(&second, other, &again).await, Finish::Applied(State::Completed)));
+    assert!(matches!(finish(&second, other, &again).await, Finish::Applied(JobState::Completed)));
     store.close();
     second.close();
     let store = open(&folder.path().join("copy.db"));
@@ -126,7 +126,7 @@ async fn a_worker_from_before_the_loss_cannot_write_to_what_was_restored() {
     for claimed in &again {
         assert!(matches!(finish(&store, other, claimed).await, Finish::Applied(_)));
     }
-    assert_eq!(store.get(&Caller::local(), done).await.unwrap().unwrap().job.state, State::Scheduled);
+    assert_eq!(store.get(&Caller::local(), done).await.unwrap().unwrap().job.state, JobState::Scheduled);
     for verdict in store.verify().await.unwrap() {
         assert!(verdict.holds(), "{}: {:#?}", verdict.promise, verdict.findings);
     }

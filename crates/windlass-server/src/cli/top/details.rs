@@ -7,7 +7,7 @@ use super::words::{age, count};
 
 /// What kind of line it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weight {
+pub(super) enum LineStyle {
     Heading,
     Text,
     Trouble,
@@ -16,7 +16,7 @@ pub(super) enum Weight {
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
-    pub(super) weight: Weight,
+    pub(super) weight: LineStyle,
     /// What the text is about, in a column of its own.
     pub(super) label: String,
     pub(super) text: String,
@@ -35,7 +35,7 @@ pub(super) struct Details {
 
 /// What was found out about a job.
 #[derive(Debug, Clone)]
-pub(super) struct JobLook {
+pub(super) struct JobDetails {
     pub(super) job: Job,
     pub(super) reasons: Vec<Reason>,
     pub(super) attempts: Vec<Attempt>,
@@ -43,15 +43,15 @@ pub(super) struct JobLook {
 }
 
 fn heading(text: &str) -> Line {
-    Line { weight: Weight::Heading, label: String::new(), text: text.to_owned() }
+    Line { weight: LineStyle::Heading, label: String::new(), text: text.to_owned() }
 }
 
 fn fact(label: &str, text: impl Into<String>) -> Line {
-    Line { weight: Weight::Text, label: label.to_owned(), text: text.into() }
+    Line { weight: LineStyle::Text, label: label.to_owned(), text: text.into() }
 }
 
 fn trouble(label: &str, text: impl Into<String>) -> Line {
-    Line { weight: Weight::Trouble, label: label.to_owned(), text: text.into() }
+    Line { weight: LineStyle::Trouble, label: label.to_owned(), text: text.into() }
 }
 
 fn ago(at: Timestamp, now: Timestamp) -> String {
@@ -67,7 +67,7 @@ impl Details {
     }
 
     /// Everything about a job. Whoever had scrolled stays there.
-    pub(super) fn complete(&mut self, look: JobLook, now: Timestamp) {
+    pub(super) fn complete(&mut self, look: JobDetails, now: Timestamp) {
         let mut lines = facts(&look.job, now);
         if !look.reasons.is_empty() {
             lines.push(heading("Why it does not run"));

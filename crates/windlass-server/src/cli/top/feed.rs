@@ -8,11 +8,11 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::details::JobLook;
-use super::keys::Wish;
+use super::details::JobDetails;
+use super::keys::Effect;
 use super::look::{Attempts, Gate, Job, Jobs, Logs, Plain, Queues, Reasons, Stats, Workers, sum};
-use super::order::Order;
-use super::screen::Look;
+use super::order::Command;
+use super::screen::Snapshot;
 use crate::cli::client::{Call, Client};
 use crate::cli::failure::Failure;
 use crate::limits::{TOP_FAILURES_PER_LOOK, TOP_JOBS_MAX, TOP_LOOK_EVERY, TOP_NEWS_BUFFERED, TOP_RETRY_MAX};
@@ -21,11 +21,11 @@ use crate::limits::{TOP_FAILURES_PER_LOOK, TOP_JOBS_MAX, TOP_LOOK_EVERY, TOP_NEW
 #[derive(Debug)]
 pub(super) enum News {
     /// How everything is.
-    Look(Box<Look>),
+    Look(Box<Snapshot>),
     /// The server was not to be had.
     Lost(String),
     /// All about one job.
-    Job(Box<JobLook>),
+    Job(Box<JobDetails>),
     /// What became of an order or a question.
     Said {
         /// In words.
@@ -70,13 +70,13 @@ impl Feed {
     }
 
     /// Has something done; the answer comes as news.
-    pub(super) fn wish(&self, wish: Wish) {
+    pub(super) fn wish(&self, wish: Effect) {
         let (client, sender, hurry) = (self.client.clone(), self.sender.clone(), self.hurry.clone());
         tokio::spawn(async move {
             let news = match wish {
-                Wish::Quit => return,
-                Wish::Carry(order) => carry(&client, &order).await,
-                Wish::Look(id) => match look_at(&client, &id).await {
+                Effect::Quit => return,
+                Effect::Carry(order) => carry(&client, &order).await,
+                Effect::Look(id) => match look_at(&client, &id).await {
                     Ok(look) => News::Job(Box::new(look)),
                     Err(failure) => News::Said { text: failure.to_string(), is_trouble: true },
                 },
@@ -88,7 +88,7 @@ impl Feed {
     }
 }
 
-async fn carry(client: &Client, order: &Order) -> News {
+async fn carry(client: &Client, order: &Command) -> News {
     match client.value(Call::post(&order.path()).json(&order.body())).await {
         Ok(answer) => News::Said { text: order.done(&answer), is_trouble: false },
         Err(failure) => News::Said { text: format!("refused: {failure}"), is_trouble: true },
@@ -109,7 +109,7 @@ fn unless_refused<T>(asked: Result<T, Failure>) -> Result<Option<T>, Failure> {
 }
 
 /// One look at everything; what is known to be empty is not asked for.
-pub(super) async fn look(client: &Client) -> Result<Look, Failure> {
+pub(super) async fn read_snapshot(client: &Client) -> Result<Snapshot, Failure> {
     let (stats, queues, gate, workers) = tokio::join!(
         ask::<Stats>(client, &["stats"]),
         ask::<Queues>(client, &["queues"]),
@@ -132,10 +132,10 @@ pub(super) async fn look(client: &Client) -> Result<Look, Failure> {
         tokio::join!(jobs(&["running"]), jobs(&["failed", "dead_letter", "retrying"]), jobs(&["suspended"]));
     let (running, failures, suspended) = (running?, failures?, suspended?);
     let (gate, workers) = (unless_refused(gate)?, unless_refused(workers)?.map(|answer| answer.workers));
-    Ok(Look { stats, queues, gate, workers, running, failures, suspended })
+    Ok(Snapshot { stats, queues, gate, workers, running, failures, suspended })
 }
 
-async fn look_at(client: &Client, id: &Plain) -> Result<JobLook, Failure> {
+async fn look_at(client: &Client, id: &Plain) -> Result<JobDetails, Failure> {
     let id = id.as_str();
     let whole = ["jobs", id];
     let [explain, attempts, logs] = ["explain", "attempts", "logs"].map(|part| ["jobs", id, part]);
@@ -145,7 +145,7 @@ async fn look_at(client: &Client, id: &Plain) -> Result<JobLook, Failure> {
         ask::<Attempts>(client, &attempts),
         ask::<Logs>(client, &logs),
     );
-    Ok(JobLook { job: job?, reasons: reasons?.reasons, attempts: attempts?.attempts, logs: logs?.logs })
+    Ok(JobDetails { job: job?, reasons: reasons?.reasons, attempts: attempts?.attempts, logs: logs?.logs })
 }
 
 async fn look_again_and_again(
@@ -154,10 +154,10 @@ async fn look_again_and_again(
     mut hurry: watch::Receiver<u64>,
     news: mpsc::Sender<News>,
 ) {
-    let mut lately = Lately::default();
+    let mut lately = RecentFailures::default();
     let mut pause = TOP_LOOK_EVERY;
     loop {
-        let told = match look(&client).await {
+        let told = match read_snapshot(&client).await {
             Ok(mut look) => {
                 pause = TOP_LOOK_EVERY;
                 lately.add(&client, &mut failures, &mut look).await;
@@ -179,13 +179,13 @@ async fn look_again_and_again(
 /// Jobs that failed lately, whenever they were submitted: lists are in the order of submission, so that an old job that
 /// fails now would not be on their first page.
 #[derive(Default)]
-struct Lately {
+struct RecentFailures {
     jobs: VecDeque<Job>,
 }
 
-impl Lately {
+impl RecentFailures {
     /// Asks for those that failed since the last look, and adds all that the look has not.
-    async fn add(&mut self, client: &Client, failures: &mut mpsc::Receiver<String>, look: &mut Look) {
+    async fn add(&mut self, client: &Client, failures: &mut mpsc::Receiver<String>, look: &mut Snapshot) {
         let known: BTreeSet<Plain> = look.failures.iter().map(|job| job.id.clone()).collect();
         let mut asked = 0;
         while asked < TOP_FAILURES_PER_LOOK
@@ -218,7 +218,7 @@ async fn hear_of_failures(client: Arc<Client>, failed: mpsc::Sender<String>) {
     loop {
         if let Ok(mut events) = client.stream(Call::get(&["events"]).query("event", FAILURES)).await {
             while let Ok(Some(event)) = events.next().await {
-                let record: Option<Told> = serde_json::from_str(&event.data).ok();
+                let record: Option<PollResult> = serde_json::from_str(&event.data).ok();
                 if let Some(id) = record.and_then(|record| record.job) {
                     // With so many failures at once, any of them will do.
                     let _full_or_taken = failed.try_send(id);
@@ -234,6 +234,6 @@ async fn hear_of_failures(client: Arc<Client>, failed: mpsc::Sender<String>) {
 
 /// What an event tells.
 #[derive(serde::Deserialize)]
-struct Told {
+struct PollResult {
     job: Option<String>,
 }

@@ -4,16 +4,16 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::details::Details;
 use super::look::Plain;
-use super::order::Order;
+use super::order::Command;
 use super::screen::{Mode, Pane, Screen};
 
 /// What is to be done elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum Effect {
     /// The person has seen enough.
     Quit,
     /// The server is to be told.
-    Carry(Order),
+    Carry(Command),
     /// All about this job is wanted.
     Look(Plain),
 }
@@ -38,12 +38,12 @@ pub(super) const HELP: [(&str, &str); 11] = [
 
 impl Screen {
     /// A key was pressed.
-    pub(super) fn press(&mut self, key: KeyEvent) -> Option<Wish> {
+    pub(super) fn press(&mut self, key: KeyEvent) -> Option<Effect> {
         if key.kind == KeyEventKind::Release {
             return None;
         }
         if key.modifiers.contains(KeyModifiers::CONTROL) {
-            return matches!(key.code, KeyCode::Char('c' | 'q')).then_some(Wish::Quit);
+            return matches!(key.code, KeyCode::Char('c' | 'q')).then_some(Effect::Quit);
         }
         match std::mem::replace(&mut self.mode, Mode::Browse) {
             Mode::Browse => self.browse(key.code),
@@ -57,9 +57,9 @@ impl Screen {
         }
     }
 
-    fn browse(&mut self, code: KeyCode) -> Option<Wish> {
+    fn browse(&mut self, code: KeyCode) -> Option<Effect> {
         match code {
-            KeyCode::Char('q') => return Some(Wish::Quit),
+            KeyCode::Char('q') => return Some(Effect::Quit),
             KeyCode::Char('?' | 'h') => self.mode = Mode::Help,
             KeyCode::Char('/') => self.mode = Mode::Filter(self.filter.clone()),
             KeyCode::Esc if !self.filter.is_empty() => self.filter_by(String::new()),
@@ -76,7 +76,7 @@ impl Screen {
     }
 
     /// Shows all about what is chosen.
-    fn open(&mut self) -> Option<Wish> {
+    fn open(&mut self) -> Option<Effect> {
         if let Some(queue) = self.chosen_queue() {
             self.mode = Mode::Details(Box::new(Details::of_queue(queue, self.now)));
             return None;
@@ -84,14 +84,14 @@ impl Screen {
         let job = self.chosen_job()?;
         let (details, id) = (Details::begin(job, self.now), job.id.clone());
         self.mode = Mode::Details(Box::new(details));
-        Some(Wish::Look(id))
+        Some(Effect::Look(id))
     }
 
     /// Asks whether what a key stands for is really meant.
     fn ask(&mut self, verb: char) {
         let on_queue = self.chosen_queue().and_then(|queue| match verb {
-            'p' => Some(Order::toggle_queue(queue)),
-            'r' => Some(Order::resume_queue(queue)),
+            'p' => Some(Command::toggle_queue(queue)),
+            'r' => Some(Command::resume_queue(queue)),
             _ => None,
         });
         let order = on_queue.or_else(|| self.chosen_job().map(|job| on_job(verb, job)));
@@ -105,9 +105,9 @@ impl Screen {
     }
 
     /// Hears yes or no. Any other key is neither, and the question stays.
-    fn answer(&mut self, code: KeyCode, order: Order) -> Option<Wish> {
+    fn answer(&mut self, code: KeyCode, order: Command) -> Option<Effect> {
         match code {
-            KeyCode::Char('y' | 'Y') => Some(Wish::Carry(order)),
+            KeyCode::Char('y' | 'Y') => Some(Effect::Carry(order)),
             KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc => {
                 self.say("nothing was changed".to_owned(), false);
                 None
@@ -132,7 +132,7 @@ impl Screen {
         self.mode = Mode::Filter(before);
     }
 
-    fn read(&mut self, code: KeyCode, mut details: Box<Details>) -> Option<Wish> {
+    fn read(&mut self, code: KeyCode, mut details: Box<Details>) -> Option<Effect> {
         if matches!(code, KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q')) {
             return None;
         }
@@ -146,11 +146,11 @@ impl Screen {
     }
 }
 
-fn on_job(verb: char, job: &super::look::Job) -> Order {
+fn on_job(verb: char, job: &super::look::Job) -> Command {
     match verb {
-        'p' => Order::toggle_job(job),
-        'r' => Order::redrive_or_resume(job),
-        _ => Order::cancel(job),
+        'p' => Command::toggle_job(job),
+        'r' => Command::redrive_or_resume(job),
+        _ => Command::cancel(job),
     }
 }
 

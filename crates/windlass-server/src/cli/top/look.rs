@@ -78,8 +78,8 @@ pub(super) struct Flow {
     pub(super) failed: u64,
     pub(super) retried: u64,
     pub(super) dead_letter: u64,
-    pub(super) waited: Spread,
-    pub(super) ran: Spread,
+    pub(super) waited: LatencyHistogram,
+    pub(super) ran: LatencyHistogram,
 }
 
 impl Flow {
@@ -90,7 +90,7 @@ impl Flow {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Spread {
+pub(super) struct LatencyHistogram {
     pub(super) p50: Option<Span>,
     pub(super) p95: Option<Span>,
 }

@@ -8,7 +8,7 @@ use super::words::{several, short};
 
 /// Something to be done, once it was confirmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Order {
+pub(super) struct Command {
     /// What it is.
     pub(super) verb: Verb,
     /// The queue's name or the job's id.
@@ -30,13 +30,13 @@ pub(super) enum Verb {
     Redrive,
 }
 
-impl Order {
+impl Command {
     /// Pauses a queue, or lets it go on.
-    pub(super) fn toggle_queue(queue: &Queue) -> Order {
-        if queue.paused.is_some() { Order::resume_queue(queue) } else { Order::pause_queue(queue) }
+    pub(super) fn toggle_queue(queue: &Queue) -> Command {
+        if queue.paused.is_some() { Command::resume_queue(queue) } else { Command::pause_queue(queue) }
     }
 
-    fn pause_queue(queue: &Queue) -> Order {
+    fn pause_queue(queue: &Queue) -> Command {
         let running = sum(&queue.depth, &["running"]);
         let consequence = format!(
             "Nothing of it starts until it is resumed: {} {}. {}",
@@ -48,7 +48,7 @@ impl Order {
                 format!("{} to the end.", several(running, "running job goes on", "running jobs go on"))
             },
         );
-        Order {
+        Command {
             verb: Verb::PauseQueue,
             target: queue.name.clone(),
             question: format!("Pause the queue {}?", queue.name),
@@ -57,11 +57,11 @@ impl Order {
     }
 
     /// Lets a queue go on.
-    pub(super) fn resume_queue(queue: &Queue) -> Order {
+    pub(super) fn resume_queue(queue: &Queue) -> Command {
         let waiting = several(sum(&queue.depth, &["scheduled"]), "job that waits", "jobs that wait");
         let by =
             queue.paused.as_ref().map_or(String::new(), |pause| format!(" It was paused by {}.", pause.by));
-        Order {
+        Command {
             verb: Verb::ResumeQueue,
             target: queue.name.clone(),
             question: format!("Resume the queue {}?", queue.name),
@@ -70,22 +70,22 @@ impl Order {
     }
 
     /// Holds a job, or lets it go on.
-    pub(super) fn toggle_job(job: &Job) -> Order {
-        if job.is_suspended() { Order::resume(job) } else { Order::suspend(job) }
+    pub(super) fn toggle_job(job: &Job) -> Command {
+        if job.is_suspended() { Command::resume(job) } else { Command::suspend(job) }
     }
 
-    fn suspend(job: &Job) -> Order {
+    fn suspend(job: &Job) -> Command {
         let consequence = match job.state.as_str() {
             "running" => {
                 "What it is doing now goes on to the end of the attempt; it is not started again until it is resumed."
             }
             _ => "It is not started until it is resumed.",
         };
-        Order::on_job(job, Verb::Suspend, "Suspend", consequence.to_owned())
+        Command::on_job(job, Verb::Suspend, "Suspend", consequence.to_owned())
     }
 
-    fn resume(job: &Job) -> Order {
-        Order::on_job(
+    fn resume(job: &Job) -> Command {
+        Command::on_job(
             job,
             Verb::Resume,
             "Resume",
@@ -94,29 +94,29 @@ impl Order {
     }
 
     /// Ends a job.
-    pub(super) fn cancel(job: &Job) -> Order {
+    pub(super) fn cancel(job: &Job) -> Command {
         let consequence = match job.state.as_str() {
             "running" => {
                 "Its worker is told to stop, and what it reports later does not count. This cannot be undone."
             }
             _ => "It never runs. This cannot be undone.",
         };
-        Order::on_job(job, Verb::Cancel, "Cancel", consequence.to_owned())
+        Command::on_job(job, Verb::Cancel, "Cancel", consequence.to_owned())
     }
 
     /// Lets a suspended job go on, or submits one that has ended again.
-    pub(super) fn redrive_or_resume(job: &Job) -> Order {
+    pub(super) fn redrive_or_resume(job: &Job) -> Command {
         if job.is_suspended() {
-            return Order::resume(job);
+            return Command::resume(job);
         }
         let consequence =
             "A new job with the same payload is submitted, and may be tried as often as this one.";
-        Order::on_job(job, Verb::Redrive, "Redrive", consequence.to_owned())
+        Command::on_job(job, Verb::Redrive, "Redrive", consequence.to_owned())
     }
 
-    fn on_job(job: &Job, verb: Verb, word: &str, consequence: String) -> Order {
+    fn on_job(job: &Job, verb: Verb, word: &str, consequence: String) -> Command {
         let question = format!("{word} {} {} ({})?", job.r#type, short(job.id.as_str()), job.state);
-        Order { verb, target: job.id.clone(), question, consequence }
+        Command { verb, target: job.id.clone(), question, consequence }
     }
 
     /// Where it is posted to.

@@ -5,7 +5,7 @@ use windlass::clock::Timestamp;
 
 use super::details::Details;
 use super::look::{Counts, Gate, Job, Plain, Queue, Stats, Worker, sum};
-use super::order::Order;
+use super::order::Command;
 use super::rates::Rates;
 
 /// A list.
@@ -42,14 +42,14 @@ impl Pane {
 /// Which row of a list is chosen: the thing itself, so that it stays chosen when the list moves, and its place, for when it
 /// is gone.
 #[derive(Debug, Clone, Default)]
-struct Choice {
+struct Selection {
     key: Option<Plain>,
     place: usize,
 }
 
 /// Whether the server is heard.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Link {
+pub(super) enum Connection {
     /// Nothing was heard yet.
     New,
     /// It answers.
@@ -70,7 +70,7 @@ pub(super) enum Mode {
     /// A filter is being typed; this was the one before.
     Filter(String),
     Help,
-    Confirm(Order),
+    Confirm(Command),
     Details(Box<Details>),
 }
 
@@ -84,7 +84,7 @@ pub(super) struct Note {
 
 /// One look at everything.
 #[derive(Debug, Clone)]
-pub(super) struct Look {
+pub(super) struct Snapshot {
     pub(super) stats: Stats,
     pub(super) queues: Vec<Queue>,
     pub(super) gate: Option<Gate>,
@@ -99,7 +99,7 @@ pub(super) struct Look {
 pub(super) struct Screen {
     pub(super) place: String,
     pub(super) now: Timestamp,
-    pub(super) link: Link,
+    pub(super) link: Connection,
     pub(super) rates: Rates,
     pub(super) states: Counts,
     pub(super) queues: Vec<Queue>,
@@ -109,7 +109,7 @@ pub(super) struct Screen {
     failures: Vec<Job>,
     suspended: Vec<Job>,
     pub(super) pane: Pane,
-    choices: [Choice; 4],
+    choices: [Selection; 4],
     pub(super) filter: String,
     pub(super) mode: Mode,
     pub(super) note: Option<Note>,
@@ -122,7 +122,7 @@ impl Screen {
         Screen {
             place,
             now,
-            link: Link::New,
+            link: Connection::New,
             rates: Rates::default(),
             states: Counts::default(),
             queues: Vec::new(),
@@ -141,21 +141,21 @@ impl Screen {
     }
 
     /// Takes a look at everything.
-    pub(super) fn take(&mut self, look: Look) {
+    pub(super) fn take(&mut self, look: Snapshot) {
         self.rates.record(&look.stats, self.now);
         self.states = look.stats.states;
         (self.queues, self.gate, self.workers) = (look.queues, look.gate, look.workers);
         (self.running, self.failures, self.suspended) = (look.running, look.failures, look.suspended);
         self.failures.sort_by_key(|job| std::cmp::Reverse(job.failed_at()));
-        (self.link, self.heard_at) = (Link::Up, self.now);
+        (self.link, self.heard_at) = (Connection::Up, self.now);
         for pane in Pane::ALL {
-            self.settle(pane);
+            self.clamp_selection(pane);
         }
     }
 
     /// The server does not answer.
     pub(super) fn lose(&mut self, why: &str) {
-        self.link = Link::Lost { since: self.heard_at, why: Plain::new(why) };
+        self.link = Connection::Lost { since: self.heard_at, why: Plain::new(why) };
         self.rates.interrupt();
     }
 
@@ -177,10 +177,10 @@ impl Screen {
             Pane::Failures => &self.failures,
             Pane::Suspended => &self.suspended,
         };
-        jobs.iter().filter(|job| self.wants(job)).collect()
+        jobs.iter().filter(|job| self.matches(job)).collect()
     }
 
-    fn wants(&self, job: &Job) -> bool {
+    fn matches(&self, job: &Job) -> bool {
         let message = job.error.as_ref().map_or("", |error| error.message.as_str());
         self.lets_through(&[
             job.id.as_str(),
@@ -218,7 +218,7 @@ impl Screen {
     }
 
     /// Finds the chosen row again after a list changed.
-    fn settle(&mut self, pane: Pane) {
+    fn clamp_selection(&mut self, pane: Pane) {
         let keys = self.keys(pane);
         let choice = &mut self.choices[pane.place()];
         let found = choice.key.as_ref().and_then(|key| keys.iter().position(|other| other == key));
@@ -230,7 +230,7 @@ impl Screen {
     pub(super) fn filter_by(&mut self, filter: String) {
         self.filter = filter;
         for pane in Pane::ALL {
-            self.settle(pane);
+            self.clamp_selection(pane);
         }
     }
 

@@ -4,11 +4,11 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::{Value, json};
 use windlass::clock::Timestamp;
 
-use super::details::JobLook;
-use super::keys::Wish;
+use super::details::JobDetails;
+use super::keys::Effect;
 use super::look::{Attempts, Gate, Job, Logs, Queues, Reasons, Stats, Workers};
 use super::order::Verb;
-use super::screen::{Link, Look, Mode, Pane, Screen};
+use super::screen::{Connection, Mode, Pane, Screen, Snapshot};
 
 /// The moment at which all of these tests happen.
 pub(super) fn now() -> Timestamp {
@@ -49,7 +49,7 @@ fn error(message: &str, at: &str) -> Value {
 }
 
 /// A server with three queues, one of them paused, and jobs in every list.
-pub(super) fn look() -> Look {
+pub(super) fn look() -> Snapshot {
     let paused = json!({"by": "ann", "at": "2030-01-31T11:00:00Z", "reason": "tax season", "mode": "graceful", "expires_at": null});
     let minute = |at: &str, submitted| {
         let mut minute = flow(submitted, submitted, 0);
@@ -67,7 +67,7 @@ pub(super) fn look() -> Look {
     let workers: Workers =
         read(json!({"workers": [{"id": "w-1", "name": "mail-1", "alive": true, "paused": null}]}));
     let lease = json!({"lease": {"worker": "w-1", "expires_at": "2030-01-31T12:05:00Z"}, "progress": {"percent": 50.0, "message": "half way"}});
-    Look {
+    Snapshot {
         stats,
         queues: queues.queues,
         gate: Some(gate),
@@ -101,7 +101,7 @@ pub(super) fn screen() -> Screen {
     screen
 }
 
-pub(super) fn press(screen: &mut Screen, code: KeyCode) -> Option<Wish> {
+pub(super) fn press(screen: &mut Screen, code: KeyCode) -> Option<Effect> {
     screen.press(KeyEvent::new(code, KeyModifiers::NONE))
 }
 
@@ -128,7 +128,7 @@ fn pausing_a_queue_is_asked_about_and_then_ordered() {
     let mut moved = look();
     moved.queues.reverse();
     screen.take(moved);
-    let Some(Wish::Carry(order)) = press(&mut screen, KeyCode::Char('y')) else {
+    let Some(Effect::Carry(order)) = press(&mut screen, KeyCode::Char('y')) else {
         panic!("nothing was ordered")
     };
     assert_eq!((order.verb, order.path()), (Verb::PauseQueue, ["queues", "mail", "pause"]));
@@ -182,7 +182,7 @@ fn a_redriven_job_is_told_by_its_new_id() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Char('3'));
     press(&mut screen, KeyCode::Char('r'));
-    let Some(Wish::Carry(order)) = press(&mut screen, KeyCode::Char('y')) else {
+    let Some(Effect::Carry(order)) = press(&mut screen, KeyCode::Char('y')) else {
         panic!("nothing was ordered")
     };
     assert_eq!(order.done(&json!({"id": "0000-new-one1"})), "failure2 is submitted again as new-one1");
@@ -208,7 +208,7 @@ fn the_newest_failure_is_first_and_what_is_chosen_stays_chosen() {
     gone.failures.truncate(1);
     screen.take(gone);
     assert_eq!(screen.chosen_job().unwrap().id.as_str(), "cccccccc-failure1");
-    screen.take(Look { failures: Vec::new(), ..look() });
+    screen.take(Snapshot { failures: Vec::new(), ..look() });
     assert!(screen.chosen_job().is_none());
     assert_eq!(press(&mut screen, KeyCode::Char('r')), None);
     assert!(matches!(screen.mode, Mode::Browse), "there is nothing to redrive");
@@ -227,7 +227,7 @@ fn a_filter_narrows_every_list_and_escape_drops_it() {
     press(&mut screen, KeyCode::Enter);
     assert_eq!(screen.filter, "MAIL 50");
     // A letter is a command again.
-    assert_eq!(press(&mut screen, KeyCode::Char('q')), Some(Wish::Quit));
+    assert_eq!(press(&mut screen, KeyCode::Char('q')), Some(Effect::Quit));
     press(&mut screen, KeyCode::Esc);
     assert_eq!(screen.shown_queues().len(), 3);
     // While it is being typed, escape brings the one before back.
@@ -243,7 +243,7 @@ fn details_tell_why_and_what_was_tried() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Char('3'));
     let wish = press(&mut screen, KeyCode::Enter);
-    let Some(Wish::Look(id)) = wish else { panic!("{wish:?}") };
+    let Some(Effect::Look(id)) = wish else { panic!("{wish:?}") };
     assert_eq!(id.as_str(), "dddddddd-failure2");
     let reasons: Reasons = read(json!({"reasons": [{"code": "no_worker", "message": "no worker takes it"}]}));
     let attempts: Attempts = read(json!({"attempts": [{"number": 1, "started_at": "2030-01-31T12:00:00Z",
@@ -254,7 +254,7 @@ fn details_tell_why_and_what_was_tried() {
     let found = screen.chosen_job().unwrap().clone();
     let Mode::Details(details) = &mut screen.mode else { panic!("{:?}", screen.mode) };
     details.complete(
-        JobLook { job: found, reasons: reasons.reasons, attempts: attempts.attempts, logs: logs.logs },
+        JobDetails { job: found, reasons: reasons.reasons, attempts: attempts.attempts, logs: logs.logs },
         now(),
     );
     let text: Vec<String> =
@@ -282,11 +282,11 @@ fn rates_are_what_the_counts_grew_by() {
     assert!((screen.rates.now(|counted| counted.submitted) - 15.0).abs() < 0.01);
     // After a gap nothing is made up.
     screen.lose("no route");
-    assert!(matches!(screen.link, Link::Lost { .. }));
+    assert!(matches!(screen.link, Connection::Lost { .. }));
     screen.now = now().plus(std::time::Duration::from_secs(60));
     later.stats.minutes[0].flow.submitted += 3000;
     screen.take(later);
-    assert_eq!(screen.link, Link::Up);
+    assert_eq!(screen.link, Connection::Up);
     assert_eq!(screen.rates.seconds(|counted| counted.submitted), [15.0]);
 }
 
@@ -296,7 +296,7 @@ fn control_c_quits_from_everywhere() {
     for key in ['?', '/', 'p'] {
         press(&mut screen, KeyCode::Char(key));
         let wish = screen.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
-        assert_eq!(wish, Some(Wish::Quit));
+        assert_eq!(wish, Some(Effect::Quit));
         press(&mut screen, KeyCode::Esc);
     }
 }

@@ -7,57 +7,57 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::job::{JobId, SuspendMode};
 use windlass::store::caller::Caller;
-use windlass::store::command::act::{Act, Patch, Suspend};
+use windlass::store::command::act::{JobAction, Patch, Suspend};
 use windlass::store::command::precondition::ActOptions;
 use windlass::store::command::redrive::Redrive;
 use windlass::store::settings::patch::Field;
 
-use super::{Strictness, whole};
+use super::{StrictQuery, with_result};
 use crate::http::app::App;
-use crate::http::auth::Who;
+use crate::http::auth::CurrentCaller;
 use crate::http::etag::{Expected, Tagged};
 use crate::http::json::Body;
 use crate::http::path::{JobPath, NamePath};
-use crate::http::problem::Problem;
+use crate::http::problem::ApiError;
 use crate::http::query::Query;
-use crate::http::reply::{Done, Made, Taken};
+use crate::http::reply::{Accepted, Created, Ok200};
 use crate::http::wire::Json;
 use crate::http::wire::expiry::Expiry;
 use crate::http::wire::job::{ActedJob, JobView};
 use crate::http::wire::name::Text;
-use crate::http::wire::priority::Urgency;
+use crate::http::wire::priority::PriorityInput;
 use crate::http::wire::tags::Tags;
 
-type Answer = Result<Tagged<Done<ActedJob>>, Problem>;
+type Answer = Result<Tagged<Ok200<ActedJob>>, ApiError>;
 
-async fn act(app: &App, caller: &Caller, id: JobId, act: Act, options: ActOptions) -> Answer {
-    let (is_resume, strict) = (matches!(act, Act::Resume { .. }), options.strict);
+async fn act(app: &App, caller: &Caller, id: JobId, act: JobAction, options: ActOptions) -> Answer {
+    let (is_resume, strict) = (matches!(act, JobAction::Resume { .. }), options.strict);
     let options = ActOptions { strict: strict && !is_resume, ..options };
     let acted = app.store().act_shown(caller, id, act, options).await?;
     if is_resume && strict && !acted.is_changed {
-        return Err(Problem::conflict("not_suspended", format!("job {id} is not suspended"))
+        return Err(ApiError::conflict("not_suspended", format!("job {id} is not suspended"))
             .with("state", acted.snapshot.job.state.as_str())
             .with("action", "resume"));
     }
-    let job = whole(app, caller, acted.snapshot).await?;
+    let job = with_result(app, caller, acted.snapshot).await?;
     let tag = job.tag();
-    Ok(Tagged(Done(ActedJob { job, changed: acted.is_changed }), tag))
+    Ok(Tagged(Ok200(ActedJob { job, changed: acted.is_changed }), tag))
 }
 
 /// Nothing is to be said.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Nothing {}
+pub(crate) struct EmptyBody {}
 
 /// `POST /jobs/{id}/submit`
 pub(crate) async fn submit(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
     Expected(if_match): Expected,
-    Body(Nothing {}): Body<Nothing>,
+    Body(EmptyBody {}): Body<EmptyBody>,
 ) -> Answer {
-    act(&app, &caller, id, Act::Submit, ActOptions { strict: false, if_match }).await
+    act(&app, &caller, id, JobAction::Submit, ActOptions { strict: false, if_match }).await
 }
 
 /// How to suspend.
@@ -93,10 +93,10 @@ impl From<SuspendWord> for SuspendMode {
 /// `POST /jobs/{id}/suspend`
 pub(crate) async fn suspend(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
     Expected(if_match): Expected,
-    Query(query): Query<Strictness>,
+    Query(query): Query<StrictQuery>,
     Body(body): Body<SuspendBody>,
 ) -> Answer {
     let suspend = Suspend {
@@ -104,7 +104,7 @@ pub(crate) async fn suspend(
         reason: body.reason,
         expires: body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?,
     };
-    act(&app, &caller, id, Act::Suspend(suspend), ActOptions { strict: query.strict, if_match }).await
+    act(&app, &caller, id, JobAction::Suspend(suspend), ActOptions { strict: query.strict, if_match }).await
 }
 
 /// Why.
@@ -117,51 +117,51 @@ pub(crate) struct ReasonBody {
 /// `POST /jobs/{id}/resume`
 pub(crate) async fn resume(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
     Expected(if_match): Expected,
-    Query(query): Query<Strictness>,
+    Query(query): Query<StrictQuery>,
     Body(body): Body<ReasonBody>,
 ) -> Answer {
     let options = ActOptions { strict: query.strict, if_match };
-    act(&app, &caller, id, Act::Resume { reason: body.reason }, options).await
+    act(&app, &caller, id, JobAction::Resume { reason: body.reason }, options).await
 }
 
 /// `POST /jobs/{id}/cancel`
 pub(crate) async fn cancel(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
     Expected(if_match): Expected,
     Body(body): Body<ReasonBody>,
 ) -> Answer {
     let options = ActOptions { strict: false, if_match };
-    act(&app, &caller, id, Act::Cancel { reason: body.reason }, options).await
+    act(&app, &caller, id, JobAction::Cancel { reason: body.reason }, options).await
 }
 
 /// How urgent a job is to be.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PriorityBody {
-    value: Urgency,
+    value: PriorityInput,
 }
 
 /// `POST /jobs/{id}/priority`
 pub(crate) async fn priority(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
     Expected(if_match): Expected,
     Body(body): Body<PriorityBody>,
 ) -> Answer {
-    act(&app, &caller, id, Act::Priority(body.value.0), ActOptions { strict: false, if_match }).await
+    act(&app, &caller, id, JobAction::Priority(body.value.0), ActOptions { strict: false, if_match }).await
 }
 
 /// What is to be changed; what is not named stays, and null clears.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct PatchBody {
-    priority: Option<Urgency>,
+    priority: Option<PriorityInput>,
     /// All tags.
     #[schemars(with = "Option<BTreeMap<String, String>>")]
     tags: Field<Tags>,
@@ -184,7 +184,7 @@ fn given<T>(field: Field<T>) -> Option<Option<T>> {
 /// `PATCH /jobs/{id}`
 pub(crate) async fn patch(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
     Expected(if_match): Expected,
     Body(body): Body<PatchBody>,
@@ -195,7 +195,7 @@ pub(crate) async fn patch(
         correlation_id: given(body.correlation_id),
         callback_url: given(body.callback_url),
     };
-    act(&app, &caller, id, Act::Patch(patch), ActOptions { strict: false, if_match }).await
+    act(&app, &caller, id, JobAction::Patch(patch), ActOptions { strict: false, if_match }).await
 }
 
 /// How to submit a final job again.
@@ -211,16 +211,16 @@ pub(crate) struct RedriveBody {
 /// `POST /jobs/{id}/redrive`
 pub(crate) async fn redrive(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
     Expected(if_match): Expected,
     Body(body): Body<RedriveBody>,
-) -> Result<Tagged<Made<JobView>>, Problem> {
+) -> Result<Tagged<Created<JobView>>, ApiError> {
     let how = Redrive { reset_checkpoints: body.reset_checkpoints, only_once: body.only_once };
     let snapshot = app.store().redrive_shown(&caller, id, how, if_match).await?;
     let job = JobView::of(snapshot, None);
     let tag = job.tag();
-    Ok(Tagged(Made(job), tag))
+    Ok(Tagged(Created(job), tag))
 }
 
 /// A signal's value.
@@ -241,12 +241,12 @@ pub(crate) struct SignalTaken {
 /// `POST /jobs/{id}/signals/{name}`
 pub(crate) async fn signal(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
     NamePath(signal): NamePath,
     Body(body): Body<SignalBody>,
-) -> Result<Taken<SignalTaken>, Problem> {
+) -> Result<Accepted<SignalTaken>, ApiError> {
     let value = body.value.as_ref().map_or(&b"null"[..], Json::bytes).to_vec();
     app.store().signal(&caller, id, &signal, value).await?;
-    Ok(Taken(SignalTaken { id: Text(id), signal }))
+    Ok(Accepted(SignalTaken { id: Text(id), signal }))
 }

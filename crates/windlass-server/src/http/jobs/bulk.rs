@@ -5,18 +5,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::job::SuspendMode;
 use windlass::limits::REASON_CHARS_MAX;
-use windlass::store::command::act::{Act, Suspend};
-use windlass::store::command::bulk::{Bulk, BulkAct, BulkCursor};
+use windlass::store::command::act::{JobAction, Suspend};
+use windlass::store::command::bulk::{BulkAction, BulkCursor, BulkReport};
 use windlass::store::command::redrive::Redrive;
 
 use super::act::SuspendWord;
 use crate::http::app::App;
-use crate::http::auth::Who;
+use crate::http::auth::CurrentCaller;
 use crate::http::json::Body;
-use crate::http::problem::Problem;
-use crate::http::reply::Done;
+use crate::http::problem::ApiError;
+use crate::http::reply::Ok200;
 use crate::http::wire::filter::JobFilter;
-use crate::http::wire::priority::Urgency;
+use crate::http::wire::priority::PriorityInput;
 use crate::limits::BULK_JOBS_MAX;
 
 /// What is to be done, and to which jobs.
@@ -27,7 +27,7 @@ pub(crate) struct BulkBody {
     /// Which jobs, as in the list of jobs; `{}` means all.
     filter: JobFilter,
     /// The priority, for that action.
-    value: Option<Urgency>,
+    value: Option<PriorityInput>,
     reason: Option<String>,
     /// What happens to running attempts that are to be suspended.
     mode: Option<SuspendWord>,
@@ -77,43 +77,43 @@ fn is_zero(number: &u64) -> bool {
 
 impl BulkBody {
     /// Where to begin, and how many jobs to act on.
-    fn part(&self) -> Result<(Option<BulkCursor>, u64), Problem> {
+    fn part(&self) -> Result<(Option<BulkCursor>, u64), ApiError> {
         if let Some(limit) = self.limit.filter(|limit| !(1..=BULK_JOBS_MAX).contains(limit)) {
-            return Err(Problem::invalid("limit", format!("is {limit}, allowed is 1 to {BULK_JOBS_MAX}")));
+            return Err(ApiError::invalid("limit", format!("is {limit}, allowed is 1 to {BULK_JOBS_MAX}")));
         }
         let cursor = self.cursor.as_deref().map(str::parse::<BulkCursor>).transpose();
-        let cursor = cursor.map_err(|problem| Problem::invalid("cursor", problem.to_string()))?;
+        let cursor = cursor.map_err(|problem| ApiError::invalid("cursor", problem.to_string()))?;
         Ok((cursor, self.limit.unwrap_or(u64::MAX)))
     }
 
-    fn act(&self) -> Result<BulkAct, Problem> {
+    fn act(&self) -> Result<BulkAction, ApiError> {
         let reason = self.reason.clone();
         let is_given = |field: &str, given: bool, wanted: bool| {
             if given && !wanted {
-                return Err(Problem::invalid(field, "does not belong to this action"));
+                return Err(ApiError::invalid(field, "does not belong to this action"));
             }
             Ok(())
         };
         let length = reason.as_deref().map_or(0, |reason| reason.chars().count());
         if length > REASON_CHARS_MAX {
             let message = format!("has length {length}, the limit is {REASON_CHARS_MAX}");
-            return Err(Problem::invalid("reason", message));
+            return Err(ApiError::invalid("reason", message));
         }
         is_given("value", self.value.is_some(), matches!(self.action, BulkWord::Priority))?;
         is_given("mode", self.mode.is_some(), matches!(self.action, BulkWord::Suspend))?;
         Ok(match self.action {
             BulkWord::Suspend => {
                 let mode = self.mode.map_or(SuspendMode::IdleOnly, SuspendMode::from);
-                BulkAct::Act(Act::Suspend(Suspend { mode, reason, expires: None }))
+                BulkAction::JobAction(JobAction::Suspend(Suspend { mode, reason, expires: None }))
             }
-            BulkWord::Resume => BulkAct::Act(Act::Resume { reason }),
-            BulkWord::Cancel => BulkAct::Act(Act::Cancel { reason }),
+            BulkWord::Resume => BulkAction::JobAction(JobAction::Resume { reason }),
+            BulkWord::Cancel => BulkAction::JobAction(JobAction::Cancel { reason }),
             BulkWord::Priority => match self.value {
-                Some(value) => BulkAct::Act(Act::Priority(value.0)),
-                None => return Err(Problem::invalid("value", "is required")),
+                Some(value) => BulkAction::JobAction(JobAction::Priority(value.0)),
+                None => return Err(ApiError::invalid("value", "is required")),
             },
-            BulkWord::Redrive => BulkAct::Redrive(Redrive::default()),
-            BulkWord::Delete => BulkAct::Delete,
+            BulkWord::Redrive => BulkAction::Redrive(Redrive::default()),
+            BulkWord::Delete => BulkAction::Delete,
         })
     }
 }
@@ -121,20 +121,20 @@ impl BulkBody {
 /// `POST /jobs/bulk`
 pub(crate) async fn bulk(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     Body(body): Body<BulkBody>,
-) -> Result<Done<BulkAnswer>, Problem> {
+) -> Result<Ok200<BulkAnswer>, ApiError> {
     let (act, (from, most)) = (body.act()?, body.part()?);
     let filter = body.filter.into_filter().map_err(|problem| problem.within("filter"))?;
     if body.dry_run {
         let matched = app.store().bulk_dry_run(&caller, &filter).await?;
-        return Ok(Done(BulkAnswer { matched, changed: 0, skipped: 0, next_cursor: None }));
+        return Ok(Ok200(BulkAnswer { matched, changed: 0, skipped: 0, next_cursor: None }));
     }
     // In a task of its own: a caller that hangs up half-way must not leave half of it undone.
     let store = app.store().clone();
     let done = tokio::spawn(async move { store.bulk_some(&caller, &filter, act, from, most).await }).await;
     let (done, next) = done.expect("a bulk action does not panic")?;
     let next_cursor = next.map(|cursor| cursor.to_string());
-    let Bulk { matched, changed, skipped } = done;
-    Ok(Done(BulkAnswer { matched, changed, skipped, next_cursor }))
+    let BulkReport { matched, changed, skipped } = done;
+    Ok(Ok200(BulkAnswer { matched, changed, skipped, next_cursor }))
 }

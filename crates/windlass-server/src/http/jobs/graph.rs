@@ -3,39 +3,39 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use axum::extract::State;
-use windlass::job::{Job, JobId};
+use windlass::job::{JobId, JobRecord};
 use windlass::limits::PAGE_JOBS_MAX;
 use windlass::store::caller::Caller;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::ListRequest;
 
 use crate::http::app::App;
-use crate::http::auth::Who;
+use crate::http::auth::CurrentCaller;
 use crate::http::path::JobPath;
-use crate::http::problem::Problem;
-use crate::http::reply::Done;
+use crate::http::problem::ApiError;
+use crate::http::reply::Ok200;
 use crate::http::wire::side::{EdgeView, Graph, NodeView};
 use crate::limits::GRAPH_JOBS_MAX;
 
 /// `GET /jobs/{id}/graph`
 pub(crate) async fn graph(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
-) -> Result<Done<Graph>, Problem> {
+) -> Result<Ok200<Graph>, ApiError> {
     let found = app.store().get(&caller, id).await?;
-    let found = found.ok_or_else(|| Problem::not_found(format!("no job {id}")))?;
+    let found = found.ok_or_else(|| ApiError::not_found(format!("no job {id}")))?;
     let mut walk = Walk::from(found.job);
     while let Some(at) = walk.ahead.pop_front() {
         walk.follow(&app, &caller, at).await?;
     }
     let nodes = walk.nodes.values().map(NodeView::from).collect();
-    Ok(Done(Graph { nodes, edges: walk.edges.into_iter().collect(), truncated: walk.is_cut }))
+    Ok(Ok200(Graph { nodes, edges: walk.edges.into_iter().collect(), truncated: walk.is_cut }))
 }
 
 /// A walk through a graph, nearest jobs first.
 struct Walk {
-    nodes: BTreeMap<JobId, Job>,
+    nodes: BTreeMap<JobId, JobRecord>,
     edges: BTreeSet<EdgeView>,
     /// Whose neighbours were not looked at yet.
     ahead: VecDeque<JobId>,
@@ -43,13 +43,13 @@ struct Walk {
 }
 
 impl Walk {
-    fn from(job: Job) -> Walk {
+    fn from(job: JobRecord) -> Walk {
         let ahead = VecDeque::from([job.id]);
         Walk { nodes: BTreeMap::from([(job.id, job)]), edges: BTreeSet::new(), ahead, is_cut: false }
     }
 
     /// Adds what is joined to a job by an edge, unless there is no room for it.
-    fn add(&mut self, edge: EdgeView, job: Job) {
+    fn add(&mut self, edge: EdgeView, job: JobRecord) {
         if !self.nodes.contains_key(&job.id) {
             if self.nodes.len() >= GRAPH_JOBS_MAX {
                 self.is_cut = true;
@@ -62,7 +62,7 @@ impl Walk {
     }
 
     /// Adds everything around a job.
-    async fn follow(&mut self, app: &App, caller: &Caller, at: JobId) -> Result<(), Problem> {
+    async fn follow(&mut self, app: &App, caller: &Caller, at: JobId) -> Result<(), ApiError> {
         let Some(found) = app.store().neighbours(caller, at).await? else { return Ok(()) };
         for (need, job) in found.dependencies {
             self.add(EdgeView::new(job.id, at, need), job);
@@ -82,7 +82,7 @@ impl Walk {
         Ok(())
     }
 
-    async fn follow_children(&mut self, app: &App, caller: &Caller, at: JobId) -> Result<(), Problem> {
+    async fn follow_children(&mut self, app: &App, caller: &Caller, at: JobId) -> Result<(), ApiError> {
         let filter = Filter { parent: Some(at), ..Filter::default() };
         // One more than fits says that there are more.
         let limit = (GRAPH_JOBS_MAX + 1).min(PAGE_JOBS_MAX);

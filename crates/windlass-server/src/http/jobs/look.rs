@@ -11,11 +11,11 @@ use windlass::store::query::snapshot::Snapshot;
 
 use crate::http::app::App;
 use crate::http::audit::cursor_of;
-use crate::http::auth::Who;
+use crate::http::auth::CurrentCaller;
 use crate::http::path::JobPath;
-use crate::http::problem::Problem;
+use crate::http::problem::ApiError;
 use crate::http::query::Query;
-use crate::http::reply::Done;
+use crate::http::reply::Ok200;
 use crate::http::wire::Json;
 use crate::http::wire::filter::page_limit;
 use crate::http::wire::job::ErrorView;
@@ -26,34 +26,34 @@ use crate::http::wire::side::{
     ReasonView, Reasons, ResultView,
 };
 
-fn missing(id: JobId) -> Problem {
-    Problem::not_found(format!("no job {id}"))
+fn missing(id: JobId) -> ApiError {
+    ApiError::not_found(format!("no job {id}"))
 }
 
-async fn snapshot(app: &App, caller: &Caller, id: JobId) -> Result<Snapshot, Problem> {
+async fn snapshot(app: &App, caller: &Caller, id: JobId) -> Result<Snapshot, ApiError> {
     app.store().get(caller, id).await?.ok_or_else(|| missing(id))
 }
 
 /// `GET /jobs/{id}/attempts`
 pub(crate) async fn attempts(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
-) -> Result<Done<Attempts>, Problem> {
+) -> Result<Ok200<Attempts>, ApiError> {
     let job = snapshot(&app, &caller, id).await?.job;
     let found = app.store().attempts(&caller, id).await?.ok_or_else(|| missing(id))?;
     let attempts = found.iter().map(|attempt| AttemptView::of(attempt, &job)).collect();
-    Ok(Done(Attempts { attempts }))
+    Ok(Ok200(Attempts { attempts }))
 }
 
 /// `GET /jobs/{id}/checkpoints`
 pub(crate) async fn checkpoints(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
-) -> Result<Done<Checkpoints>, Problem> {
+) -> Result<Ok200<Checkpoints>, ApiError> {
     let found = app.store().checkpoints(&caller, id).await?.ok_or_else(|| missing(id))?;
-    Ok(Done(Checkpoints { checkpoints: found.into_iter().map(CheckpointView::from).collect() }))
+    Ok(Ok200(Checkpoints { checkpoints: found.into_iter().map(CheckpointView::from).collect() }))
 }
 
 /// Which events of a job.
@@ -69,17 +69,17 @@ pub(crate) struct EventsQuery {
 /// `GET /jobs/{id}/events`
 pub(crate) async fn events(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
     Query(query): Query<EventsQuery>,
-) -> Result<Done<JobEvents>, Problem> {
+) -> Result<Ok200<JobEvents>, ApiError> {
     snapshot(&app, &caller, id).await?;
     let limit = page_limit(query.limit.or(Some(PAGE_RECORDS_MAX)), PAGE_RECORDS_MAX)?;
     let after = cursor_of(query.cursor.as_deref())?;
     let query = RecordQuery { job: Some(id), after, limit, ..RecordQuery::default() };
     let page = app.store().audit_page(&caller, query).await?;
     let next_cursor = page.next.map(|next| next.to_string());
-    Ok(Done(JobEvents { events: page.records.into_iter().map(RecordView::from).collect(), next_cursor }))
+    Ok(Ok200(JobEvents { events: page.records.into_iter().map(RecordView::from).collect(), next_cursor }))
 }
 
 /// Which children.
@@ -92,10 +92,10 @@ pub(crate) struct ChildrenQuery {
 /// `GET /jobs/{id}/children`
 pub(crate) async fn children(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
     Query(query): Query<ChildrenQuery>,
-) -> Result<Done<Children>, Problem> {
+) -> Result<Ok200<Children>, ApiError> {
     let groups = match &query.group {
         Some(name) => app.store().groups_named(&caller, id, name).await?,
         None => app.store().groups(&caller, id).await?,
@@ -110,7 +110,7 @@ pub(crate) async fn children(
         })
     });
     let children = children.collect();
-    Ok(Done(Children { children, groups: groups.iter().map(GroupView::from).collect() }))
+    Ok(Ok200(Children { children, groups: groups.iter().map(GroupView::from).collect() }))
 }
 
 /// Which lines of a log.
@@ -123,24 +123,24 @@ pub(crate) struct LogsQuery {
 /// `GET /jobs/{id}/logs`
 pub(crate) async fn logs(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
     Query(query): Query<LogsQuery>,
-) -> Result<Done<Logs>, Problem> {
+) -> Result<Ok200<Logs>, ApiError> {
     let found = app.store().logs(&caller, id, query.after.unwrap_or(0)).await?;
     let lines = found.ok_or_else(|| missing(id))?;
-    Ok(Done(Logs { logs: lines.into_iter().map(LogView::from).collect() }))
+    Ok(Ok200(Logs { logs: lines.into_iter().map(LogView::from).collect() }))
 }
 
 /// `GET /jobs/{id}/result`
 pub(crate) async fn result(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
-) -> Result<Done<ResultView>, Problem> {
+) -> Result<Ok200<ResultView>, ApiError> {
     let job = snapshot(&app, &caller, id).await?.job;
     let found = app.store().result(&caller, id).await?.ok_or_else(|| missing(id))?;
-    Ok(Done(ResultView {
+    Ok(Ok200(ResultView {
         state: Text(job.state),
         result: found.0.as_deref().and_then(Json::stored),
         error: job.details.error.as_ref().map(ErrorView::from),
@@ -150,9 +150,9 @@ pub(crate) async fn result(
 /// `GET /jobs/{id}/explain`
 pub(crate) async fn explain(
     State(app): State<App>,
-    Who(caller): Who,
+    CurrentCaller(caller): CurrentCaller,
     JobPath(id): JobPath,
-) -> Result<Done<Reasons>, Problem> {
+) -> Result<Ok200<Reasons>, ApiError> {
     let reasons = app.store().explain(&caller, id).await?.ok_or_else(|| missing(id))?;
-    Ok(Done(Reasons { reasons: reasons.into_iter().map(ReasonView::from).collect() }))
+    Ok(Ok200(Reasons { reasons: reasons.into_iter().map(ReasonView::from).collect() }))
 }

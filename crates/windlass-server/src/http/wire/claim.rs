@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use windlass::job::{AttemptId, Fence, JobId, JobType, Progress, QueueName, Strategy, Tenant, WorkerId};
 use windlass::limits;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
-use windlass::store::command::heartbeat::{Beat, Pulse};
+use windlass::store::command::heartbeat::{HeartbeatItem, HeartbeatReply};
 use windlass::store::command::worker::NewWorker;
 use windlass::store::config::PauseMode;
 
 use super::job::ErrorView;
 use super::name::Text;
 use super::payload;
-use super::retry::RetryInForce;
+use super::retry::EffectiveRetry;
 use super::side::CheckpointView;
 use super::time::{Moment, Span};
 use crate::http::path::shown;
-use crate::http::problem::Problem;
+use crate::http::problem::ApiError;
 use crate::limits::WORKER_CONCURRENCY_MAX;
 
 /// A worker that presents itself.
@@ -43,11 +43,11 @@ pub(crate) struct WorkerBody {
 
 impl WorkerBody {
     /// The worker, as the library takes it.
-    pub(crate) fn into_worker(self) -> Result<NewWorker, Problem> {
+    pub(crate) fn into_worker(self) -> Result<NewWorker, ApiError> {
         let concurrency = self.concurrency.unwrap_or(1);
         if !(1..=WORKER_CONCURRENCY_MAX).contains(&concurrency) {
             let message = format!("is {concurrency}, allowed is 1 to {WORKER_CONCURRENCY_MAX}");
-            return Err(Problem::invalid("concurrency", message));
+            return Err(ApiError::invalid("concurrency", message));
         }
         Ok(NewWorker {
             name: self.name.unwrap_or_default(),
@@ -69,8 +69,8 @@ pub(crate) struct Registered {
 }
 
 /// The id of a worker, as given; one that is malformed is the id of nobody.
-pub(crate) fn worker_id(text: &str) -> Result<WorkerId, Problem> {
-    text.parse().map_err(|_| Problem::not_found(format!("no worker {}: register again", shown(text))))
+pub(crate) fn worker_id(text: &str) -> Result<WorkerId, ApiError> {
+    text.parse().map_err(|_| ApiError::not_found(format!("no worker {}: register again", shown(text))))
 }
 
 /// What a worker asks for.
@@ -91,14 +91,14 @@ pub(crate) struct ClaimBody {
 
 impl ClaimBody {
     /// The request, as the library takes it.
-    pub(crate) fn into_request(self) -> Result<ClaimRequest, Problem> {
+    pub(crate) fn into_request(self) -> Result<ClaimRequest, ApiError> {
         let limit = self.limit.unwrap_or(1);
         if !(1..=limits::CLAIM_JOBS_MAX).contains(&limit) {
             let message = format!("is {limit}, allowed is 1 to {}", limits::CLAIM_JOBS_MAX);
-            return Err(Problem::invalid("limit", message));
+            return Err(ApiError::invalid("limit", message));
         }
         if self.wait.is_some_and(|wait| wait.0 > limits::CLAIM_WAIT_MAX) {
-            return Err(Problem::invalid("wait", "is longer than 60s"));
+            return Err(ApiError::invalid("wait", "is longer than 60s"));
         }
         Ok(ClaimRequest {
             worker: worker_id(&self.worker_id)?,
@@ -144,7 +144,7 @@ pub(crate) struct ClaimedView {
     error: Option<ErrorView>,
     /// Its retry policy, if that leaves it to the worker when it is tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    retry: Option<RetryInForce>,
+    retry: Option<EffectiveRetry>,
     #[serde(flatten)]
     payload: payload::Shown,
     idempotency_key: Option<String>,
@@ -237,10 +237,10 @@ struct ProgressBody {
 
 impl BeatBody {
     /// The id as given, and the beat if it is the id of anything.
-    pub(crate) fn into_beat(self) -> (String, Option<Beat>) {
+    pub(crate) fn into_beat(self) -> (String, Option<HeartbeatItem>) {
         let job = self.id.parse().ok();
         let progress = self.progress.map(|given| Progress { percent: given.percent, message: given.message });
-        let beat = job.map(|job| Beat {
+        let beat = job.map(|job| HeartbeatItem {
             job,
             fence: Fence(self.fence),
             progress,
@@ -274,8 +274,8 @@ pub(crate) struct WorkerPulse {
     mode: Option<&'static str>,
 }
 
-impl From<&Pulse> for WorkerPulse {
-    fn from(pulse: &Pulse) -> WorkerPulse {
+impl From<&HeartbeatReply> for WorkerPulse {
+    fn from(pulse: &HeartbeatReply) -> WorkerPulse {
         WorkerPulse { paused: pulse.paused.is_some(), mode: pulse.paused.map(mode_word) }
     }
 }

@@ -10,7 +10,7 @@ use serde::de::{self, Deserializer, Visitor};
 use windlass::clock::Timestamp;
 
 use super::time::{Moment, Span};
-use crate::http::problem::Problem;
+use crate::http::problem::ApiError;
 
 /// A length of time from now, or a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,11 +23,11 @@ pub(crate) enum Expiry {
 
 impl Expiry {
     /// How long it is until then; what has passed already is refused, as the field of this name.
-    pub(crate) fn counted_from(self, field: &str, now: Timestamp) -> Result<Duration, Problem> {
+    pub(crate) fn counted_from(self, field: &str, now: Timestamp) -> Result<Duration, ApiError> {
         match self {
             Expiry::After(span) => Ok(span.0),
             Expiry::At(moment) if moment.0 > now => Ok(moment.0.since(now)),
-            Expiry::At(moment) => Err(Problem::invalid(field, format!("is {}, which has passed", moment.0))),
+            Expiry::At(moment) => Err(ApiError::invalid(field, format!("is {}, which has passed", moment.0))),
         }
     }
 }

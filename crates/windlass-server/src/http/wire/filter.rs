@@ -5,14 +5,14 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
-use windlass::job::{JobId, JobType, QueueName, State, Tenant};
+use windlass::job::{JobId, JobState, JobType, QueueName, Tenant};
 use windlass::limits;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::{Cursor, ListRequest};
 
 use super::name::Text;
 use super::time::Moment;
-use crate::http::problem::Problem;
+use crate::http::problem::ApiError;
 
 /// Which jobs; an empty filter fits all.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -23,7 +23,7 @@ pub(crate) struct JobFilter {
     /// In one of these states, separated by commas.
     #[serde(deserialize_with = "states")]
     #[schemars(with = "Option<String>")]
-    state: Vec<State>,
+    state: Vec<JobState>,
     /// Of this type.
     r#type: Option<Text<JobType>>,
     /// In this queue.
@@ -50,12 +50,12 @@ pub(crate) struct JobFilter {
 
 impl JobFilter {
     /// The filter, as the library takes it.
-    pub(crate) fn into_filter(self) -> Result<Filter, Problem> {
+    pub(crate) fn into_filter(self) -> Result<Filter, ApiError> {
         let tag = self.tag.map(|text| match text.split_once(':') {
             Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
-            None => Err(Problem::invalid("tag", "is not `name:value`")),
+            None => Err(ApiError::invalid("tag", "is not `name:value`")),
         });
-        let no_id = || Problem::invalid("id_prefix", "is not the beginning of a job's id");
+        let no_id = || ApiError::invalid("id_prefix", "is not the beginning of a job's id");
         let ids = self.id_prefix.map(|text| JobId::beginning_with(&text).ok_or_else(no_id));
         Ok(Filter {
             ids: ids.transpose()?,
@@ -84,7 +84,7 @@ pub(crate) struct ListQuery {
     /// In one of these states, separated by commas.
     #[serde(default, deserialize_with = "states")]
     #[schemars(with = "Option<String>")]
-    state: Vec<State>,
+    state: Vec<JobState>,
     /// Of this type.
     r#type: Option<Text<JobType>>,
     /// In this queue.
@@ -129,7 +129,7 @@ enum ListOrder {
 
 impl ListQuery {
     /// The request, as the library takes it.
-    pub(crate) fn into_request(self) -> Result<ListRequest, Problem> {
+    pub(crate) fn into_request(self) -> Result<ListRequest, ApiError> {
         let filter = JobFilter {
             id_prefix: self.id_prefix,
             state: self.state,
@@ -153,49 +153,49 @@ impl ListQuery {
                 Some(ListOrder::Oldest) => Order::Oldest,
                 Some(ListOrder::Claim) => Order::Claim,
             },
-            cursor: cursor.map_err(|problem| Problem::invalid("cursor", problem.to_string()))?,
+            cursor: cursor.map_err(|problem| ApiError::invalid("cursor", problem.to_string()))?,
             limit: page_limit(self.limit, limits::PAGE_JOBS_MAX)?,
         })
     }
 }
 
 /// How many entries a page may have.
-pub(crate) fn page_limit(given: Option<usize>, max: usize) -> Result<usize, Problem> {
+pub(crate) fn page_limit(given: Option<usize>, max: usize) -> Result<usize, ApiError> {
     match given {
         None => Ok(50),
         Some(limit) if (1..=max).contains(&limit) => Ok(limit),
-        Some(limit) => Err(Problem::invalid("limit", format!("is {limit}, allowed is 1 to {max}"))),
+        Some(limit) => Err(ApiError::invalid("limit", format!("is {limit}, allowed is 1 to {max}"))),
     }
 }
 
 /// States as a list, or as one text separated by commas.
-fn states<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<State>, D::Error> {
+fn states<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<JobState>, D::Error> {
     deserializer.deserialize_any(StatesVisitor)
 }
 
 struct StatesVisitor;
 
 impl<'de> Visitor<'de> for StatesVisitor {
-    type Value = Vec<State>;
+    type Value = Vec<JobState>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("states, separated by commas")
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<State>, E> {
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<JobState>, E> {
         let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
         words.map(|word| word.parse().map_err(E::custom)).collect()
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut words: A) -> Result<Vec<State>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut words: A) -> Result<Vec<JobState>, A::Error> {
         let mut found = Vec::new();
-        while let Some(Text(state)) = words.next_element::<Text<State>>()? {
+        while let Some(Text(state)) = words.next_element::<Text<JobState>>()? {
             found.push(state);
         }
         Ok(found)
     }
 
-    fn visit_unit<E: de::Error>(self) -> Result<Vec<State>, E> {
+    fn visit_unit<E: de::Error>(self) -> Result<Vec<JobState>, E> {
         Ok(Vec::new())
     }
 }

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use windlass::job::{
-    ErrorCause, ErrorRecord, Job, JobId, JobType, Progress, QueueName, State, Suspension, Tenant, Version,
-    WorkerId,
+    ErrorCause, ErrorRecord, JobId, JobRecord, JobState, JobType, Progress, QueueName, Suspension, Tenant,
+    Version, WorkerId,
 };
 use windlass::store::query::explain::Reason;
 use windlass::store::query::snapshot::Snapshot;
@@ -16,7 +16,7 @@ use windlass::store::query::snapshot::Snapshot;
 use super::Json;
 use super::name::Text;
 use super::payload;
-use super::retry::{Kind, RetryInForce, TimeoutsInForce};
+use super::retry::{EffectiveRetry, EffectiveTimeouts, Kind};
 use super::time::{Moment, Span};
 use crate::http::etag::EntityTag;
 
@@ -28,7 +28,7 @@ pub(crate) struct JobView {
     tenant: Text<Tenant>,
     r#type: Text<JobType>,
     queue: Text<QueueName>,
-    state: Text<State>,
+    state: Text<JobState>,
     /// Changes with every change of the job; the first part of the `ETag`.
     #[schemars(with = "String")]
     version: Text<Version>,
@@ -69,8 +69,8 @@ pub(crate) struct JobView {
     priority_updated_at: Option<Moment>,
     /// Who runs it, while somebody does.
     lease: Option<LeaseView>,
-    retry: RetryInForce,
-    timeouts: TimeoutsInForce,
+    retry: EffectiveRetry,
+    timeouts: EffectiveTimeouts,
     after: Vec<Text<JobId>>,
     after_any: Vec<Text<JobId>>,
     retry_of: Option<Text<JobId>>,
@@ -216,7 +216,7 @@ impl From<Reason> for Why {
     }
 }
 
-fn lease_of(job: &Job) -> Option<LeaseView> {
+fn lease_of(job: &JobRecord) -> Option<LeaseView> {
     job.lease.map(|lease| LeaseView {
         worker: Text(lease.worker),
         expires_at: lease.expires_at.into(),

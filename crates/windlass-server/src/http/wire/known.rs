@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use windlass::store::caller::Caller;
-use windlass::store::query::known::{Known, Named};
+use windlass::store::query::known::{KnownNames, Named};
 
 use crate::http::app::App;
-use crate::http::problem::Problem;
+use crate::http::problem::ApiError;
 
 /// Whether a name is known, and what looks like it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -26,8 +26,8 @@ impl KnownView {
     }
 
     /// Of this name.
-    pub(crate) async fn of(app: &App, caller: &Caller, named: Named) -> Result<KnownView, Problem> {
-        let Known { is_known, similar } = app.store().known(caller, named).await?;
+    pub(crate) async fn of(app: &App, caller: &Caller, named: Named) -> Result<KnownView, ApiError> {
+        let KnownNames { is_known, similar } = app.store().known(caller, named).await?;
         Ok(KnownView { known: is_known, similar })
     }
 }

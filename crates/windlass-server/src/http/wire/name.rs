@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize, Serializer};
-use windlass::job::{JobId, JobType, QueueName, ScheduleName, State, Tenant, WorkerId};
+use windlass::job::{JobId, JobState, JobType, QueueName, ScheduleName, Tenant, WorkerId};
 use windlass::key::KeyId;
 use windlass::store::caller::Role;
 
@@ -92,7 +92,7 @@ impl FromText for KeyId {
 
 impl FromText for Role {
     fn from_text(text: &str) -> Result<Role, String> {
-        text.parse().map_err(|problem: windlass::error::Problem| problem.to_string())
+        text.parse().map_err(|problem: windlass::error::FieldProblem| problem.to_string())
     }
 
     fn schema() -> Schema {
@@ -100,12 +100,12 @@ impl FromText for Role {
     }
 }
 
-impl FromText for State {
-    fn from_text(text: &str) -> Result<State, String> {
-        text.parse().map_err(|problem: windlass::error::Problem| problem.to_string())
+impl FromText for JobState {
+    fn from_text(text: &str) -> Result<JobState, String> {
+        text.parse().map_err(|problem: windlass::error::FieldProblem| problem.to_string())
     }
 
     fn schema() -> Schema {
-        json_schema!({"type": "string", "enum": State::ALL.map(State::as_str)})
+        json_schema!({"type": "string", "enum": JobState::ALL.map(JobState::as_str)})
     }
 }

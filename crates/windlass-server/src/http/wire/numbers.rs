@@ -7,7 +7,7 @@ use serde::Serialize;
 use windlass::clock::Timestamp;
 use windlass::job::{JobType, Tenant};
 use windlass::store::query::stats::{ByState, LeftOut, Stats};
-use windlass::store::rates::{Minute, Spread};
+use windlass::store::rates::{LatencyHistogram, Minute};
 
 use super::name::Text;
 use super::time::{Moment, Span};
@@ -50,8 +50,8 @@ struct SpreadView {
     p99: Option<Span>,
 }
 
-impl From<&Spread> for SpreadView {
-    fn from(spread: &Spread) -> SpreadView {
+impl From<&LatencyHistogram> for SpreadView {
+    fn from(spread: &LatencyHistogram) -> SpreadView {
         let at = |share: f64| spread.percentile(share).map(Span);
         SpreadView { p50: at(0.5), p95: at(0.95), p99: at(0.99) }
     }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use windlass::job::{Category, ErrorCause, Failure, Fence, GroupStrategy, JobId, State};
+use windlass::job::{Category, ErrorCause, Failure, Fence, GroupStrategy, JobId, JobState};
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
 
 use super::Json;
@@ -12,7 +12,7 @@ use super::name::Text;
 use super::retry::Kind;
 use super::submission::Submission;
 use super::time::Span;
-use crate::http::problem::Problem;
+use crate::http::problem::ApiError;
 
 /// Reports of how attempts ended.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -110,17 +110,17 @@ pub(crate) struct ParkBody {
 
 impl OutcomeBody {
     /// The report, as the library takes it.
-    pub(crate) fn into_report(self) -> Result<Report, Problem> {
+    pub(crate) fn into_report(self) -> Result<Report, ApiError> {
         let misplaced = |field: &str, is_there: bool, wanted: OutcomeWord| {
             if is_there && self.outcome != wanted {
-                return Err(Problem::invalid(field, "does not belong to this outcome"));
+                return Err(ApiError::invalid(field, "does not belong to this outcome"));
             }
             Ok(())
         };
         misplaced("result", self.result.is_some(), OutcomeWord::Completed)?;
         misplaced("error", self.error.is_some(), OutcomeWord::Failed)?;
         misplaced("park", self.park.is_some(), OutcomeWord::Parked)?;
-        let required = |field: &str| Problem::invalid(field, "is required");
+        let required = |field: &str| ApiError::invalid(field, "is required");
         let outcome = match self.outcome {
             OutcomeWord::Completed => {
                 Outcome::Completed { result: self.result.map(|json| json.bytes().to_vec()) }
@@ -152,11 +152,11 @@ impl FailureBody {
 }
 
 impl ParkBody {
-    pub(crate) fn into_park(self) -> Result<Park, Problem> {
+    pub(crate) fn into_park(self) -> Result<Park, ApiError> {
         if let Some(any) = self.any {
             let is_alone = self.until.is_none() && self.r#for.is_none() && self.signal.is_none();
             if !is_alone || any.iter().any(|park| park.any.is_some()) {
-                return Err(Problem::invalid("park.any", "goes with no other field and cannot be nested"));
+                return Err(ApiError::invalid("park.any", "goes with no other field and cannot be nested"));
             }
             return Ok(Park::Any(any.into_iter().map(ParkBody::into_park).collect::<Result<_, _>>()?));
         }
@@ -166,7 +166,7 @@ impl ParkBody {
             (None, None, Some(name)) => {
                 Ok(Park::Signal { name, step: self.step, timeout: self.timeout.map(|span| span.0) })
             }
-            _ => Err(Problem::invalid("park", "give one of `until`, `for`, `signal` and `any`")),
+            _ => Err(ApiError::invalid("park", "give one of `until`, `for`, `signal` and `any`")),
         }
     }
 }
@@ -187,7 +187,7 @@ pub(crate) struct OutcomeView {
     status: &'static str,
     /// The job's state, if the report was applied.
     #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<Text<State>>,
+    state: Option<Text<JobState>>,
     /// Why it was rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Value>,
@@ -207,7 +207,7 @@ impl OutcomeView {
     }
 
     /// A report that is not allowed.
-    pub(crate) fn rejected(id: Value, problem: &Problem) -> OutcomeView {
+    pub(crate) fn rejected(id: Value, problem: &ApiError) -> OutcomeView {
         OutcomeView { id, status: "rejected", state: None, error: Some(problem.as_item()) }
     }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::http::problem::Problem;
+use crate::http::problem::ApiError;
 use crate::limits;
 
 /// Which page of a list.
@@ -21,12 +21,12 @@ pub(crate) type Page<T> = (Vec<T>, Option<String>);
 
 impl PageQuery {
     /// How many at most.
-    pub(crate) fn limit(&self) -> Result<usize, Problem> {
+    pub(crate) fn limit(&self) -> Result<usize, ApiError> {
         let max = limits::NAMES_PER_PAGE_MAX;
         match self.limit {
             None => Ok(max),
             Some(limit) if (1..=max).contains(&limit) => Ok(limit),
-            Some(limit) => Err(Problem::invalid("limit", format!("is {limit}, allowed is 1 to {max}"))),
+            Some(limit) => Err(ApiError::invalid("limit", format!("is {limit}, allowed is 1 to {max}"))),
         }
     }
 
@@ -40,7 +40,7 @@ impl PageQuery {
         &self,
         all: impl IntoIterator<Item = T>,
         name: impl Fn(&T) -> String,
-    ) -> Result<Page<T>, Problem> {
+    ) -> Result<Page<T>, ApiError> {
         let limit = self.limit()?;
         let is_later = |one: &T| self.after().is_none_or(|after| name(one).as_str() > after);
         let mut page: Vec<T> = all.into_iter().filter(is_later).take(limit + 1).collect();
@@ -57,7 +57,7 @@ impl PageQuery {
         name: impl Fn(&T) -> String,
         size: impl Fn(&T) -> usize,
         bytes_max: usize,
-    ) -> Result<Page<T>, Problem> {
+    ) -> Result<Page<T>, ApiError> {
         let (mut page, next) = self.of(all, &name)?;
         let mut bytes = 0;
         let fits = page.iter().take_while(|one| {

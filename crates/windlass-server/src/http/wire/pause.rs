@@ -9,7 +9,7 @@ use windlass::store::config::{Hold, PauseMode, Resumption};
 use super::claim::mode_word;
 use super::expiry::Expiry;
 use super::time::Moment;
-use crate::http::problem::Problem;
+use crate::http::problem::ApiError;
 
 /// How to pause.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -32,7 +32,7 @@ enum PauseWord {
 
 impl PauseBody {
     /// The pause, as the library takes it.
-    pub(crate) fn into_pause(self, now: Timestamp) -> Result<Pause, Problem> {
+    pub(crate) fn into_pause(self, now: Timestamp) -> Result<Pause, ApiError> {
         let mode = match self.mode {
             None | Some(PauseWord::Graceful) => PauseMode::Graceful,
             Some(PauseWord::Aggressive) => PauseMode::Aggressive,
@@ -43,15 +43,15 @@ impl PauseBody {
 }
 
 /// The refusal of whoever wants to know that what is to be paused was paused before.
-pub(crate) fn already_paused(what: impl std::fmt::Display) -> Problem {
-    Problem::conflict("already_paused", format!("{what} is already paused"))
+pub(crate) fn already_paused(what: impl std::fmt::Display) -> ApiError {
+    ApiError::conflict("already_paused", format!("{what} is already paused"))
         .with("state", "paused")
         .with("action", "pause")
 }
 
 /// The refusal of whoever wants to know that what is to be resumed is not paused.
-pub(crate) fn not_paused(what: impl std::fmt::Display) -> Problem {
-    Problem::conflict("not_paused", format!("{what} is not paused"))
+pub(crate) fn not_paused(what: impl std::fmt::Display) -> ApiError {
+    ApiError::conflict("not_paused", format!("{what} is not paused"))
         .with("state", "active")
         .with("action", "resume")
 }

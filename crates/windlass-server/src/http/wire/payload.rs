@@ -7,7 +7,7 @@ use serde::Serialize;
 use windlass::job::Payload;
 
 use super::Json;
-use crate::http::problem::Problem;
+use crate::http::problem::ApiError;
 
 /// A payload as it is shown.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -36,21 +36,21 @@ pub(crate) fn submitted(
     json: Option<Json>,
     base64: Option<String>,
     content_type: Option<String>,
-) -> Result<Payload, Problem> {
+) -> Result<Payload, ApiError> {
     match (json, base64) {
         (Some(_), Some(_)) => {
-            Err(Problem::invalid("payload_base64", "give `payload` or `payload_base64`, not both"))
+            Err(ApiError::invalid("payload_base64", "give `payload` or `payload_base64`, not both"))
         }
         (None, Some(text)) => {
             let bytes = STANDARD
                 .decode(text.as_bytes())
-                .map_err(|error| Problem::invalid("payload_base64", format!("is not base64: {error}")))?;
+                .map_err(|error| ApiError::invalid("payload_base64", format!("is not base64: {error}")))?;
             Ok(Payload::bytes(bytes, content_type.as_deref().unwrap_or("application/octet-stream")))
         }
         (json, None) => {
             if content_type.is_some_and(|given| given != Payload::JSON) {
                 let message = "is for `payload_base64`; a `payload` is JSON";
-                return Err(Problem::invalid("content_type", message));
+                return Err(ApiError::invalid("content_type", message));
             }
             Ok(Payload::json(json.as_ref().map_or(&b"null"[..], Json::bytes)))
         }

@@ -10,12 +10,12 @@ use windlass::job::Priority;
 
 /// How urgent a job is, as a number from 0 to 100 or a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Urgency(pub(crate) Priority);
+pub(crate) struct PriorityInput(pub(crate) Priority);
 
 const NAMES: [&str; 5] = ["critical", "high", "normal", "low", "bulk"];
 
-impl<'de> Deserialize<'de> for Urgency {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Urgency, D::Error> {
+impl<'de> Deserialize<'de> for PriorityInput {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PriorityInput, D::Error> {
         deserializer.deserialize_any(UrgencyVisitor)
     }
 }
@@ -23,29 +23,29 @@ impl<'de> Deserialize<'de> for Urgency {
 struct UrgencyVisitor;
 
 impl Visitor<'_> for UrgencyVisitor {
-    type Value = Urgency;
+    type Value = PriorityInput;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "0 to 100, or one of {}", NAMES.join(", "))
     }
 
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Urgency, E> {
-        Priority::new(value).map(Urgency).map_err(E::custom)
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<PriorityInput, E> {
+        Priority::new(value).map(PriorityInput).map_err(E::custom)
     }
 
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Urgency, E> {
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<PriorityInput, E> {
         self.visit_i64(i64::try_from(value).unwrap_or(i64::MAX))
     }
 
-    fn visit_str<E: de::Error>(self, name: &str) -> Result<Urgency, E> {
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<PriorityInput, E> {
         if !NAMES.iter().any(|known| known.eq_ignore_ascii_case(name)) {
             return Err(E::invalid_value(de::Unexpected::Str(name), &self));
         }
-        name.parse().map(Urgency).map_err(E::custom)
+        name.parse().map(PriorityInput).map_err(E::custom)
     }
 }
 
-impl JsonSchema for Urgency {
+impl JsonSchema for PriorityInput {
     fn schema_name() -> Cow<'static, str> {
         "Priority".into()
     }

@@ -11,7 +11,7 @@ use windlass::job::{Category, JitterMode, RetryPolicy, Strategy, Timeouts};
 use windlass::limits;
 
 use super::time::Span;
-use crate::http::problem::Problem;
+use crate::http::problem::ApiError;
 
 /// A retry policy as submitted: a preset's name, or values over a preset.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ struct RetryFields {
     /// `standard`, `fixed` or `backoff`.
     preset: Option<String>,
     /// How the delay grows with the number of failures.
-    strategy: Option<Growth>,
+    strategy: Option<BackoffInput>,
     /// Delay after the first failure.
     initial_delay: Option<Span>,
     /// No delay is longer than this.
@@ -46,7 +46,7 @@ struct RetryFields {
 /// How delays grow (M41).
 #[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Growth {
+pub(crate) enum BackoffInput {
     Constant,
     Linear,
     Exponential,
@@ -91,24 +91,24 @@ pub(crate) enum Kind {
     Resource,
 }
 
-impl From<Growth> for Strategy {
-    fn from(growth: Growth) -> Strategy {
+impl From<BackoffInput> for Strategy {
+    fn from(growth: BackoffInput) -> Strategy {
         match growth {
-            Growth::Constant => Strategy::Constant,
-            Growth::Linear => Strategy::Linear,
-            Growth::Exponential => Strategy::Exponential,
-            Growth::Custom => Strategy::Custom,
+            BackoffInput::Constant => Strategy::Constant,
+            BackoffInput::Linear => Strategy::Linear,
+            BackoffInput::Exponential => Strategy::Exponential,
+            BackoffInput::Custom => Strategy::Custom,
         }
     }
 }
 
-impl From<Strategy> for Growth {
-    fn from(strategy: Strategy) -> Growth {
+impl From<Strategy> for BackoffInput {
+    fn from(strategy: Strategy) -> BackoffInput {
         match strategy {
-            Strategy::Constant => Growth::Constant,
-            Strategy::Linear => Growth::Linear,
-            Strategy::Exponential => Growth::Exponential,
-            Strategy::Custom => Growth::Custom,
+            Strategy::Constant => BackoffInput::Constant,
+            Strategy::Linear => BackoffInput::Linear,
+            Strategy::Exponential => BackoffInput::Exponential,
+            Strategy::Custom => BackoffInput::Custom,
         }
     }
 }
@@ -141,7 +141,7 @@ impl From<Category> for Kind {
 
 impl Retry {
     /// The policy it describes.
-    pub(crate) fn into_policy(self) -> Result<RetryPolicy, Problem> {
+    pub(crate) fn into_policy(self) -> Result<RetryPolicy, ApiError> {
         let fields = self.0;
         let base =
             fields.preset.as_deref().map_or_else(|| Ok(RetryPolicy::standard()), RetryPolicy::preset)?;
@@ -164,8 +164,8 @@ impl Retry {
 }
 
 /// Attempts in all, from either spelling (M40).
-fn attempts(attempts: Option<u32>, retries: Option<u32>) -> Result<Option<u32>, Problem> {
-    let refused = |message: String| Err(Problem::invalid("retry.max_retries", message));
+fn attempts(attempts: Option<u32>, retries: Option<u32>) -> Result<Option<u32>, ApiError> {
+    let refused = |message: String| Err(ApiError::invalid("retry.max_retries", message));
     if let Some(retries) = retries
         && retries >= limits::ATTEMPTS_MAX
     {
@@ -217,8 +217,8 @@ impl JsonSchema for Retry {
 
 /// A retry policy in force.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RetryInForce {
-    strategy: Growth,
+pub(crate) struct EffectiveRetry {
+    strategy: BackoffInput,
     initial_delay: Span,
     max_delay: Span,
     multiplier: f64,
@@ -229,9 +229,9 @@ pub(crate) struct RetryInForce {
     retry_on: Vec<Kind>,
 }
 
-impl From<&RetryPolicy> for RetryInForce {
-    fn from(policy: &RetryPolicy) -> RetryInForce {
-        RetryInForce {
+impl From<&RetryPolicy> for EffectiveRetry {
+    fn from(policy: &RetryPolicy) -> EffectiveRetry {
+        EffectiveRetry {
             strategy: policy.strategy.into(),
             initial_delay: policy.initial_delay.into(),
             max_delay: policy.max_delay.into(),
@@ -263,7 +263,7 @@ pub(crate) struct SomeTimeouts {
 
 impl SomeTimeouts {
     /// The lease, under whichever name it was given.
-    pub(crate) fn lease(&self) -> Result<Option<Span>, Problem> {
+    pub(crate) fn lease(&self) -> Result<Option<Span>, ApiError> {
         match (self.lease, self.visibility) {
             (Some(lease), Some(visibility)) if lease.0 != visibility.0 => Err(two_leases(lease, visibility)),
             (lease, visibility) => Ok(lease.or(visibility)),
@@ -272,16 +272,16 @@ impl SomeTimeouts {
 }
 
 /// The refusal of two different leases under its two names.
-pub(crate) fn two_leases(lease: Span, visibility: Span) -> Problem {
+pub(crate) fn two_leases(lease: Span, visibility: Span) -> ApiError {
     let message = format!(
         "is {visibility}, which contradicts timeouts.lease {lease}: they are two names for one limit"
     );
-    Problem::invalid("timeouts.visibility", message)
+    ApiError::invalid("timeouts.visibility", message)
 }
 
 /// Time limits in force.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct TimeoutsInForce {
+pub(crate) struct EffectiveTimeouts {
     execution: Span,
     lease: Span,
     lifetime: Span,
@@ -290,9 +290,9 @@ pub(crate) struct TimeoutsInForce {
     start: Option<Span>,
 }
 
-impl From<Timeouts> for TimeoutsInForce {
-    fn from(timeouts: Timeouts) -> TimeoutsInForce {
-        TimeoutsInForce {
+impl From<Timeouts> for EffectiveTimeouts {
+    fn from(timeouts: Timeouts) -> EffectiveTimeouts {
+        EffectiveTimeouts {
             execution: timeouts.execution.into(),
             lease: timeouts.lease.into(),
             lifetime: timeouts.lifetime.into(),

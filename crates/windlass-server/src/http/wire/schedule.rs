@@ -6,15 +6,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::clock::Timestamp;
 use windlass::job::{JobId, JobType, NewJob, QueueName, ScheduleName, Tenant};
-use windlass::schedule::{Cron, Missed, Overlap, Timing, Zone};
+use windlass::schedule::{CatchUp, Cron, Overlap, ScheduleSpec, Zone};
 use windlass::store::schedules::{NewSchedule, RefusedRun, RetriedRun, Schedule, SchedulePause};
 
 use super::name::Text;
 use super::payload;
-use super::retry::RetryInForce;
+use super::retry::EffectiveRetry;
 use super::submission::Submission;
 use super::time::{Moment, Span};
-use crate::http::problem::Problem;
+use crate::http::problem::ApiError;
 
 /// A schedule to be put in place: when, and which job.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -56,15 +56,15 @@ enum OverlapWord {
 
 impl ScheduleBody {
     /// The schedule, as the library takes it.
-    pub(crate) fn into_schedule(self) -> Result<NewSchedule, Problem> {
+    pub(crate) fn into_schedule(self) -> Result<NewSchedule, ApiError> {
         let timing = timing(self.cron.as_deref(), self.timezone.as_deref(), self.every, self.at)?;
         let job = self.job.into_job(None).map_err(|problem| problem.within("job"))?;
         let mut new = NewSchedule::new(timing, job);
         if let Some(missed) = self.missed {
             new.missed = match missed {
-                MissedWord::Skip => Missed::Skip,
-                MissedWord::Once => Missed::Once,
-                MissedWord::All => Missed::All,
+                MissedWord::Skip => CatchUp::Skip,
+                MissedWord::Once => CatchUp::Once,
+                MissedWord::All => CatchUp::All,
             };
         }
         if let Some(overlap) = self.overlap {
@@ -83,25 +83,25 @@ fn timing(
     timezone: Option<&str>,
     every: Option<Span>,
     at: Option<Moment>,
-) -> Result<Timing, Problem> {
+) -> Result<ScheduleSpec, ApiError> {
     let refused = |field: &'static str| {
-        move |problem: windlass::error::Problem| Problem::invalid(field, problem.to_string())
+        move |problem: windlass::error::FieldProblem| ApiError::invalid(field, problem.to_string())
     };
     if timezone.is_some() && cron.is_none() {
-        return Err(Problem::invalid("timezone", "is for `cron`"));
+        return Err(ApiError::invalid("timezone", "is for `cron`"));
     }
     match (cron, every, at) {
-        (Some(cron), None, None) => Ok(Timing::Cron {
+        (Some(cron), None, None) => Ok(ScheduleSpec::Cron {
             cron: cron.parse::<Cron>().map_err(refused("cron"))?,
             timezone: timezone.unwrap_or("UTC").parse::<Zone>().map_err(refused("timezone"))?,
         }),
-        (None, Some(every), None) => Ok(Timing::Every(every.0)),
-        (None, None, Some(at)) => Ok(Timing::At(at.0)),
-        (None, None, None) => Err(Problem::invalid("cron", "give one of `cron`, `every` and `at`")),
+        (None, Some(every), None) => Ok(ScheduleSpec::Every(every.0)),
+        (None, None, Some(at)) => Ok(ScheduleSpec::At(at.0)),
+        (None, None, None) => Err(ApiError::invalid("cron", "give one of `cron`, `every` and `at`")),
         (_, Some(_), _) => {
-            Err(Problem::invalid("every", "give one of `cron`, `every` and `at`, not several"))
+            Err(ApiError::invalid("every", "give one of `cron`, `every` and `at`, not several"))
         }
-        (_, _, Some(_)) => Err(Problem::invalid("at", "give one of `cron`, `every` and `at`, not several")),
+        (_, _, Some(_)) => Err(ApiError::invalid("at", "give one of `cron`, `every` and `at`, not several")),
     }
 }
 
@@ -188,9 +188,11 @@ impl ScheduleView {
     /// The schedule as it is at this moment.
     pub(crate) fn of(schedule: &Schedule, now: Timestamp) -> ScheduleView {
         let (cron, every, at) = match &schedule.timing {
-            Timing::Cron { cron, timezone } => (Some((cron.to_string(), timezone.to_string())), None, None),
-            Timing::Every(every) => (None, Some(Span(*every)), None),
-            Timing::At(at) => (None, None, Some(Moment(*at))),
+            ScheduleSpec::Cron { cron, timezone } => {
+                (Some((cron.to_string(), timezone.to_string())), None, None)
+            }
+            ScheduleSpec::Every(every) => (None, Some(Span(*every)), None),
+            ScheduleSpec::At(at) => (None, None, Some(Moment(*at))),
         };
         let (cron, timezone) = cron.unzip();
         ScheduleView {
@@ -201,9 +203,9 @@ impl ScheduleView {
             every,
             at,
             missed: match schedule.missed {
-                Missed::Skip => MissedWord::Skip,
-                Missed::Once => MissedWord::Once,
-                Missed::All => MissedWord::All,
+                CatchUp::Skip => MissedWord::Skip,
+                CatchUp::Once => MissedWord::Once,
+                CatchUp::All => MissedWord::All,
             },
             overlap: match schedule.overlap {
                 Overlap::Allow => OverlapWord::Allow,
@@ -244,7 +246,7 @@ struct JobTemplate {
     #[serde(skip_serializing_if = "Option::is_none")]
     concurrency_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    retry: Option<RetryInForce>,
+    retry: Option<EffectiveRetry>,
     timeouts: TemplateTimeouts,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(default)]
@@ -278,7 +280,7 @@ impl JobTemplate {
             delay: job.delay.map(Span),
             unique_key: job.unique_key.clone(),
             concurrency_key: job.concurrency_key.clone(),
-            retry: job.retry.as_ref().map(RetryInForce::from),
+            retry: job.retry.as_ref().map(EffectiveRetry::from),
             timeouts: TemplateTimeouts {
                 execution: job.execution_timeout.map(Span),
                 lease: job.lease_timeout.map(Span),

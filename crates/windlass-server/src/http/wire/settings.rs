@@ -10,12 +10,12 @@ use windlass::store::settings::{
     BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
 };
 
-use super::priority::Urgency;
+use super::priority::PriorityInput;
 use super::push::PushWire;
 use super::retention::{RetentionBody, RetentionView};
-use super::retry::{Retry, RetryInForce, two_leases};
+use super::retry::{EffectiveRetry, Retry, two_leases};
 use super::time::Span;
-use crate::http::problem::Problem;
+use crate::http::problem::ApiError;
 
 /// Settings of a queue to be changed.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -49,8 +49,8 @@ pub(crate) struct QueueBody {
     retry: Field<Retry>,
     #[schemars(with = "Option<TimeoutsBody>")]
     timeouts: Field<TimeoutsBody>,
-    #[schemars(with = "Option<Urgency>")]
-    priority: Field<Urgency>,
+    #[schemars(with = "Option<PriorityInput>")]
+    priority: Field<PriorityInput>,
     /// Where a server sends its jobs, if that is how they are worked on.
     #[schemars(with = "Option<PushWire>")]
     push: Field<PushWire>,
@@ -81,7 +81,7 @@ struct TimeoutsBody {
 }
 
 impl TimeoutsBody {
-    fn into_patch(self) -> Result<TimeoutsPatch, Problem> {
+    fn into_patch(self) -> Result<TimeoutsPatch, ApiError> {
         let lease = match (self.lease, self.visibility) {
             (Field::Set(lease), Field::Set(visibility)) if lease.0 != visibility.0 => {
                 return Err(two_leases(lease, visibility));
@@ -158,7 +158,7 @@ impl From<AuditLevel> for AuditWord {
 
 impl QueueBody {
     /// The change, as the library takes it.
-    pub(crate) fn into_patch(self) -> Result<QueuePatch, Problem> {
+    pub(crate) fn into_patch(self) -> Result<QueuePatch, ApiError> {
         Ok(QueuePatch {
             max_running: self.max_running,
             max_running_per_key: self.max_running_per_key,
@@ -188,7 +188,7 @@ pub(crate) struct QueueSettingsView {
     fair_by: Option<FairWord>,
     aging: Option<Span>,
     audit: Option<AuditWord>,
-    retry: Option<RetryInForce>,
+    retry: Option<EffectiveRetry>,
     timeouts: TimeoutsView,
     priority: Option<u8>,
     push: Option<PushWire>,
@@ -229,7 +229,7 @@ impl From<&QueueSettings> for QueueSettingsView {
             fair_by: settings.fair_by.map(|FairBy::Tenant| FairWord::Tenant),
             aging: settings.aging.map(Span),
             audit: settings.audit.map(AuditWord::from),
-            retry: settings.retry.as_ref().map(RetryInForce::from),
+            retry: settings.retry.as_ref().map(EffectiveRetry::from),
             timeouts: settings.timeouts.into(),
             priority: settings.priority.map(windlass::job::Priority::value),
             push: settings.push.as_ref().map(PushWire::from),
@@ -252,8 +252,8 @@ pub(crate) struct TypeBody {
     retry: Field<Retry>,
     #[schemars(with = "Option<TimeoutsBody>")]
     timeouts: Field<TimeoutsBody>,
-    #[schemars(with = "Option<Urgency>")]
-    priority: Field<Urgency>,
+    #[schemars(with = "Option<PriorityInput>")]
+    priority: Field<PriorityInput>,
     /// Its own name for a success in the audit trail.
     #[schemars(with = "Option<String>")]
     success_event: Field<String>,
@@ -267,7 +267,7 @@ pub(crate) struct TypeBody {
 
 impl TypeBody {
     /// The change, as the library takes it.
-    pub(crate) fn into_patch(self) -> Result<TypePatch, Problem> {
+    pub(crate) fn into_patch(self) -> Result<TypePatch, ApiError> {
         Ok(TypePatch {
             max_running: self.max_running,
             rate: self.rate.map(Rate::from),
@@ -286,7 +286,7 @@ impl TypeBody {
 pub(crate) struct TypeSettingsView {
     max_running: Option<u64>,
     rate: Option<RateWire>,
-    retry: Option<RetryInForce>,
+    retry: Option<EffectiveRetry>,
     timeouts: TimeoutsView,
     priority: Option<u8>,
     success_event: Option<String>,
@@ -299,7 +299,7 @@ impl From<&TypeSettings> for TypeSettingsView {
         TypeSettingsView {
             max_running: settings.max_running,
             rate: settings.rate.map(RateWire::from),
-            retry: settings.retry.as_ref().map(RetryInForce::from),
+            retry: settings.retry.as_ref().map(EffectiveRetry::from),
             timeouts: settings.timeouts.into(),
             priority: settings.priority.map(windlass::job::Priority::value),
             success_event: settings.success_event.clone(),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use windlass::job::{AttemptId, AttemptOutcome, Job, JobId, JobType, Need, State, WorkerId};
+use windlass::job::{AttemptId, AttemptOutcome, JobId, JobRecord, JobState, JobType, Need, WorkerId};
 use windlass::store::command::claim::Checkpoint;
 use windlass::store::command::step::LogLine;
 use windlass::store::query::explain::Reason;
@@ -38,7 +38,7 @@ pub(crate) struct AttemptView {
 
 impl AttemptView {
     /// An attempt; `job` tells of the one that runs.
-    pub(crate) fn of(attempt: &Attempt, job: &Job) -> AttemptView {
+    pub(crate) fn of(attempt: &Attempt, job: &JobRecord) -> AttemptView {
         let record = attempt.record.as_ref();
         let running = job.lease.filter(|_| record.is_none());
         let started_at = record.map(|record| record.started_at).or(running.and(job.started_at));
@@ -49,13 +49,13 @@ impl AttemptView {
             worker: record.map_or(running.map(|lease| lease.worker), |record| record.worker).map(Text),
             started_at: started_at.map(Moment),
             ended_at: record.map(|record| record.ended_at.into()),
-            outcome: record.map(|record| outcome_word(record.outcome)),
+            outcome: record.map(|record| outcome_name(record.outcome)),
             error: record.and_then(|record| record.error.as_ref()).map(ErrorView::from),
         }
     }
 }
 
-fn outcome_word(outcome: AttemptOutcome) -> &'static str {
+fn outcome_name(outcome: AttemptOutcome) -> &'static str {
     match outcome {
         AttemptOutcome::Completed => "completed",
         AttemptOutcome::Failed => "failed",
@@ -115,7 +115,7 @@ impl From<(u64, LogLine)> for LogView {
 /// What a job came to.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ResultView {
-    pub(crate) state: Text<State>,
+    pub(crate) state: Text<JobState>,
     pub(crate) result: Option<Json>,
     pub(crate) error: Option<ErrorView>,
 }
@@ -159,7 +159,7 @@ pub(crate) struct Children {
 pub(crate) struct ChildView {
     id: Text<JobId>,
     r#type: Text<JobType>,
-    state: Text<State>,
+    state: Text<JobState>,
     group: u64,
     index: u32,
     result: Option<Json>,
@@ -172,7 +172,12 @@ pub(crate) struct ChildView {
 
 impl ChildView {
     /// A child with its result, unless the caller does not read it.
-    pub(crate) fn of(child: &Job, result: Option<&[u8]>, is_redacted: bool, is_omitted: bool) -> ChildView {
+    pub(crate) fn of(
+        child: &JobRecord,
+        result: Option<&[u8]>,
+        is_redacted: bool,
+        is_omitted: bool,
+    ) -> ChildView {
         ChildView {
             id: Text(child.id),
             r#type: Text(child.lane.job_type.clone()),
@@ -234,11 +239,11 @@ pub(crate) struct Graph {
 pub(crate) struct NodeView {
     id: Text<JobId>,
     r#type: Text<JobType>,
-    state: Text<State>,
+    state: Text<JobState>,
 }
 
-impl From<&Job> for NodeView {
-    fn from(job: &Job) -> NodeView {
+impl From<&JobRecord> for NodeView {
+    fn from(job: &JobRecord) -> NodeView {
         NodeView { id: Text(job.id), r#type: Text(job.lane.job_type.clone()), state: Text(job.state) }
     }
 }

@@ -2,17 +2,17 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass::job::{Debounce, Dependency, JobType, Labels, NewJob, QueueName, Tenant, Traceparent};
+use windlass::job::{Debounce, Dependency, JobMetadata, JobType, NewJob, QueueName, Tenant, Traceparent};
 
 use super::Json;
 use super::name::Text;
 use super::payload;
-use super::priority::Urgency;
+use super::priority::PriorityInput;
 use super::retry::{Retry, SomeTimeouts};
 use super::tags::Tags;
 use super::time::{Moment, Span};
 use crate::http::path::shown;
-use crate::http::problem::Problem;
+use crate::http::problem::ApiError;
 
 /// A job to be submitted; whatever is not given follows its type, its queue and the server, in this order.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -29,7 +29,7 @@ pub(crate) struct Submission {
     /// Where it waits.
     queue: Option<Text<QueueName>>,
     /// How urgent it is.
-    priority: Option<Urgency>,
+    priority: Option<PriorityInput>,
     /// How long to wait first.
     delay: Option<Span>,
     /// When to run it at the earliest.
@@ -80,7 +80,7 @@ struct Debouncing {
 
 impl Submission {
     /// The job, as the library takes it.
-    pub(crate) fn into_job(self, trace: Option<&Traceparent>) -> Result<NewJob, Problem> {
+    pub(crate) fn into_job(self, trace: Option<&Traceparent>) -> Result<NewJob, ApiError> {
         let timeouts = self.timeouts.unwrap_or_default();
         let payload = payload::submitted(self.payload, self.payload_base64, self.content_type)?;
         Ok(NewJob {
@@ -102,7 +102,7 @@ impl Submission {
             after: dependencies("after", self.after)?,
             after_any: dependencies("after_any", self.after_any)?,
             name: self.name,
-            labels: Labels {
+            labels: JobMetadata {
                 tags: self.tags.unwrap_or_default().0,
                 correlation_id: self.correlation_id,
                 callback_url: self.callback_url,
@@ -114,11 +114,11 @@ impl Submission {
     }
 }
 
-fn dependencies(field: &str, given: Option<Vec<String>>) -> Result<Vec<Dependency>, Problem> {
+fn dependencies(field: &str, given: Option<Vec<String>>) -> Result<Vec<Dependency>, ApiError> {
     let read = |(place, text): (usize, String)| match text.strip_prefix('@') {
         Some(name) => Ok(Dependency::Named(name.to_owned())),
         None => text.parse().map(Dependency::Job).map_err(|_| {
-            Problem::invalid(format!("{field}.{place}"), format!("`{}` names no job", shown(&text)))
+            ApiError::invalid(format!("{field}.{place}"), format!("`{}` names no job", shown(&text)))
         }),
     };
     given.unwrap_or_default().into_iter().enumerate().map(read).collect()
@@ -133,7 +133,7 @@ pub(crate) struct Batch {
 }
 
 /// The jobs of a list, as the library takes them; a refusal names the one it is about.
-pub(crate) fn into_jobs(jobs: Vec<Submission>, trace: Option<&Traceparent>) -> Result<Vec<NewJob>, Problem> {
+pub(crate) fn into_jobs(jobs: Vec<Submission>, trace: Option<&Traceparent>) -> Result<Vec<NewJob>, ApiError> {
     let placed = |(index, job): (usize, Submission)| {
         job.into_job(trace).map_err(|problem| problem.within(&format!("jobs.{index}")).with("index", index))
     };

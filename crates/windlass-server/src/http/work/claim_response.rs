@@ -53,7 +53,7 @@ impl ClaimResponse {
                 }
             };
             let store = app.store().clone();
-            let claimed = store.claim_unless(&caller, &request, wait, gone).await;
+            let claimed = store.claim_until(&caller, &request, wait, gone).await;
             let response = match claimed {
                 Ok(answer) => {
                     let jobs = answer.jobs.iter();

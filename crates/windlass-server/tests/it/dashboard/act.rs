@@ -142,7 +142,7 @@ async fn many_jobs_are_acted_on_after_their_number_was_shown() {
     window.until("document.querySelectorAll('.st-cancelled').length === 3").await;
     window.until("document.querySelector('.banner.done').innerText === '3 jobs cancelled.'").await;
     let open = site.store.stats(&Caller::local()).await.unwrap().states;
-    assert_eq!(open[&windlass::job::State::Scheduled], 1, "the other type was left alone");
+    assert_eq!(open[&windlass::job::JobState::Scheduled], 1, "the other type was left alone");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use windlass::job::{Failure, JobType, NewJob, Payload, RetryPolicy, ScheduleName};
-use windlass::schedule::Timing;
+use windlass::schedule::ScheduleSpec;
 use windlass::store::caller::Caller;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::hold::{Pause, Target};
@@ -35,7 +35,7 @@ async fn health(site: &Site) -> String {
     rest.split("</section>").next().unwrap_or_default().to_owned()
 }
 
-async fn schedule(site: &Site, name: &str, timing: Timing) {
+async fn schedule(site: &Site, name: &str, timing: ScheduleSpec) {
     let job = NewJob::new(JobType::new("report").unwrap(), Payload::json("{}"));
     let name = ScheduleName::new(name).unwrap();
     site.store.put_schedule(&Caller::local(), name, NewSchedule::new(timing, job)).await.unwrap();
@@ -125,7 +125,7 @@ async fn workers_are_as_busy_as_their_leases_say() {
 async fn many_schedules_come_page_by_page() {
     let site = Site::start().await;
     for number in 0..120 {
-        schedule(&site, &format!("often-{number:03}"), Timing::Every(Duration::from_secs(600))).await;
+        schedule(&site, &format!("often-{number:03}"), ScheduleSpec::Every(Duration::from_secs(600))).await;
     }
     let first = site.ask("GET", "/schedules", &[], "").await.body;
     assert!(first.contains("1–50 of 120") && first.contains("often-049") && !first.contains("often-050"));
@@ -179,7 +179,7 @@ async fn the_first_job_takes_the_place_of_the_advice_how_to_submit_one() {
 #[tokio::test]
 async fn pauses_are_lifted_where_they_are_seen_and_a_run_by_hand_is_named() {
     let site = Site::start().await;
-    schedule(&site, "nightly", Timing::Every(Duration::from_secs(3600))).await;
+    schedule(&site, "nightly", ScheduleSpec::Every(Duration::from_secs(3600))).await;
     let browser = Browser::start();
     let window = browser.window().await;
     window.open(&site.at("/schedules")).await;
@@ -203,7 +203,7 @@ async fn pauses_are_lifted_where_they_are_seen_and_a_run_by_hand_is_named() {
 #[tokio::test]
 async fn what_can_be_done_to_a_row_is_in_sight_at_any_width() {
     let site = Site::start().await;
-    schedule(&site, "a-rather-long-name-of-a-schedule", Timing::Every(Duration::from_secs(3600))).await;
+    schedule(&site, "a-rather-long-name-of-a-schedule", ScheduleSpec::Every(Duration::from_secs(3600))).await;
     site.job("mail").await;
     site.claim().await.fail(Failure::temporary("no route to a host with a rather long name")).await;
     let pause = Pause { reason: Some("until the disk is replaced".into()), ..Pause::default() };

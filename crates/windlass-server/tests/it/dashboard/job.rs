@@ -2,9 +2,9 @@
 
 use windlass::job::{Dependency, ErrorCause, Failure};
 use windlass::store::caller::Caller;
-use windlass::store::command::act::{Act, Suspend};
+use windlass::store::command::act::{JobAction, Suspend};
 use windlass::store::command::hold::{Pause, Target};
-use windlass::store::command::step::{Hand, Note};
+use windlass::store::command::step::{AttemptWrite, LeaseRef};
 
 use super::site::{Site, new, queue};
 
@@ -13,12 +13,17 @@ async fn a_job_with_many_large_checkpoints_and_log_lines_has_a_small_page() {
     let site = Site::start().await;
     let id = site.job("mail").await;
     let claimed = site.claim().await;
-    let hand = Hand { job: id, fence: claimed.job.fence, worker: Some(claimed.worker) };
+    let hand = LeaseRef { job: id, fence: claimed.job.fence, worker: Some(claimed.worker) };
     let nested = format!("{}{}", "[".repeat(2_000), "]".repeat(2_000));
-    let mut notes: Vec<Note> = (0..200)
-        .map(|number| Note::Checkpoint { step: format!("step-{number:03}"), value: nested.clone().into() })
+    let mut notes: Vec<AttemptWrite> = (0..200)
+        .map(|number| AttemptWrite::Checkpoint {
+            step: format!("step-{number:03}"),
+            value: nested.clone().into(),
+        })
         .collect();
-    notes.push(Note::Logs((0..500).map(|number| format!("{number} {}", "<x>".repeat(2_600))).collect()));
+    notes.push(AttemptWrite::Logs(
+        (0..500).map(|number| format!("{number} {}", "<x>".repeat(2_600))).collect(),
+    ));
     site.store.note(&Caller::local(), hand, notes).await.unwrap();
     let page = site.ask("GET", &format!("/jobs/{id}"), &[], "").await.body;
     assert!(page.len() < 1_500_000, "{} bytes", page.len());
@@ -65,7 +70,7 @@ async fn a_suspension_that_waits_for_the_attempt_and_the_causes_of_an_error_are_
     let site = Site::start().await;
     let id = site.job("mail").await;
     let claimed = site.claim().await;
-    let suspend = Act::Suspend(Suspend::graceful().because("the printer is moved"));
+    let suspend = JobAction::Suspend(Suspend::graceful().reason("the printer is moved"));
     site.store.act(&Caller::local(), id, suspend).await.unwrap();
     let page = site.ask("GET", &format!("/jobs/{id}"), &[], "").await.body;
     for text in ["What happens next", "suspend_requested", "the printer is moved", "Withdraw suspension"] {

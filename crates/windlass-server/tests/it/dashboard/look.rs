@@ -4,11 +4,11 @@ use serde_json::json;
 use windlass::job::{
     Dependency, Failure, GroupStrategy, JobType, NewJob, Payload, RetryPolicy, ScheduleName,
 };
-use windlass::schedule::Timing;
+use windlass::schedule::ScheduleSpec;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::hold::{Pause, Target};
-use windlass::store::command::step::Hand;
+use windlass::store::command::step::LeaseRef;
 use windlass::store::schedules::NewSchedule;
 
 use super::browser::Browser;
@@ -22,7 +22,7 @@ pub(super) async fn furnish(site: &Site) -> [String; 3] {
     let parent = site.submit(parent).await.id;
     let claimed = site.claim().await;
     claimed.log("spawning").await;
-    let hand = Hand { job: parent, fence: claimed.job.fence, worker: None };
+    let hand = LeaseRef { job: parent, fence: claimed.job.fence, worker: None };
     let jobs = (0..3).map(|_| new("image.resize")).collect();
     let group = NewGroup { name: "photos".into(), strategy: GroupStrategy::CollectAll, jobs };
     site.store.spawn(&Caller::local(), hand, group).await.unwrap();
@@ -39,7 +39,7 @@ pub(super) async fn furnish(site: &Site) -> [String; 3] {
     site.store.pause(&Caller::local(), Target::Queue(queue("exports")), pause).await.unwrap();
     let job = NewJob::new(JobType::new("report").unwrap(), Payload::json("{}"));
     let timing =
-        Timing::Cron { cron: "0 2 * * *".parse().unwrap(), timezone: "Europe/Berlin".parse().unwrap() };
+        ScheduleSpec::Cron { cron: "0 2 * * *".parse().unwrap(), timezone: "Europe/Berlin".parse().unwrap() };
     let name = ScheduleName::new("nightly").unwrap();
     site.store.put_schedule(&Caller::local(), name, NewSchedule::new(timing, job)).await.unwrap();
     [parent, dependent, dead].map(|id| id.to_string())

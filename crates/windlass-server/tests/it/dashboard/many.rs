@@ -1,10 +1,10 @@
 //! Lists of jobs, and actions on many of them: to those that were meant, and no others.
 
 use serde_json::json;
-use windlass::job::{Failure, JobId, NewJob, RetryPolicy, State};
+use windlass::job::{Failure, JobId, JobState, NewJob, RetryPolicy};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::Act;
-use windlass::store::command::bulk::BulkAct;
+use windlass::store::command::act::JobAction;
+use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::Filter;
@@ -15,7 +15,7 @@ use super::site::{Answer, Site, new};
 
 const OWN: (&str, &str) = ("sec-fetch-site", "same-origin");
 
-async fn number(site: &Site, state: State) -> u64 {
+async fn number(site: &Site, state: JobState) -> u64 {
     let states = site.store.stats(&Caller::local()).await.unwrap().states;
     states.get(&state).copied().unwrap_or(0)
 }
@@ -83,17 +83,17 @@ async fn no_more_jobs_are_acted_on_than_were_confirmed() {
     }
     let done = site.ask("POST", "/jobs/act", &[OWN], &fields(&asked.body, "/jobs/act")).await;
     assert!(done.header("location").unwrap().contains("n=3"), "{}", done.head);
-    assert_eq!((number(&site, State::Cancelled).await, number(&site, State::Scheduled).await), (3, 20));
+    assert_eq!((number(&site, JobState::Cancelled).await, number(&site, JobState::Scheduled).await), (3, 20));
     let none = post(&site, "/jobs/act", "action=cancel&all=1&type=mail&most=0&confirmed=1").await;
     assert!(none.header("location").unwrap().contains("n=0&"), "{}", none.head);
     // Those that fit since, because their state changed, are no more jobs either.
     let asked = post(&site, "/jobs/act", "action=delete&all=1&state=cancelled").await;
     assert_eq!(title(&asked), "Delete 3 jobs?");
     assert!(asked.body.contains("This is final."));
-    let cancel = BulkAct::Act(Act::Cancel { reason: None });
+    let cancel = BulkAction::JobAction(JobAction::Cancel { reason: None });
     site.store.bulk(&Caller::local(), &Filter::default(), cancel).await.unwrap();
     site.ask("POST", "/jobs/act", &[OWN], &fields(&asked.body, "/jobs/act")).await;
-    assert_eq!(number(&site, State::Cancelled).await, 20);
+    assert_eq!(number(&site, JobState::Cancelled).await, 20);
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn what_is_confirmed_counts_only_what_can_be_done() {
     let own = site.store.submit(&shop, vec![new("mail")], SubmitOptions::default()).await.unwrap()[0].job.id;
     let foreign = site.job("mail").await;
     let ended = site.job("mail").await;
-    site.store.act(&Caller::local(), ended, Act::Cancel { reason: None }).await.unwrap();
+    site.store.act(&Caller::local(), ended, JobAction::Cancel { reason: None }).await.unwrap();
     let cookie = cookie(&site, &secret).await;
     let headers = [("cookie", cookie.as_str()), OWN];
     let token = site.ask("GET", "/jobs", &headers, "").await.token();
@@ -179,7 +179,7 @@ async fn open_dead_letters_show_however_many_newer_ones_were_redriven() {
         let claimed = site.claim().await;
         claimed.fail(Failure::temporary("refused")).await;
         let redriven = site.store.redrive(&local, claimed.job.id, Redrive::default()).await.unwrap();
-        site.store.act(&local, redriven.id, Act::Cancel { reason: None }).await.unwrap();
+        site.store.act(&local, redriven.id, JobAction::Cancel { reason: None }).await.unwrap();
     }
     let page = site.ask("GET", "/dead", &[], "").await.body;
     assert!(page.contains("the oldest") && page.contains("1 open · 301 kept") && !page.contains("refused"));

@@ -1,10 +1,10 @@
 //! Markup, scripts and styles in every field that a user can fill are shown as the text they are.
 
-use windlass::job::{Failure, Labels, Payload, RetryPolicy};
+use windlass::job::{Failure, JobMetadata, Payload, RetryPolicy};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::key::NewKey;
-use windlass::store::command::step::Note;
+use windlass::store::command::step::AttemptWrite;
 use windlass::store::command::submit::SubmitOptions;
 
 use super::browser::Browser;
@@ -26,7 +26,7 @@ async fn hostile_job(site: &Site, text: &str) -> String {
     let mut job = new("mail");
     let mallory = Caller::new(text, Role::Admin, None);
     job.payload = Payload::json(serde_json::json!({ text: text, "list": [text] }).to_string());
-    job.labels = Labels {
+    job.labels = JobMetadata {
         tags: [(text.chars().take(64).collect(), text.to_owned())].into(),
         correlation_id: Some(text.to_owned()),
         callback_url: None,
@@ -40,7 +40,7 @@ async fn hostile_job(site: &Site, text: &str) -> String {
     claimed.progress(50.0, text).await;
     claimed.log(text).await;
     claimed
-        .note(Note::Checkpoint {
+        .note(AttemptWrite::Checkpoint {
             step: text.to_owned(),
             value: serde_json::json!(text).to_string().into_bytes(),
         })

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 use windlass::job::{Failure, JobId, JobType, NewJob, Payload, RetryPolicy, ScheduleName, Tenant};
-use windlass::schedule::Timing;
+use windlass::schedule::ScheduleSpec;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::Act;
+use windlass::store::command::act::JobAction;
 use windlass::store::command::key::NewKey;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::schedules::NewSchedule;
@@ -134,7 +134,7 @@ async fn every_page_and_action_is_for_those_it_is_meant_for() {
         named.fresh = site.job("mail").await;
         named.held = site.submit(NewJob { hold: true, ..new("mail") }).await.id;
         named.ended = site.job("mail").await;
-        site.store.act(&Caller::local(), named.ended, Act::Cancel { reason: None }).await.unwrap();
+        site.store.act(&Caller::local(), named.ended, JobAction::Cancel { reason: None }).await.unwrap();
         let browser = Browser::start();
         let window = browser.window().await;
         sign_in(&site, &window, &secret).await;
@@ -203,7 +203,7 @@ async fn furnish(site: &Site, keys: &[(char, String)]) -> Named {
     let submitter = Caller { key, ..Caller::new("S", Role::Submitter, Some(Tenant::default())) };
     let receipts = site.store.submit(&submitter, vec![new("mail")], SubmitOptions::default()).await.unwrap();
     let job = NewJob::new(JobType::new("report").unwrap(), Payload::json("{}"));
-    let timing = Timing::Cron { cron: "0 2 * * *".parse().unwrap(), timezone: "UTC".parse().unwrap() };
+    let timing = ScheduleSpec::Cron { cron: "0 2 * * *".parse().unwrap(), timezone: "UTC".parse().unwrap() };
     let name = ScheduleName::new("nightly").unwrap();
     site.store.put_schedule(&Caller::local(), name, NewSchedule::new(timing, job)).await.unwrap();
     let job = site.job("mail").await;

@@ -388,12 +388,12 @@ async fn a_queue_is_paused_from_the_list_with_a_reason_and_its_settings_follow_o
     window.click("button[aria-label='Pause default']").await;
     window.fill(".pop:popover-open [name=reason]", "new disk").await;
     window.click(".pop:popover-open [name=action]").await;
-    window.until("document.querySelector('.banner.done')?.innerText === 'Queue default is paused.'").await;
+    window.until("document.querySelector('.banner.done')?.innerText === 'Client default is paused.'").await;
     window.until("document.querySelector('#queues').innerText.includes('new disk')").await;
     window.click("button[aria-label='Resume default']").await;
     window
         .until(
-            "document.querySelector('.banner.done')?.innerText === 'Queue default is not paused any more.'",
+            "document.querySelector('.banner.done')?.innerText === 'Client default is not paused any more.'",
         )
         .await;
     window.open(&site.at("/queues/default")).await;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use windlass::Store;
-use windlass::job::{Failure, Job, JobId, JobType, NewJob, Payload, Progress, QueueName};
+use windlass::job::{Failure, JobId, JobRecord, JobType, NewJob, Payload, Progress, QueueName};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Outcome, Report};
 use windlass::store::command::key::NewKey;
-use windlass::store::command::step::{Hand, Note};
+use windlass::store::command::step::{AttemptWrite, LeaseRef};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::StoreOptions;
@@ -67,7 +67,7 @@ impl Site {
     }
 
     /// Submits a job.
-    pub(super) async fn submit(&self, job: NewJob) -> Job {
+    pub(super) async fn submit(&self, job: NewJob) -> JobRecord {
         let receipts =
             self.store.submit(&Caller::local(), vec![job], SubmitOptions::default()).await.unwrap();
         receipts[0].job.clone()
@@ -149,21 +149,21 @@ pub(super) fn queue(name: &str) -> QueueName {
 pub(super) struct Claimed {
     store: Store,
     pub(super) worker: windlass::job::WorkerId,
-    pub(super) job: Job,
+    pub(super) job: JobRecord,
 }
 
 impl Claimed {
-    pub(super) async fn note(&self, note: Note) {
-        let hand = Hand { job: self.job.id, fence: self.job.fence, worker: Some(self.worker) };
+    pub(super) async fn note(&self, note: AttemptWrite) {
+        let hand = LeaseRef { job: self.job.id, fence: self.job.fence, worker: Some(self.worker) };
         self.store.note(&Caller::local(), hand, vec![note]).await.unwrap();
     }
 
     pub(super) async fn progress(&self, percent: f64, message: &str) {
-        self.note(Note::Progress(Progress { percent, message: Some(message.to_owned()) })).await;
+        self.note(AttemptWrite::Progress(Progress { percent, message: Some(message.to_owned()) })).await;
     }
 
     pub(super) async fn log(&self, line: &str) {
-        self.note(Note::Logs(vec![line.to_owned()])).await;
+        self.note(AttemptWrite::Logs(vec![line.to_owned()])).await;
     }
 
     pub(super) async fn end(&self, outcome: Outcome) {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use windlass::clock::{Clock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::job::{AttemptOutcome, JobId};
-use windlass::queue::Queue;
+use windlass::queue::Client;
 use windlass::store::Store;
 use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::query::snapshot::Snapshot;
@@ -23,10 +23,10 @@ use crate::fixture::{On, START, Serving};
 /// A queue behind a server, and whose workers run.
 pub(super) struct Bench {
     /// As a client has it.
-    pub(super) queue: Queue,
+    pub(super) queue: Client,
     pub(super) address: String,
     /// As the server has it; kept going here.
-    kept: Queue,
+    kept: Client,
     _server: Option<Serving>,
     _files: Option<TempDir>,
 }
@@ -41,8 +41,8 @@ impl Clock for TokioClock {
 }
 
 /// A queue that is reached through a server.
-fn reached(server: &Serving) -> Queue {
-    Queue::over(Store::open(&server.url, StoreOptions::default()).unwrap())
+fn reached(server: &Serving) -> Client {
+    Client::from_store(Store::open(&server.url, StoreOptions::default()).unwrap())
 }
 
 impl Bench {
@@ -53,7 +53,7 @@ impl Bench {
         Bench {
             queue: reached(&server),
             address: server.url.clone(),
-            kept: Queue::over(store),
+            kept: Client::from_store(store),
             _server: Some(server),
             _files: files,
         }
@@ -61,15 +61,15 @@ impl Bench {
 
     /// Embedded, where nothing leaves the thread: with tokio's time paused, hours pass in no time.
     pub(super) fn in_virtual_time() -> Bench {
-        Bench::embedded(Queue::over(store_in_virtual_time()))
+        Bench::embedded(Client::from_store(store_in_virtual_time()))
     }
 
     /// The same, but nobody keeps the store going: no promotion, no reaping, no news of what time does.
     pub(super) fn in_silence() -> Bench {
-        Bench::embedded(Queue::over_kept(store_in_virtual_time()))
+        Bench::embedded(Client::from_store_without_maintenance(store_in_virtual_time()))
     }
 
-    fn embedded(queue: Queue) -> Bench {
+    fn embedded(queue: Client) -> Bench {
         Bench { queue: queue.clone(), address: "memory:".into(), kept: queue, _server: None, _files: None }
     }
 
@@ -126,7 +126,7 @@ pub(super) fn test_queue(on: On) -> (TestQueue, Serving, Option<TempDir>) {
 
 /// Every invariant of the store behind the server holds.
 pub(super) async fn verify_kept(t: &TestQueue) {
-    verify(&Queue::over_kept(t.store().clone())).await;
+    verify(&Client::from_store_without_maintenance(t.store().clone())).await;
 }
 
 /// Runs each test of a module through a server, with workers that run.

@@ -11,11 +11,11 @@ use windlass::Store;
 use windlass::audit::AuditEvent;
 use windlass::context::Cx;
 use windlass::error::{ActError, OpenError, StoreError, SubmitError, WorkError};
-use windlass::job::{JobType, NewJob, Payload, State, Tenant};
-use windlass::queue::Queue;
+use windlass::job::{JobState, JobType, NewJob, Payload, Tenant};
+use windlass::queue::Client;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::{Act, Suspend};
-use windlass::store::command::bulk::BulkAct;
+use windlass::store::command::act::{JobAction, Suspend};
+use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::hold::Pause;
 use windlass::store::command::key::NewKey;
 use windlass::store::command::submit::SubmitOptions;
@@ -30,9 +30,9 @@ use crate::fixture::{On, Serving, secs};
 const LONG: Duration = Duration::from_secs(30);
 
 /// A store that is kept going.
-fn kept(on: On) -> (Queue, Option<tempfile::TempDir>) {
+fn kept(on: On) -> (Client, Option<tempfile::TempDir>) {
     let (files, address) = on.address();
-    (Queue::over(Store::open(&address, StoreOptions::default()).unwrap()), files)
+    (Client::from_store(Store::open(&address, StoreOptions::default()).unwrap()), files)
 }
 
 fn port_of(server: &Serving) -> SocketAddr {
@@ -45,7 +45,7 @@ async fn a_worker_outlives_a_server_that_restarts() {
     let (kept, _files) = kept(On::Sqlite);
     let server = Serving::new(kept.store().clone());
     let address = port_of(&server);
-    let queue = Queue::open(&server.url).await.unwrap();
+    let queue = Client::open(&server.url).await.unwrap();
     let (started, mut starts) = mpsc::channel(10);
     let may_end = Arc::new(Notify::new());
     let (end, stop) = (may_end.clone(), Arc::new(Notify::new()));
@@ -113,16 +113,16 @@ async fn a_submission_whose_answer_is_lost_is_never_doubled() {
     let (kept, _files) = kept(On::Sqlite);
     let server = Serving::new(kept.store().clone());
     let (url, _) = cutting(1, port_of(&server)).await;
-    let queue = Queue::open(&url).await.unwrap();
+    let queue = Client::open(&url).await.unwrap();
     let lost = queue.submit(greet("a")).await.err().unwrap();
     assert!(matches!(lost, SubmitError::Store(StoreError::Unreachable(_))), "{lost}");
     let (url, asked) = cutting(2, port_of(&server)).await;
-    let queue = Queue::open(&url).await.unwrap();
+    let queue = Client::open(&url).await.unwrap();
     let found = queue.submit(greet("b")).key("once").await.unwrap();
     assert!(found.is_duplicate(), "the first try had stored it");
     assert!(asked.load(std::sync::atomic::Ordering::SeqCst) >= 3);
     let states = kept.store().stats(&Caller::local()).await.unwrap().states;
-    assert_eq!(states[&State::Scheduled], 2, "one of each: what was lost had been stored too");
+    assert_eq!(states[&JobState::Scheduled], 2, "one of each: what was lost had been stored too");
 }
 
 /// M90, M91
@@ -130,10 +130,10 @@ async fn a_submission_whose_answer_is_lost_is_never_doubled() {
 async fn a_key_says_who_calls() {
     let (kept, _files) = kept(On::Memory);
     let server = Serving::new(kept.store().clone());
-    let admin = Queue::open(&server.url).await.unwrap();
+    let admin = Client::open(&server.url).await.unwrap();
     let boss = admin.store().create_key(&Caller::local(), NewKey::new("boss", Role::Admin)).await.unwrap();
     let with = |secret: &str| server.url.replace("http://", &format!("http://{secret}@"));
-    let boss = Queue::open(&with(boss.secret.reveal())).await.unwrap();
+    let boss = Client::open(&with(boss.secret.reveal())).await.unwrap();
     let new = |name: &str, role, tenant: &str| NewKey {
         tenant: Some(Tenant::new(tenant).unwrap()),
         ..NewKey::new(name, role)
@@ -146,20 +146,20 @@ async fn a_key_says_who_calls() {
     let job = boss.submit(greet("a")).await.unwrap();
     assert_eq!(job.snapshot().await.unwrap().unwrap().spec.owner, "boss");
     let options = StoreOptions { key: Some(eve.secret.clone()), ..StoreOptions::default() };
-    let eves = Queue::open_with(&server.url, options).await.unwrap();
-    assert_eq!(eves.job(job.id()).state().await.unwrap(), Some(State::Scheduled));
+    let eves = Client::open_with(&server.url, options).await.unwrap();
+    assert_eq!(eves.job(job.id()).state().await.unwrap(), Some(JobState::Scheduled));
     let denied = eves.job(job.id()).cancel().await.unwrap_err();
     assert_eq!(denied.to_string(), "eve with role viewer may not manage this job");
-    assert!(matches!(eves.submit(greet("b")).await.err().unwrap(), SubmitError::Denied(_)));
+    assert!(matches!(eves.submit(greet("b")).await.err().unwrap(), SubmitError::Forbidden(_)));
     let worker = Worker::new(&eves).handle(|job: Greet| async move { anyhow::Ok(job.name) });
-    assert!(matches!(worker.run().await, Err(WorkError::Denied(_))));
-    let others = Queue::open(&with(mallory.secret.reveal())).await.unwrap();
+    assert!(matches!(worker.run().await, Err(WorkError::Forbidden(_))));
+    let others = Client::open(&with(mallory.secret.reveal())).await.unwrap();
     assert_eq!(others.job(job.id()).state().await.unwrap(), None);
     assert!(matches!(others.job(job.id()).cancel().await, Err(ActError::NotFound(_))));
 
     boss.store().revoke_key(boss.caller(), eve.key.id.clone()).await.unwrap();
     let refused = eves.job(job.id()).state().await.unwrap_err();
-    assert!(matches!(refused, StoreError::Denied(_)), "{refused}");
+    assert!(matches!(refused, StoreError::Forbidden(_)), "{refused}");
     let nobody = admin.job(job.id()).cancel().await.unwrap_err();
     assert_eq!(nobody.to_string(), "a caller without a valid key with role none may not use this server");
 }
@@ -169,7 +169,7 @@ async fn what_only_the_keeper_can_do_says_so() {
     let (kept, _files) = kept(On::Memory);
     let server = Serving::new(kept.store().clone());
     let store = Store::open(&server.url, StoreOptions::default()).unwrap();
-    assert!(store.is_elsewhere() && !kept.store().is_elsewhere());
+    assert!(store.is_remote() && !kept.store().is_remote());
     assert_eq!(store.tick().await.unwrap_err(), StoreError::Elsewhere("tick"));
     assert_eq!(store.verify().await.unwrap_err(), StoreError::Elsewhere("verify"));
     assert_eq!(store.prune().await.unwrap_err(), StoreError::Elsewhere("prune"));
@@ -215,10 +215,10 @@ async fn refusals_are_the_same_values_here_and_there() {
         assert_eq!(submit(&there).await, submit(here).await);
     }
     let job = there.submit(&me, vec![new("a")], SubmitOptions::default()).await.unwrap()[0].job.id;
-    let resume = || Act::Resume { reason: None };
+    let resume = || JobAction::Resume { reason: None };
     let errors = [
         (there.act_strictly(&me, job, resume()).await, here.act_strictly(&me, job, resume()).await),
-        (there.act(&me, job, Act::Submit).await, here.act(&me, job, Act::Submit).await),
+        (there.act(&me, job, JobAction::Submit).await, here.act(&me, job, JobAction::Submit).await),
     ];
     for (there, here) in errors {
         assert_eq!(there.unwrap_err(), here.unwrap_err());
@@ -240,20 +240,20 @@ async fn refusals_are_the_same_values_here_and_there() {
 async fn operators_see_and_do_the_same_through_a_server() {
     let (kept, _files) = kept(On::Sqlite);
     let server = Serving::new(kept.store().clone());
-    let queue = Queue::open(&server.url).await.unwrap();
+    let queue = Client::open(&server.url).await.unwrap();
     let (there, here, me) = (queue.store(), kept.store(), Caller::local());
     let jobs = queue.submit_all((0..5).map(|n| greet(&n.to_string()))).await.unwrap();
-    queue.pause_queue("default", Pause::graceful().because("lunch")).await.unwrap();
+    queue.pause_queue("default", Pause::graceful().reason("lunch")).await.unwrap();
     assert_eq!(there.explain(&me, jobs[0].id()).await, here.explain(&me, jobs[0].id()).await);
     assert_eq!(there.stats(&me).await.unwrap().states, here.stats(&me).await.unwrap().states);
     assert_eq!(queue.pauses().await.unwrap(), kept.pauses().await.unwrap());
-    let suspend = BulkAct::Act(Act::Suspend(Suspend::default()));
+    let suspend = BulkAction::JobAction(JobAction::Suspend(Suspend::default()));
     assert_eq!(there.bulk_dry_run(&me, &Filter::default()).await.unwrap(), 5);
     assert_eq!(there.bulk(&me, &Filter::default(), suspend).await.unwrap().changed, 5);
     let page = there.list(&me, windlass::store::query::list::ListRequest::default()).await.unwrap();
     let ids: Vec<_> = page.jobs.iter().map(|found| found.job.id).collect();
     assert_eq!(ids, jobs.iter().rev().map(|job| job.id()).collect::<Vec<_>>());
-    assert!(page.jobs.iter().all(|found| found.job.state == State::Suspended));
+    assert!(page.jobs.iter().all(|found| found.job.state == JobState::Suspended));
     let records = |store: &Store| {
         let (store, me) = (store.clone(), me.clone());
         let query = windlass::store::engine::RecordQuery { limit: 100, ..Default::default() };
@@ -268,7 +268,7 @@ async fn a_stream_of_events_goes_on_where_it_was() {
     let (kept, _files) = kept(On::Sqlite);
     let server = Serving::new(kept.store().clone());
     let address = port_of(&server);
-    let queue = Queue::open(&server.url).await.unwrap();
+    let queue = Client::open(&server.url).await.unwrap();
     let mut events = queue.store().events(&Caller::local(), 0);
     let first = queue.submit(greet("a")).await.unwrap();
     first.cancel().await.unwrap();

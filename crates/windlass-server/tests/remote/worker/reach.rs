@@ -12,8 +12,8 @@ use windlass::Store;
 use windlass::context::Cx;
 use windlass::entropy::Entropy;
 use windlass::error::{ActError, StoreError, SubmitError};
-use windlass::job::{Labels, State};
-use windlass::queue::Queue;
+use windlass::job::{JobMetadata, JobState};
+use windlass::queue::Client;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::environment::{StoreOptions, TicketOptions};
 use windlass::ticket::TicketKey;
@@ -26,11 +26,11 @@ use crate::fixture::{On, Serving};
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
 
-fn reached() -> (Queue, Serving) {
+fn reached() -> (Client, Serving) {
     let (_, address) = On::Memory.address();
-    let kept = Queue::over(Store::open(&address, StoreOptions::default()).unwrap());
+    let kept = Client::from_store(Store::open(&address, StoreOptions::default()).unwrap());
     let server = Serving::new(kept.store().clone());
-    (Queue::over(Store::open(&server.url, StoreOptions::default()).unwrap()), server)
+    (Client::from_store(Store::open(&server.url, StoreOptions::default()).unwrap()), server)
 }
 
 /// M17: a handler sees the labels of its job, whoever keeps the store.
@@ -50,7 +50,7 @@ async fn a_claim_brings_the_labels_of_its_job() {
     let working = tokio::spawn(async move { worker.run_until(async { drop(stopped.await) }).await.unwrap() });
     let job = queue.submit(greet("a")).tag("k", "v").tag("l", "w").correlation_id("c");
     job.callback_url("https://example.com/done").await.unwrap();
-    let expected = Labels {
+    let expected = JobMetadata {
         tags: [("k", "v"), ("l", "w")].map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         correlation_id: Some("c".to_owned()),
         callback_url: Some("https://example.com/done".to_owned()),
@@ -83,10 +83,10 @@ async fn a_worker_verifies_tickets_for_itself() {
     for (trusted, is_good) in [(ours.public(), true), (theirs.public(), false)] {
         let signing =
             StoreOptions { tickets: Some(TicketOptions::new(ours.clone())), ..StoreOptions::default() };
-        let kept = Queue::over(Store::open("memory:", signing).unwrap());
+        let kept = Client::from_store(Store::open("memory:", signing).unwrap());
         let server = Serving::new(kept.store().clone());
         let options = StoreOptions { tickets_trusted: vec![trusted], ..StoreOptions::default() };
-        let queue = Queue::over(Store::open(&server.url, options).unwrap());
+        let queue = Client::from_store(Store::open(&server.url, options).unwrap());
         let (ran, mut runs) = mpsc::channel(1);
         let handler = move |job: Greet| {
             let ran = ran.clone();
@@ -103,9 +103,9 @@ async fn a_worker_verifies_tickets_for_itself() {
         let ended = kept.store().wait(&Caller::local(), id, LONG).await.unwrap().unwrap().job;
         let code = ended.details.error.as_ref().and_then(|error| error.code.as_deref());
         if is_good {
-            assert_eq!((ended.state, code), (State::Completed, None));
+            assert_eq!((ended.state, code), (JobState::Completed, None));
         } else {
-            assert_eq!((ended.state, code), (State::Failed, Some("ticket_invalid")));
+            assert_eq!((ended.state, code), (JobState::Failed, Some("ticket_invalid")));
             assert!(runs.try_recv().is_err(), "it reached no handler");
         }
         drop(stop);
@@ -136,7 +136,7 @@ async fn serving_tls(store: &str, certificate: &str, key: &str) -> (Child, Strin
     panic!("the server ended without listening");
 }
 
-/// The program's own worker is the library's: `Queue::open("https://…")` in a process that trusts one authority more.
+/// The program's own worker is the library's: `Client::open("https://…")` in a process that trusts one authority more.
 #[tokio::test]
 async fn a_worker_reaches_a_server_over_tls_if_it_trusts_its_certificate() {
     let folder = tempfile::tempdir().unwrap();

@@ -23,7 +23,7 @@ fn is_documented(name: &str, expected: &str) {
     assert!(found == expected, "docs/concepts.md, between the {name} markers, should read:\n{expected}");
 }
 
-fn words(states: &[State]) -> String {
+fn words(states: &[JobState]) -> String {
     states.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(", ")
 }
 
@@ -37,7 +37,7 @@ fn table() -> String {
 
 /// One arrow for each pair of states, labelled with the events that lead along it.
 fn diagram() -> String {
-    let mut arrows: BTreeMap<(State, State), Vec<&str>> = BTreeMap::new();
+    let mut arrows: BTreeMap<(JobState, JobState), Vec<&str>> = BTreeMap::new();
     for (action, froms, tos) in LIFECYCLE {
         // They lead from every state that is not final to the same end; their arrows would cover all others.
         if matches!(action, Action::Cancel | Action::Expire) {
@@ -57,7 +57,7 @@ fn diagram() -> String {
     for ((from, to), events) in arrows {
         writeln!(text, "    {from} --> {to}: {}", events.join(", ")).unwrap();
     }
-    for last in State::FINAL {
+    for last in JobState::FINAL {
         writeln!(text, "    {last} --> [*]").unwrap();
     }
     text + "```\n"

@@ -43,7 +43,7 @@ fn an_attempt_is_named_by_job_and_number() {
 /// M41: what is shown as the next run is the end of the backoff, or the submitter's own time.
 #[test]
 fn the_next_run_is_the_backoff_or_the_own_time() {
-    let delayed = with(idle(State::Delayed), |job| job.run_at = at(60));
+    let delayed = with(idle(JobState::Delayed), |job| job.run_at = at(60));
     assert_eq!(delayed.next_run_at(), at(60));
     assert_eq!(applied(&running(), &fail(Category::Temporary), at(1)).next_run_at(), at(2));
 }
@@ -51,11 +51,11 @@ fn the_next_run_is_the_backoff_or_the_own_time() {
 /// M50: side details read back from what is stored, and take no room when there are none.
 #[test]
 fn details_read_back_from_json() {
-    let empty = serde_json::to_string(&Details::default()).unwrap();
+    let empty = serde_json::to_string(&RareFields::default()).unwrap();
     assert_eq!(empty, "{}");
     let held = applied(&running(), &suspend(SuspendMode::Aggressive), at(1));
     let json = serde_json::to_vec(&*held.details).unwrap();
-    assert_eq!(serde_json::from_slice::<Details>(&json).unwrap(), *held.details);
+    assert_eq!(serde_json::from_slice::<RareFields>(&json).unwrap(), *held.details);
 }
 
 /// M5 M8: every claim grows the fence by a random amount, a new generation by more than any before.

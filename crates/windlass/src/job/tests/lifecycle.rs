@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::error::Refused;
+use crate::error::InvalidTransition;
 
 /// Event, state before, state after.
-type Step = (Action, State, State);
+type Step = (Action, JobState, JobState);
 
 /// The lifecycle as the model writes it, row by row; whoever changes the rule must change it here by hand as well.
 const MODEL: &str = "
@@ -39,7 +39,7 @@ const GRACEFUL: &str = "
     park             | running | suspended
 ";
 
-fn states(words: &str) -> Vec<State> {
+fn states(words: &str) -> Vec<JobState> {
     words.split_whitespace().map(|word| word.parse().unwrap()).collect()
 }
 
@@ -73,7 +73,7 @@ fn events() -> Vec<Event> {
     ]);
     events.push(Event::Refuse { failure: Failure::permanent("ticket_invalid", "forged") });
     for need in [Need::After, Need::AfterAny] {
-        events.extend(State::FINAL.map(|state| Event::DependencyEnded { need, state }));
+        events.extend(JobState::FINAL.map(|state| Event::DependencyEnded { need, state }));
     }
     for category in Category::ALL {
         let failure = Failure::new(category, "it broke").with_retry_after(HOUR);
@@ -93,7 +93,7 @@ fn waits() -> [Wait; 3] {
 }
 
 /// Jobs in `state` that differ in every fact some rule looks at.
-fn variants(state: State) -> Vec<Job> {
+fn variants(state: JobState) -> Vec<JobRecord> {
     let mut found = Vec::new();
     for (after_unmet, any_unmet) in [(0, false), (1, false), (2, false), (0, true), (1, true)] {
         for run_at in [start(), at(3600)] {
@@ -102,23 +102,23 @@ fn variants(state: State) -> Vec<Job> {
             }));
         }
     }
-    let is_unmet = Job::has_unmet_dependencies;
+    let is_unmet = JobRecord::has_unmet_dependencies;
     match state {
-        State::Created => found.iter_mut().for_each(hold),
-        State::Pending => found.retain(is_unmet),
-        State::Delayed => found.retain(|job| !is_unmet(job) && job.run_at > start()),
-        State::Scheduled => found.retain(|job| !is_unmet(job)),
-        State::Retrying => {
-            let failed = |job: &Job| applied(job, &fail(Category::Temporary), start());
+        JobState::Created => found.iter_mut().for_each(hold),
+        JobState::Pending => found.retain(is_unmet),
+        JobState::Delayed => found.retain(|job| !is_unmet(job) && job.run_at > start()),
+        JobState::Scheduled => found.retain(|job| !is_unmet(job)),
+        JobState::Retrying => {
+            let failed = |job: &JobRecord| applied(job, &fail(Category::Temporary), start());
             found = running_variants().iter().map(failed).filter(|job| job.state == state).collect();
         }
-        State::Suspended => return suspended_variants(),
-        State::Running => return running_variants(),
-        State::Waiting => {
+        JobState::Suspended => return suspended_variants(),
+        JobState::Running => return running_variants(),
+        JobState::Waiting => {
             found = waits().map(|wait| applied(&running(), &Event::Park { wait }, start())).into();
         }
-        State::Completed | State::Failed | State::DeadLetter | State::Cancelled => {
-            let started: Vec<Job> =
+        JobState::Completed | JobState::Failed | JobState::DeadLetter | JobState::Cancelled => {
+            let started: Vec<JobRecord> =
                 found.iter().map(|job| with(job.clone(), |job| job.attempt = 1)).collect();
             found.extend(started);
         }
@@ -126,11 +126,11 @@ fn variants(state: State) -> Vec<Job> {
     found
 }
 
-fn hold(job: &mut Job) {
+fn hold(job: &mut JobRecord) {
     job.details_mut().is_held = true;
 }
 
-fn running_variants() -> Vec<Job> {
+fn running_variants() -> Vec<JobRecord> {
     let mut found = Vec::new();
     for max_attempts in [1, 3, 100] {
         for retry_on in [vec![], vec![Category::Timeout, Category::System]] {
@@ -150,8 +150,8 @@ fn running_variants() -> Vec<Job> {
 }
 
 /// Whatever can be suspended, suspended.
-fn suspended_variants() -> Vec<Job> {
-    let others = State::ALL.into_iter().filter(|state| !state.is_final() && *state != State::Suspended);
+fn suspended_variants() -> Vec<JobRecord> {
+    let others = JobState::ALL.into_iter().filter(|state| !state.is_final() && *state != JobState::Suspended);
     let jobs = others.flat_map(variants);
     jobs.map(|job| applied(&job, &suspend(SuspendMode::Aggressive), start())).collect()
 }
@@ -165,23 +165,23 @@ enum Answer {
 }
 
 /// What the model says the answer is, apart from where a job moves.
-fn expected(job: &Job, event: &Event) -> Answer {
+fn expected(job: &JobRecord, event: &Event) -> Answer {
     let state = job.state;
     let is_requested = job.details.suspend_requested.is_some();
     match event {
         // No-ops: M51, M53, and cancelling what is cancelled (M1).
-        Event::Cancel { .. } if state == State::Cancelled => Answer::NoOp,
-        Event::Resume if state == State::Running && is_requested => Answer::Stays,
-        Event::Resume if state != State::Suspended => Answer::NoOp,
-        Event::Suspend { .. } if state == State::Suspended => Answer::NoOp,
-        Event::Suspend { suspension } if state == State::Running => match suspension.mode {
+        Event::Cancel { .. } if state == JobState::Cancelled => Answer::NoOp,
+        Event::Resume if state == JobState::Running && is_requested => Answer::Stays,
+        Event::Resume if state != JobState::Suspended => Answer::NoOp,
+        Event::Suspend { .. } if state == JobState::Suspended => Answer::NoOp,
+        Event::Suspend { suspension } if state == JobState::Running => match suspension.mode {
             SuspendMode::IdleOnly => Answer::Refused,
             SuspendMode::Graceful if is_requested => Answer::NoOp,
             SuspendMode::Graceful => Answer::Stays,
             SuspendMode::Aggressive => Answer::Moves,
         },
         // Remembered while suspended (M52).
-        Event::Wake if state == State::Suspended && job.details.wait.is_some() => Answer::Stays,
+        Event::Wake if state == JobState::Suspended && job.details.wait.is_some() => Answer::Stays,
         // One of several was enough; the others tell it nothing new (M60).
         Event::DependencyEnded { need: Need::AfterAny, .. }
             if lifecycle_knows(event, state) && !job.any_unmet =>
@@ -189,12 +189,12 @@ fn expected(job: &Job, event: &Event) -> Answer {
             Answer::NoOp
         }
         Event::DependencyEnded { need, state: other } if lifecycle_knows(event, state) => {
-            let is_bad = *need == Need::After && *other != State::Completed;
+            let is_bad = *need == Need::After && *other != JobState::Completed;
             let left = match need {
                 Need::After => job.after_unmet > 1 || job.any_unmet,
                 Need::AfterAny => job.after_unmet > 0,
             };
-            let moves = is_bad || (state == State::Pending && !left);
+            let moves = is_bad || (state == JobState::Pending && !left);
             if moves { Answer::Moves } else { Answer::Stays }
         }
         _ if lifecycle_knows(event, state) => Answer::Moves,
@@ -202,7 +202,7 @@ fn expected(job: &Job, event: &Event) -> Answer {
     }
 }
 
-fn lifecycle_knows(event: &Event, state: State) -> bool {
+fn lifecycle_knows(event: &Event, state: JobState) -> bool {
     lifecycle().iter().any(|(action, from, _)| *action == event.action() && *from == state)
 }
 
@@ -217,7 +217,7 @@ fn the_lifecycle_is_the_table_of_the_model_and_its_footnote() {
 #[test]
 fn a_job_moves_along_the_lifecycle_and_nowhere_else() {
     let mut reached = BTreeSet::new();
-    for from in State::ALL {
+    for from in JobState::ALL {
         for job in variants(from) {
             assert_eq!(job.state, from, "a variant is in its state");
             for event in events() {
@@ -232,8 +232,8 @@ fn a_job_moves_along_the_lifecycle_and_nowhere_else() {
     assert_eq!(reached, lifecycle());
     let pairs = |steps: &BTreeSet<Step>| steps.iter().map(|step| (step.1, step.2)).collect::<BTreeSet<_>>();
     let (reached, allowed) = (pairs(&reached), pairs(&lifecycle()));
-    for from in State::ALL {
-        for to in State::ALL {
+    for from in JobState::ALL {
+        for to in JobState::ALL {
             assert_eq!(reached.contains(&(from, to)), allowed.contains(&(from, to)), "{from} to {to}");
             assert!(!(from.is_final() && reached.contains(&(from, to))), "{from} is final");
         }
@@ -243,14 +243,14 @@ fn a_job_moves_along_the_lifecycle_and_nowhere_else() {
 /// M1, M22, M51, M53: what is not in the table is refused by name or is one of the listed no-ops.
 #[test]
 fn every_other_event_is_refused_by_name_or_a_listed_no_op() {
-    for job in State::ALL.into_iter().flat_map(variants) {
+    for job in JobState::ALL.into_iter().flat_map(variants) {
         for event in events() {
             let answer = match transition(&job, &event, at(1)) {
                 Ok(Transition::Changed(change)) if change.job.state != job.state => Answer::Moves,
                 Ok(Transition::Changed(_)) => Answer::Stays,
                 Ok(Transition::Unchanged) => Answer::NoOp,
                 Err(refused) => {
-                    assert_eq!(refused, Refused { state: job.state, action: event.action() });
+                    assert_eq!(refused, InvalidTransition { state: job.state, action: event.action() });
                     let (state, action) = (job.state, event.action());
                     assert_eq!(refused.to_string(), format!("cannot {action} a job that is {state}"));
                     Answer::Refused
@@ -264,20 +264,20 @@ fn every_other_event_is_refused_by_name_or_a_listed_no_op() {
 /// M5, M30, M50: whatever happened, a job has what belongs to its state and nothing else.
 #[test]
 fn a_changed_job_is_of_one_piece() {
-    for job in State::ALL.into_iter().flat_map(variants) {
+    for job in JobState::ALL.into_iter().flat_map(variants) {
         for event in events() {
             let Ok(Transition::Changed(change)) = transition(&job, &event, at(1)) else { continue };
             let (next, what) = (change.job, format!("{event:?} on {job:?}"));
             assert_eq!(next.updated_at, at(1), "{what}");
-            assert_eq!(next.lease.is_some(), next.state == State::Running, "{what}");
+            assert_eq!(next.lease.is_some(), next.state == JobState::Running, "{what}");
             assert_eq!(next.completed_at.is_some(), next.state.is_final(), "{what}");
-            assert_eq!(next.details.suspension.is_some(), next.state == State::Suspended, "{what}");
+            assert_eq!(next.details.suspension.is_some(), next.state == JobState::Suspended, "{what}");
             assert_eq!(next.eligible_at.is_some(), next.scheduled_at.is_some(), "{what}");
-            assert!(next.state == State::Running || next.details.suspend_requested.is_none(), "{what}");
+            assert!(next.state == JobState::Running || next.details.suspend_requested.is_none(), "{what}");
             assert!(!next.state.is_final() || next.details.wait.is_none(), "{what}");
             assert!(next.attempt >= job.attempt && next.failures >= job.failures, "{what}");
             assert!(next.fence >= job.fence, "{what}");
-            let has_ended = job.state == State::Running && next.state != State::Running;
+            let has_ended = job.state == JobState::Running && next.state != JobState::Running;
             assert_eq!(change.attempt.is_some(), has_ended, "{what}");
         }
     }

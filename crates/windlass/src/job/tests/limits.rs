@@ -1,7 +1,7 @@
 //! Every limit of a submission, at its edge and one past it: what is said names the field, the value and the limit.
 
 use super::*;
-use crate::error::{Invalid, Problem};
+use crate::error::{FieldProblem, Invalid};
 use crate::limits::{ATTEMPTS_MAX, DURATION_MAX};
 
 const PAST: Duration = Duration::from_nanos(1);
@@ -18,12 +18,12 @@ fn verdict(change: impl FnOnce(&mut NewJob)) -> Result<(), Invalid> {
 }
 
 fn too_long(field: &str, length: usize, limit: usize) -> Result<(), Invalid> {
-    Err(Invalid::new(field, Problem::TooLong { length, limit }))
+    Err(Invalid::new(field, FieldProblem::TooLong { length, limit }))
 }
 
 fn out_of_range(field: &str, value: &str, min: &str, max: &str) -> Result<(), Invalid> {
     let (value, min, max) = (value.to_owned(), min.to_owned(), max.to_owned());
-    Err(Invalid::new(field, Problem::OutOfRange { value, min, max }))
+    Err(Invalid::new(field, FieldProblem::OutOfRange { value, min, max }))
 }
 
 fn over_a_century(field: &str, min: &str) -> Result<(), Invalid> {
@@ -66,7 +66,7 @@ fn tags_have_three_limits() {
     assert_eq!(one(&"n".repeat(64), &"v".repeat(256)), Ok(()));
     assert_eq!(one(&"n".repeat(65), ""), too_long("tags", 65, 64));
     assert_eq!(one("place", &"v".repeat(257)), too_long("tags.place", 257, 256));
-    assert_eq!(one("", "v"), Err(Invalid::new("tags", Problem::Missing)));
+    assert_eq!(one("", "v"), Err(Invalid::new("tags", FieldProblem::Missing)));
     assert_eq!(one("a\0", "v").unwrap_err().field, "tags");
     assert_eq!(one("place", "\0").unwrap_err().field, "tags.place");
 }

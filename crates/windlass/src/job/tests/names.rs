@@ -1,17 +1,17 @@
 //! Names and states as text.
 
 use super::*;
-use crate::error::Problem;
+use crate::error::FieldProblem;
 
 /// M11: 1 to 255 characters.
 #[test]
 fn a_name_has_1_to_255_characters() {
-    assert_eq!(JobType::new(""), Err(Problem::Missing));
+    assert_eq!(JobType::new(""), Err(FieldProblem::Missing));
     assert_eq!(JobType::new("x").unwrap().as_str(), "x");
     assert!(JobType::new(&"x".repeat(255)).is_ok());
     for letter in ["x", "ü"] {
         let problem = QueueName::new(&letter.repeat(256)).unwrap_err();
-        assert_eq!(problem, Problem::TooLong { length: 256, limit: 255 });
+        assert_eq!(problem, FieldProblem::TooLong { length: 256, limit: 255 });
     }
 }
 
@@ -22,7 +22,7 @@ fn a_name_is_made_of_letters_digits_and_four_signs() {
         assert_eq!(Tenant::new(name).unwrap().to_string(), name);
     }
     for text in ["9lives", "_a", ".a", ":a", "-a", "a b", "a/b", "ärger", "a\0", "a\n", " a", "a,b"] {
-        assert_eq!(Tenant::new(text), Err(Problem::NotAName(text.into())), "{text:?}");
+        assert_eq!(Tenant::new(text), Err(FieldProblem::NotAName(text.into())), "{text:?}");
     }
 }
 
@@ -43,16 +43,16 @@ fn a_name_in_json_is_checked() {
 /// M1: one word per state, the same in text and JSON, and four final ones.
 #[test]
 fn each_state_has_one_word() {
-    for (place, state) in State::ALL.into_iter().enumerate() {
+    for (place, state) in JobState::ALL.into_iter().enumerate() {
         assert_eq!(state as usize, place, "counts are kept by this place");
         assert_eq!(state.as_str().parse(), Ok(state));
         assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
-        assert_eq!(state.is_final(), State::FINAL.contains(&state));
+        assert_eq!(state.is_final(), JobState::FINAL.contains(&state));
     }
     assert!(
-        matches!("SCHEDULED".parse::<State>(), Err(Problem::Unknown { value, .. }) if value == "SCHEDULED")
+        matches!("SCHEDULED".parse::<JobState>(), Err(FieldProblem::Unknown { value, .. }) if value == "SCHEDULED")
     );
-    assert_eq!(State::ALL.iter().filter(|state| state.is_final()).count(), 4);
+    assert_eq!(JobState::ALL.iter().filter(|state| state.is_final()).count(), 4);
 }
 
 /// M1: an action is called the same in refusals and in JSON.

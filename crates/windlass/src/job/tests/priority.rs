@@ -1,10 +1,10 @@
 //! Priorities as numbers and names.
 
 use super::*;
-use crate::error::Problem;
+use crate::error::FieldProblem;
 
-fn out_of_range(value: &str) -> Problem {
-    Problem::OutOfRange { value: value.into(), min: "0".into(), max: "100".into() }
+fn out_of_range(value: &str) -> FieldProblem {
+    FieldProblem::OutOfRange { value: value.into(), min: "0".into(), max: "100".into() }
 }
 
 /// M20: an integer from 0 to 100.
@@ -30,7 +30,9 @@ fn a_priority_has_five_names() {
     }
     assert_eq!(Priority::default().value(), 50);
     for text in ["", "urgent", "highest", "1.5", " 1", "99999999999999999999"] {
-        assert!(matches!(text.parse::<Priority>(), Err(Problem::Unknown { value, .. }) if value == text));
+        assert!(
+            matches!(text.parse::<Priority>(), Err(FieldProblem::Unknown { value, .. }) if value == text)
+        );
     }
 }
 

@@ -152,7 +152,7 @@ proptest! {
         if let Some(retry_at) = next.retry_at {
             prop_assert!(at(now) <= retry_at && retry_at <= job.expires_at);
         } else {
-            prop_assert_eq!(next.state, State::DeadLetter);
+            prop_assert_eq!(next.state, JobState::DeadLetter);
         }
     }
 }

@@ -1,34 +1,34 @@
 //! Suspending and resuming: the three modes, what resumes to what, and that the lifetime stands still.
 
 use super::*;
-use crate::error::Refused;
+use crate::error::InvalidTransition;
 
 /// M50: idle only refuses a running job.
 #[test]
 fn an_idle_only_suspension_leaves_a_running_job_alone() {
     let refused = transition(&running(), &suspend(SuspendMode::IdleOnly), at(1)).unwrap_err();
-    assert_eq!((refused.state, refused.action), (State::Running, Action::Suspend));
-    assert_eq!(applied(&job(), &suspend(SuspendMode::IdleOnly), at(1)).state, State::Suspended);
+    assert_eq!((refused.state, refused.action), (JobState::Running, Action::Suspend));
+    assert_eq!(applied(&job(), &suspend(SuspendMode::IdleOnly), at(1)).state, JobState::Suspended);
 }
 
 /// M50: graceful lets the attempt end: success completes, a retryable failure suspends, a permanent one fails.
 #[test]
 fn a_graceful_suspension_waits_for_the_attempt() {
     let asked = applied(&running(), &suspend(SuspendMode::Graceful), at(1));
-    assert_eq!((asked.state, asked.fence), (State::Running, fence(1)));
+    assert_eq!((asked.state, asked.fence), (JobState::Running, fence(1)));
     assert!(asked.lease.is_some() && asked.details.suspend_requested.is_some());
     let after = |event: &Event| applied(&asked, event, at(2));
-    assert_eq!(after(&Event::Succeed).state, State::Completed);
-    assert_eq!(after(&fail(Category::Permanent)).state, State::Failed);
+    assert_eq!(after(&Event::Succeed).state, JobState::Completed);
+    assert_eq!(after(&fail(Category::Permanent)).state, JobState::Failed);
     let wait = Wait::Timer { until: at(60) };
     for event in [fail(Category::Temporary), Event::Release, Event::Park { wait }] {
         let held = after(&event);
-        assert_eq!((held.state, held.details.suspended_at), (State::Suspended, Some(at(2))), "{event:?}");
+        assert_eq!((held.state, held.details.suspended_at), (JobState::Suspended, Some(at(2))), "{event:?}");
         let graceful = Suspension { mode: SuspendMode::Graceful, ..suspension() };
         assert_eq!(held.details.suspension, Some(graceful), "{event:?}");
     }
     let spent = with(asked.clone(), |job| job.failures = 2);
-    assert_eq!(applied(&spent, &fail(Category::Temporary), at(2)).state, State::DeadLetter);
+    assert_eq!(applied(&spent, &fail(Category::Temporary), at(2)).state, JobState::DeadLetter);
 }
 
 /// M50: aggressive cuts the lease now, also when a graceful one was asked for before.
@@ -37,7 +37,7 @@ fn an_aggressive_suspension_cuts_the_lease() {
     let asked = applied(&running(), &suspend(SuspendMode::Graceful), at(1));
     for job in [running(), asked] {
         let held = applied(&job, &suspend(SuspendMode::Aggressive), at(2));
-        assert_eq!((held.state, held.lease, held.fence), (State::Suspended, None, fence(2)));
+        assert_eq!((held.state, held.lease, held.fence), (JobState::Suspended, None, fence(2)));
         assert_eq!((held.failures, held.details.suspended_by.as_deref()), (0, Some("ann")));
         assert_eq!(held.details.suspend_requested, None);
     }
@@ -48,8 +48,8 @@ fn an_aggressive_suspension_cuts_the_lease() {
 fn a_resume_withdraws_a_suspension_that_was_only_asked_for() {
     let asked = applied(&running(), &suspend(SuspendMode::Graceful), at(1));
     let withdrawn = applied(&asked, &Event::Resume, at(2));
-    assert_eq!((withdrawn.state, &withdrawn.details.suspend_requested), (State::Running, &None));
-    assert_eq!(applied(&withdrawn, &fail(Category::Temporary), at(3)).state, State::Retrying);
+    assert_eq!((withdrawn.state, &withdrawn.details.suspend_requested), (JobState::Running, &None));
+    assert_eq!(applied(&withdrawn, &fail(Category::Temporary), at(3)).state, JobState::Retrying);
 }
 
 /// M51: suspending what is suspended and resuming what is not are no-ops.
@@ -71,7 +71,7 @@ fn suspending_a_final_job_is_refused_in_every_mode() {
     let never_ran = applied(&job(), &cancel(), at(1));
     for mode in [SuspendMode::IdleOnly, SuspendMode::Graceful, SuspendMode::Aggressive] {
         for job in [&done, &never_ran] {
-            let refused = Refused { state: job.state, action: Action::Suspend };
+            let refused = InvalidTransition { state: job.state, action: Action::Suspend };
             assert_eq!(transition(job, &suspend(mode), at(2)), Err(refused), "{mode:?}");
         }
     }
@@ -84,7 +84,7 @@ fn an_attempt_that_completes_its_job_overtakes_the_suspension() {
     let requested = asked.details.suspend_requested.as_ref().unwrap();
     assert_eq!((requested.mode, requested.at, &*requested.by), (SuspendMode::Graceful, start(), "ann"));
     let done = applied(&asked, &Event::Succeed, at(2));
-    assert_eq!((done.state, &done.details.suspend_requested), (State::Completed, &None));
+    assert_eq!((done.state, &done.details.suspend_requested), (JobState::Completed, &None));
 }
 
 /// M52: a resume drops a retry's backoff.
@@ -94,29 +94,29 @@ fn a_resume_drops_the_backoff() {
     assert_eq!(retrying.retry_at, Some(at(11)));
     let held = applied(&retrying, &suspend(SuspendMode::IdleOnly), at(2));
     let resumed = applied(&held, &Event::Resume, at(3));
-    assert_eq!((resumed.state, resumed.retry_at), (State::Scheduled, None));
+    assert_eq!((resumed.state, resumed.retry_at), (JobState::Scheduled, None));
 }
 
 /// M52: a resume never drops the submitter's own delay; each job goes where its facts say.
 #[test]
 fn a_resume_puts_a_job_where_its_facts_say() {
     let waiting = applied(&running(), &Event::Park { wait: Wait::Timer { until: at(60) } }, at(1));
-    let delayed = with(idle(State::Delayed), |job| job.run_at = at(3600));
+    let delayed = with(idle(JobState::Delayed), |job| job.run_at = at(3600));
     let cases = [
-        (with(idle(State::Created), |job| job.details_mut().is_held = true), State::Created),
-        (with(idle(State::Pending), |job| job.after_unmet = 1), State::Pending),
-        (with(delayed.clone(), |job| job.any_unmet = true), State::Pending),
-        (waiting, State::Waiting),
-        (delayed, State::Delayed),
-        (job(), State::Scheduled),
+        (with(idle(JobState::Created), |job| job.details_mut().is_held = true), JobState::Created),
+        (with(idle(JobState::Pending), |job| job.after_unmet = 1), JobState::Pending),
+        (with(delayed.clone(), |job| job.any_unmet = true), JobState::Pending),
+        (waiting, JobState::Waiting),
+        (delayed, JobState::Delayed),
+        (job(), JobState::Scheduled),
     ];
     for (job, state) in cases {
         let held = applied(&job, &suspend(SuspendMode::IdleOnly), at(2));
         let resumed = applied(&held, &Event::Resume, at(3));
         assert_eq!((resumed.state, resumed.run_at), (state, job.run_at));
     }
-    let due_meanwhile = applied(&idle(State::Delayed), &suspend(SuspendMode::IdleOnly), at(2));
-    assert_eq!(applied(&due_meanwhile, &Event::Resume, at(3)).state, State::Scheduled);
+    let due_meanwhile = applied(&idle(JobState::Delayed), &suspend(SuspendMode::IdleOnly), at(2));
+    assert_eq!(applied(&due_meanwhile, &Event::Resume, at(3)).state, JobState::Scheduled);
 }
 
 /// M52: the wake of a suspended job is remembered, once.
@@ -125,9 +125,9 @@ fn a_wake_during_a_suspension_is_remembered() {
     let parked = applied(&running(), &Event::Park { wait: Wait::Children { group: 1 } }, at(1));
     let held = applied(&parked, &suspend(SuspendMode::IdleOnly), at(2));
     let woken = applied(&held, &Event::Wake, at(3));
-    assert_eq!((woken.state, &woken.details.wait), (State::Suspended, &None));
+    assert_eq!((woken.state, &woken.details.wait), (JobState::Suspended, &None));
     assert!(transition(&woken, &Event::Wake, at(4)).is_err());
-    assert_eq!(applied(&woken, &Event::Resume, at(5)).state, State::Scheduled);
+    assert_eq!(applied(&woken, &Event::Resume, at(5)).state, JobState::Scheduled);
 }
 
 /// M33: the lifetime's clock stands still while the job is suspended.

@@ -8,12 +8,12 @@ fn expired() -> Timestamp {
 }
 
 /// The name of what time brings now.
-fn action(job: &Job, now: Timestamp) -> Option<Action> {
+fn action(job: &JobRecord, now: Timestamp) -> Option<Action> {
     timer(job, now, &Grace::default(), 0.5).map(|event| event.action())
 }
 
 /// A running job with these ends of lease, deadline and lifetime, in seconds.
-fn leased(lease: u64, deadline: u64, lifetime: u64) -> Job {
+fn leased(lease: u64, deadline: u64, lifetime: u64) -> JobRecord {
     with(running(), |job| {
         let times = Lease { worker: worker(), expires_at: at(lease), deadline_at: at(deadline) };
         (job.lease, job.expires_at) = (Some(times), at(lifetime));
@@ -23,7 +23,7 @@ fn leased(lease: u64, deadline: u64, lifetime: u64) -> Job {
 /// M35: nothing happens before its moment, and everything at it.
 #[test]
 fn a_timer_fires_at_its_moment_and_not_before() {
-    let delayed = with(idle(State::Delayed), |job| job.run_at = at(10));
+    let delayed = with(idle(JobState::Delayed), |job| job.run_at = at(10));
     let retrying = applied(&under(running(), patient()), &fail(Category::Temporary), at(0));
     let parked = applied(&running(), &Event::Park { wait: Wait::Timer { until: at(10) } }, at(1));
     for (job, expected) in [
@@ -72,7 +72,7 @@ fn of_lease_deadline_and_lifetime_the_first_counts_however_late_it_is_seen() {
 /// M33: a job that could only run when its lifetime is over does not run.
 #[test]
 fn a_lifetime_that_ends_with_the_delay_wins() {
-    let delayed = with(idle(State::Delayed), |job| job.run_at = expired());
+    let delayed = with(idle(JobState::Delayed), |job| job.run_at = expired());
     assert_eq!((acts_at(&delayed), action(&delayed, expired())), (Some(expired()), Some(Action::Expire)));
     let wait = Wait::Signal { name: "go".into(), step: "go".into(), until: Some(expired()) };
     let parked = applied(&running(), &Event::Park { wait }, at(1));
@@ -82,15 +82,15 @@ fn a_lifetime_that_ends_with_the_delay_wins() {
 /// M33: every state but suspended and the final ones ends with the lifetime.
 #[test]
 fn a_lifetime_ends_every_job_that_is_not_suspended_or_final() {
-    for state in State::ALL {
+    for state in JobState::ALL {
         let job = with(idle(state), |job| job.run_at = expired().plus(HOUR));
-        let ends = !state.is_final() && state != State::Suspended;
+        let ends = !state.is_final() && state != JobState::Suspended;
         assert_eq!(action(&job, expired()), ends.then_some(Action::Expire), "{state}");
         assert_eq!(acts_at(&job), ends.then_some(expired()), "{state}");
         if ends {
             let dead = applied(&job, &Event::Expire, expired());
             let code = dead.details.error.as_ref().and_then(|error| error.code.as_deref());
-            assert_eq!((dead.state, code), (State::DeadLetter, Some("lifetime_exceeded")));
+            assert_eq!((dead.state, code), (JobState::DeadLetter, Some("lifetime_exceeded")));
         }
     }
 }
@@ -109,9 +109,9 @@ fn a_wait_without_a_limit_acts_with_the_lifetime() {
 /// M4: whatever time brings, the state machine takes it.
 #[test]
 fn what_a_timer_brings_is_always_allowed() {
-    for state in State::ALL {
+    for state in JobState::ALL {
         let job = idle(state);
-        let job = if state == State::Running { running() } else { job };
+        let job = if state == JobState::Running { running() } else { job };
         for now in [start(), at(60), at(3600), expired(), Timestamp::MAX] {
             if let Some(event) = timer(&job, now, &Grace::default(), 0.5) {
                 assert!(matches!(transition(&job, &event, now), Ok(Transition::Changed(_))), "{state}");
@@ -121,7 +121,7 @@ fn what_a_timer_brings_is_always_allowed() {
 }
 
 /// A claimable job that may wait so many seconds for its first start.
-fn to_start_within(seconds: u64) -> Job {
+fn to_start_within(seconds: u64) -> JobRecord {
     let start = Some(Duration::from_secs(seconds));
     let timeouts = Timeouts { start, ..Timeouts::default() };
     with(job(), |job| job.policy = Arc::new(Policy { timeouts, ..Policy::default() }))
@@ -137,7 +137,7 @@ fn a_job_that_is_not_started_in_time_fails() {
     let event = timer(&job, at(60), &grace, 0.5).unwrap();
     let failed = applied(&job, &event, at(61));
     let error = failed.details.error.as_ref().unwrap();
-    assert_eq!((failed.state, failed.attempt, failed.failures), (State::Failed, 0, 0));
+    assert_eq!((failed.state, failed.attempt, failed.failures), (JobState::Failed, 0, 0));
     assert_eq!(
         (error.category, error.code.as_deref()),
         (Category::Resource, Some("start_deadline_exceeded"))
@@ -151,7 +151,7 @@ fn a_job_that_is_not_started_in_time_fails() {
 fn a_start_limit_counts_from_when_a_job_can_be_claimed_until_its_first_start() {
     let job = to_start_within(60);
     let delayed = with(job.clone(), |job| {
-        (job.state, job.run_at) = (State::Delayed, at(1_000));
+        (job.state, job.run_at) = (JobState::Delayed, at(1_000));
         (job.eligible_at, job.scheduled_at) = (None, None);
     });
     assert_eq!(delayed.start_by(), None);
@@ -191,21 +191,21 @@ fn a_loss_through_a_gap_is_not_a_crash() {
     let job = with(running(), |job| job.crashes = 2);
     let event = Event::LeaseExpired { random: 0.5, is_crash: false };
     let next = applied(&job, &event, at(1));
-    assert_eq!((next.state, next.crashes, next.failures), (State::Retrying, 2, 1));
+    assert_eq!((next.state, next.crashes, next.failures), (JobState::Retrying, 2, 1));
 }
 
 /// M7, M33: while lifetimes wait nothing expires, and everything does afterwards.
 #[test]
 fn lifetimes_wait_after_a_jump() {
     let grace = Grace { lifetimes_from: at(500), ..Grace::default() };
-    for state in [State::Created, State::Pending, State::Scheduled, State::Waiting] {
+    for state in [JobState::Created, JobState::Pending, JobState::Scheduled, JobState::Waiting] {
         let job = with(idle(state), |job| job.expires_at = at(10));
         let kept = spared(&job, at(20), &grace).expect("it is kept");
         assert_eq!((kept.expires_at, kept.state), (at(500), state));
         assert_eq!((spared(&kept, at(20), &grace), timer(&kept, at(20), &grace, 0.5)), (None, None));
         assert_eq!(timer(&kept, at(500), &grace, 0.5), Some(Event::Expire));
     }
-    let held = with(idle(State::Suspended), |job| job.expires_at = at(10));
+    let held = with(idle(JobState::Suspended), |job| job.expires_at = at(10));
     assert_eq!(spared(&held, at(20), &grace), None, "its lifetime stands still anyway");
 }
 

@@ -19,15 +19,15 @@ fn each_claim_is_a_new_attempt_with_a_new_fence() {
 #[test]
 fn the_retry_count_is_the_retries_granted() {
     let permanent = applied(&running(), &fail(Category::Permanent), at(1));
-    assert_eq!((permanent.state, permanent.failures, permanent.retry_count()), (State::Failed, 0, 0));
+    assert_eq!((permanent.state, permanent.failures, permanent.retry_count()), (JobState::Failed, 0, 0));
     let mut job = under(job(), RetryPolicy::fixed());
     for _ in 0..3 {
         job = applied(&applied(&job, &claim(), at(1)), &fail(Category::Temporary), at(2));
-        assert_eq!(job.state, State::Retrying);
+        assert_eq!(job.state, JobState::Retrying);
         job = applied(&job, &Event::Due, at(3));
     }
     let spent = applied(&applied(&job, &claim(), at(4)), &fail(Category::Temporary), at(5));
-    assert_eq!((spent.state, spent.attempt, spent.failures), (State::DeadLetter, 4, 4));
+    assert_eq!((spent.state, spent.attempt, spent.failures), (JobState::DeadLetter, 4, 4));
     assert_eq!(spent.retry_count(), 3);
 }
 
@@ -60,7 +60,7 @@ fn a_job_that_crashes_three_times_is_poison() {
         assert_eq!((next.crashes, next.failures), (crash, crash));
         job = if crash < 3 { applied(&next, &Event::Due, at(3)) } else { next };
     }
-    assert_eq!(job.state, State::DeadLetter);
+    assert_eq!(job.state, JobState::DeadLetter);
     let error = job.details.error.as_ref().unwrap();
     assert_eq!((error.code.as_deref(), error.category), (Some("poison"), Category::System));
 }
@@ -74,9 +74,9 @@ fn crashes_count_when_they_are_not_retried() {
         &Event::LeaseExpired { random: 0.0, is_crash: true },
         at(1),
     );
-    assert_eq!((failed.state, failed.crashes, failed.failures), (State::Failed, 1, 0));
+    assert_eq!((failed.state, failed.crashes, failed.failures), (JobState::Failed, 1, 0));
     let third = with(under(running(), policy), |job| job.crashes = 2);
-    assert_eq!(applied(&third, &fail(Category::System), at(1)).state, State::DeadLetter);
+    assert_eq!(applied(&third, &fail(Category::System), at(1)).state, JobState::DeadLetter);
 }
 
 /// M6: suspension, drain and parking are no failures; other failures are no crashes.
@@ -101,15 +101,15 @@ fn the_category_decides_whether_a_failure_is_retried() {
         applied(&under(running(), policy), &fail(category), at(1)).state
     };
     for category in [Category::Temporary, Category::Timeout, Category::System] {
-        assert_eq!(after(category, &RetryPolicy::standard().retry_on), State::Retrying, "{category}");
+        assert_eq!(after(category, &RetryPolicy::standard().retry_on), JobState::Retrying, "{category}");
     }
     for category in [Category::Permanent, Category::Cancelled] {
-        assert_eq!(after(category, &Category::ALL), State::Failed, "{category}");
+        assert_eq!(after(category, &Category::ALL), JobState::Failed, "{category}");
     }
     for category in [Category::Timeout, Category::System] {
-        assert_eq!(after(category, &[]), State::Failed, "{category}");
+        assert_eq!(after(category, &[]), JobState::Failed, "{category}");
     }
-    assert_eq!(after(Category::Temporary, &[]), State::Retrying);
+    assert_eq!(after(Category::Temporary, &[]), JobState::Retrying);
 }
 
 /// M44: `retry_after` replaces the backoff, and nothing is put off beyond the lifetime.
@@ -120,7 +120,7 @@ fn a_worker_may_ask_for_its_own_delay_within_the_lifetime() {
         applied(&running(), &Event::Fail { failure, random: 0.5 }, at(1))
     };
     let later = ask(HOUR);
-    assert_eq!((later.state, later.retry_at), (State::Retrying, Some(at(1).plus(HOUR))));
+    assert_eq!((later.state, later.retry_at), (JobState::Retrying, Some(at(1).plus(HOUR))));
     assert_eq!(later.details.error.as_ref().unwrap().retry_after, Some(HOUR));
     assert_eq!(ask(Duration::ZERO).retry_at, Some(at(1)));
     let capped = ask(Duration::MAX);
@@ -165,7 +165,7 @@ fn the_end_of_an_attempt_is_named() {
 /// M21: the place in the order is that of the first time the job could have been claimed.
 #[test]
 fn a_job_keeps_the_place_of_the_first_time_it_was_eligible() {
-    let delayed = with(idle(State::Delayed), |job| job.run_at = at(10));
+    let delayed = with(idle(JobState::Delayed), |job| job.run_at = at(10));
     // Promoted late: it has been eligible since it was due.
     let due = applied(&delayed, &Event::Due, at(15));
     assert_eq!((due.eligible_at, due.scheduled_at), (Some(at(10)), Some(at(15))));
@@ -197,21 +197,21 @@ fn a_new_attempt_starts_without_progress() {
 #[test]
 fn a_pending_job_goes_on_when_all_its_needs_are_met() {
     let ended = |need, state| Event::DependencyEnded { need, state };
-    let pending = with(idle(State::Pending), |job| (job.after_unmet, job.any_unmet) = (2, true));
-    let one = applied(&pending, &ended(Need::After, State::Completed), at(1));
-    let any = applied(&one, &ended(Need::AfterAny, State::Failed), at(2));
-    assert_eq!((one.state, any.state, any.after_unmet), (State::Pending, State::Pending, 1));
-    let met = applied(&any, &ended(Need::After, State::Completed), at(3));
-    assert_eq!((met.state, met.eligible_at), (State::Scheduled, Some(at(3))));
+    let pending = with(idle(JobState::Pending), |job| (job.after_unmet, job.any_unmet) = (2, true));
+    let one = applied(&pending, &ended(Need::After, JobState::Completed), at(1));
+    let any = applied(&one, &ended(Need::AfterAny, JobState::Failed), at(2));
+    assert_eq!((one.state, any.state, any.after_unmet), (JobState::Pending, JobState::Pending, 1));
+    let met = applied(&any, &ended(Need::After, JobState::Completed), at(3));
+    assert_eq!((met.state, met.eligible_at), (JobState::Scheduled, Some(at(3))));
     let later = with(any, |job| job.run_at = at(60));
-    assert_eq!(applied(&later, &ended(Need::After, State::Completed), at(3)).state, State::Delayed);
+    assert_eq!(applied(&later, &ended(Need::After, JobState::Completed), at(3)).state, JobState::Delayed);
 }
 
 /// M62: a dependency that ends badly ends whoever waits for it the same way.
 #[test]
 fn a_dependent_ends_as_its_dependency_did() {
-    for state in [State::Failed, State::DeadLetter, State::Cancelled] {
-        for waiting in [State::Pending, State::Created, State::Suspended] {
+    for state in [JobState::Failed, JobState::DeadLetter, JobState::Cancelled] {
+        for waiting in [JobState::Pending, JobState::Created, JobState::Suspended] {
             let dependent = with(idle(waiting), |job| job.after_unmet = 1);
             let event = Event::DependencyEnded { need: Need::After, state };
             let ended = applied(&dependent, &event, at(1));
@@ -226,7 +226,7 @@ fn a_dependent_ends_as_its_dependency_did() {
 fn a_refused_job_fails_without_having_run() {
     let event = Event::Refuse { failure: Failure::permanent("ticket_expired", "too old") };
     let failed = applied(&job(), &event, at(1));
-    assert_eq!((failed.state, failed.attempt), (State::Failed, 0));
+    assert_eq!((failed.state, failed.attempt), (JobState::Failed, 0));
     assert_eq!(failed.details.error.as_ref().unwrap().code.as_deref(), Some("ticket_expired"));
 }
 

@@ -8,22 +8,22 @@ use serde_json::json;
 
 use super::needed::needed_by;
 use super::precondition::{ActOptions, IfMatch};
-use super::record::Cause;
+use super::record::RecordActor;
 use crate::audit::AuditEvent;
-use crate::error::{ActError, Refused};
+use crate::error::{ActError, InvalidTransition};
 use crate::job::{
-    Action, Event, Job, JobId, Labels, Priority, Seq, Spec, SuspendMode, Suspension, check_text,
+    Action, Event, JobId, JobMetadata, JobRecord, Priority, Seq, Spec, SuspendMode, Suspension, check_text,
 };
 use crate::limits;
 use crate::store::caller::Caller;
 use crate::store::cascade::Task;
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// A job after an action, and whether the action changed it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Acted {
+pub struct ActionReport {
     /// The job as it is now.
-    pub job: Job,
+    pub job: JobRecord,
     /// Whether anything changed; if not, nothing was audited either.
     pub is_changed: bool,
 }
@@ -52,20 +52,20 @@ impl Suspend {
 
     /// The same with a reason.
     #[must_use]
-    pub fn because(self, reason: &str) -> Suspend {
+    pub fn reason(self, reason: &str) -> Suspend {
         Suspend { reason: Some(reason.to_owned()), ..self }
     }
 
     /// The same, but it lifts itself after this long.
     #[must_use]
-    pub fn lasting(self, time: Duration) -> Suspend {
+    pub fn expires_in(self, time: Duration) -> Suspend {
         Suspend { expires: Some(time), ..self }
     }
 }
 
 /// What is to be done to a job.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Act {
+pub enum JobAction {
     /// Let go of a held job.
     Submit,
     /// Hold it.
@@ -100,55 +100,65 @@ pub struct Patch {
 }
 
 /// Does something to a job.
-pub(crate) fn act(unit: &mut Unit<'_>, caller: &Caller, id: JobId, act: &Act) -> Result<Acted, ActError> {
+pub(crate) fn act(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    id: JobId,
+    act: &JobAction,
+) -> Result<ActionReport, ActError> {
     act_with(unit, caller, id, act, &ActOptions::default())
 }
 
 /// The same, as the options say.
 pub(crate) fn act_with(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
-    act: &Act,
+    act: &JobAction,
     options: &ActOptions,
-) -> Result<Acted, ActError> {
+) -> Result<ActionReport, ActError> {
     let acted = do_if_matched(unit, caller, id, act, &options.if_match)?;
     if options.strict {
-        strictly(&acted, act)?;
+        require_change(&acted, act)?;
     }
     Ok(acted)
 }
 
 fn do_if_matched(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
-    act: &Act,
+    act: &JobAction,
     if_match: &IfMatch,
-) -> Result<Acted, ActError> {
+) -> Result<ActionReport, ActError> {
     check(act)?;
     let before = unit.managed(caller, id)?;
     if_match.check(unit, &before)?;
     let is_changed = do_to(unit, caller, &before, act)?;
     let job = unit.job(before.seq)?.cloned().unwrap_or(before);
-    Ok(Acted { job, is_changed })
+    Ok(ActionReport { job, is_changed })
 }
 
-fn check(act: &Act) -> Result<(), ActError> {
+fn check(act: &JobAction) -> Result<(), ActError> {
     let reason = match act {
-        Act::Suspend(suspend) => suspend.reason.as_deref(),
-        Act::Resume { reason } | Act::Cancel { reason } => reason.as_deref(),
-        Act::Submit | Act::Priority(_) | Act::Patch(_) => None,
+        JobAction::Suspend(suspend) => suspend.reason.as_deref(),
+        JobAction::Resume { reason } | JobAction::Cancel { reason } => reason.as_deref(),
+        JobAction::Submit | JobAction::Priority(_) | JobAction::Patch(_) => None,
     };
     Ok(check_text("reason", reason, limits::REASON_CHARS_MAX)?)
 }
 
 /// Does it; the job was found and the caller may.
-pub(crate) fn do_to(unit: &mut Unit<'_>, caller: &Caller, job: &Job, act: &Act) -> Result<bool, ActError> {
+pub(crate) fn do_to(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    job: &JobRecord,
+    act: &JobAction,
+) -> Result<bool, ActError> {
     let (seq, now) = (job.seq, unit.now);
     match act {
-        Act::Submit => Ok(unit.apply(seq, &Event::Submit, &Cause::caller(caller, None))??),
-        Act::Suspend(suspend) => {
+        JobAction::Submit => Ok(unit.apply(seq, &Event::Submit, &RecordActor::caller(caller, None))??),
+        JobAction::Suspend(suspend) => {
             let suspension = Suspension {
                 by: caller.id.clone(),
                 reason: suspend.reason.clone(),
@@ -157,37 +167,38 @@ pub(crate) fn do_to(unit: &mut Unit<'_>, caller: &Caller, job: &Job, act: &Act) 
                 expires_at: suspend.expires.map(|after| now.plus(after)),
                 by_pause: false,
             };
-            let cause = Cause::caller(caller, suspend.reason.as_deref());
+            let cause = RecordActor::caller(caller, suspend.reason.as_deref());
             Ok(unit.apply(seq, &Event::Suspend { suspension }, &cause)??)
         }
-        Act::Resume { reason } => {
-            let is_changed = unit.apply(seq, &Event::Resume, &Cause::caller(caller, reason.as_deref()))??;
+        JobAction::Resume { reason } => {
+            let is_changed =
+                unit.apply(seq, &Event::Resume, &RecordActor::caller(caller, reason.as_deref()))??;
             unit.deliver_signal(seq)?;
-            unit.catch_up(seq)?;
+            unit.apply_due_timers(seq)?;
             Ok(is_changed)
         }
-        Act::Cancel { reason } => {
+        JobAction::Cancel { reason } => {
             let message = match reason {
                 Some(reason) => format!("cancelled by {}: {reason}", caller.id),
                 None => format!("cancelled by {}", caller.id),
             };
-            let cause = Cause::caller(caller, reason.as_deref());
+            let cause = RecordActor::caller(caller, reason.as_deref());
             Ok(unit.apply(seq, &Event::Cancel { message }, &cause)??)
         }
-        Act::Priority(priority) => set_priority(unit, caller, seq, *priority),
-        Act::Patch(patch) => self::patch(unit, caller, job, patch),
+        JobAction::Priority(priority) => set_priority(unit, caller, seq, *priority),
+        JobAction::Patch(patch) => self::patch(unit, caller, job, patch),
     }
 }
 
 fn set_priority(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     seq: Seq,
     priority: Priority,
 ) -> Result<bool, ActError> {
     let Some(before) = unit.job(seq)?.cloned() else { return Ok(false) };
     if before.state.is_final() {
-        return Err(Refused { state: before.state, action: Action::Prioritise }.into());
+        return Err(InvalidTransition { state: before.state, action: Action::Prioritise }.into());
     }
     if before.priority == priority {
         return Ok(false);
@@ -204,7 +215,7 @@ fn set_priority(
         "previous_priority": before.priority.value(),
         "new_priority": priority.value(),
     });
-    let cause = Cause::caller(caller, None);
+    let cause = RecordActor::caller(caller, None);
     unit.record_job(AuditEvent::PriorityUpdated, &before, &after, &cause, Some(context))?;
     let (has_dependents, depth) = (after.has.dependents, after.depth);
     unit.put(after);
@@ -214,12 +225,12 @@ fn set_priority(
     Ok(true)
 }
 
-fn patch(unit: &mut Unit<'_>, caller: &Caller, job: &Job, patch: &Patch) -> Result<bool, ActError> {
+fn patch(unit: &mut WriteTx<'_>, caller: &Caller, job: &JobRecord, patch: &Patch) -> Result<bool, ActError> {
     if job.state.is_final() {
-        return Err(Refused { state: job.state, action: Action::Patch }.into());
+        return Err(InvalidTransition { state: job.state, action: Action::Patch }.into());
     }
     let Some(spec) = unit.spec(job.seq)? else { return Err(ActError::NotFound(job.id)) };
-    let labels = Labels {
+    let labels = JobMetadata {
         tags: patch.tags.clone().unwrap_or_else(|| spec.labels.tags.clone()),
         correlation_id: patch.correlation_id.clone().unwrap_or_else(|| spec.labels.correlation_id.clone()),
         callback_url: patch.callback_url.clone().unwrap_or_else(|| spec.labels.callback_url.clone()),
@@ -234,7 +245,7 @@ fn patch(unit: &mut Unit<'_>, caller: &Caller, job: &Job, patch: &Patch) -> Resu
         next.updated_at = unit.now;
         next.has.callback = labels.callback_url.is_some();
         let context = json!({"job_id": job.id.to_string(), "actor_id": caller.id});
-        unit.record_job(AuditEvent::Patched, job, &next, &Cause::caller(caller, None), Some(context))?;
+        unit.record_job(AuditEvent::Patched, job, &next, &RecordActor::caller(caller, None), Some(context))?;
         let new = Spec { labels: labels.clone(), ..spec.clone() };
         let next = unit.with_ticket_for_change(next, &spec, &new);
         unit.put(next);
@@ -249,7 +260,7 @@ fn patch(unit: &mut Unit<'_>, caller: &Caller, job: &Job, patch: &Patch) -> Resu
 
 /// Removes a final job with everything that hangs on it; its audit records stay. Refused while another job needs it.
 pub(crate) fn delete(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
     if_match: &IfMatch,
@@ -257,7 +268,7 @@ pub(crate) fn delete(
     let job = unit.managed(caller, id)?;
     if_match.check(unit, &job)?;
     if !job.state.is_final() {
-        return Err(Refused { state: job.state, action: Action::Delete }.into());
+        return Err(InvalidTransition { state: job.state, action: Action::Delete }.into());
     }
     // What time did to the job stands, whether or not it may be deleted.
     unit.begin();
@@ -265,36 +276,36 @@ pub(crate) fn delete(
         return Err(ActError::Needed { id, state: job.state, by });
     }
     let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "state": job.state.as_str()});
-    unit.record_job(AuditEvent::Deleted, &job, &job, &Cause::caller(caller, None), Some(context))?;
+    unit.record_job(AuditEvent::Deleted, &job, &job, &RecordActor::caller(caller, None), Some(context))?;
     unit.remove(job.seq);
     // At once, so that nobody else in this commit finds it any more.
     Ok(unit.flush()?)
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// The job, if it exists for this caller and the caller may manage it; time acts on it first.
-    pub(crate) fn managed(&mut self, caller: &Caller, id: JobId) -> Result<Job, ActError> {
+    pub(crate) fn managed(&mut self, caller: &Caller, id: JobId) -> Result<JobRecord, ActError> {
         let seq = self.find(&[id])?[0].ok_or(ActError::NotFound(id))?;
-        self.catch_up(seq)?;
+        self.apply_due_timers(seq)?;
         let job = self.job(seq)?.filter(|job| caller.sees(&job.lane.tenant)).cloned();
         let job = job.ok_or(ActError::NotFound(id))?;
         if caller.role.manages_own_jobs_only() {
             let spec = self.spec(seq)?.ok_or(ActError::NotFound(id))?;
-            caller.must_manage(&job, &spec)?;
+            caller.require_manage(&job, &spec)?;
         } else {
-            caller.must(crate::store::caller::Permission::ManageJob)?;
+            caller.require(crate::store::caller::Permission::ManageJob)?;
         }
         Ok(job)
     }
 }
 
 /// Whether a suspension or a resume found the job as it was asked to be, for callers that want to know (M51).
-pub fn strictly(acted: &Acted, act: &Act) -> Result<(), ActError> {
+pub fn require_change(acted: &ActionReport, act: &JobAction) -> Result<(), ActError> {
     match act {
-        Act::Suspend(_) if !acted.is_changed && acted.job.is_suspended_or_asked_to() => {
+        JobAction::Suspend(_) if !acted.is_changed && acted.job.is_suspended_or_asked_to() => {
             Err(ActError::AlreadySuspended(acted.job.id))
         }
-        Act::Resume { .. } if !acted.is_changed => Err(ActError::NotSuspended(acted.job.id)),
+        JobAction::Resume { .. } if !acted.is_changed => Err(ActError::NotSuspended(acted.job.id)),
         _ => Ok(()),
     }
 }

@@ -2,29 +2,29 @@
 //! list, never by recursion, and as far as one commit may go (see `cascade.rs`).
 
 use super::cascade::Consequences;
-use super::record::Cause;
-use crate::error::Refused;
+use super::record::RecordActor;
+use crate::error::InvalidTransition;
 use crate::job::{
-    AttemptOutcome, ChildGroup, ConcurrencyKey, Decided, Event, GroupStrategy, Job, Parent, Seq, State,
-    Transition, acts_at, spared, timer, transition,
+    AttemptOutcome, ChildGroup, ConcurrencyKey, Decided, Event, GroupStrategy, JobRecord, JobState, Parent,
+    Seq, Transition, acts_at, spared, timer, transition,
 };
 use crate::store::attempt::AttemptRecord;
 use crate::store::cascade::Task;
 use crate::store::config::{encode, parse};
-use crate::store::engine::{EngineResult, Facet, FacetKind, FacetWrite, Key, KeyKind};
-use crate::store::unit::Unit;
+use crate::store::engine::{EngineResult, JobData, JobDataKind, JobDataWrite, Key, KeyKind};
+use crate::store::unit::WriteTx;
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// Lets an event happen to a job, with all that follows. Says whether the job changed.
     pub(crate) fn apply(
         &mut self,
         seq: Seq,
         event: &Event,
-        cause: &Cause,
-    ) -> EngineResult<Result<bool, Refused>> {
+        cause: &RecordActor,
+    ) -> EngineResult<Result<bool, InvalidTransition>> {
         let mut todo = Consequences::default();
         let result = self.step(seq, event, cause, &mut todo)?;
-        self.work_off(todo)?;
+        self.drain(todo)?;
         Ok(result)
     }
 
@@ -33,9 +33,9 @@ impl Unit<'_> {
         &mut self,
         seq: Seq,
         event: &Event,
-        cause: &Cause,
+        cause: &RecordActor,
         todo: &mut Consequences,
-    ) -> EngineResult<Result<bool, Refused>> {
+    ) -> EngineResult<Result<bool, InvalidTransition>> {
         let now = self.now;
         let Some(before) = self.job(seq)?.cloned() else { return Ok(Ok(false)) };
         let change = match transition(&before, event, now) {
@@ -48,7 +48,7 @@ impl Unit<'_> {
             after = self.with_renewed_ticket(after)?;
         }
         // Only a claimable job can be set aside.
-        after.is_blocked &= after.state == State::Scheduled && before.state == State::Scheduled;
+        after.is_blocked &= after.state == JobState::Scheduled && before.state == JobState::Scheduled;
         // The attempt that completed a job follows from the job itself.
         if let Some(outcome) = change.attempt
             && after.completed_by.is_none()
@@ -61,15 +61,15 @@ impl Unit<'_> {
         }
         self.record_transition(event, &before, &after, cause)?;
         if let Some(key) = after.concurrency
-            && competes(&before)
-            && !competes(&after)
+            && competes_for_key(&before)
+            && !competes_for_key(&after)
         {
             todo.freed.push_back(key);
         }
         if after.state.is_final() && !before.state.is_final() {
             todo.ended.push_back(seq);
         }
-        if before.state == State::Running && after.state != State::Running {
+        if before.state == JobState::Running && after.state != JobState::Running {
             // Whoever did not end the attempt itself must hear of it, or two would run for a while.
             if cause.kind != "worker" {
                 self.interrupt();
@@ -83,7 +83,7 @@ impl Unit<'_> {
         Ok(Ok(true))
     }
 
-    fn keep_attempt(&mut self, before: &Job, after: &Job, outcome: AttemptOutcome) {
+    fn keep_attempt(&mut self, before: &JobRecord, after: &JobRecord, outcome: AttemptOutcome) {
         let error = after.details.error.as_ref().filter(|error| error.attempt == before.attempt).cloned();
         let record = AttemptRecord {
             worker: before.lease.map(|lease| lease.worker),
@@ -92,9 +92,9 @@ impl Unit<'_> {
             outcome,
             error,
         };
-        self.write_facet(FacetWrite::Put(Facet {
+        self.write_facet(JobDataWrite::Put(JobData {
             seq: before.seq,
-            kind: FacetKind::Attempt,
+            kind: JobDataKind::Attempt,
             name: String::new(),
             number: u64::from(before.attempt),
             body: encode(&record).into(),
@@ -112,9 +112,9 @@ impl Unit<'_> {
             todo.add(self.now, job.depth, Task::Dependents { job: seq, after: None, last: Seq(next - 1) });
         }
         if let Some(parent) = job.parent {
-            self.tell_parent(parent, job.state == State::Completed, todo)?;
+            self.tell_parent(parent, job.state == JobState::Completed, todo)?;
         }
-        if job.has.children && job.state == State::Cancelled {
+        if job.has.children && job.state == JobState::Cancelled {
             self.children_go(&job, None, "its parent was cancelled", todo);
         }
         if job.has.callback && !job.lane.is_internal() {
@@ -123,7 +123,7 @@ impl Unit<'_> {
         Ok(())
     }
 
-    fn free_unique_key(&mut self, job: &Job) -> EngineResult<()> {
+    fn free_unique_key(&mut self, job: &JobRecord) -> EngineResult<()> {
         if let Some(text) = self.spec(job.seq)?.and_then(|spec| spec.unique_key) {
             let (tenant, job_type) = (job.lane.tenant.clone(), job.lane.job_type.clone());
             self.release_key(Key { kind: KeyKind::Unique, tenant, job_type, text });
@@ -152,7 +152,7 @@ impl Unit<'_> {
         let Some(group) = group else { return Ok(()) };
         let mut todo = Consequences::default();
         self.group_decided(parent, number, &group, &mut todo)?;
-        self.work_off(todo)?;
+        self.drain(todo)?;
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl Unit<'_> {
     ) -> EngineResult<()> {
         let Some(job) = self.job(parent)?.cloned() else { return Ok(()) };
         if job.details.wait.as_ref().is_some_and(|wait| wait.is_for_group(number)) {
-            let _refused = self.step(parent, &Event::Wake, &Cause::system(), todo)?;
+            let _refused = self.step(parent, &Event::Wake, &RecordActor::system(), todo)?;
         }
         if group.open > 0 && group.strategy != GroupStrategy::CollectAll {
             let reason = match group.decided {
@@ -178,7 +178,7 @@ impl Unit<'_> {
         Ok(())
     }
 
-    fn children_go(&self, parent: &Job, group: Option<u64>, reason: &str, todo: &mut Consequences) {
+    fn children_go(&self, parent: &JobRecord, group: Option<u64>, reason: &str, todo: &mut Consequences) {
         let (reason, after) = (reason.to_owned(), None);
         let task = Task::Children { parent: parent.seq, id: parent.id, group, reason, after };
         todo.add(self.now, parent.depth, task);
@@ -188,7 +188,7 @@ impl Unit<'_> {
     /// lane that is paused must not keep the others from their turn.
     pub(super) fn unblock(&mut self, key: ConcurrencyKey) -> EngineResult<()> {
         for job in self.db()?.set_aside(key)? {
-            let seq = self.remember(job);
+            let seq = self.cache_job(job);
             self.set_blocked(seq, false)?;
         }
         Ok(())
@@ -197,24 +197,24 @@ impl Unit<'_> {
     /// Sets a claimable job aside, or gives it its chance again.
     pub(crate) fn set_blocked(&mut self, seq: Seq, is_blocked: bool) -> EngineResult<()> {
         if let Some(job) = self.job(seq)?.cloned()
-            && job.state == State::Scheduled
+            && job.state == JobState::Scheduled
         {
-            self.put(Job { is_blocked, ..job });
+            self.put(JobRecord { is_blocked, ..job });
         }
         Ok(())
     }
 
     /// A group of children.
     pub(crate) fn child_group(&mut self, parent: Seq, group: u64) -> EngineResult<Option<ChildGroup>> {
-        let found = self.facet(parent, FacetKind::Group, "", group)?;
+        let found = self.facet(parent, JobDataKind::Group, "", group)?;
         found.map(|body| parse(&body)).transpose()
     }
 
     /// Keeps a group of children.
     pub(crate) fn put_child_group(&mut self, parent: Seq, number: u64, group: &ChildGroup) {
-        self.write_facet(FacetWrite::Put(Facet {
+        self.write_facet(JobDataWrite::Put(JobData {
             seq: parent,
-            kind: FacetKind::Group,
+            kind: JobDataKind::Group,
             name: String::new(),
             number,
             body: encode(group).into(),
@@ -222,7 +222,7 @@ impl Unit<'_> {
     }
 
     /// Lets time act on a job before anybody else does, so that no answer depends on when maintenance last ran.
-    pub(crate) fn catch_up(&mut self, seq: Seq) -> EngineResult<()> {
+    pub(crate) fn apply_due_timers(&mut self, seq: Seq) -> EngineResult<()> {
         if self.release_if_older(seq)? {
             // The lease is over, whatever becomes of the command that met it.
             self.begin();
@@ -243,7 +243,7 @@ impl Unit<'_> {
             if event == Event::Wake {
                 self.keep_timeout_of_wait(seq)?;
             }
-            let _refused = self.apply(seq, &event, &Cause::system())?;
+            let _refused = self.apply(seq, &event, &RecordActor::system())?;
             // What time has done stands, whatever becomes of the command that met it.
             self.begin();
         }
@@ -252,6 +252,6 @@ impl Unit<'_> {
 }
 
 /// Whether a job runs, or is the next to run, for its concurrency key.
-fn competes(job: &Job) -> bool {
-    job.state == State::Running || (job.state == State::Scheduled && !job.is_blocked)
+fn competes_for_key(job: &JobRecord) -> bool {
+    job.state == JobState::Running || (job.state == JobState::Scheduled && !job.is_blocked)
 }

@@ -3,24 +3,24 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::act::{self, Act};
+use super::act::{self, JobAction};
 use super::needed::has_looked_at_enough;
 use super::precondition::IfMatch;
 use super::redrive::{self, Redrive};
-use crate::error::{ActError, Problem, StoreError};
+use crate::error::{ActError, FieldProblem, StoreError};
 use crate::job::{JobId, Seq};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::engine::Place;
+use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Found, Order, Scan};
 use crate::store::query::list::Cursor;
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// What is to be done to each job.
 #[derive(Debug, Clone, PartialEq)]
-pub enum BulkAct {
+pub enum BulkAction {
     /// As to a single job.
-    Act(Act),
+    JobAction(JobAction),
     /// Submit it again.
     Redrive(Redrive),
     /// Remove it.
@@ -29,7 +29,7 @@ pub enum BulkAct {
 
 /// What a bulk action did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Bulk {
+pub struct BulkReport {
     /// Jobs that fit the filter.
     pub matched: u64,
     /// Jobs that were changed; the others could not be, or were so already.
@@ -41,7 +41,7 @@ pub struct Bulk {
 /// A place in a bulk action, to go on from. Its text is for passing back, not for reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BulkCursor {
-    pub(crate) after: Place,
+    pub(crate) after: ClaimOrder,
     /// The last job there was when it began: what it submits itself is not its business.
     pub(crate) last: Seq,
 }
@@ -53,15 +53,15 @@ impl fmt::Display for BulkCursor {
 }
 
 impl FromStr for BulkCursor {
-    type Err = Problem;
+    type Err = FieldProblem;
 
-    fn from_str(text: &str) -> Result<BulkCursor, Problem> {
+    fn from_str(text: &str) -> Result<BulkCursor, FieldProblem> {
         let parse = || {
             let (last, after) = text.split_once('.')?;
             let last = Seq(i64::from_str_radix(last, 16).ok()?);
             Some(BulkCursor { after: after.parse::<Cursor>().ok()?.0, last })
         };
-        parse().ok_or_else(|| Problem::Unknown {
+        parse().ok_or_else(|| FieldProblem::Unknown {
             value: text.chars().take(64).collect(),
             allowed: "the cursors that a bulk action gave out",
         })
@@ -71,9 +71,9 @@ impl FromStr for BulkCursor {
 /// One bounded round of a bulk action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Round {
-    pub(crate) bulk: Bulk,
+    pub(crate) bulk: BulkReport,
     /// Where to go on; none when done.
-    pub(crate) next: Option<Place>,
+    pub(crate) next: Option<ClaimOrder>,
 }
 
 /// The id of no job: nothing fits a filter for its children.
@@ -107,20 +107,20 @@ pub(crate) fn narrowed(caller: &Caller, filter: &Filter) -> Filter {
 
 /// Acts on the next jobs that fit, at most `max` of them, up to and including `last`.
 pub(crate) fn round(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     filter: &Filter,
-    action: &BulkAct,
-    (after, last): (Option<Place>, Seq),
+    action: &BulkAction,
+    (after, last): (Option<ClaimOrder>, Seq),
     max: u64,
 ) -> Result<Round, ActError> {
-    caller.must(Permission::ManageJob)?;
+    caller.require(Permission::ManageJob)?;
     let limit = usize::try_from(max).unwrap_or(usize::MAX).clamp(1, limits::BULK_JOBS_PER_COMMIT);
     let scan = Scan { filter: filter.clone(), order: Order::Oldest, after, limit };
     // Where no index leads to the jobs that fit, a round looks at a bounded number of others.
     let Found { jobs: page, stopped } = unit.db()?.search(&scan, limits::LIST_REACH)?;
-    let mut next = (page.len() == limit).then(|| page.last().map(Place::of)).flatten().or(stopped);
-    let mut bulk = Bulk::default();
+    let mut next = (page.len() == limit).then(|| page.last().map(ClaimOrder::of)).flatten().or(stopped);
+    let mut bulk = BulkReport::default();
     for job in page {
         // Jobs that this very action submitted are not its business.
         if job.seq > last {
@@ -128,9 +128,9 @@ pub(crate) fn round(
             break;
         }
         bulk.matched += 1;
-        let (id, place) = (job.id, Place::of(&job));
-        unit.remember(job);
-        match one(unit, caller, id, action)? {
+        let (id, place) = (job.id, ClaimOrder::of(&job));
+        unit.cache_job(job);
+        match act_on_job(unit, caller, id, action)? {
             Some(is_changed) => bulk.changed += u64::from(is_changed),
             None => bulk.skipped += 1,
         }
@@ -143,16 +143,16 @@ pub(crate) fn round(
 }
 
 /// Whether the job changed; none if the action was refused.
-fn one(
-    unit: &mut Unit<'_>,
+fn act_on_job(
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
-    action: &BulkAct,
+    action: &BulkAction,
 ) -> Result<Option<bool>, StoreError> {
     let result = match action {
-        BulkAct::Act(act) => act::act(unit, caller, id, act).map(|acted| acted.is_changed),
-        BulkAct::Redrive(how) => redrive::redrive(unit, caller, id, *how, &IfMatch::any()).map(|_| true),
-        BulkAct::Delete => act::delete(unit, caller, id, &IfMatch::any()).map(|()| true),
+        BulkAction::JobAction(act) => act::act(unit, caller, id, act).map(|acted| acted.is_changed),
+        BulkAction::Redrive(how) => redrive::redrive(unit, caller, id, *how, &IfMatch::any()).map(|_| true),
+        BulkAction::Delete => act::delete(unit, caller, id, &IfMatch::any()).map(|()| true),
     };
     match result {
         Ok(is_changed) => Ok(Some(is_changed)),

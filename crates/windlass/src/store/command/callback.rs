@@ -5,21 +5,21 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
-use super::record::Cause;
+use super::record::RecordActor;
 use super::submit::{self, SubmitOptions};
 use crate::audit::AuditEvent;
 use crate::callback;
 use crate::error::{StoreError, SubmitError};
-use crate::job::{Job, Tenant};
+use crate::job::{JobRecord, Tenant};
 use crate::store::caller::Caller;
 use crate::store::config::{encode, parse};
-use crate::store::engine::{DocumentKind, FacetKind, FacetQuery};
-use crate::store::unit::Unit;
+use crate::store::engine::{DocumentKind, JobDataKind, JobDataQuery};
+use crate::store::unit::WriteTx;
 use crate::store::webhook::{WebhookSecret, WebhookSecrets};
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// Submits the report of a job's end.
-    pub(super) fn call_back(&mut self, job: &Job) -> Result<(), StoreError> {
+    pub(super) fn call_back(&mut self, job: &JobRecord) -> Result<(), StoreError> {
         let Some(spec) = self.spec(job.seq)? else { return Ok(()) };
         let result = if job.has.result { self.result_of(job)? } else { None };
         let Some(delivery) = callback::delivery(job, &spec, result.as_deref()) else { return Ok(()) };
@@ -33,15 +33,16 @@ impl Unit<'_> {
         }
     }
 
-    fn result_of(&mut self, job: &Job) -> Result<Option<Vec<u8>>, StoreError> {
-        let query = FacetQuery { seq: job.seq, kind: FacetKind::Result, name: None, above: None, limit: 1 };
+    fn result_of(&mut self, job: &JobRecord) -> Result<Option<Vec<u8>>, StoreError> {
+        let query =
+            JobDataQuery { seq: job.seq, kind: JobDataKind::Result, name: None, above: None, limit: 1 };
         Ok(self.db()?.facets(query)?.pop().map(|facet| facet.body.to_vec()))
     }
 }
 
 /// The secrets that a tenant's webhooks are signed with, made now if there is none.
 pub(crate) fn webhook_secrets(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     tenant: &Tenant,
 ) -> Result<Vec<WebhookSecret>, StoreError> {
     let known = kept(unit, tenant)?;
@@ -54,25 +55,25 @@ pub(crate) fn webhook_secrets(
 
 /// Makes a new secret, beside which the one before signs for a while.
 pub(crate) fn rotate_webhook_secret(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     tenant: &Tenant,
 ) -> Result<Vec<WebhookSecret>, StoreError> {
     let previous = kept(unit, tenant)?.map(|kept| kept.current);
     let secrets = put(unit, tenant, previous)?;
     let context = json!({"actor_id": caller.id, "tenant": tenant});
-    let cause = Cause::caller(caller, None);
+    let cause = RecordActor::caller(caller, None);
     unit.record_operation(AuditEvent::SecretRotated, tenant.clone(), &cause, &context);
     Ok(secrets.in_force(unit.now))
 }
 
-fn kept(unit: &mut Unit<'_>, tenant: &Tenant) -> Result<Option<WebhookSecrets>, StoreError> {
+fn kept(unit: &mut WriteTx<'_>, tenant: &Tenant) -> Result<Option<WebhookSecrets>, StoreError> {
     let known = unit.document(DocumentKind::Secret, &secret_key(tenant))?;
     known.map(|known| parse(&known.body)).transpose()
 }
 
 fn put(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     tenant: &Tenant,
     previous: Option<WebhookSecret>,
 ) -> Result<WebhookSecrets, StoreError> {

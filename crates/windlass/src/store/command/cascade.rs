@@ -9,14 +9,14 @@ mod suspend;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::record::Cause;
+use super::record::RecordActor;
 use crate::clock::Timestamp;
-use crate::job::{ConcurrencyKey, Event, Job, JobId, Need, Priority, Seq};
+use crate::job::{ConcurrencyKey, Event, JobId, JobRecord, Need, Priority, Seq};
 use crate::limits;
 use crate::store::cascade::{Cascade, KEYS_END, Task};
-use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, Place};
+use crate::store::engine::{ClaimOrder, Document, DocumentKind, Edge, EngineResult};
 use crate::store::filter::{Filter, Found, Order, Scan};
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// What follows from the changes made so far.
 #[derive(Default)]
@@ -71,11 +71,11 @@ impl Consequences {
     }
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// Does what follows, as far as the budget allows, and keeps the rest.
-    pub(super) fn work_off(&mut self, mut todo: Consequences) -> EngineResult<Consequences> {
+    pub(super) fn drain(&mut self, mut todo: Consequences) -> EngineResult<Consequences> {
         loop {
-            self.settle(&mut todo)?;
+            self.apply_consequences(&mut todo)?;
             if self.budgets[todo.source as usize].left() == 0 {
                 break;
             }
@@ -93,7 +93,7 @@ impl Unit<'_> {
     }
 
     /// What concerns only the jobs that ended and those whose turn it is for a key.
-    fn settle(&mut self, todo: &mut Consequences) -> EngineResult<()> {
+    fn apply_consequences(&mut self, todo: &mut Consequences) -> EngineResult<()> {
         while let Some(seq) = todo.ended.pop_front() {
             self.ended(seq, todo)?;
         }
@@ -139,9 +139,9 @@ impl Unit<'_> {
     /// Lets an event happen to a job of a cascade.
     fn step_in_cascade(
         &mut self,
-        job: &Job,
+        job: &JobRecord,
         event: &Event,
-        cause: &Cause,
+        cause: &RecordActor,
         todo: &mut Consequences,
     ) -> EngineResult<()> {
         self.budgets[todo.source as usize].change(job);
@@ -149,7 +149,7 @@ impl Unit<'_> {
         let is_changed = self.step(job.seq, event, cause, todo)?.unwrap_or(false);
         todo.changed += usize::from(is_changed);
         // At once, so that what follows directly counts before the budget is looked at again.
-        self.settle(todo)
+        self.apply_consequences(todo)
     }
 
     fn edges_after(
@@ -187,7 +187,7 @@ impl Unit<'_> {
             self.inherit(edge.dependent, ended.effective_priority())?;
             if let Some(dependent) = self.job(edge.dependent)?.cloned() {
                 let event = Event::DependencyEnded { need: edge.need, state: ended.state };
-                self.step_in_cascade(&dependent, &event, &Cause::system(), todo)?;
+                self.step_in_cascade(&dependent, &event, &RecordActor::system(), todo)?;
             }
         }
         Ok(has_more.then_some(Task::Dependents { job, after, last }))
@@ -200,7 +200,7 @@ impl Unit<'_> {
             && !job.state.is_final()
             && job.has_unmet_dependencies()
         {
-            let job = Job { inherited: priority, ..job.clone() };
+            let job = JobRecord { inherited: priority, ..job.clone() };
             self.put(job);
         }
         Ok(())
@@ -221,12 +221,12 @@ impl Unit<'_> {
                 return Ok(Some(Task::Children { parent, id, group, reason, after }));
             }
             after = Some(seq);
-            let is_meant = |job: &&Job| {
+            let is_meant = |job: &&JobRecord| {
                 let is_child = job.parent.is_some_and(|found| group.is_none_or(|group| found.group == group));
                 is_child && !job.state.is_final()
             };
             if let Some(child) = self.job(seq)?.filter(is_meant).cloned() {
-                self.step_in_cascade(&child, &event, &Cause::system(), todo)?;
+                self.step_in_cascade(&child, &event, &RecordActor::system(), todo)?;
             }
         }
         let after = page.next;
@@ -237,21 +237,21 @@ impl Unit<'_> {
     fn scan_page(&mut self, filter: Filter, after: Option<Seq>, todo: &Consequences) -> EngineResult<Page> {
         let limit = self.page_of(todo);
         let reach = self.budgets[todo.source as usize].reach();
-        let after = after.map(|seq| Place { rank: 0, eligible_at: Timestamp::MIN, seq });
+        let after = after.map(|seq| ClaimOrder { rank: 0, eligible_at: Timestamp::MIN, seq });
         let scan = Scan { filter, order: Order::Oldest, after, limit };
         let Found { jobs, stopped } = self.db()?.search(&scan, reach)?;
         let looked_at = if stopped.is_some() { reach } else { jobs.len() };
         self.budgets[todo.source as usize].look_at(looked_at);
         let last = jobs.last().filter(|_| jobs.len() == limit).map(|job| job.seq);
         let next = stopped.map(|place| place.seq).or(last);
-        Ok(Page { seqs: jobs.into_iter().map(|job| self.remember(job)).collect(), next })
+        Ok(Page { seqs: jobs.into_iter().map(|job| self.cache_job(job)).collect(), next })
     }
 
     /// Begins a cascade: does what the budget allows and keeps the rest. Says how many jobs were changed.
     pub(crate) fn cascade(&mut self, depth: u32, task: Task) -> EngineResult<usize> {
         let mut todo = Consequences::default();
         todo.add(self.now, depth, task);
-        Ok(self.work_off(todo)?.changed)
+        Ok(self.drain(todo)?.changed)
     }
 
     /// Goes on with what earlier commits left to do; says whether there is more.
@@ -268,7 +268,7 @@ impl Unit<'_> {
         let has_unread = stored.len() == max;
         let source = Source::EarlierCommits;
         let todo = Consequences { stored: stored.into(), has_unread, source, ..Consequences::default() };
-        let todo = self.work_off(todo)?;
+        let todo = self.drain(todo)?;
         Ok(todo.has_unread || !todo.stored.is_empty())
     }
 }

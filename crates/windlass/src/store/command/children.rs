@@ -4,17 +4,17 @@
 use std::borrow::Cow;
 
 use super::finish::{Park, check_parks, wait_of};
-use super::record::Cause;
-use super::step::Hand;
+use super::record::RecordActor;
+use super::step::LeaseRef;
 use super::submit::{self, Receipt, Spawning, SubmitOptions};
-use crate::error::{Invalid, Problem, StoreError, SubmitError, WorkError};
-use crate::job::{ChildGroup, Decided, Dependency, Event, GroupStrategy, Job, NewJob, Wait};
+use crate::error::{FieldProblem, Invalid, StoreError, SubmitError, WorkError};
+use crate::job::{ChildGroup, Decided, Dependency, Event, GroupStrategy, JobRecord, NewJob, Wait};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::parse;
-use crate::store::engine::{FacetKind, FacetQuery};
+use crate::store::engine::{JobDataKind, JobDataQuery};
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// Children to be spawned.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,20 +35,20 @@ pub struct Spawned {
     /// Whether it was there already, from an earlier attempt.
     pub is_known: bool,
     /// The children, in input order.
-    pub children: Vec<Job>,
+    pub children: Vec<JobRecord>,
     /// The parent as it is now.
-    pub parent: Job,
+    pub parent: JobRecord,
 }
 
 /// Spawns children and parks their parent; what it waits for `beside` them wakes it before their group is decided, too.
 pub(crate) fn spawn(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
-    hand: Hand,
+    hand: LeaseRef,
     group: &NewGroup,
     beside: &[Park],
 ) -> Result<Spawned, WorkError> {
-    caller.must(Permission::Work)?;
+    caller.require(Permission::Work)?;
     check(group)?;
     check_parks("beside", beside)?;
     let refused = |error: SubmitError| match error {
@@ -67,7 +67,7 @@ pub(crate) fn spawn(
     let number = parent.details.groups + 1;
     if number > limits::CHILD_GROUPS_MAX {
         let limit = usize::try_from(limits::CHILD_GROUPS_MAX).unwrap_or(usize::MAX);
-        return Err(Invalid::new("groups", Problem::TooLong { length: limit + 1, limit }).into());
+        return Err(Invalid::new("groups", FieldProblem::TooLong { length: limit + 1, limit }).into());
     }
     let spawning = Spawning { seq: parent.seq, id: parent.id, group: number };
     let as_parent = Caller { tenant: Some(parent.lane.tenant.clone()), ..caller.clone() };
@@ -86,8 +86,8 @@ pub(crate) fn spawn(
 
 /// The children, in the trace of their parent unless they name their own.
 fn in_trace_of<'a>(
-    unit: &mut Unit<'_>,
-    parent: &Job,
+    unit: &mut WriteTx<'_>,
+    parent: &JobRecord,
     jobs: &'a [NewJob],
 ) -> Result<Cow<'a, [NewJob]>, StoreError> {
     if parent.trace.is_none() || jobs.iter().all(|job| job.traceparent.is_some()) {
@@ -108,11 +108,11 @@ fn check(group: &NewGroup) -> Result<(), Invalid> {
         && (n == 0 || n as usize > count)
     {
         let (value, min, max) = (n.to_string(), "1".into(), count.to_string());
-        return Err(Invalid::new("strategy.threshold", Problem::OutOfRange { value, min, max }));
+        return Err(Invalid::new("strategy.threshold", FieldProblem::OutOfRange { value, min, max }));
     }
     if group.jobs.iter().any(|job| job.idempotency_key.is_some()) {
         // A duplicate would be another parent's child, and its end would never reach this one.
-        let problem = Problem::Contradiction(
+        let problem = FieldProblem::Contradiction(
             "children cannot have idempotency keys: the group's name is theirs".into(),
         );
         return Err(Invalid::new("jobs.idempotency_key", problem));
@@ -121,33 +121,38 @@ fn check(group: &NewGroup) -> Result<(), Invalid> {
 }
 
 /// Refuses children of another tenant, whoever the worker is: no parent crosses tenants (M90).
-fn check_tenant(parent: &Job, jobs: &[NewJob]) -> Result<(), Invalid> {
+fn check_tenant(parent: &JobRecord, jobs: &[NewJob]) -> Result<(), Invalid> {
     let is_elsewhere = |job: &NewJob| job.tenant.as_ref().is_some_and(|tenant| *tenant != parent.lane.tenant);
     if jobs.iter().any(is_elsewhere) {
-        let problem = Problem::Contradiction("children belong to the tenant of their parent".into());
+        let problem = FieldProblem::Contradiction("children belong to the tenant of their parent".into());
         return Err(Invalid::new("jobs.tenant", problem));
     }
     Ok(())
 }
 
 /// A child that waits for its own parent, which waits for it, would wait for ever.
-fn check_parent(parent: &Job, jobs: &[NewJob]) -> Result<(), WorkError> {
+fn check_parent(parent: &JobRecord, jobs: &[NewJob]) -> Result<(), WorkError> {
     let is_parent = |dependency: &Dependency| *dependency == Dependency::Job(parent.id);
     for (index, job) in jobs.iter().enumerate() {
         if job.after.iter().chain(&job.after_any).any(is_parent) {
-            let invalid = Invalid::new("after", Problem::Cycle(parent.id.to_string()));
+            let invalid = Invalid::new("after", FieldProblem::Cycle(parent.id.to_string()));
             return Err(WorkError::Children(Box::new(SubmitError::Invalid { index, invalid })));
         }
     }
     Ok(())
 }
 
-fn find_group(unit: &mut Unit<'_>, parent: &Job, name: &str) -> Result<Option<(u64, ChildGroup)>, WorkError> {
+fn find_group(
+    unit: &mut WriteTx<'_>,
+    parent: &JobRecord,
+    name: &str,
+) -> Result<Option<(u64, ChildGroup)>, WorkError> {
     if parent.details.groups == 0 {
         return Ok(None);
     }
     let limit = usize::try_from(limits::CHILD_GROUPS_MAX).unwrap_or(usize::MAX);
-    let query = FacetQuery { seq: parent.seq, kind: FacetKind::Group, name: Some(""), above: None, limit };
+    let query =
+        JobDataQuery { seq: parent.seq, kind: JobDataKind::Group, name: Some(""), above: None, limit };
     for facet in unit.db()?.facets(query)? {
         let group: ChildGroup = parse(&facet.body)?;
         if group.name == name {
@@ -159,9 +164,9 @@ fn find_group(unit: &mut Unit<'_>, parent: &Job, name: &str) -> Result<Option<(u
 
 /// A replay asks again for a group it has: it parks once more, unless the group is decided.
 fn again(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
-    parent: &Job,
+    parent: &JobRecord,
     (number, group): (u64, &ChildGroup),
     beside: &[Park],
 ) -> Result<Spawned, WorkError> {
@@ -180,8 +185,8 @@ fn again(
 }
 
 fn keep_group(
-    unit: &mut Unit<'_>,
-    parent: &Job,
+    unit: &mut WriteTx<'_>,
+    parent: &JobRecord,
     number: u64,
     group: &NewGroup,
     receipts: &[Receipt],
@@ -212,14 +217,14 @@ fn keep_group(
 }
 
 fn park(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
-    parent: &Job,
+    parent: &JobRecord,
     number: u64,
     beside: &[Park],
 ) -> Result<(), WorkError> {
     let Some(lease) = parent.lease else { return Err(WorkError::Stale(parent.id)) };
-    let cause = Cause::worker(caller, lease.worker);
+    let cause = RecordActor::worker(caller, lease.worker);
     let group = Wait::Children { group: number };
     let wait = if beside.is_empty() {
         group
@@ -231,7 +236,7 @@ fn park(
     unit.wake_if_decided(parent.seq, number)?;
     if !beside.is_empty() {
         unit.deliver_signal(parent.seq)?;
-        unit.catch_up(parent.seq)?;
+        unit.apply_due_timers(parent.seq)?;
     }
     Ok(())
 }

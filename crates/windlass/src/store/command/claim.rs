@@ -9,17 +9,17 @@ mod turns;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::record::Cause;
+use super::record::RecordActor;
 use crate::clock::Timestamp;
 use crate::error::{StoreError, WorkError};
-use crate::job::{Event, Job, JobType, Lane, QueueName, Seq, Spec, WorkerId};
+use crate::job::{Event, JobRecord, JobType, Lane, QueueName, Seq, Spec, WorkerId};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::Worker;
-use crate::store::engine::{FacetKind, FacetQuery};
+use crate::store::engine::{JobDataKind, JobDataQuery};
 use crate::store::query::side::all_there;
-use crate::store::unit::Unit;
-use crate::store::wakeup::Interest;
+use crate::store::unit::WriteTx;
+use crate::store::wakeup::WorkFilter;
 use crate::ticket::Ticket;
 use search::Search;
 
@@ -43,9 +43,9 @@ impl ClaimRequest {
     }
 
     /// What it waits for: as asked for, or else as registered.
-    fn interest(&self, worker: &Worker) -> Interest {
+    fn interest(&self, worker: &Worker) -> WorkFilter {
         let registered = |any: bool| (!any).then_some(worker);
-        Interest {
+        WorkFilter {
             queues: self
                 .queues
                 .clone()
@@ -57,7 +57,7 @@ impl ClaimRequest {
         }
     }
 
-    fn wants(&self, lane: &Lane) -> bool {
+    fn matches(&self, lane: &Lane) -> bool {
         self.queues.as_ref().is_none_or(|queues| queues.contains(&lane.queue))
             && self.types.as_ref().is_none_or(|types| types.contains(&lane.job_type))
     }
@@ -76,7 +76,7 @@ pub struct Checkpoint {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claimed {
     /// The job, with its lease.
-    pub job: Job,
+    pub job: JobRecord,
     /// What was submitted.
     pub spec: Spec,
     /// What earlier attempts saved.
@@ -107,13 +107,13 @@ pub struct ClaimAnswer {
     /// How long until a rate or a budget may let jobs start that it kept back from this claim (M111).
     pub throttled_for: Option<Duration>,
     /// Which jobs this claim is for: news of others are none for it.
-    pub interest: Interest,
+    pub interest: WorkFilter,
 }
 
 impl ClaimAnswer {
     /// How long to wait for news of work before it is worth looking again anyway, beside so many others who wait and look
     /// every `backstop`.
-    pub(crate) fn look_again_after(&self, backstop: Duration, others: usize) -> Duration {
+    pub(crate) fn poll_interval(&self, backstop: Duration, others: usize) -> Duration {
         // Whatever a wake-up missed, one of many finds soon; all of them every second would be the polling they avoid.
         let crowd = u32::try_from(others / limits::BACKSTOP_CROWD).unwrap_or(u32::MAX);
         let most = limits::HEARTBEAT_EVERY.max(backstop);
@@ -132,13 +132,13 @@ impl ClaimAnswer {
 
 /// Claims jobs. Those beyond the first `starts` are claimed ahead: their worker starts them later, or gives them back.
 pub(crate) fn claim(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     request: &ClaimRequest,
     starts: usize,
 ) -> Result<ClaimAnswer, WorkError> {
-    caller.must(Permission::Work)?;
-    let worker = unit.worker_looks(caller, request.worker)?;
+    caller.require(Permission::Work)?;
+    let worker = unit.touch_worker(caller, request.worker)?;
     let has_more_due = unit.promote(limits::TICK_JOBS_PER_COMMIT)? >= limits::TICK_JOBS_PER_COMMIT;
     if has_more_due {
         // More are due than one commit moves: whoever finds nothing now looks again at once.
@@ -156,7 +156,7 @@ pub(crate) fn claim(
     let interest = request.interest(&worker);
     let limit = request.limit.min(limits::CLAIM_JOBS_MAX);
     let mut search = Search::new(unit, &config, &worker, request, has_more_due)?;
-    let cause = Cause::worker(caller, worker.id);
+    let cause = RecordActor::worker(caller, worker.id);
     let (mut jobs, mut bytes) = (Vec::new(), 0);
     while jobs.len() < limit && bytes < limits::CLAIM_BYTES_MAX {
         // So many that their payloads fit, however large each of them is.
@@ -164,7 +164,7 @@ pub(crate) fn claim(
         let wanted = fitting.clamp(1, limit - jobs.len());
         let left = Room { jobs: wanted, bytes: limits::CLAIM_BYTES_MAX - bytes };
         let taken = take(unit, &mut search, left, starts.saturating_sub(jobs.len()), &cause, worker.id)?;
-        let handed = hand_over(unit, &taken)?;
+        let handed = load_claimed(unit, &taken)?;
         bytes += handed.iter().map(Claimed::bytes).sum::<usize>();
         jobs.extend(handed);
         if taken.len() < wanted {
@@ -173,9 +173,10 @@ pub(crate) fn claim(
     }
     if !jobs.is_empty() {
         // From now on its silence ends leases: it counts from here.
-        unit.heard_of(worker, limits::BACKSTOP_EVERY)?;
+        unit.mark_seen(worker, limits::BACKSTOP_EVERY)?;
     }
-    let throttled_for = search.settle(unit)?.map(|at| at.since(unit.now).max(Duration::from_millis(1)));
+    let throttled_for =
+        search.commit_claims(unit)?.map(|at| at.since(unit.now).max(Duration::from_millis(1)));
     Ok(ClaimAnswer { jobs, is_paused: false, throttled_for, interest })
 }
 
@@ -188,11 +189,11 @@ struct Room {
 
 /// Takes jobs until so many are taken, or their checkpoints have so many bytes; `starts` of them are started now.
 fn take(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     search: &mut Search,
     Room { jobs: wanted, bytes: room }: Room,
     starts: usize,
-    cause: &Cause,
+    cause: &RecordActor,
     worker: WorkerId,
 ) -> Result<Vec<Seq>, StoreError> {
     let generation = unit.generation()?;
@@ -202,7 +203,7 @@ fn take(
         if !unit.admits(seq)? {
             continue;
         }
-        let random = unit.env.entropy.word();
+        let random = unit.env.entropy.next_u64();
         let event = if taken.len() >= starts {
             Event::ClaimAhead { worker, generation, random }
         } else {
@@ -216,7 +217,7 @@ fn take(
     Ok(taken)
 }
 
-fn hand_over(unit: &mut Unit<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, StoreError> {
+fn load_claimed(unit: &mut WriteTx<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, StoreError> {
     if taken.is_empty() {
         return Ok(Vec::new());
     }
@@ -234,9 +235,9 @@ fn hand_over(unit: &mut Unit<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, StoreEr
     Ok(claimed)
 }
 
-fn checkpoints(unit: &mut Unit<'_>, seq: Seq) -> Result<Vec<Checkpoint>, StoreError> {
+fn checkpoints(unit: &mut WriteTx<'_>, seq: Seq) -> Result<Vec<Checkpoint>, StoreError> {
     let limit = limits::CHECKPOINTS_MAX;
-    let query = FacetQuery { seq, kind: FacetKind::Checkpoint, name: None, above: None, limit };
+    let query = JobDataQuery { seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit };
     let facets = unit.db()?.facets(query)?;
     unit.learn_steps(seq, &facets);
     Ok(facets.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect())

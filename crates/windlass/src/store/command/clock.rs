@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::record::Cause;
+use super::record::RecordActor;
 use crate::audit::AuditEvent;
 use crate::clock::{ClockReport, Timestamp};
 use crate::error::{ActError, StoreError};
@@ -12,7 +12,7 @@ use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::{Worker, encode, parse};
 use crate::store::engine::{DocumentKind, EngineResult};
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// The only document of its kind.
 const KEY: &str = "accepted";
@@ -32,8 +32,8 @@ pub(crate) struct Accepted {
 }
 
 /// Notes that an operator accepts the wall clock as it was read for this commit.
-pub(crate) fn accept(unit: &mut Unit<'_>, caller: &Caller) -> Result<Accepted, ActError> {
-    caller.must(Permission::Administer)?;
+pub(crate) fn accept(unit: &mut WriteTx<'_>, caller: &Caller) -> Result<Accepted, ActError> {
+    caller.require(Permission::Administer)?;
     let ClockReport { wall, ahead_ms, is_believed, .. } = unit.env.clock.report();
     let number = unit.accepted_clock()?.number + 1;
     let accepted = Accepted { number, at: unit.now, wall, by: caller.id.clone() };
@@ -45,12 +45,12 @@ pub(crate) fn accept(unit: &mut Unit<'_>, caller: &Caller) -> Result<Accepted, A
         "ahead_ms": ahead_ms,
         "was_believed": is_believed,
     });
-    let cause = Cause::caller(caller, None);
+    let cause = RecordActor::caller(caller, None);
     unit.record_operation(AuditEvent::ClockAccepted, Tenant::default(), &cause, &context);
     Ok(accepted)
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     fn accepted_clock(&mut self) -> Result<Accepted, StoreError> {
         let found = self.db()?.document(DocumentKind::Clock, KEY)?;
         found.map_or(Ok(Accepted::default()), |document| parse(&document.body))

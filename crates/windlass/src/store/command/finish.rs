@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-use super::record::Cause;
+use super::record::RecordActor;
 use super::step::check_step;
 use crate::clock::Timestamp;
-use crate::error::{Invalid, Problem, StoreError, WorkError};
-use crate::job::{Event, Failure, Fence, Job, JobId, Seq, State, Wait, WorkerId};
+use crate::error::{FieldProblem, Invalid, StoreError, WorkError};
+use crate::job::{Event, Failure, Fence, JobId, JobRecord, JobState, Seq, Wait, WorkerId};
 use crate::limits;
-use crate::store::budget::{self, Spent};
+use crate::store::budget::{self, BudgetUsage};
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::{encode, parse};
-use crate::store::engine::{DocumentKind, Facet, FacetKind, FacetWrite};
-use crate::store::unit::Unit;
+use crate::store::engine::{DocumentKind, JobData, JobDataKind, JobDataWrite};
+use crate::store::unit::WriteTx;
 
 /// How an attempt ended, in its worker's words.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,7 +75,7 @@ impl Report {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finish {
     /// It was written; the job is in this state now.
-    Applied(State),
+    Applied(JobState),
     /// The lease was not held any more; nothing was written (M5).
     Stale,
     /// The report itself is not allowed; the lease goes on.
@@ -84,20 +84,20 @@ pub enum Finish {
 
 /// Takes reports; the answers are in their order.
 pub(crate) fn finish(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     worker: WorkerId,
     reports: &[Report],
 ) -> Result<Vec<Finish>, WorkError> {
-    caller.must(Permission::Work)?;
+    caller.require(Permission::Work)?;
     if reports.len() > limits::OUTCOMES_PER_CALL_MAX {
-        let problem = Problem::TooLong { length: reports.len(), limit: limits::OUTCOMES_PER_CALL_MAX };
+        let problem = FieldProblem::TooLong { length: reports.len(), limit: limits::OUTCOMES_PER_CALL_MAX };
         return Err(Invalid::new("outcomes", problem).into());
     }
     unit.worker_calls(caller, worker)?;
     let ids: Vec<JobId> = reports.iter().map(|report| report.job).collect();
     let found = unit.find(&ids)?;
-    let cause = Cause::worker(caller, worker);
+    let cause = RecordActor::worker(caller, worker);
     let mut answers = Vec::with_capacity(reports.len());
     for (report, seq) in reports.iter().zip(found) {
         answers.push(match seq {
@@ -109,11 +109,11 @@ pub(crate) fn finish(
 }
 
 fn finish_one(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     worker: WorkerId,
     seq: Seq,
     report: &Report,
-    cause: &Cause,
+    cause: &RecordActor,
 ) -> Result<Finish, StoreError> {
     let Some(mut job) = unit.held(seq, worker, report.fence)? else { return Ok(Finish::Stale) };
     if report.outcome != Outcome::Released {
@@ -134,13 +134,13 @@ fn finish_one(
     let _refused = unit.apply(seq, &event, cause)?;
     if matches!(report.outcome, Outcome::Parked(_)) {
         unit.deliver_signal(seq)?;
-        unit.catch_up(seq)?;
+        unit.apply_due_timers(seq)?;
     }
     Ok(Finish::Applied(unit.job(seq)?.map_or(job.state, |job| job.state)))
 }
 
 /// Books costs and keeps the result.
-fn book(unit: &mut Unit<'_>, job: &Job, report: &Report) -> Result<(), StoreError> {
+fn book(unit: &mut WriteTx<'_>, job: &JobRecord, report: &Report) -> Result<(), StoreError> {
     let result = match &report.outcome {
         Outcome::Completed { result } => result.as_ref(),
         Outcome::Failed(_) | Outcome::Released | Outcome::Parked(_) => None,
@@ -152,9 +152,9 @@ fn book(unit: &mut Unit<'_>, job: &Job, report: &Report) -> Result<(), StoreErro
     next.cost_cents = next.cost_cents.saturating_add(report.cost_cents);
     if let Some(result) = result {
         next.has.result = true;
-        unit.write_facet(FacetWrite::Put(Facet {
+        unit.write_facet(JobDataWrite::Put(JobData {
             seq: job.seq,
-            kind: FacetKind::Result,
+            kind: JobDataKind::Result,
             name: String::new(),
             number: 0,
             body: result.as_slice().into(),
@@ -172,13 +172,14 @@ fn check(report: &Report, payload_bytes_max: usize) -> Result<(), Invalid> {
         let (value, min) = (report.cost_cents.to_string(), "0".into());
         return Err(Invalid::new(
             "cost_cents",
-            Problem::OutOfRange { value, min, max: i64::MAX.to_string() },
+            FieldProblem::OutOfRange { value, min, max: i64::MAX.to_string() },
         ));
     }
     match &report.outcome {
-        Outcome::Completed { result: Some(result) } if result.len() > payload_bytes_max => {
-            Err(Invalid::new("result", Problem::TooLong { length: result.len(), limit: payload_bytes_max }))
-        }
+        Outcome::Completed { result: Some(result) } if result.len() > payload_bytes_max => Err(Invalid::new(
+            "result",
+            FieldProblem::TooLong { length: result.len(), limit: payload_bytes_max },
+        )),
         Outcome::Parked(park) => check_park("park", park),
         Outcome::Completed { .. } | Outcome::Failed(_) | Outcome::Released => Ok(()),
     }
@@ -199,11 +200,11 @@ pub(crate) fn check_park(field: &str, park: &Park) -> Result<(), Invalid> {
 /// Whether a job can wait for the first of these.
 pub(crate) fn check_parks(field: &str, parks: &[Park]) -> Result<(), Invalid> {
     if parks.len() > limits::PARK_WAITS_MAX {
-        let problem = Problem::TooLong { length: parks.len(), limit: limits::PARK_WAITS_MAX };
+        let problem = FieldProblem::TooLong { length: parks.len(), limit: limits::PARK_WAITS_MAX };
         return Err(Invalid::new(field, problem));
     }
     if parks.iter().any(|park| matches!(park, Park::Any(_))) {
-        return Err(Invalid::new(field, Problem::Contradiction("cannot be nested".into())));
+        return Err(Invalid::new(field, FieldProblem::Contradiction("cannot be nested".into())));
     }
     parks.iter().try_for_each(|park| check_park(field, park))
 }
@@ -222,29 +223,30 @@ pub(crate) fn wait_of(park: &Park, now: Timestamp) -> Wait {
     }
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// The job, if this worker holds it with this fence right now; time acts on it first (M101).
     pub(crate) fn held(
         &mut self,
         seq: Seq,
         worker: WorkerId,
         fence: Fence,
-    ) -> Result<Option<Job>, StoreError> {
-        self.catch_up(seq)?;
-        let is_theirs =
-            |job: &&Job| job.is_held_with(fence) && job.lease.is_some_and(|lease| lease.worker == worker);
+    ) -> Result<Option<JobRecord>, StoreError> {
+        self.apply_due_timers(seq)?;
+        let is_theirs = |job: &&JobRecord| {
+            job.is_held_with(fence) && job.lease.is_some_and(|lease| lease.worker == worker)
+        };
         Ok(self.job(seq)?.filter(is_theirs).cloned())
     }
 
     /// Adds up costs per tenant and type (M18), and per tenant what its budget counts.
-    fn add_cost(&mut self, job: &Job, cents: i64) -> Result<(), StoreError> {
+    fn add_cost(&mut self, job: &JobRecord, cents: i64) -> Result<(), StoreError> {
         let key = format!("{} {}", job.lane.tenant, job.lane.job_type);
         let known = self.document(DocumentKind::Cost, &key)?;
         let before: i64 = known.map_or(Ok(0), |document| parse(&document.body))?;
         let body = encode(&before.saturating_add(cents));
         self.put_document(DocumentKind::Cost, &key, Some(&body), |_| {})?;
         let key = budget::spent_key(&job.lane.tenant);
-        let mut spent: Spent = self.tally(&key)?.unwrap_or_default();
+        let mut spent: BudgetUsage = self.tally(&key)?.unwrap_or_default();
         spent.add(cents, self.now);
         self.put_tally(key, Some(&spent));
         Ok(())

@@ -4,16 +4,16 @@
 
 use serde_json::json;
 
-use super::record::Cause;
+use super::record::RecordActor;
 use crate::audit::AuditEvent;
 use crate::error::{ActError, StoreError};
-use crate::job::{Event, Seq, State, Tenant};
+use crate::job::{Event, JobState, Seq, Tenant};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::engine::Place;
+use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::transfer::rows::Numbers;
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// A generation of the store that was begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) struct LeaseSweep {
     /// The generation that was searched for.
     generation: u64,
     /// The last job looked at.
-    after: Option<Place>,
+    after: Option<ClaimOrder>,
     is_done: bool,
 }
 
@@ -44,12 +44,12 @@ pub(crate) struct Swept {
 }
 
 /// Begins a new generation on behalf of an operator; returns its number.
-pub(crate) fn begin(unit: &mut Unit<'_>, caller: &Caller, reason: &str) -> Result<u64, ActError> {
-    caller.must(Permission::Administer)?;
-    Ok(unit.begin_generation(&Cause::caller(caller, Some(reason)))?)
+pub(crate) fn begin(unit: &mut WriteTx<'_>, caller: &Caller, reason: &str) -> Result<u64, ActError> {
+    caller.require(Permission::Administer)?;
+    Ok(unit.begin_generation(&RecordActor::caller(caller, Some(reason)))?)
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// The store's generation.
     pub(crate) fn generation(&mut self) -> Result<u64, StoreError> {
         Ok(self.raw(|db| db.numbers())?.generation)
@@ -57,7 +57,7 @@ impl Unit<'_> {
 
     /// Begins a new generation: from this commit on no fence given out before is accepted. One commit begins one at most,
     /// for however many reasons.
-    pub(crate) fn begin_generation(&mut self, cause: &Cause) -> Result<u64, StoreError> {
+    pub(crate) fn begin_generation(&mut self, cause: &RecordActor) -> Result<u64, StoreError> {
         let numbers = self.db()?.numbers()?;
         let previous = self.generation_before.unwrap_or(numbers.generation);
         let generation = (previous + 1).min(limits::GENERATION_MAX);
@@ -83,10 +83,10 @@ impl Unit<'_> {
         let generation = self.generation()?;
         let is_older = self
             .job(seq)?
-            .is_some_and(|job| job.state == State::Running && job.fence.generation() < generation);
+            .is_some_and(|job| job.state == JobState::Running && job.fence.generation() < generation);
         if is_older {
             let reason = "its lease was given out before the store's generation changed".to_owned();
-            let cause = Cause { reason: Some(reason), ..Cause::system() };
+            let cause = RecordActor { reason: Some(reason), ..RecordActor::system() };
             let _always_allowed = self.apply(seq, &Event::Release, &cause)?;
         }
         Ok(is_older)
@@ -103,14 +103,14 @@ impl Unit<'_> {
         if sweep.is_done {
             return Ok(Swept::default());
         }
-        let filter = Filter { states: vec![State::Running], ..Filter::default() };
+        let filter = Filter { states: vec![JobState::Running], ..Filter::default() };
         let limit = limits::BULK_JOBS_PER_COMMIT;
         let page = self.db()?.scan(&Scan { filter, order: Order::Oldest, after: sweep.after, limit })?;
         sweep.is_done = page.len() < limit;
-        sweep.after = page.last().map(Place::of).or(sweep.after);
+        sweep.after = page.last().map(ClaimOrder::of).or(sweep.after);
         let mut released = 0;
         for job in page {
-            let seq = self.remember(job);
+            let seq = self.cache_job(job);
             released += usize::from(self.release_if_older(seq)?);
         }
         self.set_lease_sweep(sweep);

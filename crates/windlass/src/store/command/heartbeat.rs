@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use crate::error::{Invalid, Problem, StoreError, WorkError};
-use crate::job::{Category, Fence, Job, JobId, Lease, Progress, Seq, State, WorkerId, check_text};
+use crate::error::{FieldProblem, Invalid, StoreError, WorkError};
+use crate::job::{Category, Fence, JobId, JobRecord, JobState, Lease, Progress, Seq, WorkerId, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::PauseMode;
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// A sign of life for one job.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Beat {
+pub struct HeartbeatItem {
     /// Which job.
     pub job: JobId,
     /// The fence it was claimed with.
@@ -24,10 +24,10 @@ pub struct Beat {
     pub timeout: Option<Duration>,
 }
 
-impl Beat {
+impl HeartbeatItem {
     /// Only the sign of life.
-    pub fn new(job: JobId, fence: Fence) -> Beat {
-        Beat { job, fence, progress: None, logs: Vec::new(), timeout: None }
+    pub fn new(job: JobId, fence: Fence) -> HeartbeatItem {
+        HeartbeatItem { job, fence, progress: None, logs: Vec::new(), timeout: None }
     }
 }
 
@@ -65,7 +65,7 @@ impl Directive {
 
 /// What a heartbeat answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pulse {
+pub struct HeartbeatReply {
     /// For each job, in order.
     pub directives: Vec<(JobId, Directive)>,
     /// Whether and how the worker is paused (M55).
@@ -74,12 +74,12 @@ pub struct Pulse {
 
 /// Takes signs of life.
 pub(crate) fn heartbeat(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     worker: WorkerId,
-    beats: &[Beat],
-) -> Result<Pulse, WorkError> {
-    caller.must(Permission::Work)?;
+    beats: &[HeartbeatItem],
+) -> Result<HeartbeatReply, WorkError> {
+    caller.require(Permission::Work)?;
     check(beats)?;
     unit.worker_calls(caller, worker)?;
     let ids: Vec<JobId> = beats.iter().map(|beat| beat.job).collect();
@@ -95,12 +95,12 @@ pub(crate) fn heartbeat(
         directives.push((beat.job, directive));
     }
     let paused = unit.config()?.hold_on_worker(worker, unit.now).map(|hold| hold.mode);
-    Ok(Pulse { directives, paused })
+    Ok(HeartbeatReply { directives, paused })
 }
 
-fn check(beats: &[Beat]) -> Result<(), Invalid> {
+fn check(beats: &[HeartbeatItem]) -> Result<(), Invalid> {
     if beats.len() > limits::OUTCOMES_PER_CALL_MAX {
-        let problem = Problem::TooLong { length: beats.len(), limit: limits::OUTCOMES_PER_CALL_MAX };
+        let problem = FieldProblem::TooLong { length: beats.len(), limit: limits::OUTCOMES_PER_CALL_MAX };
         return Err(Invalid::new("jobs", problem));
     }
     for (index, beat) in beats.iter().enumerate() {
@@ -108,7 +108,8 @@ fn check(beats: &[Beat]) -> Result<(), Invalid> {
             check_progress(&format!("jobs.{index}.progress"), progress)?;
         }
         if beat.logs.len() > limits::LOG_LINES_PER_CALL_MAX {
-            let problem = Problem::TooLong { length: beat.logs.len(), limit: limits::LOG_LINES_PER_CALL_MAX };
+            let problem =
+                FieldProblem::TooLong { length: beat.logs.len(), limit: limits::LOG_LINES_PER_CALL_MAX };
             return Err(Invalid::new(format!("jobs.{index}.logs"), problem));
         }
     }
@@ -119,14 +120,19 @@ fn check(beats: &[Beat]) -> Result<(), Invalid> {
 pub(crate) fn check_progress(field: &str, progress: &Progress) -> Result<(), Invalid> {
     if !(0.0..=100.0).contains(&progress.percent) {
         let (value, min) = (progress.percent.to_string(), "0".into());
-        let problem = Problem::OutOfRange { value, min, max: "100".into() };
+        let problem = FieldProblem::OutOfRange { value, min, max: "100".into() };
         return Err(Invalid::new(format!("{field}.percent"), problem));
     }
     let limit = limits::PROGRESS_MESSAGE_CHARS_MAX;
     check_text(&format!("{field}.message"), progress.message.as_deref(), limit)
 }
 
-fn beat_one(unit: &mut Unit<'_>, worker: WorkerId, seq: Seq, beat: &Beat) -> Result<Directive, StoreError> {
+fn beat_one(
+    unit: &mut WriteTx<'_>,
+    worker: WorkerId,
+    seq: Seq,
+    beat: &HeartbeatItem,
+) -> Result<Directive, StoreError> {
     let Some(held) = unit.held(seq, worker, beat.fence)? else {
         return Ok(unit.job(seq)?.map_or(Directive::Lost, |job| why_lost(job, beat.fence)));
     };
@@ -153,7 +159,7 @@ fn beat_one(unit: &mut Unit<'_>, worker: WorkerId, seq: Seq, beat: &Beat) -> Res
 }
 
 /// Why a worker does not hold a job any more.
-fn why_lost(job: &Job, fence: Fence) -> Directive {
+fn why_lost(job: &JobRecord, fence: Fence) -> Directive {
     // Compared first: a fence that was never given out may be the last number there is, which none follows.
     let was_theirs_last = job.fence == fence || (fence < job.fence && fence.next() == job.fence);
     let timed_out = job
@@ -162,8 +168,8 @@ fn why_lost(job: &Job, fence: Fence) -> Directive {
         .as_ref()
         .is_some_and(|error| error.category == Category::Timeout && error.attempt == job.attempt);
     match job.state {
-        State::Suspended if was_theirs_last => Directive::Suspend,
-        State::Cancelled if was_theirs_last => Directive::Cancel,
+        JobState::Suspended if was_theirs_last => Directive::Suspend,
+        JobState::Cancelled if was_theirs_last => Directive::Cancel,
         _ if was_theirs_last && timed_out => Directive::Timeout,
         _ => Directive::Lost,
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::record::{Cause, Subject};
+use super::record::{RecordActor, Subject};
 use crate::audit::AuditEvent;
 use crate::error::{ActError, StoreError};
 use crate::job::{JobType, QueueName, Tenant, WorkerId, check_text};
@@ -14,7 +14,7 @@ use crate::store::caller::{Caller, Permission};
 use crate::store::cascade::LeaseEnd;
 use crate::store::config::{Hold, PauseMode, Resumption, Scope, encode};
 use crate::store::engine::DocumentKind;
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// What to pause or resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,20 +67,20 @@ impl Pause {
 
     /// The same with a reason.
     #[must_use]
-    pub fn because(self, reason: &str) -> Pause {
+    pub fn reason(self, reason: &str) -> Pause {
         Pause { reason: Some(reason.to_owned()), ..self }
     }
 
     /// The same, but it lifts itself after this long.
     #[must_use]
-    pub fn lasting(self, time: Duration) -> Pause {
+    pub fn expires_in(self, time: Duration) -> Pause {
         Pause { expires: Some(time), ..self }
     }
 }
 
 /// Pauses something; says whether it was not paused before. A second pause keeps the first one's reason.
 pub(crate) fn pause(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     target: &Target,
     pause: &Pause,
@@ -115,7 +115,7 @@ pub(crate) fn pause(
 
 /// Lifts a pause; says whether there was one.
 pub(crate) fn resume(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     target: &Target,
     reason: Option<&str>,
@@ -133,23 +133,23 @@ pub(crate) fn resume(
 }
 
 /// What the caller's words mean: anybody but an admin speaks for the own tenant only (M90).
-fn scope_for(unit: &mut Unit<'_>, caller: &Caller, target: &Target) -> Result<Scope, ActError> {
+fn scope_for(unit: &mut WriteTx<'_>, caller: &Caller, target: &Target) -> Result<Scope, ActError> {
     match target {
         Target::Gate => {
-            caller.must(Permission::Administer)?;
+            caller.require(Permission::Administer)?;
             Ok(Scope::Gate)
         }
         Target::Tenant(tenant) => {
-            caller.must(Permission::Administer)?;
+            caller.require(Permission::Administer)?;
             Ok(Scope::Tenant(tenant.clone()))
         }
         Target::Worker(worker) => {
-            caller.must(Permission::Pause)?;
+            caller.require(Permission::Pause)?;
             // One that works for everybody is not a tenant's to stop; nor does it learn whether there is such a worker.
             let is_theirs =
                 unit.config()?.workers.get(worker).is_some_and(|known| known.tenant == caller.tenant);
             if caller.tenant.is_some() && !is_theirs {
-                caller.must(Permission::Administer)?;
+                caller.require(Permission::Administer)?;
             }
             if !unit.config()?.workers.contains_key(worker) {
                 return Err(ActError::NoSuchWorker(*worker));
@@ -157,11 +157,11 @@ fn scope_for(unit: &mut Unit<'_>, caller: &Caller, target: &Target) -> Result<Sc
             Ok(Scope::Worker(*worker))
         }
         Target::Type(job_type) => {
-            caller.must(Permission::Pause)?;
+            caller.require(Permission::Pause)?;
             Ok(Scope::Type { job_type: job_type.clone(), tenant: caller.tenant.clone() })
         }
         Target::Queue(queue) => {
-            caller.must(Permission::Pause)?;
+            caller.require(Permission::Pause)?;
             Ok(Scope::Queue { queue: queue.clone(), tenant: caller.tenant.clone() })
         }
     }
@@ -172,7 +172,7 @@ fn hold_key(scope: &Scope) -> String {
 }
 
 /// Records a pause, or its end; both name its mode.
-fn record(unit: &mut Unit<'_>, caller: &Caller, hold: &Hold, is_paused: bool, reason: Option<&str>) {
+fn record(unit: &mut WriteTx<'_>, caller: &Caller, hold: &Hold, is_paused: bool, reason: Option<&str>) {
     let scope = &hold.scope;
     let event = match (scope, is_paused) {
         (Scope::Queue { .. }, true) => AuditEvent::QueuePaused,
@@ -197,12 +197,12 @@ fn record(unit: &mut Unit<'_>, caller: &Caller, hold: &Hold, is_paused: bool, re
     if let Some(reason) = reason {
         context["reason"] = json!(reason);
     }
-    unit.record_operation(event, subject, &Cause::caller(caller, reason), &context);
+    unit.record_operation(event, subject, &RecordActor::caller(caller, reason), &context);
 }
 
 /// An aggressive pause: a queue's running jobs are suspended, a worker's are released (M54, M55); as many as one commit may,
 /// the rest by maintenance.
-fn interrupt(unit: &mut Unit<'_>, hold: &Hold) -> Result<(), StoreError> {
+fn interrupt(unit: &mut WriteTx<'_>, hold: &Hold) -> Result<(), StoreError> {
     match &hold.scope {
         Scope::Worker(worker) => {
             // Leases of this very moment too: the pause came after them.
@@ -216,7 +216,7 @@ fn interrupt(unit: &mut Unit<'_>, hold: &Hold) -> Result<(), StoreError> {
     Ok(())
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// Keeps who resumed a queue last, and when; of what else can be paused the audit trail says it.
     fn keep_resumption(
         &mut self,

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::record::Cause;
+use super::record::RecordActor;
 use crate::audit::AuditEvent;
 use crate::clock::Timestamp;
-use crate::error::{ActError, Invalid, Problem, StoreError};
+use crate::error::{ActError, FieldProblem, Invalid, StoreError};
 use crate::job::{Tenant, check_text};
 use crate::key::{KeyId, KeySecret};
 use crate::limits;
@@ -15,7 +15,7 @@ use crate::store::access::{ApiKey, CreatedKey};
 use crate::store::caller::{Caller, Permission, Role};
 use crate::store::config::encode;
 use crate::store::engine::DocumentKind;
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// The name of the key that a server makes of a given secret.
 const BOOTSTRAP_NAME: &str = "bootstrap";
@@ -41,21 +41,24 @@ impl NewKey {
 
     fn check(&self) -> Result<(), Invalid> {
         if self.name.trim().is_empty() {
-            return Err(Invalid::new("name", Problem::Missing));
+            return Err(Invalid::new("name", FieldProblem::Missing));
         }
         check_text("name", Some(&self.name), limits::NAME_CHARS_MAX)?;
         if self.name.chars().any(char::is_control) {
-            return Err(Invalid::new("name", Problem::Contradiction("holds a control character".into())));
+            return Err(Invalid::new(
+                "name",
+                FieldProblem::Contradiction("holds a control character".into()),
+            ));
         }
         if self.role == Role::Admin && self.tenant.is_some() {
             let problem =
                 "an admin's key is for all tenants: leave the tenant out, or make an operator's key";
-            return Err(Invalid::new("tenant", Problem::Contradiction(problem.into())));
+            return Err(Invalid::new("tenant", FieldProblem::Contradiction(problem.into())));
         }
         match self.expires {
             Some(expires) if expires.is_zero() || expires > limits::DURATION_MAX => {
                 let (value, min) = (format!("{expires:?}"), "1ms".into());
-                Err(Invalid::new("expires", Problem::OutOfRange { value, min, max: "100 years".into() }))
+                Err(Invalid::new("expires", FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
             }
             _ => Ok(()),
         }
@@ -63,12 +66,12 @@ impl NewKey {
 }
 
 /// Makes a key.
-pub(crate) fn create(unit: &mut Unit<'_>, caller: &Caller, new: &NewKey) -> Result<CreatedKey, ActError> {
-    caller.must(Permission::Administer)?;
+pub(crate) fn create(unit: &mut WriteTx<'_>, caller: &Caller, new: &NewKey) -> Result<CreatedKey, ActError> {
+    caller.require(Permission::Administer)?;
     new.check()?;
     let config = unit.config()?;
     if config.keys.len() >= limits::API_KEYS_MAX {
-        let problem = Problem::TooLong { length: config.keys.len() + 1, limit: limits::API_KEYS_MAX };
+        let problem = FieldProblem::TooLong { length: config.keys.len() + 1, limit: limits::API_KEYS_MAX };
         return Err(Invalid::new("keys", problem).into());
     }
     let secret = KeySecret::random(&unit.env.entropy);
@@ -78,8 +81,12 @@ pub(crate) fn create(unit: &mut Unit<'_>, caller: &Caller, new: &NewKey) -> Resu
 
 /// Makes the admin key `bootstrap` of a secret that was made beforehand, if the store never had a key. A key that was revoked
 /// does not come back.
-pub(crate) fn bootstrap(unit: &mut Unit<'_>, caller: &Caller, secret: &KeySecret) -> Result<bool, ActError> {
-    caller.must(Permission::Administer)?;
+pub(crate) fn bootstrap(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    secret: &KeySecret,
+) -> Result<bool, ActError> {
+    caller.require(Permission::Administer)?;
     if unit.config()?.had_keys {
         return Ok(false);
     }
@@ -88,7 +95,7 @@ pub(crate) fn bootstrap(unit: &mut Unit<'_>, caller: &Caller, secret: &KeySecret
 }
 
 fn insert(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     new: &NewKey,
     secret: &KeySecret,
@@ -116,8 +123,8 @@ fn insert(
 }
 
 /// Makes a key worthless.
-pub(crate) fn revoke(unit: &mut Unit<'_>, caller: &Caller, id: &KeyId) -> Result<(), ActError> {
-    caller.must(Permission::Administer)?;
+pub(crate) fn revoke(unit: &mut WriteTx<'_>, caller: &Caller, id: &KeyId) -> Result<(), ActError> {
+    caller.require(Permission::Administer)?;
     let (config, now) = (unit.config()?, unit.now);
     let key = config.keys.get(id).cloned().ok_or_else(|| ActError::NoSuchKey(id.clone()))?;
     let is_admin = |key: &&ApiKey| key.role == Role::Admin && key.is_valid(now);
@@ -133,13 +140,13 @@ pub(crate) fn revoke(unit: &mut Unit<'_>, caller: &Caller, id: &KeyId) -> Result
 }
 
 /// Records that keys were shown which are not valid, so many from one address since that was last recorded.
-pub(crate) fn record_refused(unit: &mut Unit<'_>, from: &str, count: u32) {
+pub(crate) fn record_refused(unit: &mut WriteTx<'_>, from: &str, count: u32) {
     let context = json!({"address": from, "count": count});
-    unit.record_operation(AuditEvent::KeyRefused, Tenant::default(), &Cause::system(), &context);
+    unit.record_operation(AuditEvent::KeyRefused, Tenant::default(), &RecordActor::system(), &context);
 }
 
 /// Notes that a key was used, if nobody else has just done so.
-pub(crate) fn note_use(unit: &mut Unit<'_>, id: &KeyId, at: Timestamp) -> Result<(), StoreError> {
+pub(crate) fn note_use(unit: &mut WriteTx<'_>, id: &KeyId, at: Timestamp) -> Result<(), StoreError> {
     let Some(key) = unit.config()?.keys.get(id).cloned() else { return Ok(()) };
     if key.last_used_at.is_some_and(|last| at.since(last) < limits::KEY_USE_WRITTEN_EVERY) {
         return Ok(());
@@ -147,7 +154,7 @@ pub(crate) fn note_use(unit: &mut Unit<'_>, id: &KeyId, at: Timestamp) -> Result
     unit.put_key(&ApiKey { last_used_at: Some(at), ..key })
 }
 
-fn record(unit: &mut Unit<'_>, caller: &Caller, event: AuditEvent, key: &ApiKey) {
+fn record(unit: &mut WriteTx<'_>, caller: &Caller, event: AuditEvent, key: &ApiKey) {
     let context = json!({
         "actor_id": caller.id,
         "key_id": key.id.as_str(),
@@ -156,10 +163,10 @@ fn record(unit: &mut Unit<'_>, caller: &Caller, event: AuditEvent, key: &ApiKey)
         "tenant": key.tenant,
     });
     let tenant = key.tenant.clone().unwrap_or_default();
-    unit.record_operation(event, tenant, &Cause::caller(caller, None), &context);
+    unit.record_operation(event, tenant, &RecordActor::caller(caller, None), &context);
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// Notes that keys were made: when none is left, the store lets nobody in instead of everybody.
     fn stay_closed(&mut self) -> Result<(), StoreError> {
         if self.config()?.had_keys {

@@ -3,19 +3,19 @@
 
 use std::slice;
 
-use super::record::Cause;
+use super::record::RecordActor;
 use super::submit::{self, Receipt};
-use crate::error::{Invalid, Problem, StoreError, SubmitError};
-use crate::job::{Event, Failure, Labels, NewJob, Payload};
+use crate::error::{FieldProblem, Invalid, StoreError, SubmitError};
+use crate::job::{Event, Failure, JobMetadata, NewJob, Payload};
 use crate::store::caller::{Caller, Role};
-use crate::store::engine::Letter;
-use crate::store::unit::Unit;
+use crate::store::engine::InboxEntry;
+use crate::store::unit::WriteTx;
 
 /// The code of a job that was refused after its caller had been given its id.
 pub const REFUSED: &str = "refused_at_door";
 
 /// Makes a job of a submission.
-pub(crate) fn deliver(unit: &mut Unit<'_>, letter: &Letter) -> Result<(), StoreError> {
+pub(crate) fn deliver(unit: &mut WriteTx<'_>, letter: &InboxEntry) -> Result<(), StoreError> {
     let caller = Caller::new(letter.owner.clone(), Role::Admin, None);
     unit.begin();
     let refusal = match submit(unit, &caller, letter, &letter.job) {
@@ -31,13 +31,18 @@ pub(crate) fn deliver(unit: &mut Unit<'_>, letter: &Letter) -> Result<(), StoreE
     refuse(unit, &caller, letter, &refusal)
 }
 
-fn submit(unit: &mut Unit<'_>, caller: &Caller, letter: &Letter, job: &NewJob) -> Result<(), SubmitError> {
+fn submit(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    letter: &InboxEntry,
+    job: &NewJob,
+) -> Result<(), SubmitError> {
     let options = &unit.env.options;
     submit::check(slice::from_ref(job), options.payload_bytes_max, &options.targets)?;
     let receipt = submit::submit_as(unit, caller, job, letter.id)?;
     match receipt {
         Receipt { is_duplicate: true, job, .. } => {
-            let problem = Problem::Contradiction(format!("belongs to job {} already", job.id));
+            let problem = FieldProblem::Contradiction(format!("belongs to job {} already", job.id));
             Err(SubmitError::Invalid { index: 0, invalid: Invalid::new("idempotency_key", problem) })
         }
         _ => Ok(()),
@@ -46,9 +51,9 @@ fn submit(unit: &mut Unit<'_>, caller: &Caller, letter: &Letter, job: &NewJob) -
 
 /// Keeps what was refused as a job that failed, without anything that could be refused again.
 fn refuse(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
-    letter: &Letter,
+    letter: &InboxEntry,
     refusal: &SubmitError,
 ) -> Result<(), StoreError> {
     let given = &letter.job;
@@ -58,7 +63,7 @@ fn refuse(
     let job = NewJob {
         queue: given.queue.clone(),
         priority: given.priority,
-        labels: Labels { callback_url: None, ..given.labels.clone() },
+        labels: JobMetadata { callback_url: None, ..given.labels.clone() },
         tenant: given.tenant.clone(),
         traceparent: given.traceparent.clone(),
         ..NewJob::new(given.job_type.clone(), payload)
@@ -69,7 +74,7 @@ fn refuse(
     })?;
     let failure = Failure::permanent(REFUSED, refusal.to_string());
     if let Some(seq) = unit.find(&[letter.id])?.pop().flatten() {
-        let _not_scheduled = unit.apply(seq, &Event::Refuse { failure }, &Cause::system())?;
+        let _not_scheduled = unit.apply(seq, &Event::Refuse { failure }, &RecordActor::system())?;
     }
     Ok(())
 }

@@ -2,12 +2,12 @@
 //! to read or a dependency it has yet to start after.
 
 use crate::error::StoreError;
-use crate::job::{Job, NeededBy, Seq};
+use crate::job::{JobRecord, NeededBy, Seq};
 use crate::limits;
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// The first job that still needs this one, if any does.
-pub(crate) fn needed_by(unit: &mut Unit<'_>, job: &Job) -> Result<Option<NeededBy>, StoreError> {
+pub(crate) fn needed_by(unit: &mut WriteTx<'_>, job: &JobRecord) -> Result<Option<NeededBy>, StoreError> {
     if let Some(parent) = job.parent
         && let Some(parent) = unit.job(parent.seq)?.filter(|parent| !parent.state.is_final())
     {
@@ -42,6 +42,6 @@ pub(crate) fn needed_by(unit: &mut Unit<'_>, job: &Job) -> Result<Option<NeededB
 }
 
 /// Whether a commit that removes jobs one after the other has looked at as many dependents as it may.
-pub(crate) fn has_looked_at_enough(unit: &Unit<'_>) -> bool {
+pub(crate) fn has_looked_at_enough(unit: &WriteTx<'_>) -> bool {
     unit.dependents_seen >= limits::DEPENDENTS_LOOKED_AT
 }

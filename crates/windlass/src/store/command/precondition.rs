@@ -2,8 +2,8 @@
 //! runs in the commit that then changes the job, so nobody can change it in between.
 
 use crate::error::ActError;
-use crate::job::{Job, Version};
-use crate::store::unit::Unit;
+use crate::job::{JobRecord, Version};
+use crate::store::unit::WriteTx;
 
 /// Which versions of a job an action is meant for; any other version is refused and nothing changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,7 +26,7 @@ impl IfMatch {
     }
 
     /// Refuses a job in another version; asked in the very commit that then changes the job.
-    pub(crate) fn check(&self, unit: &mut Unit<'_>, job: &Job) -> Result<(), ActError> {
+    pub(crate) fn check(&self, unit: &mut WriteTx<'_>, job: &JobRecord) -> Result<(), ActError> {
         let Some(expected) = &self.0 else { return Ok(()) };
         let spec = unit.spec(job.seq)?.ok_or(ActError::NotFound(job.id))?;
         let version = Version::of(job, &spec.labels);

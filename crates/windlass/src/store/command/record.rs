@@ -5,15 +5,17 @@ use serde_json::json;
 
 use crate::audit::{AuditEvent, Record};
 use crate::error::StoreError;
-use crate::job::{Event, Job, JobType, QueueName, State, SuspendMode, Suspension, Tenant, TraceId, WorkerId};
+use crate::job::{
+    Event, JobRecord, JobState, JobType, QueueName, SuspendMode, Suspension, Tenant, TraceId, WorkerId,
+};
 use crate::key::KeyId;
 use crate::store::caller::Caller;
 use crate::store::config::TypeSettings;
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// Who or what is behind a change, and why.
 #[derive(Debug, Clone)]
-pub(crate) struct Cause {
+pub(crate) struct RecordActor {
     /// Kind of actor: `user`, `worker` or `system`.
     pub(crate) kind: &'static str,
     /// Who.
@@ -26,20 +28,26 @@ pub(crate) struct Cause {
     pub(crate) key: Option<KeyId>,
 }
 
-impl Cause {
+impl RecordActor {
     /// Whoever asked for a suspension, when it comes into force after the request.
-    pub(crate) fn suspension(how: &Suspension) -> Cause {
-        Cause { kind: "user", id: how.by.clone(), reason: how.reason.clone(), trace_id: None, key: None }
+    pub(crate) fn suspension(how: &Suspension) -> RecordActor {
+        RecordActor {
+            kind: "user",
+            id: how.by.clone(),
+            reason: how.reason.clone(),
+            trace_id: None,
+            key: None,
+        }
     }
 
     /// The store itself, as time passes or other jobs end.
-    pub(crate) fn system() -> Cause {
-        Cause { kind: "system", id: "windlass".into(), reason: None, trace_id: None, key: None }
+    pub(crate) fn system() -> RecordActor {
+        RecordActor { kind: "system", id: "windlass".into(), reason: None, trace_id: None, key: None }
     }
 
     /// A worker that calls with this caller's key.
-    pub(crate) fn worker(caller: &Caller, worker: WorkerId) -> Cause {
-        Cause {
+    pub(crate) fn worker(caller: &Caller, worker: WorkerId) -> RecordActor {
+        RecordActor {
             kind: "worker",
             id: worker.to_string(),
             reason: None,
@@ -49,8 +57,8 @@ impl Cause {
     }
 
     /// A caller, with the reason it gave.
-    pub(crate) fn caller(caller: &Caller, reason: Option<&str>) -> Cause {
-        Cause {
+    pub(crate) fn caller(caller: &Caller, reason: Option<&str>) -> RecordActor {
+        RecordActor {
             kind: caller.kind,
             id: caller.id.clone(),
             reason: reason.map(str::to_owned),
@@ -74,31 +82,31 @@ impl From<Tenant> for Subject {
 }
 
 /// The audit event that a transition is.
-fn event_of(event: &Event, after: &Job) -> AuditEvent {
+fn event_of(event: &Event, after: &JobRecord) -> AuditEvent {
     match (event, after.state) {
-        (Event::Submit, State::Pending | State::Delayed | State::Scheduled) => AuditEvent::Submitted,
+        (Event::Submit, JobState::Pending | JobState::Delayed | JobState::Scheduled) => AuditEvent::Submitted,
         (Event::Claim { .. } | Event::ClaimAhead { .. }, _) => AuditEvent::Claimed,
-        (Event::Cancel { .. }, _) | (Event::DependencyEnded { .. }, State::Cancelled) => {
+        (Event::Cancel { .. }, _) | (Event::DependencyEnded { .. }, JobState::Cancelled) => {
             AuditEvent::Cancelled
         }
         (Event::Expire, _) => AuditEvent::Expired,
         // It takes effect when the running attempt ends (M53).
-        (Event::Suspend { .. }, State::Running) => AuditEvent::SuspendRequested,
+        (Event::Suspend { .. }, JobState::Running) => AuditEvent::SuspendRequested,
         (
             Event::Suspend { .. }
             | Event::Fail { .. }
             | Event::LeaseExpired { .. }
             | Event::Release
             | Event::Park { .. },
-            State::Suspended,
+            JobState::Suspended,
         )
         | (Event::Suspend { .. }, _) => AuditEvent::Suspended,
         (Event::Resume, _) => AuditEvent::Resumed,
-        (_, State::Completed) => AuditEvent::Completed,
-        (Event::Fail { .. } | Event::LeaseExpired { .. }, State::DeadLetter) => AuditEvent::Exhausted,
-        (_, State::Failed | State::DeadLetter) => AuditEvent::Failed,
+        (_, JobState::Completed) => AuditEvent::Completed,
+        (Event::Fail { .. } | Event::LeaseExpired { .. }, JobState::DeadLetter) => AuditEvent::Exhausted,
+        (_, JobState::Failed | JobState::DeadLetter) => AuditEvent::Failed,
         // The second is one that was claimed ahead and never started.
-        (Event::Release, _) | (Event::Fail { .. } | Event::LeaseExpired { .. }, State::Scheduled) => {
+        (Event::Release, _) | (Event::Fail { .. } | Event::LeaseExpired { .. }, JobState::Scheduled) => {
             AuditEvent::Released
         }
         (Event::Fail { .. } | Event::LeaseExpired { .. }, _) => AuditEvent::Retried,
@@ -115,14 +123,14 @@ fn event_of(event: &Event, after: &Job) -> AuditEvent {
     }
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// Records a transition, if anybody is to know.
     pub(crate) fn record_transition(
         &mut self,
         event: &Event,
-        before: &Job,
-        after: &Job,
-        cause: &Cause,
+        before: &JobRecord,
+        after: &JobRecord,
+        cause: &RecordActor,
     ) -> Result<(), StoreError> {
         if matches!(event, Event::LeaseExpired { .. }) {
             self.record_job(AuditEvent::Reaped, before, after, cause, None)?;
@@ -133,14 +141,14 @@ impl Unit<'_> {
             && let Some(how) = &before.details.suspend_requested
             && !matches!(event, Event::Suspend { .. })
         {
-            return self.record_job(kind, before, after, &Cause::suspension(how), None);
+            return self.record_job(kind, before, after, &RecordActor::suspension(how), None);
         }
         self.record_job(kind, before, after, cause, None)
     }
 
     /// The trace of a record: of an operator's action the request's, of what happens in a job's life the job's own; else
     /// that of the call, which has one made for it. What time alone does to a job without a trace has none.
-    fn trace_of(&mut self, cause: &Cause, job: Option<&Job>) -> Option<String> {
+    fn trace_of(&mut self, cause: &RecordActor, job: Option<&JobRecord>) -> Option<String> {
         let own = job.and_then(|job| job.trace).map(|trace| trace.to_string());
         let given = cause.trace_id.clone();
         if given.is_some() {
@@ -157,9 +165,9 @@ impl Unit<'_> {
     pub(crate) fn record_job(
         &mut self,
         event: AuditEvent,
-        before: &Job,
-        after: &Job,
-        cause: &Cause,
+        before: &JobRecord,
+        after: &JobRecord,
+        cause: &RecordActor,
         extra: Option<serde_json::Value>,
     ) -> Result<(), StoreError> {
         self.announce(Some(&after.lane.tenant));
@@ -200,7 +208,7 @@ impl Unit<'_> {
         &mut self,
         event: AuditEvent,
         subject: impl Into<Subject>,
-        cause: &Cause,
+        cause: &RecordActor,
         context: &serde_json::Value,
     ) {
         let Subject { tenant, queue, job_type } = subject.into();
@@ -232,7 +240,7 @@ fn with_key(context: String, key: Option<&KeyId>) -> String {
     }
 }
 
-fn context_of(event: AuditEvent, before: &Job, after: &Job, cause: &Cause) -> String {
+fn context_of(event: AuditEvent, before: &JobRecord, after: &JobRecord, cause: &RecordActor) -> String {
     match event {
         AuditEvent::Suspended
         | AuditEvent::SuspendRequested
@@ -273,7 +281,7 @@ fn context_of(event: AuditEvent, before: &Job, after: &Job, cause: &Cause) -> St
 }
 
 /// The mode of the suspension that a record is about.
-fn mode_of(event: AuditEvent, before: &Job, after: &Job) -> Option<SuspendMode> {
+fn mode_of(event: AuditEvent, before: &JobRecord, after: &JobRecord) -> Option<SuspendMode> {
     let (before, after) = (&before.details, &after.details);
     let suspension = match event {
         AuditEvent::Suspended => after.suspension.as_ref(),

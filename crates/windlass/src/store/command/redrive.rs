@@ -6,15 +6,15 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::precondition::IfMatch;
-use super::record::Cause;
+use super::record::RecordActor;
 use super::submit::{TooDeep, too_deep, unique_holder};
 use crate::audit::AuditEvent;
-use crate::error::{ActError, Refused, StoreError};
-use crate::job::{Action, Details, Event, Has, Job, JobId, Seq, Spec, Transition, transition};
+use crate::error::{ActError, InvalidTransition, StoreError};
+use crate::job::{Action, Event, JobFlags, JobId, JobRecord, RareFields, Seq, Spec, Transition, transition};
 use crate::limits;
 use crate::store::caller::Caller;
-use crate::store::engine::{Facet, FacetKind, FacetQuery, FacetWrite, Key, KeyHolder, KeyKind};
-use crate::store::unit::Unit;
+use crate::store::engine::{JobData, JobDataKind, JobDataQuery, JobDataWrite, Key, KeyHolder, KeyKind};
+use crate::store::unit::WriteTx;
 
 /// How a job is submitted again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,16 +27,16 @@ pub struct Redrive {
 
 /// Submits a final job again.
 pub(crate) fn redrive(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
     how: Redrive,
     if_match: &IfMatch,
-) -> Result<Job, ActError> {
+) -> Result<JobRecord, ActError> {
     let old = unit.managed(caller, id)?;
     if_match.check(unit, &old)?;
     if !old.state.is_final() {
-        return Err(Refused { state: old.state, action: Action::Redrive }.into());
+        return Err(InvalidTransition { state: old.state, action: Action::Redrive }.into());
     }
     if let Some(successor) = old.details.superseded_by.filter(|_| how.only_once) {
         return Err(ActError::AlreadyRedriven { id, successor });
@@ -56,10 +56,10 @@ pub(crate) fn redrive(
         copy_checkpoints(unit, &old, &mut held)?;
     }
     let Ok(Transition::Changed(change)) = transition(&held, &Event::Submit, unit.now) else {
-        return Err(Refused { state: held.state, action: Action::Redrive }.into());
+        return Err(InvalidTransition { state: held.state, action: Action::Redrive }.into());
     };
     let new = change.job;
-    let cause = Cause::caller(caller, None);
+    let cause = RecordActor::caller(caller, None);
     let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "new_job_id": new.id.to_string()});
     unit.record_job(AuditEvent::Redriven, &old, &old, &cause, Some(context))?;
     unit.record_job(AuditEvent::Submitted, &held, &new, &cause, None)?;
@@ -71,7 +71,7 @@ pub(crate) fn redrive(
 }
 
 /// The job's unique key, if it has one and it is free.
-fn free_unique_key(unit: &mut Unit<'_>, old: &Job, spec: &Spec) -> Result<Option<Key>, ActError> {
+fn free_unique_key(unit: &mut WriteTx<'_>, old: &JobRecord, spec: &Spec) -> Result<Option<Key>, ActError> {
     let Some(text) = &spec.unique_key else { return Ok(None) };
     let (tenant, job_type) = (old.lane.tenant.clone(), old.lane.job_type.clone());
     let key = Key { kind: KeyKind::Unique, tenant, job_type, text: text.clone() };
@@ -82,27 +82,27 @@ fn free_unique_key(unit: &mut Unit<'_>, old: &Job, spec: &Spec) -> Result<Option
 }
 
 /// The job as it was first submitted, now, without its dependencies and its parent.
-fn renewed(unit: &Unit<'_>, old: &Job, seq: Seq) -> Job {
+fn renewed(unit: &WriteTx<'_>, old: &JobRecord, seq: Seq) -> JobRecord {
     let id = JobId::new(unit.now, unit.env.entropy.bits());
-    Job {
+    JobRecord {
         priority: old.priority,
         concurrency: old.concurrency,
         trace: old.trace,
-        has: Has { unique_key: old.has.unique_key, callback: old.has.callback, ..Has::default() },
-        details: Arc::new(Details {
+        has: JobFlags { unique_key: old.has.unique_key, callback: old.has.callback, ..JobFlags::default() },
+        details: Arc::new(RareFields {
             retry_of: Some(old.id),
             owner_key: old.details.owner_key.clone(),
-            ..Details::default()
+            ..RareFields::default()
         }),
-        ..Job::new(seq, id, old.lane.clone(), old.policy.clone(), unit.now)
+        ..JobRecord::new(seq, id, old.lane.clone(), old.policy.clone(), unit.now)
     }
 }
 
-fn copy_checkpoints(unit: &mut Unit<'_>, old: &Job, new: &mut Job) -> Result<(), StoreError> {
+fn copy_checkpoints(unit: &mut WriteTx<'_>, old: &JobRecord, new: &mut JobRecord) -> Result<(), StoreError> {
     let limit = limits::CHECKPOINTS_MAX;
-    let query = FacetQuery { seq: old.seq, kind: FacetKind::Checkpoint, name: None, above: None, limit };
+    let query = JobDataQuery { seq: old.seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit };
     for facet in unit.db()?.facets(query)? {
-        unit.write_facet(FacetWrite::Put(Facet { seq: new.seq, ..facet }));
+        unit.write_facet(JobDataWrite::Put(JobData { seq: new.seq, ..facet }));
     }
     new.has.checkpoints = true;
     let details = new.details_mut();

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::record::Cause;
+use super::record::RecordActor;
 use crate::audit::AuditEvent;
 use crate::error::{ActError, StoreError};
 use crate::job::Tenant;
@@ -11,7 +11,7 @@ use crate::store::config::{RETENTION_KEY, encode};
 use crate::store::engine::DocumentKind;
 use crate::store::settings::Retention;
 use crate::store::settings::patch::RetentionPatch;
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// What a change of the retention came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct RetentionSet {
 }
 
 /// Keeps what this process was started with, if nobody has said anything yet; the answer is what counts.
-pub(crate) fn seed(unit: &mut Unit<'_>) -> Result<Retention, StoreError> {
+pub(crate) fn seed(unit: &mut WriteTx<'_>) -> Result<Retention, StoreError> {
     let stored = unit.config()?.retention;
     let retention = stored.or(unit.env.options.retention());
     if stored != retention {
@@ -34,11 +34,11 @@ pub(crate) fn seed(unit: &mut Unit<'_>) -> Result<Retention, StoreError> {
 
 /// Changes the retention; what is cleared goes back to what this process was started with.
 pub(crate) fn set(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     patch: &RetentionPatch,
 ) -> Result<RetentionSet, ActError> {
-    caller.must(Permission::Administer)?;
+    caller.require(Permission::Administer)?;
     let default = unit.env.options.retention();
     let before = unit.config()?.retention.or(default);
     let mut changed = before;
@@ -50,12 +50,12 @@ pub(crate) fn set(
     }
     keep(unit, retention)?;
     let context = json!({"actor_id": caller.id, "retention": retention, "before": before});
-    let cause = Cause::caller(caller, None);
+    let cause = RecordActor::caller(caller, None);
     unit.record_operation(AuditEvent::RetentionConfigured, Tenant::default(), &cause, &context);
     Ok(RetentionSet { retention, is_changed: true })
 }
 
-fn keep(unit: &mut Unit<'_>, retention: Retention) -> Result<(), StoreError> {
+fn keep(unit: &mut WriteTx<'_>, retention: Retention) -> Result<(), StoreError> {
     unit.put_document(DocumentKind::Retention, RETENTION_KEY, Some(&encode(&retention)), |config| {
         config.retention = retention;
     })

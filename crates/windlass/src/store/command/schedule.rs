@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::record::{Cause, Subject};
+use super::record::{RecordActor, Subject};
 use super::submit;
 use crate::audit::AuditEvent;
-use crate::error::{Invalid, Problem, ScheduleError, StoreError, SubmitError};
-use crate::job::{Job, NewJob, ScheduleName, check_text};
+use crate::error::{FieldProblem, Invalid, ScheduleError, StoreError, SubmitError};
+use crate::job::{JobRecord, NewJob, ScheduleName, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::encode;
@@ -20,7 +20,7 @@ use crate::store::query::schedules::find;
 use crate::store::schedules::{
     NewSchedule, PauseSchedule, PutSchedule, Schedule, SchedulePause, ScheduleRef,
 };
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 use crate::target::TargetPolicy;
 
 /// Checks everything about a schedule that can be seen without the store.
@@ -43,28 +43,31 @@ pub(crate) fn check(
         ("job.name", name.is_some(), none),
     ];
     match fields.into_iter().find(|(_, is_set, _)| *is_set) {
-        Some((field, _, problem)) => Err(Invalid::new(field, Problem::Contradiction(problem.into())).into()),
+        Some((field, _, problem)) => {
+            Err(Invalid::new(field, FieldProblem::Contradiction(problem.into())).into())
+        }
         None => Ok(()),
     }
 }
 
 /// Puts a schedule in place.
 pub(crate) fn put(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     name: &ScheduleName,
     new: &NewSchedule,
 ) -> Result<PutSchedule, ScheduleError> {
-    caller.must(Permission::Schedule)?;
+    caller.require(Permission::Schedule)?;
     let tenant = new.job.tenant.clone().or_else(|| caller.tenant.clone()).unwrap_or_default();
     if !caller.sees(&tenant) {
-        caller.must(Permission::Administer)?;
+        caller.require(Permission::Administer)?;
     }
     let job = NewJob { tenant: Some(tenant.clone()), ..new.job.clone() };
     let config = unit.config()?;
     let before = config.schedules.get(&(tenant.clone(), name.clone())).cloned();
     if before.is_none() && config.schedules.len() >= limits::SCHEDULES_MAX {
-        let problem = Problem::TooLong { length: config.schedules.len() + 1, limit: limits::SCHEDULES_MAX };
+        let problem =
+            FieldProblem::TooLong { length: config.schedules.len() + 1, limit: limits::SCHEDULES_MAX };
         return Err(Invalid::new("schedules", problem).into());
     }
     let is_same = |before: &&Arc<Schedule>| {
@@ -80,16 +83,22 @@ pub(crate) fn put(
     };
     let will_run = schedule.timing.next_after(schedule.start, schedule.start).is_some();
     if before.as_ref().is_none_or(|before| before.timing != new.timing) && !will_run {
-        let problem = Problem::Contradiction("is over: it would never run".into());
+        let problem = FieldProblem::Contradiction("is over: it would never run".into());
         return Err(Invalid::new("at", problem).into());
     }
     let event = if before.is_some() { AuditEvent::ScheduleUpdated } else { AuditEvent::ScheduleCreated };
-    record(unit, event, &schedule, &Cause::caller(caller, None));
+    record(unit, event, &schedule, &RecordActor::caller(caller, None));
     let schedule = unit.put_schedule(schedule)?;
     Ok(PutSchedule { schedule, is_new: before.is_none(), is_changed: true })
 }
 
-fn made(name: &ScheduleName, new: &NewSchedule, job: NewJob, unit: &Unit<'_>, caller: &Caller) -> Schedule {
+fn made(
+    name: &ScheduleName,
+    new: &NewSchedule,
+    job: NewJob,
+    unit: &WriteTx<'_>,
+    caller: &Caller,
+) -> Schedule {
     let mut schedule = Schedule {
         tenant: job.tenant.clone().unwrap_or_default(),
         name: name.clone(),
@@ -119,7 +128,13 @@ fn made(name: &ScheduleName, new: &NewSchedule, job: NewJob, unit: &Unit<'_>, ca
 }
 
 /// The schedule with what was asked for; a new timing counts from now, a pause goes on.
-fn changed(before: &Schedule, new: &NewSchedule, job: NewJob, unit: &Unit<'_>, caller: &Caller) -> Schedule {
+fn changed(
+    before: &Schedule,
+    new: &NewSchedule,
+    job: NewJob,
+    unit: &WriteTx<'_>,
+    caller: &Caller,
+) -> Schedule {
     let mut schedule = Schedule {
         timing: new.timing.clone(),
         missed: new.missed,
@@ -139,9 +154,13 @@ fn changed(before: &Schedule, new: &NewSchedule, job: NewJob, unit: &Unit<'_>, c
 }
 
 /// Removes a schedule.
-pub(crate) fn delete(unit: &mut Unit<'_>, caller: &Caller, which: &ScheduleRef) -> Result<(), ScheduleError> {
+pub(crate) fn delete(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    which: &ScheduleRef,
+) -> Result<(), ScheduleError> {
     let schedule = unit.managed_schedule(caller, which)?;
-    record(unit, AuditEvent::ScheduleDeleted, &schedule, &Cause::caller(caller, None));
+    record(unit, AuditEvent::ScheduleDeleted, &schedule, &RecordActor::caller(caller, None));
     let key = (schedule.tenant.clone(), schedule.name.clone());
     unit.put_document(DocumentKind::Schedule, &schedule.key(), None, |config| {
         config.schedules.remove(&key);
@@ -151,7 +170,7 @@ pub(crate) fn delete(unit: &mut Unit<'_>, caller: &Caller, which: &ScheduleRef) 
 
 /// Pauses a schedule; says whether it was not paused before.
 pub(crate) fn pause(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     which: &ScheduleRef,
     how: &PauseSchedule,
@@ -168,14 +187,14 @@ pub(crate) fn pause(
     // What comes while it is paused is left out for good, not missed.
     next.done_through = next.done_through.max(expires_at.unwrap_or(now));
     next.next_at = next.first_run();
-    record(unit, AuditEvent::SchedulePaused, &next, &Cause::caller(caller, how.reason.as_deref()));
+    record(unit, AuditEvent::SchedulePaused, &next, &RecordActor::caller(caller, how.reason.as_deref()));
     unit.put_schedule(next)?;
     Ok(true)
 }
 
 /// Resumes a schedule; says whether it was paused.
 pub(crate) fn resume(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     which: &ScheduleRef,
 ) -> Result<bool, ScheduleError> {
@@ -186,28 +205,28 @@ pub(crate) fn resume(
     }
     let mut next = Schedule { paused: None, done_through: now, ..Schedule::clone(&schedule) };
     next.next_at = next.first_run();
-    record(unit, AuditEvent::ScheduleResumed, &next, &Cause::caller(caller, None));
+    record(unit, AuditEvent::ScheduleResumed, &next, &RecordActor::caller(caller, None));
     unit.put_schedule(next)?;
     Ok(true)
 }
 
 /// Submits a schedule's job now.
 pub(crate) fn trigger(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     which: &ScheduleRef,
-) -> Result<Job, ScheduleError> {
+) -> Result<JobRecord, ScheduleError> {
     let mut schedule = Schedule::clone(&*unit.managed_schedule(caller, which)?);
     // Whoever asks by name means it: only what must not run beside another is ended.
     unit.end_overlapped(&mut schedule)?;
     let job = unit.submit_run(&mut schedule, None, caller.trace_id.clone())?;
-    record(unit, AuditEvent::ScheduleTriggered, &schedule, &Cause::caller(caller, None));
+    record(unit, AuditEvent::ScheduleTriggered, &schedule, &RecordActor::caller(caller, None));
     unit.put_schedule(schedule)?;
     Ok(job)
 }
 
 /// Records what happened to a schedule.
-pub(super) fn record(unit: &mut Unit<'_>, event: AuditEvent, schedule: &Schedule, cause: &Cause) {
+pub(super) fn record(unit: &mut WriteTx<'_>, event: AuditEvent, schedule: &Schedule, cause: &RecordActor) {
     let mut context = json!({
         "actor_id": cause.id,
         "schedule": schedule.name,
@@ -230,21 +249,21 @@ impl From<SubmitError> for ScheduleError {
                 let field = format!("job.{}", invalid.field);
                 ScheduleError::Invalid(Invalid::new(field, invalid.problem))
             }
-            SubmitError::Denied(denied) => ScheduleError::Denied(denied),
+            SubmitError::Forbidden(denied) => ScheduleError::Forbidden(denied),
             SubmitError::Store(error) => ScheduleError::Store(error),
             refused => ScheduleError::Refused(Box::new(refused)),
         }
     }
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// The schedule that is meant, if it exists for this caller and the caller may change it.
     fn managed_schedule(
         &mut self,
         caller: &Caller,
         which: &ScheduleRef,
     ) -> Result<Arc<Schedule>, ScheduleError> {
-        caller.must(Permission::Schedule)?;
+        caller.require(Permission::Schedule)?;
         let config = self.config()?;
         find(&config, caller, which).cloned().ok_or_else(|| ScheduleError::NotFound(which.name.clone()))
     }

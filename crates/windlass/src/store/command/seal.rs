@@ -6,8 +6,8 @@ use crate::error::StoreError;
 use crate::limits;
 use crate::store::config::{encode, parse};
 use crate::store::engine::{DocumentKind, Read, RecordQuery};
-use crate::store::unit::Unit;
-use crate::store::view::View;
+use crate::store::unit::WriteTx;
+use crate::store::view::ReadTx;
 
 /// Records between two points of the chain that are kept; between them only the newest is.
 const SEAL_EVERY: u64 = 10_000;
@@ -17,7 +17,7 @@ const HEAD: &str = "head";
 
 /// What one round of sealing did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sealed {
+pub struct SealReport {
     /// Up to where the trail is sealed.
     pub seal: Seal,
     /// Whether there is more to seal at once.
@@ -28,7 +28,7 @@ pub struct Sealed {
 
 /// The chain as it was found, and as it goes on.
 #[derive(Debug, Clone)]
-pub(crate) struct Unsealed {
+pub(crate) struct SealBacklog {
     from: Seal,
     /// The points to be kept; none if everything is sealed.
     points: Vec<Seal>,
@@ -36,22 +36,26 @@ pub(crate) struct Unsealed {
     is_left_to_others: bool,
 }
 
-impl Unsealed {
+impl SealBacklog {
     /// What there is to say if nothing is to be written.
-    pub(crate) fn nothing(&self) -> Option<Sealed> {
+    pub(crate) fn nothing(&self) -> Option<SealReport> {
         let is_left_to_others = self.is_left_to_others;
-        self.points.is_empty().then(|| Sealed { seal: self.from.clone(), has_more: false, is_left_to_others })
+        self.points.is_empty().then(|| SealReport {
+            seal: self.from.clone(),
+            has_more: false,
+            is_left_to_others,
+        })
     }
 }
 
 /// Hashes records that are not sealed yet: one bounded round. None are read if the trail is not sealed up to where it was
 /// `left`, when that is given: somebody else goes on with it, and only one of them can.
-pub(crate) fn look(view: &mut View<'_>, left: Option<&Seal>) -> Result<Unsealed, StoreError> {
+pub(crate) fn read_backlog(view: &mut ReadTx<'_>, left: Option<&Seal>) -> Result<SealBacklog, StoreError> {
     let newest = newest_point(view.db)?;
     check_head(view.db, newest.as_ref())?;
     let from = newest.map_or_else(Seal::origin, |point| point.seal);
     if left.is_some_and(|left| *left != from) {
-        return Ok(Unsealed { from, points: Vec::new(), has_more: false, is_left_to_others: true });
+        return Ok(SealBacklog { from, points: Vec::new(), has_more: false, is_left_to_others: true });
     }
     let (mut seal, mut points, mut count) = (from.clone(), Vec::new(), 0);
     let limit = limits::PAGE_RECORDS_MAX;
@@ -72,7 +76,7 @@ pub(crate) fn look(view: &mut View<'_>, left: Option<&Seal>) -> Result<Unsealed,
     if points.last().unwrap_or(&from) != &seal {
         points.push(seal);
     }
-    Ok(Unsealed { from, points, has_more, is_left_to_others: false })
+    Ok(SealBacklog { from, points, has_more, is_left_to_others: false })
 }
 
 /// The newest point that is kept, if the trail was ever sealed.
@@ -101,10 +105,10 @@ fn check_head(db: &mut dyn Read, newest: Option<&SealPoint>) -> Result<(), Store
 }
 
 /// Writes the new points, unless somebody else has sealed meanwhile.
-pub(crate) fn put(unit: &mut Unit<'_>, found: &Unsealed) -> Result<Sealed, StoreError> {
-    let Unsealed { from, points, has_more, .. } = found;
+pub(crate) fn put(unit: &mut WriteTx<'_>, found: &SealBacklog) -> Result<SealReport, StoreError> {
+    let SealBacklog { from, points, has_more, .. } = found;
     if !is_last(unit, from)? {
-        return Ok(Sealed { seal: from.clone(), has_more: false, is_left_to_others: true });
+        return Ok(SealReport { seal: from.clone(), has_more: false, is_left_to_others: true });
     }
     let signing_key = unit.env.options.tickets.as_ref().map(|tickets| &tickets.key);
     for seal in points {
@@ -115,11 +119,11 @@ pub(crate) fn put(unit: &mut Unit<'_>, found: &Unsealed) -> Result<Sealed, Store
         unit.put_document(DocumentKind::AuditHead, HEAD, Some(&encode(seal)), |_| {})?;
     }
     let seal = points.last().unwrap_or(from).clone();
-    Ok(Sealed { seal, has_more: *has_more, is_left_to_others: false })
+    Ok(SealReport { seal, has_more: *has_more, is_left_to_others: false })
 }
 
 /// Whether this is still the newest point.
-fn is_last(unit: &mut Unit<'_>, point: &Seal) -> Result<bool, StoreError> {
+fn is_last(unit: &mut WriteTx<'_>, point: &Seal) -> Result<bool, StoreError> {
     let next = key(&Seal { through: point.through + 1, hash: String::new() });
     let (here, after) = (
         unit.document(DocumentKind::Seal, &key(point))?,

@@ -4,10 +4,10 @@
 use serde::Serialize;
 use serde_json::json;
 
-use super::record::{Cause, Subject};
+use super::record::{RecordActor, Subject};
 use crate::audit::AuditEvent;
 use crate::callback;
-use crate::error::{ActError, Invalid, Problem};
+use crate::error::{ActError, FieldProblem, Invalid};
 use crate::job::{JobType, QueueName, Tenant};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
@@ -16,7 +16,7 @@ use crate::store::engine::DocumentKind;
 use crate::store::query::payload::without_query;
 use crate::store::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch, TypePatch};
 use crate::store::settings::{Push, QueueSettings, TenantSettings, TypeSettings};
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// All settings of one queue, type or tenant.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +51,7 @@ pub struct Configured {
 
 /// Changes settings.
 pub(crate) fn configure(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     patch: &SettingsPatch,
 ) -> Result<Configured, ActError> {
@@ -72,12 +72,12 @@ pub(crate) fn configure(
 }
 
 fn configure_type(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     job_type: &JobType,
     patch: &TypePatch,
 ) -> Result<(TypeSettings, bool), ActError> {
-    caller.must(Permission::Administer)?;
+    caller.require(Permission::Administer)?;
     let before = unit.config()?.types.get(job_type).cloned();
     let settings = patch.applied_to(before.clone().unwrap_or_default());
     settings.check()?;
@@ -93,12 +93,12 @@ fn configure_type(
 }
 
 fn configure_tenant(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     tenant: &Tenant,
     patch: &TenantPatch,
 ) -> Result<(TenantSettings, bool), ActError> {
-    caller.must(Permission::Administer)?;
+    caller.require(Permission::Administer)?;
     let before = unit.config()?.tenants.get(tenant).cloned();
     let settings = patch.applied_to(before.clone().unwrap_or_default());
     settings.check()?;
@@ -114,12 +114,12 @@ fn configure_tenant(
 }
 
 fn configure_queue(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     queue: &QueueName,
     patch: &QueuePatch,
 ) -> Result<(QueueSettings, bool), ActError> {
-    caller.must(Permission::Configure)?;
+    caller.require(Permission::Configure)?;
     let key = (queue.clone(), caller.tenant.clone());
     let before = unit.config()?.queues.get(&key).cloned();
     let settings = patch.applied_to(before.clone().unwrap_or_default());
@@ -149,9 +149,13 @@ fn configure_queue(
 }
 
 /// Whether jobs may be sent there: by the address, and by how many such targets there are already.
-fn check_push(unit: &mut Unit<'_>, key: &(QueueName, Option<Tenant>), push: &Push) -> Result<(), ActError> {
+fn check_push(
+    unit: &mut WriteTx<'_>,
+    key: &(QueueName, Option<Tenant>),
+    push: &Push,
+) -> Result<(), ActError> {
     if key.0.as_str() == callback::QUEUE {
-        let problem = Problem::Contradiction("the jobs of this queue are the system's own".into());
+        let problem = FieldProblem::Contradiction("the jobs of this queue are the system's own".into());
         return Err(Invalid::new("push", problem).into());
     }
     push.check_target(&unit.env.options.targets)?;
@@ -159,7 +163,7 @@ fn check_push(unit: &mut Unit<'_>, key: &(QueueName, Option<Tenant>), push: &Pus
     let others = config.queues.iter().filter(|(other, settings)| *other != key && settings.push.is_some());
     let limit = limits::PUSH_TARGETS_MAX;
     if others.count() >= limit {
-        let problem = Problem::Contradiction(format!("{limit} queues have a push target already"));
+        let problem = FieldProblem::Contradiction(format!("{limit} queues have a push target already"));
         return Err(Invalid::new("push", problem).into());
     }
     Ok(())
@@ -167,7 +171,7 @@ fn check_push(unit: &mut Unit<'_>, key: &(QueueName, Option<Tenant>), push: &Pus
 
 /// Records what was set, for the tenant it is about: another's settings are nobody's business (M90).
 fn record<T: Serialize>(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     event: AuditEvent,
     about: Option<&Tenant>,
@@ -179,5 +183,5 @@ fn record<T: Serialize>(
     let queue = (event == AuditEvent::QueueConfigured).then(|| QueueName::new(name).ok()).flatten();
     let job_type = (event == AuditEvent::TypeConfigured).then(|| JobType::new(name).ok()).flatten();
     let subject = Subject { tenant, queue, job_type };
-    unit.record_operation(event, subject, &Cause::caller(caller, None), &context);
+    unit.record_operation(event, subject, &RecordActor::caller(caller, None), &context);
 }

@@ -3,43 +3,50 @@
 
 use serde_json::json;
 
-use super::record::Cause;
+use super::record::RecordActor;
 use crate::audit::AuditEvent;
-use crate::error::{ActError, Invalid, Problem, Refused, StoreError, WorkError};
-use crate::job::{Action, Event, Job, JobId, Seq, State, Wait};
+use crate::error::{ActError, FieldProblem, Invalid, InvalidTransition, StoreError, WorkError};
+use crate::job::{Action, Event, JobId, JobRecord, JobState, Seq, Wait};
 use crate::limits;
 use crate::store::caller::Caller;
-use crate::store::engine::{Facet, FacetKind, FacetQuery, FacetWrite};
-use crate::store::unit::Unit;
+use crate::store::engine::{JobData, JobDataKind, JobDataQuery, JobDataWrite};
+use crate::store::unit::WriteTx;
 
 /// Sends a signal to a job.
 pub(crate) fn signal(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
     name: &str,
     value: &[u8],
-) -> Result<Job, ActError> {
+) -> Result<JobRecord, ActError> {
     super::step::check_step("name", name)?;
     if value.len() > unit.env.options.payload_bytes_max {
-        let problem = Problem::TooLong { length: value.len(), limit: unit.env.options.payload_bytes_max };
+        let problem =
+            FieldProblem::TooLong { length: value.len(), limit: unit.env.options.payload_bytes_max };
         return Err(Invalid::new("value", problem).into());
     }
     let mut job = unit.managed(caller, id)?;
     if job.state.is_final() {
-        return Err(Refused { state: job.state, action: Action::Signal }.into());
+        return Err(InvalidTransition { state: job.state, action: Action::Signal }.into());
     }
     let limit = limits::SIGNALS_KEPT_MAX;
-    let kept = FacetQuery { seq: job.seq, kind: FacetKind::Signal, name: None, above: None, limit };
+    let kept = JobDataQuery { seq: job.seq, kind: JobDataKind::Signal, name: None, above: None, limit };
     if job.details.signals > 0 && unit.db()?.facets(kept)?.len() >= limit {
-        return Err(Invalid::new("signals", Problem::TooLong { length: limit + 1, limit }).into());
+        return Err(Invalid::new("signals", FieldProblem::TooLong { length: limit + 1, limit }).into());
     }
     let details = job.details_mut();
     details.signals += 1;
     let number = details.signals;
-    let (seq, kind, name) = (job.seq, FacetKind::Signal, name.to_owned());
-    unit.write_facet(FacetWrite::Put(Facet { seq, kind, name: name.clone(), number, body: value.into() }));
-    let cause = Cause::caller(caller, None);
+    let (seq, kind, name) = (job.seq, JobDataKind::Signal, name.to_owned());
+    unit.write_facet(JobDataWrite::Put(JobData {
+        seq,
+        kind,
+        name: name.clone(),
+        number,
+        body: value.into(),
+    }));
+    let cause = RecordActor::caller(caller, None);
     let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "signal": name});
     unit.record_job(AuditEvent::Signalled, &job, &job, &cause, Some(context))?;
     unit.put(job);
@@ -47,28 +54,29 @@ pub(crate) fn signal(
     Ok(unit.job(seq)?.expect("a job that was signalled is there").clone())
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// Gives a job that waits for signals the oldest one with a name it waits for, and wakes it.
     pub(crate) fn deliver_signal(&mut self, seq: Seq) -> Result<(), StoreError> {
         let Some(job) = self.job(seq)?.cloned() else { return Ok(()) };
         let Some(wait) = job.details.wait.clone() else { return Ok(()) };
-        if !matches!(job.state, State::Waiting | State::Suspended) {
+        if !matches!(job.state, JobState::Waiting | JobState::Suspended) {
             return Ok(());
         }
-        let mut oldest: Option<(Facet, &str)> = None;
+        let mut oldest: Option<(JobData, &str)> = None;
         for wait in wait.each() {
             let Wait::Signal { name, step, .. } = wait else { continue };
-            let query = FacetQuery { seq, kind: FacetKind::Signal, name: Some(name), above: None, limit: 1 };
+            let query =
+                JobDataQuery { seq, kind: JobDataKind::Signal, name: Some(name), above: None, limit: 1 };
             let Some(kept) = self.db()?.facets(query)?.pop() else { continue };
             if oldest.as_ref().is_none_or(|(other, _)| kept.number < other.number) {
                 oldest = Some((kept, step));
             }
         }
         let Some((kept, step)) = oldest else { return Ok(()) };
-        let Facet { name, number, body, .. } = kept;
-        self.write_facet(FacetWrite::Drop { seq, kind: FacetKind::Signal, name, number });
+        let JobData { name, number, body, .. } = kept;
+        self.write_facet(JobDataWrite::Drop { seq, kind: JobDataKind::Signal, name, number });
         self.keep_wait_result(job, step, &received(&body))?;
-        let _refused = self.apply(seq, &Event::Wake, &Cause::system())?;
+        let _refused = self.apply(seq, &Event::Wake, &RecordActor::system())?;
         Ok(())
     }
 
@@ -83,7 +91,7 @@ impl Unit<'_> {
         Ok(())
     }
 
-    fn keep_wait_result(&mut self, mut job: Job, step: &str, value: &[u8]) -> Result<(), StoreError> {
+    fn keep_wait_result(&mut self, mut job: JobRecord, step: &str, value: &[u8]) -> Result<(), StoreError> {
         match self.save_checkpoint(&mut job, step, value) {
             // A job with too many checkpoints is woken all the same: it must not wait for ever.
             Ok(()) | Err(WorkError::Invalid(_)) => {}

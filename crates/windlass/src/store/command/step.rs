@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use super::heartbeat::check_progress;
 use crate::clock::Timestamp;
-use crate::error::{Invalid, Problem, WorkError};
-use crate::job::{Fence, Job, JobId, Progress, WorkerId, check_text, cut, start as start_job};
+use crate::error::{FieldProblem, Invalid, WorkError};
+use crate::job::{Fence, JobId, JobRecord, Progress, WorkerId, check_text, cut, start as start_job};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::encode;
-use crate::store::engine::{Facet, FacetKind, FacetWrite};
-use crate::store::unit::Unit;
+use crate::store::engine::{JobData, JobDataKind, JobDataWrite};
+use crate::store::unit::WriteTx;
 
 /// The right to write for a job: who holds it, with which fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hand {
+pub struct LeaseRef {
     /// Which job.
     pub job: JobId,
     /// The fence it was claimed with.
@@ -26,10 +26,10 @@ pub struct Hand {
     pub worker: Option<WorkerId>,
 }
 
-impl Hand {
+impl LeaseRef {
     /// The claim of this worker.
-    pub fn new(job: JobId, fence: Fence, worker: WorkerId) -> Hand {
-        Hand { job, fence, worker: Some(worker) }
+    pub fn new(job: JobId, fence: Fence, worker: WorkerId) -> LeaseRef {
+        LeaseRef { job, fence, worker: Some(worker) }
     }
 }
 
@@ -46,7 +46,7 @@ pub struct LogLine {
 
 /// Something to write for a running job.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Note {
+pub enum AttemptWrite {
     /// A step's result, or progress state (M70, M73).
     Checkpoint {
         /// Its name.
@@ -62,12 +62,12 @@ pub enum Note {
 
 /// Writes notes for a running job, all or none.
 pub(crate) fn note(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
-    hand: Hand,
-    notes: &[Note],
+    hand: LeaseRef,
+    notes: &[AttemptWrite],
 ) -> Result<(), WorkError> {
-    caller.must(Permission::Work)?;
+    caller.require(Permission::Work)?;
     for note in notes {
         check(note, unit.env.options.payload_bytes_max)?;
     }
@@ -76,9 +76,9 @@ pub(crate) fn note(
     check_room(unit, &job, notes)?;
     for note in notes {
         match note {
-            Note::Checkpoint { step, value } => unit.save_checkpoint(&mut job, step, value)?,
-            Note::Progress(progress) => job.details_mut().progress = Some(progress.clone()),
-            Note::Logs(lines) => unit.append_logs(&mut job, lines),
+            AttemptWrite::Checkpoint { step, value } => unit.save_checkpoint(&mut job, step, value)?,
+            AttemptWrite::Progress(progress) => job.details_mut().progress = Some(progress.clone()),
+            AttemptWrite::Logs(lines) => unit.append_logs(&mut job, lines),
         }
     }
     unit.put(job);
@@ -87,12 +87,12 @@ pub(crate) fn note(
 
 /// Notes that jobs which were claimed ahead have started; one that is not held any more is left alone.
 pub(crate) fn start(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     worker: WorkerId,
     started: &[(JobId, Fence)],
 ) -> Result<(), WorkError> {
-    caller.must(Permission::Work)?;
+    caller.require(Permission::Work)?;
     let ids: Vec<JobId> = started.iter().map(|(job, _)| *job).collect();
     let found = unit.find(&ids)?;
     for ((_, fence), seq) in started.iter().zip(found) {
@@ -104,33 +104,34 @@ pub(crate) fn start(
     Ok(())
 }
 
-fn check(note: &Note, payload_bytes_max: usize) -> Result<(), Invalid> {
+fn check(note: &AttemptWrite, payload_bytes_max: usize) -> Result<(), Invalid> {
     match note {
-        Note::Checkpoint { step, value } => {
+        AttemptWrite::Checkpoint { step, value } => {
             check_step("step", step)?;
             if value.len() > payload_bytes_max {
-                let problem = Problem::TooLong { length: value.len(), limit: payload_bytes_max };
+                let problem = FieldProblem::TooLong { length: value.len(), limit: payload_bytes_max };
                 return Err(Invalid::new("value", problem));
             }
             Ok(())
         }
-        Note::Progress(progress) => check_progress("progress", progress),
-        Note::Logs(lines) if lines.len() > limits::LOG_LINES_PER_CALL_MAX => {
-            let problem = Problem::TooLong { length: lines.len(), limit: limits::LOG_LINES_PER_CALL_MAX };
+        AttemptWrite::Progress(progress) => check_progress("progress", progress),
+        AttemptWrite::Logs(lines) if lines.len() > limits::LOG_LINES_PER_CALL_MAX => {
+            let problem =
+                FieldProblem::TooLong { length: lines.len(), limit: limits::LOG_LINES_PER_CALL_MAX };
             Err(Invalid::new("logs", problem))
         }
-        Note::Logs(_) => Ok(()),
+        AttemptWrite::Logs(_) => Ok(()),
     }
 }
 
 /// Refuses more checkpoints than a job may have, or larger ones, before the first is written: it could not be taken back
 /// alone.
-fn check_room(unit: &mut Unit<'_>, job: &Job, notes: &[Note]) -> Result<(), WorkError> {
+fn check_room(unit: &mut WriteTx<'_>, job: &JobRecord, notes: &[AttemptWrite]) -> Result<(), WorkError> {
     let named: BTreeMap<&str, usize> = notes
         .iter()
         .filter_map(|note| match note {
-            Note::Checkpoint { step, value } => Some((step.as_str(), value.len())),
-            Note::Progress(_) | Note::Logs(_) => None,
+            AttemptWrite::Checkpoint { step, value } => Some((step.as_str(), value.len())),
+            AttemptWrite::Progress(_) | AttemptWrite::Logs(_) => None,
         })
         .collect();
     let kept = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
@@ -146,10 +147,12 @@ fn check_room(unit: &mut Unit<'_>, job: &Job, notes: &[Note]) -> Result<(), Work
         bytes = bytes.saturating_add(size).saturating_sub(before.map_or(0, kept));
     }
     if count > count_max {
-        return Err(Invalid::new("step", Problem::TooLong { length: count, limit: count_max }).into());
+        return Err(Invalid::new("step", FieldProblem::TooLong { length: count, limit: count_max }).into());
     }
     if bytes > bytes_max {
-        return Err(Invalid::new("value", Problem::TooManyBytes { length: bytes, limit: bytes_max }).into());
+        return Err(
+            Invalid::new("value", FieldProblem::TooManyBytes { length: bytes, limit: bytes_max }).into()
+        );
     }
     Ok(())
 }
@@ -157,16 +160,16 @@ fn check_room(unit: &mut Unit<'_>, job: &Job, notes: &[Note]) -> Result<(), Work
 /// Whether the name of a step or signal is within its limits.
 pub(crate) fn check_step(field: &str, name: &str) -> Result<(), Invalid> {
     if name.is_empty() {
-        return Err(Invalid::new(field, Problem::Missing));
+        return Err(Invalid::new(field, FieldProblem::Missing));
     }
     check_text(field, Some(name), limits::STEP_NAME_CHARS_MAX)
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// The job this hand holds right now.
-    pub(crate) fn in_hand(&mut self, caller: &Caller, hand: Hand) -> Result<Job, WorkError> {
+    pub(crate) fn in_hand(&mut self, caller: &Caller, hand: LeaseRef) -> Result<JobRecord, WorkError> {
         let Some(seq) = self.find(&[hand.job])?[0] else { return Err(WorkError::NoSuchJob(hand.job)) };
-        self.catch_up(seq)?;
+        self.apply_due_timers(seq)?;
         let job = self.job(seq)?.filter(|job| caller.sees(&job.lane.tenant));
         let Some(job) = job.cloned() else { return Err(WorkError::NoSuchJob(hand.job)) };
         if let Some(worker) = hand.worker {
@@ -185,7 +188,7 @@ impl Unit<'_> {
     }
 
     /// The job, started if it was only claimed ahead: its worker does something for it.
-    pub(crate) fn started(&mut self, mut job: Job) -> Job {
+    pub(crate) fn started(&mut self, mut job: JobRecord) -> JobRecord {
         if job.has.claim_ahead {
             start_job(&mut job, self.now);
             self.put(job.clone());
@@ -196,7 +199,7 @@ impl Unit<'_> {
     /// Keeps a checkpoint; the caller puts the job.
     pub(crate) fn save_checkpoint(
         &mut self,
-        job: &mut Job,
+        job: &mut JobRecord,
         step: &str,
         value: &[u8],
     ) -> Result<(), WorkError> {
@@ -204,12 +207,12 @@ impl Unit<'_> {
         let (limit, bytes_max) = (limits::CHECKPOINTS_MAX, limits::CHECKPOINTS_BYTES_MAX as u64);
         let kept = &job.details;
         if before.is_none() && kept.checkpoints >= limit as u64 {
-            return Err(Invalid::new("step", Problem::TooLong { length: limit + 1, limit }).into());
+            return Err(Invalid::new("step", FieldProblem::TooLong { length: limit + 1, limit }).into());
         }
         let bytes = (kept.checkpoint_bytes + value.len() as u64).saturating_sub(before.unwrap_or(0));
         if bytes > bytes_max {
             let length = usize::try_from(bytes).unwrap_or(usize::MAX);
-            let problem = Problem::TooManyBytes { length, limit: limits::CHECKPOINTS_BYTES_MAX };
+            let problem = FieldProblem::TooManyBytes { length, limit: limits::CHECKPOINTS_BYTES_MAX };
             return Err(Invalid::new("value", problem).into());
         }
         if before.is_none() || bytes != kept.checkpoint_bytes {
@@ -218,9 +221,9 @@ impl Unit<'_> {
             details.checkpoint_bytes = bytes;
             job.has.checkpoints = true;
         }
-        self.write_facet(FacetWrite::Put(Facet {
+        self.write_facet(JobDataWrite::Put(JobData {
             seq: job.seq,
-            kind: FacetKind::Checkpoint,
+            kind: JobDataKind::Checkpoint,
             name: step.to_owned(),
             number: 0,
             body: value.into(),
@@ -229,18 +232,18 @@ impl Unit<'_> {
     }
 
     /// Adds lines to a job's log, the oldest making room for the newest; the caller puts the job.
-    pub(crate) fn append_logs(&mut self, job: &mut Job, lines: &[String]) {
+    pub(crate) fn append_logs(&mut self, job: &mut JobRecord, lines: &[String]) {
         for line in lines {
             let mut text = line.clone();
             cut(&mut text, limits::LOG_LINE_BYTES_MAX);
             let body = encode(&LogLine { at: self.now, attempt: job.attempt, text }).into();
-            let (seq, kind, name) = (job.seq, FacetKind::Log, String::new());
+            let (seq, kind, name) = (job.seq, JobDataKind::Log, String::new());
             let details = job.details_mut();
             details.log_lines += 1;
             let number = details.log_lines;
-            self.write_facet(FacetWrite::Put(Facet { seq, kind, name: name.clone(), number, body }));
+            self.write_facet(JobDataWrite::Put(JobData { seq, kind, name: name.clone(), number, body }));
             if let Some(oldest) = number.checked_sub(limits::LOG_LINES_MAX).filter(|oldest| *oldest > 0) {
-                self.write_facet(FacetWrite::Drop { seq, kind, name, number: oldest });
+                self.write_facet(JobDataWrite::Drop { seq, kind, name, number: oldest });
             }
         }
     }

@@ -13,11 +13,11 @@ pub(crate) use backlog::{TooDeep, too_deep};
 pub(crate) use keys::unique_holder;
 
 use crate::callback;
-use crate::error::{Invalid, Problem, SubmitError};
-use crate::job::{Job, JobId, Lane, Need, NewJob, Seq};
+use crate::error::{FieldProblem, Invalid, SubmitError};
+use crate::job::{JobId, JobRecord, Lane, Need, NewJob, Seq};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 use crate::target::TargetPolicy;
 
 /// What became of one job of a submission.
@@ -26,7 +26,7 @@ use crate::target::TargetPolicy;
 pub struct Receipt {
     /// The job: the new one, or the one that has had this idempotency key before. Of one that was deleted only its id,
     /// tenant, type, final state and time of submission are known; everything else is at its default.
-    pub job: Job,
+    pub job: JobRecord,
     /// Whether it is an earlier job with the same idempotency key (M13).
     pub is_duplicate: bool,
     /// Whether that earlier job had another payload (M13).
@@ -59,7 +59,7 @@ pub(crate) fn check(
     targets: &TargetPolicy,
 ) -> Result<(), SubmitError> {
     if jobs.len() > limits::BATCH_JOBS_MAX {
-        let problem = Problem::TooLong { length: jobs.len(), limit: limits::BATCH_JOBS_MAX };
+        let problem = FieldProblem::TooLong { length: jobs.len(), limit: limits::BATCH_JOBS_MAX };
         return Err(SubmitError::Invalid {
             index: limits::BATCH_JOBS_MAX,
             invalid: Invalid::new("jobs", problem),
@@ -74,17 +74,18 @@ pub(crate) fn check(
         }
         // One payload alone may be as large as the store allows.
         if all > limits::BATCH_BYTES_MAX && index > 0 {
-            let problem = Problem::TooManyBytes { length: all, limit: limits::BATCH_BYTES_MAX };
+            let problem = FieldProblem::TooManyBytes { length: all, limit: limits::BATCH_BYTES_MAX };
             return Err(invalid(index, "jobs", problem));
         }
         let checked = job.check().and_then(|()| job.labels.check_callback(targets));
         checked.map_err(|invalid| SubmitError::Invalid { index, invalid })?;
         if job.queue.as_str() == callback::QUEUE {
-            let problem = Problem::Contradiction("is the system's own: choose another".into());
+            let problem = FieldProblem::Contradiction("is the system's own: choose another".into());
             return Err(invalid(index, "queue", problem));
         }
         if job.job_type.as_str() == callback::TYPE {
-            let problem = Problem::Contradiction("is the system's own; set `callback_url` instead".into());
+            let problem =
+                FieldProblem::Contradiction("is the system's own; set `callback_url` instead".into());
             return Err(invalid(index, "type", problem));
         }
     }
@@ -93,7 +94,7 @@ pub(crate) fn check(
 
 /// Submits jobs, all or none; the receipts are in the jobs' order.
 pub(crate) fn submit(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     jobs: &[NewJob],
     options: SubmitOptions,
@@ -107,7 +108,7 @@ pub(crate) fn submit(
 /// whatever the depth of its queue is by now.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn submit_as(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     job: &NewJob,
     id: JobId,
@@ -118,7 +119,7 @@ pub(crate) fn submit_as(
 }
 
 fn submit_batch(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     mut batch: Batch<'_>,
     options: SubmitOptions,
 ) -> Result<Vec<Receipt>, SubmitError> {
@@ -157,19 +158,19 @@ enum Target {
     InBatch(usize),
 }
 
-fn invalid(index: usize, field: impl Into<String>, problem: Problem) -> SubmitError {
+fn invalid(index: usize, field: impl Into<String>, problem: FieldProblem) -> SubmitError {
     SubmitError::Invalid { index, invalid: Invalid::new(field, problem) }
 }
 
 impl<'a> Batch<'a> {
     fn new(
-        unit: &mut Unit<'_>,
+        unit: &mut WriteTx<'_>,
         caller: &'a Caller,
         jobs: &'a [NewJob],
         spawning: Option<Spawning>,
     ) -> Result<Batch<'a>, SubmitError> {
         if spawning.is_none() {
-            caller.must(Permission::Submit)?;
+            caller.require(Permission::Submit)?;
         }
         let lanes = graph::lanes(unit, caller, jobs)?;
         let names = graph::names(jobs)?;

@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{Bucket, ConcurrencyKey, Job, QueueName, Rate, Seq, State};
+use crate::job::{Bucket, ConcurrencyKey, JobRecord, JobState, QueueName, Rate, Seq};
 use crate::limits;
 use crate::store::config::{encode, parse};
-use crate::store::engine::{DocumentKind, Place};
+use crate::store::engine::{ClaimOrder, DocumentKind};
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// How much of its rate a concurrency key has used in one queue.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -82,7 +82,7 @@ const DEBOUNCED_EVERY: Duration = Duration::from_secs(60);
 /// Candidates of one key and lane that are given their chance at once; more follow when these are gone.
 const CHANCES_MAX: u64 = 16;
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// A key's bucket as it is now under this rate.
     pub(crate) fn key_bucket(
         &mut self,
@@ -196,10 +196,10 @@ impl Unit<'_> {
         while kept.has_waiting && given < kept.bucket.tokens().min(CHANCES_MAX) {
             let config = self.config()?;
             let aside = self.db()?.set_aside(key)?;
-            let own: Vec<Job> = aside.into_iter().filter(|job| job.lane.queue == *queue).collect();
+            let own: Vec<JobRecord> = aside.into_iter().filter(|job| job.lane.queue == *queue).collect();
             // One who finds the key held waits for its holder, not for a token.
             let free = own.into_iter().filter(|job| running + given < config.running_per_key(&job.lane));
-            let free: Vec<Seq> = free.map(|job| self.remember(job)).collect();
+            let free: Vec<Seq> = free.map(|job| self.cache_job(job)).collect();
             kept.has_waiting = !free.is_empty();
             for seq in free {
                 self.set_blocked(seq, false)?;
@@ -219,7 +219,7 @@ impl Unit<'_> {
         let config = self.config()?;
         // Counted for all lanes at once: one lane's queue may allow more than another's.
         let limit = usize::try_from(config.running_per_key_max()).unwrap_or(usize::MAX);
-        let filter = Filter { concurrency: Some(key), states: vec![State::Running], ..Filter::default() };
+        let filter = Filter { concurrency: Some(key), states: vec![JobState::Running], ..Filter::default() };
         Ok(self.db()?.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?.len() as u64)
     }
 
@@ -234,16 +234,20 @@ impl Unit<'_> {
     }
 
     /// Gives jobs of a queue their chance, no more of each key than may run; says where to go on, if these were not all.
-    fn unblock_some(&mut self, queue: &QueueName, after: Option<Place>) -> Result<Option<Place>, StoreError> {
+    fn unblock_some(
+        &mut self,
+        queue: &QueueName,
+        after: Option<ClaimOrder>,
+    ) -> Result<Option<ClaimOrder>, StoreError> {
         let filter = Filter {
             queue: Some(queue.clone()),
-            states: vec![State::Scheduled],
+            states: vec![JobState::Scheduled],
             is_blocked: Some(true),
             ..Filter::default()
         };
         let limit = limits::BULK_JOBS_PER_COMMIT;
         let page = self.db()?.scan(&Scan { filter, order: Order::Oldest, after, limit })?;
-        let next = (page.len() == limit).then(|| page.last().map(Place::of)).flatten();
+        let next = (page.len() == limit).then(|| page.last().map(ClaimOrder::of)).flatten();
         let config = self.config()?;
         let mut given: HashMap<ConcurrencyKey, u64> = HashMap::new();
         for job in page {
@@ -251,7 +255,7 @@ impl Unit<'_> {
             let given = given.entry(key).or_default();
             if *given < config.running_per_key(&job.lane).max(1) {
                 *given += 1;
-                let seq = self.remember(job);
+                let seq = self.cache_job(job);
                 self.set_blocked(seq, false)?;
             }
         }
@@ -260,10 +264,10 @@ impl Unit<'_> {
 }
 
 /// A place as plain numbers, to be kept in a document.
-fn parts(place: Place) -> (u8, Timestamp, i64) {
+fn parts(place: ClaimOrder) -> (u8, Timestamp, i64) {
     (place.rank, place.eligible_at, place.seq.0)
 }
 
-fn place((rank, eligible_at, seq): (u8, Timestamp, i64)) -> Place {
-    Place { rank, eligible_at, seq: Seq(seq) }
+fn place((rank, eligible_at, seq): (u8, Timestamp, i64)) -> ClaimOrder {
+    ClaimOrder { rank, eligible_at, seq: Seq(seq) }
 }

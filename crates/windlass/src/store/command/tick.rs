@@ -7,19 +7,19 @@ use super::needed::{has_looked_at_enough, needed_by};
 use super::schedule::fire::next_run;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{Seq, State, WorkerId};
+use crate::job::{JobState, Seq, WorkerId};
 use crate::limits;
 use crate::store::cascade::LeaseEnd;
 use crate::store::config::Worker;
-use crate::store::engine::{DocumentKind, Place};
+use crate::store::engine::{ClaimOrder, DocumentKind};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::pruning::SeqRange;
 use crate::store::rates::minute_of;
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// What one round of maintenance did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ticked {
+pub struct TickReport {
     /// Jobs that time moved.
     pub jobs: usize,
     /// Leases that ended with a silent worker.
@@ -37,7 +37,7 @@ pub struct Ticked {
 }
 
 /// Lets time act: one bounded round.
-pub(crate) fn tick(unit: &mut Unit<'_>) -> Result<Ticked, StoreError> {
+pub(crate) fn tick(unit: &mut WriteTx<'_>) -> Result<TickReport, StoreError> {
     unit.learn_accepted_clock()?;
     unit.show_service()?;
     // Before anything ends those leases as losses.
@@ -54,15 +54,15 @@ pub(crate) fn tick(unit: &mut Unit<'_>) -> Result<Ticked, StoreError> {
     let has_more = is_full || has_silent || has_cascades || swept.has_more;
     let now = unit.now;
     let has_due_schedules = unit.config()?.schedules.values().any(|schedule| schedule.is_due(now));
-    Ok(Ticked { jobs, leases, holds, scheduled: 0, has_due_schedules, has_more, next_at })
+    Ok(TickReport { jobs, leases, holds, scheduled: 0, has_due_schedules, has_more, next_at })
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// Moves up to `max` jobs whose time has come; says how many.
     pub(crate) fn promote(&mut self, max: usize) -> Result<usize, StoreError> {
         let due: Vec<Seq> = self.due(max)?;
         for seq in &due {
-            self.catch_up(*seq)?;
+            self.apply_due_timers(*seq)?;
         }
         Ok(due.len())
     }
@@ -123,7 +123,7 @@ impl Unit<'_> {
         if workers.is_empty() {
             return Ok(Some(BTreeSet::new()));
         }
-        let filter = Filter { workers, states: vec![State::Running], ..Filter::default() };
+        let filter = Filter { workers, states: vec![JobState::Running], ..Filter::default() };
         let limit = limits::BUSY_JOBS_LOOKED_AT;
         let page = self.db()?.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?;
         let busy = || page.iter().filter_map(|job| job.lease).map(|lease| lease.worker).collect();
@@ -155,11 +155,11 @@ impl Unit<'_> {
 
 /// What one round of pruning did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Pruned {
+pub struct PruneReport {
     /// Jobs removed.
     pub jobs: usize,
     /// Where to go on; none when this part of the state is done.
-    pub next: Option<Place>,
+    pub next: Option<ClaimOrder>,
     /// Jobs looked at and left.
     pub left: usize,
     /// The last job looked at.
@@ -171,9 +171,13 @@ pub struct Pruned {
 }
 
 /// Removes jobs that ended in `state` longer ago than they are kept, among those in `part` of it: one bounded round (M96).
-pub(crate) fn prune(unit: &mut Unit<'_>, state: State, part: SeqRange) -> Result<Pruned, StoreError> {
+pub(crate) fn prune(
+    unit: &mut WriteTx<'_>,
+    state: JobState,
+    part: SeqRange,
+) -> Result<PruneReport, StoreError> {
     if unit.now < unit.grace.lifetimes_from {
-        return Ok(Pruned { is_deferred: true, ..Pruned::default() });
+        return Ok(PruneReport { is_deferred: true, ..PruneReport::default() });
     }
     let config = unit.config()?;
     let default = config.store_retention(state, unit.env.options.retention_of(state));
@@ -182,8 +186,8 @@ pub(crate) fn prune(unit: &mut Unit<'_>, state: State, part: SeqRange) -> Result
     let filter = Filter { states: vec![state], ..Filter::default() };
     let limit = limits::BULK_JOBS_PER_COMMIT;
     let page = unit.db()?.scan(&Scan { filter, order: Order::Oldest, after: part.after(), limit })?;
-    let next = (page.len() == limit).then(|| page.last().map(Place::of)).flatten();
-    let mut pruned = Pruned { next, ..Pruned::default() };
+    let next = (page.len() == limit).then(|| page.last().map(ClaimOrder::of)).flatten();
+    let mut pruned = PruneReport { next, ..PruneReport::default() };
     for job in page {
         // Jobs are in the order of submission, and none ends before it is submitted: the rest is younger still.
         if !part.holds(job.seq) || (part.is_open() && job.created_at > young) {
@@ -192,7 +196,7 @@ pub(crate) fn prune(unit: &mut Unit<'_>, state: State, part: SeqRange) -> Result
         }
         let kept_for = config.retention(&job.lane, state).unwrap_or(default);
         let due_at = job.completed_at.unwrap_or(unit.now).plus(kept_for);
-        let seq = unit.remember(job);
+        let seq = unit.cache_job(job);
         pruned.last = Some(seq);
         let Some(job) = unit.job(seq)?.cloned() else { continue };
         if due_at <= unit.now && needed_by(unit, &job)?.is_none() {
@@ -203,7 +207,7 @@ pub(crate) fn prune(unit: &mut Unit<'_>, state: State, part: SeqRange) -> Result
             pruned.next_at = Some(pruned.next_at.map_or(due_at, |at| at.min(due_at)));
         }
         if has_looked_at_enough(unit) {
-            pruned.next = Some(Place { rank: 0, eligible_at: Timestamp::MIN, seq });
+            pruned.next = Some(ClaimOrder { rank: 0, eligible_at: Timestamp::MIN, seq });
             break;
         }
     }

@@ -5,32 +5,32 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::record::Cause;
+use super::record::RecordActor;
 use crate::audit::AuditEvent;
 use crate::error::StoreError;
-use crate::job::{Details, Event, Failure, Job, Seq, Spec};
-use crate::store::unit::Unit;
+use crate::job::{Event, Failure, JobRecord, RareFields, Seq, Spec};
+use crate::store::unit::WriteTx;
 use crate::ticket::{Subject, Ticket, TicketFault, TicketPublicKey};
 
-fn subject<'a>(job: &'a Job, spec: &'a Spec) -> Subject<'a> {
+fn subject<'a>(job: &'a JobRecord, spec: &'a Spec) -> Subject<'a> {
     Subject { id: job.id, lane: &job.lane, spec }
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// The job with a ticket, if tickets are on.
-    pub(crate) fn with_ticket(&self, job: Job, spec: &Spec) -> Job {
+    pub(crate) fn with_ticket(&self, job: JobRecord, spec: &Spec) -> JobRecord {
         let Some(options) = &self.env.options.tickets else { return job };
         // Past its lifetime a job does not run anyway; if somebody lengthens that, the ticket says so.
         let expires = options.lifetime.map_or(job.expires_at, |time| self.now.plus(time).min(job.expires_at));
         let nonce = self.env.entropy.bits();
         let ticket = Ticket::issue(&options.key, subject(&job, spec), nonce, self.now, expires);
-        let details = Details { ticket: Some(Box::new(ticket)), ..Details::clone(&job.details) };
-        Job { details: Arc::new(details), ..job }
+        let details = RareFields { ticket: Some(Box::new(ticket)), ..RareFields::clone(&job.details) };
+        JobRecord { details: Arc::new(details), ..job }
     }
 
     /// A job that is let go of again, with a new ticket. One whose ticket does not fit keeps it, and will be refused: what
     /// was tampered with is not made good by a resume.
-    pub(crate) fn with_renewed_ticket(&mut self, job: Job) -> Result<Job, StoreError> {
+    pub(crate) fn with_renewed_ticket(&mut self, job: JobRecord) -> Result<JobRecord, StoreError> {
         if self.env.options.tickets.is_none() {
             return Ok(job);
         }
@@ -41,7 +41,7 @@ impl Unit<'_> {
 
     /// A job of which something that was submitted is changed, with a ticket for it if the one for what was there before
     /// fits: what was tampered with is not made good by a change of something else.
-    pub(crate) fn with_ticket_for_change(&self, job: Job, old: &Spec, new: &Spec) -> Job {
+    pub(crate) fn with_ticket_for_change(&self, job: JobRecord, old: &Spec, new: &Spec) -> JobRecord {
         if self.env.options.tickets.is_none() {
             return job;
         }
@@ -53,7 +53,11 @@ impl Unit<'_> {
 
     /// A new job in place of an old one, with a ticket of its own. One that never had a ticket was submitted before they
     /// were asked for, and whoever redrives it vouches for it; one whose ticket does not fit keeps it, and is refused.
-    pub(crate) fn with_ticket_in_place_of(&self, old: (&Job, &Spec), new: (Job, &Spec)) -> Job {
+    pub(crate) fn with_ticket_in_place_of(
+        &self,
+        old: (&JobRecord, &Spec),
+        new: (JobRecord, &Spec),
+    ) -> JobRecord {
         let ((old, old_spec), (new, spec)) = (old, new);
         if self.env.options.tickets.is_none() {
             return new;
@@ -61,8 +65,9 @@ impl Unit<'_> {
         match self.judge(old, old_spec) {
             Ok(()) | Err(TicketFault::Expired | TicketFault::Missing) => self.with_ticket(new, spec),
             Err(_) => {
-                let details = Details { ticket: old.details.ticket.clone(), ..Details::clone(&new.details) };
-                Job { details: Arc::new(details), ..new }
+                let details =
+                    RareFields { ticket: old.details.ticket.clone(), ..RareFields::clone(&new.details) };
+                JobRecord { details: Arc::new(details), ..new }
             }
         }
     }
@@ -79,13 +84,13 @@ impl Unit<'_> {
         tracing::warn!(job = %job.id, %fault, "a job was refused: it is not the one that was submitted");
         let context =
             json!({"job_id": job.id.to_string(), "code": fault.code(), "message": fault.to_string()});
-        self.record_job(AuditEvent::Refused, &job, &job, &Cause::system(), Some(context))?;
+        self.record_job(AuditEvent::Refused, &job, &job, &RecordActor::system(), Some(context))?;
         let failure = Failure::permanent(fault.code(), fault.to_string());
-        let _refused = self.apply(seq, &Event::Refuse { failure }, &Cause::system())?;
+        let _refused = self.apply(seq, &Event::Refuse { failure }, &RecordActor::system())?;
         Ok(false)
     }
 
-    fn judge(&self, job: &Job, spec: &Spec) -> Result<(), TicketFault> {
+    fn judge(&self, job: &JobRecord, spec: &Spec) -> Result<(), TicketFault> {
         let Some(options) = &self.env.options.tickets else { return Ok(()) };
         let ticket = job.details.ticket.as_ref().ok_or(TicketFault::Missing)?;
         let trusted: Vec<TicketPublicKey> =

@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::error::{Invalid, Problem, StoreError, WorkError};
+use crate::error::{FieldProblem, Invalid, StoreError, WorkError};
 use crate::job::{JobType, QueueName, WorkerId, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission, Role};
 use crate::store::cascade::{LeaseEnd, Task};
 use crate::store::config::{Scope, Worker, encode};
 use crate::store::engine::DocumentKind;
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// A worker that presents itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl NewWorker {
         check_text("version", self.version.as_deref(), limits::NAME_CHARS_MAX)?;
         for (field, length) in [("queues", self.queues.len()), ("types", self.types.len())] {
             if length > limits::WORKER_NAMES_MAX {
-                let problem = Problem::TooLong { length, limit: limits::WORKER_NAMES_MAX };
+                let problem = FieldProblem::TooLong { length, limit: limits::WORKER_NAMES_MAX };
                 return Err(Invalid::new(field, problem));
             }
         }
@@ -62,7 +62,7 @@ impl NewWorker {
             let field = if self.queues.len() >= self.types.len() { "queues" } else { "types" };
             return Err(Invalid::new(
                 field,
-                Problem::TooManyBytes { length, limit: limits::WORKER_BYTES_MAX },
+                FieldProblem::TooManyBytes { length, limit: limits::WORKER_BYTES_MAX },
             ));
         }
         Ok(())
@@ -81,7 +81,7 @@ fn refuse_reserved(caller: &Caller, new: &NewWorker) -> Result<(), WorkError> {
     let job_type = new.types.iter().map(JobType::as_str).find(|name| name.starts_with(RESERVED));
     for (field, name) in [("queues", queue), ("types", job_type)] {
         if let Some(name) = name {
-            let problem = Problem::Contradiction(format!("`{name}` is reserved for the server itself"));
+            let problem = FieldProblem::Contradiction(format!("`{name}` is reserved for the server itself"));
             return Err(Invalid::new(field, problem).into());
         }
     }
@@ -89,8 +89,12 @@ fn refuse_reserved(caller: &Caller, new: &NewWorker) -> Result<(), WorkError> {
 }
 
 /// Registers a worker.
-pub(crate) fn register(unit: &mut Unit<'_>, caller: &Caller, new: &NewWorker) -> Result<Worker, WorkError> {
-    caller.must(Permission::Work)?;
+pub(crate) fn register(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    new: &NewWorker,
+) -> Result<Worker, WorkError> {
+    caller.require(Permission::Work)?;
     new.check()?;
     refuse_reserved(caller, new)?;
     let worker = Worker {
@@ -114,13 +118,13 @@ pub(crate) fn register(unit: &mut Unit<'_>, caller: &Caller, new: &NewWorker) ->
 }
 
 /// A worker leaves, or is removed by somebody who may pause it: its jobs go back without being counted as failed.
-pub(crate) fn deregister(unit: &mut Unit<'_>, caller: &Caller, id: WorkerId) -> Result<usize, WorkError> {
-    caller.must(Permission::Work)?;
+pub(crate) fn deregister(unit: &mut WriteTx<'_>, caller: &Caller, id: WorkerId) -> Result<usize, WorkError> {
+    caller.require(Permission::Work)?;
     let worker = unit.visible_worker(caller, id)?;
-    if caller.must(Permission::Pause).is_err() && worker.key != caller.key {
+    if caller.require(Permission::Pause).is_err() && worker.key != caller.key {
         return Err(WorkError::NoSuchWorker(id));
     }
-    unit.heard_of(worker, limits::BACKSTOP_EVERY)?;
+    unit.mark_seen(worker, limits::BACKSTOP_EVERY)?;
     let released =
         unit.workers_gone([id].into(), Timestamp::MAX, LeaseEnd::Release, caller.trace_id.clone())?;
     unit.forget_worker(id)?;
@@ -129,12 +133,12 @@ pub(crate) fn deregister(unit: &mut Unit<'_>, caller: &Caller, id: WorkerId) -> 
 
 /// A worker's own program has paused it, or lets it go on: jobs that wait for it say so.
 pub(crate) fn tell_paused(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     id: WorkerId,
     is_paused: bool,
 ) -> Result<(), WorkError> {
-    caller.must(Permission::Work)?;
+    caller.require(Permission::Work)?;
     let worker = unit.worker_calls(caller, id)?;
     if worker.is_paused != is_paused {
         unit.put_worker(&Worker { is_paused, ..worker })?;
@@ -142,17 +146,17 @@ pub(crate) fn tell_paused(
     Ok(())
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// A call from a worker: it must be known; if it had fallen silent its leases end first, then it is alive again.
     pub(crate) fn worker_calls(&mut self, caller: &Caller, id: WorkerId) -> Result<Worker, WorkError> {
         let worker = self.known_worker(caller, id)?;
-        Ok(self.heard_of(worker, limits::BACKSTOP_EVERY)?)
+        Ok(self.mark_seen(worker, limits::BACKSTOP_EVERY)?)
     }
 
     /// The same for a call that comes again and again while there is nothing to do: an idle store writes next to nothing.
-    pub(crate) fn worker_looks(&mut self, caller: &Caller, id: WorkerId) -> Result<Worker, WorkError> {
+    pub(crate) fn touch_worker(&mut self, caller: &Caller, id: WorkerId) -> Result<Worker, WorkError> {
         let worker = self.known_worker(caller, id)?;
-        Ok(self.heard_of(worker, limits::HEARTBEAT_EVERY)?)
+        Ok(self.mark_seen(worker, limits::HEARTBEAT_EVERY)?)
     }
 
     /// A worker that this caller may claim and report for: one that was registered with the same key. To anybody else, an
@@ -176,7 +180,7 @@ impl Unit<'_> {
     }
 
     /// Notes that a worker lives, if that was not noted within `every`: it is not worth a disk write each time.
-    pub(crate) fn heard_of(&mut self, worker: Worker, every: Duration) -> Result<Worker, StoreError> {
+    pub(crate) fn mark_seen(&mut self, worker: Worker, every: Duration) -> Result<Worker, StoreError> {
         let is_silent = worker.is_silent_after(self.now, &self.grace) && !worker.is_lost;
         if is_silent {
             self.worker_lost(&worker)?;

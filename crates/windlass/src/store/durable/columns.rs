@@ -8,9 +8,11 @@ use super::checksum::{Column, checksum};
 use crate::audit::AuditEvent;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{Job, JobId, Labels, Need, Payload, PayloadDigest, Seq, Spec, State, WorkerId};
+use crate::job::{
+    JobId, JobMetadata, JobRecord, JobState, Need, Payload, PayloadDigest, Seq, Spec, WorkerId,
+};
 use crate::store::config::{encode, parse};
-use crate::store::engine::{DocumentKind, EngineResult, FacetKind, Key, KeyHolder, KeyKind, KeyMemory};
+use crate::store::engine::{DocumentKind, EngineResult, JobDataKind, Key, KeyHolder, KeyKind, KeyMemory};
 
 /// The code of a scheduled job that is set aside for its concurrency key; one more than the last state's.
 pub(crate) const SET_ASIDE: i64 = 12;
@@ -21,14 +23,14 @@ pub(crate) const TIMED: i64 = 13;
 pub(crate) const NEVER: i64 = i64::MAX;
 
 /// A state as stored.
-pub(crate) fn code(state: State) -> i64 {
+pub(crate) fn code(state: JobState) -> i64 {
     i64::from(state as u8)
 }
 
 /// A worker as stored beside the jobs that are leased to it; two workers may share a number, and 0 means that it is not
 /// known which one it is.
-pub(crate) fn worker_code(job: &Job) -> i64 {
-    let Some(lease) = job.lease.filter(|_| job.state == State::Running) else { return 0 };
+pub(crate) fn worker_code(job: &JobRecord) -> i64 {
+    let Some(lease) = job.lease.filter(|_| job.state == JobState::Running) else { return 0 };
     worker_id_code(lease.worker)
 }
 
@@ -75,20 +77,20 @@ pub(crate) fn need_of(code: i64) -> Option<Need> {
 }
 
 /// What hangs on a job, as stored.
-pub(crate) fn facet_kind_code(kind: FacetKind) -> i64 {
+pub(crate) fn facet_kind_code(kind: JobDataKind) -> i64 {
     match kind {
-        FacetKind::Attempt => 0,
-        FacetKind::Checkpoint => 1,
-        FacetKind::Signal => 2,
-        FacetKind::Log => 3,
-        FacetKind::Result => 4,
-        FacetKind::Group => 5,
+        JobDataKind::Attempt => 0,
+        JobDataKind::Checkpoint => 1,
+        JobDataKind::Signal => 2,
+        JobDataKind::Log => 3,
+        JobDataKind::Result => 4,
+        JobDataKind::Group => 5,
     }
 }
 
 /// What hangs on a job, from its code.
-pub(crate) fn facet_kind_of(code: i64) -> Option<FacetKind> {
-    FacetKind::ALL.into_iter().find(|kind| facet_kind_code(*kind) == code)
+pub(crate) fn facet_kind_of(code: i64) -> Option<JobDataKind> {
+    JobDataKind::ALL.into_iter().find(|kind| facet_kind_code(*kind) == code)
 }
 
 /// A kind of document, as stored.
@@ -156,7 +158,7 @@ impl KeyRow<'_> {
         let wrong = |what: &str| damaged("keys", self.seq, what);
         let ended = match self.ended {
             Some(code) => {
-                let state = usize::try_from(code).ok().and_then(|code| State::ALL.get(code)).copied();
+                let state = usize::try_from(code).ok().and_then(|code| JobState::ALL.get(code)).copied();
                 Some(state.ok_or_else(|| wrong("names no state"))?)
             }
             None => None,
@@ -237,7 +239,7 @@ impl SpecParts {
     }
 }
 
-fn tags_text(labels: &Labels) -> Option<String> {
+fn tags_text(labels: &JobMetadata) -> Option<String> {
     (!labels.tags.is_empty()).then(|| String::from_utf8_lossy(&encode(&labels.tags)).into_owned())
 }
 
@@ -292,7 +294,7 @@ impl<'a> SpecColumns<'a> {
             idempotency_key: owned(2),
             unique_key: owned(3),
             concurrency_key: owned(4),
-            labels: Labels {
+            labels: JobMetadata {
                 tags: self.texts[5].map_or_else(|| Ok(BTreeMap::new()), |text| parse(text.as_bytes()))?,
                 correlation_id: owned(6),
                 callback_url: owned(7),

@@ -38,7 +38,7 @@ impl Weighed for Box<dyn ReadTask> {
 }
 
 /// Work that waits.
-pub(crate) struct Inbox<T> {
+pub(crate) struct TaskQueue<T> {
     lines: Mutex<Lines<T>>,
     arrived: Condvar,
     /// The same for those that do nothing but what is urgent.
@@ -76,12 +76,12 @@ impl<T> Lines<T> {
     }
 }
 
-impl<T: Weighed> Inbox<T> {
+impl<T: Weighed> TaskQueue<T> {
     /// Room for `waiting_max` in each line, so that bulk work cannot crowd out heartbeats.
-    pub(crate) fn new(waiting_max: usize) -> Inbox<T> {
+    pub(crate) fn new(waiting_max: usize) -> TaskQueue<T> {
         let (urgent, normal) = (VecDeque::new(), VecDeque::new());
         let lines = Lines { urgent, normal, turns: Turns::default(), is_turn: false, refusal: None };
-        Inbox {
+        TaskQueue {
             lines: Mutex::new(lines),
             arrived: Condvar::new(),
             urgent_arrived: Condvar::new(),
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn one_caller_with_many_reads_does_not_hold_up_the_others() {
-        let inbox = Inbox::new(5_000);
+        let inbox = TaskQueue::new(5_000);
         let put = |who, numbers: std::ops::Range<usize>| {
             for number in numbers {
                 inbox.put(For(who, number), false).unwrap();
@@ -237,8 +237,8 @@ mod tests {
         assert_eq!(left, limits::READS_WAITING_PER_KEY_MAX + 998 + 2);
     }
 
-    fn inbox(urgent: &[usize], normal: &[usize]) -> Inbox<usize> {
-        let inbox = Inbox::new(16);
+    fn inbox(urgent: &[usize], normal: &[usize]) -> TaskQueue<usize> {
+        let inbox = TaskQueue::new(16);
         for item in normal {
             inbox.put(*item, false).unwrap();
         }

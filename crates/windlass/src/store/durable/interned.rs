@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::checksum::checksum_of_texts;
 use super::columns::damaged;
-use crate::job::{Details, JobType, Lane, Policy, QueueName, Tenant};
+use crate::job::{JobType, Lane, Policy, QueueName, RareFields, Tenant};
 use crate::store::config::{encode, parse};
 use crate::store::engine::EngineResult;
 
@@ -37,7 +37,7 @@ pub(crate) struct Interned {
     policy_places: HashMap<usize, i64>,
     recent_policy: Option<(Arc<Policy>, i64)>,
     /// The details of the many jobs that have none.
-    pub(crate) no_details: Arc<Details>,
+    pub(crate) no_details: Arc<RareFields>,
 }
 
 impl Interned {
@@ -125,7 +125,7 @@ pub(crate) fn read_lane(id: i64, names: [&str; 3], check: u32) -> EngineResult<A
         return Err(damaged("lanes", id, "does not match its checksum"));
     }
     let [tenant, queue, job_type] = names;
-    let bad = |problem: crate::error::Problem| damaged("lanes", id, &problem.to_string());
+    let bad = |problem: crate::error::FieldProblem| damaged("lanes", id, &problem.to_string());
     Ok(Arc::new(Lane {
         tenant: Tenant::new(tenant).map_err(bad)?,
         queue: QueueName::new(queue).map_err(bad)?,

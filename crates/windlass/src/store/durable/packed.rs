@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::job::{
-    ConcurrencyKey, Details, Fence, Has, Job, JobId, Lane, Lease, Parent, Policy, Priority, Seq, State,
-    TraceId, WorkerId,
+    ConcurrencyKey, Fence, JobFlags, JobId, JobRecord, JobState, Lane, Lease, Parent, Policy, Priority,
+    RareFields, Seq, TraceId, WorkerId,
 };
 
 /// The layout of what follows; a later one is told apart by its first byte.
@@ -38,8 +38,8 @@ impl Head {
 }
 
 /// Which optional parts follow, and what is a plain yes or no. The order of bits is part of the layout.
-fn flags(job: &Job, has_details: bool) -> u32 {
-    let Has { dependents, unique_key, checkpoints, children, result, callback, claim_ahead } = job.has;
+fn flags(job: &JobRecord, has_details: bool) -> u32 {
+    let JobFlags { dependents, unique_key, checkpoints, children, result, callback, claim_ahead } = job.has;
     let bits = [
         job.retry_at.is_some(),
         job.eligible_at.is_some(),
@@ -67,9 +67,9 @@ fn flags(job: &Job, has_details: bool) -> u32 {
 }
 
 /// Packs a job into `into`, which is emptied first.
-pub(crate) fn pack(job: &Job, head: &Head, into: &mut Vec<u8>) {
+pub(crate) fn pack(job: &JobRecord, head: &Head, into: &mut Vec<u8>) {
     into.clear();
-    let has_details = *job.details != Details::default();
+    let has_details = *job.details != RareFields::default();
     into.push(LAYOUT);
     put_number(into, u64::from(flags(job, has_details)));
     into.extend([job.state as u8, job.priority.value(), job.inherited.value()]);
@@ -124,7 +124,7 @@ pub(crate) fn pack(job: &Job, head: &Head, into: &mut Vec<u8>) {
 pub(crate) struct Shared {
     pub(crate) lane: Arc<Lane>,
     pub(crate) policy: Arc<Policy>,
-    pub(crate) no_details: Arc<Details>,
+    pub(crate) no_details: Arc<RareFields>,
 }
 
 /// Whether the bytes are those that were packed for this row.
@@ -135,7 +135,7 @@ pub(crate) fn is_whole(record: &[u8], head: &Head) -> bool {
 }
 
 /// Unpacks a job; nothing if the bytes are not one.
-pub(crate) fn unpack(record: &[u8], head: &Head, shared: Shared) -> Option<Job> {
+pub(crate) fn unpack(record: &[u8], head: &Head, shared: Shared) -> Option<JobRecord> {
     let (body, _) = record.split_last_chunk::<CRC_BYTES>()?;
     let mut from = Cursor(body);
     if from.byte()? != LAYOUT {
@@ -143,14 +143,14 @@ pub(crate) fn unpack(record: &[u8], head: &Head, shared: Shared) -> Option<Job> 
     }
     let flags = from.number()?;
     let has = |place: u32| flags & (1 << place) != 0;
-    let state = *State::ALL.get(usize::from(from.byte()?))?;
+    let state = *JobState::ALL.get(usize::from(from.byte()?))?;
     let [priority, inherited] = [from.priority()?, from.priority()?];
     let [attempt, failures, crashes, after_unmet, depth] =
         [from.small()?, from.small()?, from.small()?, from.small()?, from.small()?];
     let fence = Fence(from.number()?);
     let cost_cents = from.signed()?;
     let start = from.signed()?;
-    Some(Job {
+    Some(JobRecord {
         seq: head.seq,
         id: head.id,
         lane: shared.lane,
@@ -182,7 +182,7 @@ pub(crate) fn unpack(record: &[u8], head: &Head, shared: Shared) -> Option<Job> 
         parent: if has(10) { Some(from.parent()?) } else { None },
         trace: if has(19) { Some(TraceId::from_bytes(from.bytes()?)) } else { None },
         cost_cents,
-        has: Has {
+        has: JobFlags {
             dependents: has(12),
             unique_key: has(13),
             checkpoints: has(14),

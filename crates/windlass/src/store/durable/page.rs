@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::columns::{SET_ASIDE, code};
 use crate::clock::Timestamp;
-use crate::job::{Job, Labels, Lane, Payload, Seq, Spec, State};
+use crate::job::{JobMetadata, JobRecord, JobState, Lane, Payload, Seq, Spec};
 use crate::store::counts::Counts;
-use crate::store::engine::Place;
+use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Found, Order, Scan};
 
 /// The best jobs so far, by their place in the order asked for.
@@ -17,9 +17,9 @@ pub(crate) struct Page<'s> {
     /// The filter without what only [`Spec`] can answer; SQL has answered that.
     filter: Filter,
     spec: Spec,
-    jobs: BTreeMap<(i64, i64, i64), Job>,
+    jobs: BTreeMap<(i64, i64, i64), JobRecord>,
     /// The first job that was not looked at although it may belong here, if any was not.
-    unseen: Option<Place>,
+    unseen: Option<ClaimOrder>,
     /// How many jobs belong here or on later pages, if that is known.
     total: Option<u64>,
 }
@@ -33,7 +33,7 @@ impl Page<'_> {
             idempotency_key: None,
             unique_key: None,
             concurrency_key: None,
-            labels: Labels::default(),
+            labels: JobMetadata::default(),
             owner: String::new(),
             traceparent: None,
             after: Vec::new(),
@@ -43,11 +43,11 @@ impl Page<'_> {
     }
 
     /// Takes a job in if it belongs here; false if it comes after a full page, as then would all that follow it.
-    pub(crate) fn offer(&mut self, job: Job) -> bool {
-        if !self.scan.is_after(&job) || !self.filter.fits(&job, &self.spec) {
+    pub(crate) fn offer(&mut self, job: JobRecord) -> bool {
+        if !self.scan.is_after(&job) || !self.filter.matches(&job, &self.spec) {
             return true;
         }
-        let place = self.key_of(Place::of(&job));
+        let place = self.key_of(ClaimOrder::of(&job));
         let is_full = self.jobs.len() >= self.scan.limit;
         if is_full && self.jobs.last_key_value().is_none_or(|(last, _)| *last < place) {
             return false;
@@ -61,7 +61,7 @@ impl Page<'_> {
 
     /// Whether jobs from this one on, in the order of submission, may belong here; not if all that do are here already.
     #[cfg(feature = "postgres")]
-    pub(crate) fn has_room_from(&self, place: Place) -> bool {
+    pub(crate) fn has_room_from(&self, place: ClaimOrder) -> bool {
         let is_whole = self.total == Some(self.jobs.len() as u64);
         let is_full = self.jobs.len() >= self.scan.limit;
         let is_last = self.jobs.last_key_value().is_none_or(|(last, _)| *last < self.key_of(place));
@@ -69,8 +69,8 @@ impl Page<'_> {
     }
 
     /// By what a place comes earlier or later in the order asked for.
-    fn key_of(&self, place: Place) -> (i64, i64, i64) {
-        let Place { rank, eligible_at, seq: Seq(seq) } = place;
+    fn key_of(&self, place: ClaimOrder) -> (i64, i64, i64) {
+        let ClaimOrder { rank, eligible_at, seq: Seq(seq) } = place;
         match self.scan.order {
             Order::Newest => (0, 0, -seq),
             Order::Oldest => (0, 0, seq),
@@ -79,7 +79,7 @@ impl Page<'_> {
     }
 
     /// Notes that candidates from this one on were not looked at.
-    pub(crate) fn leave_out(&mut self, from: Place) {
+    pub(crate) fn leave_out(&mut self, from: ClaimOrder) {
         if self.unseen.is_none_or(|before| self.key_of(from) < self.key_of(before)) {
             self.unseen = Some(from);
         }
@@ -98,8 +98,8 @@ impl Page<'_> {
 }
 
 /// A place in the order of submission, in which nothing else counts.
-pub(crate) fn submitted(seq: i64) -> Place {
-    Place { rank: 0, eligible_at: Timestamp::from_millis(0), seq: Seq(seq) }
+pub(crate) fn submitted(seq: i64) -> ClaimOrder {
+    ClaimOrder { rank: 0, eligible_at: Timestamp::from_millis(0), seq: Seq(seq) }
 }
 
 /// Whether the lanes and states of a filter are all it asks for, so that every job of a claimable lane fits.
@@ -112,10 +112,10 @@ pub(crate) fn is_by_lane(filter: &Filter) -> bool {
 pub(crate) fn codes(filter: &Filter) -> Vec<i64> {
     let mut codes = Vec::new();
     for state in &filter.states {
-        if *state != State::Scheduled || filter.is_blocked != Some(true) {
+        if *state != JobState::Scheduled || filter.is_blocked != Some(true) {
             codes.push(code(*state));
         }
-        if *state == State::Scheduled && filter.is_blocked != Some(false) {
+        if *state == JobState::Scheduled && filter.is_blocked != Some(false) {
             codes.push(SET_ASIDE);
         }
     }
@@ -125,8 +125,12 @@ pub(crate) fn codes(filter: &Filter) -> Vec<i64> {
 }
 
 /// The state with this code.
-pub(crate) fn state_of(code: i64) -> State {
-    usize::try_from(code).ok().and_then(|code| State::ALL.get(code)).copied().unwrap_or(State::Scheduled)
+pub(crate) fn state_of(code: i64) -> JobState {
+    usize::try_from(code)
+        .ok()
+        .and_then(|code| JobState::ALL.get(code))
+        .copied()
+        .unwrap_or(JobState::Scheduled)
 }
 
 /// How a search goes: how far at first, and how far at most. Most pages are full after a short look, which costs less than
@@ -142,7 +146,7 @@ const SHORT_LOOK: usize = 100;
 pub(crate) fn claimable_lanes(filter: &Filter, counts: &Counts) -> Vec<Arc<Lane>> {
     let lanes = counts.lanes.iter();
     let lanes =
-        lanes.filter(|(lane, counts)| counts[State::Scheduled as usize] > 0 && filter.fits_lane(lane));
+        lanes.filter(|(lane, counts)| counts[JobState::Scheduled as usize] > 0 && filter.fits_lane(lane));
     lanes.map(|(lane, _)| lane.clone()).collect()
 }
 
@@ -154,8 +158,8 @@ pub(crate) fn few_lanes(
     lanes_max: usize,
     jobs_max: u64,
 ) -> Option<Vec<Arc<Lane>>> {
-    let all = counts.sum(State::Scheduled, |_| true);
-    let own = counts.sum(State::Scheduled, |lane| filter.fits_lane(lane));
+    let all = counts.sum(JobState::Scheduled, |_| true);
+    let own = counts.sum(JobState::Scheduled, |lane| filter.fits_lane(lane));
     if all <= jobs_max || own > jobs_max {
         return None;
     }

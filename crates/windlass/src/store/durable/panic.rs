@@ -16,7 +16,7 @@ pub(crate) fn panicked(payload: &(dyn Any + Send)) -> StoreError {
 }
 
 /// Does something of a caller's that must not take this thread with it.
-pub(crate) fn contained(what: &'static str, work: impl FnOnce()) {
+pub(crate) fn catch_panic(what: &'static str, work: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
         tracing::error!(error = %panicked(payload.as_ref()), "panic while {what}");
     }

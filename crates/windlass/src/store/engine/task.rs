@@ -6,13 +6,13 @@ use crate::clock::Deadline;
 use crate::error::StoreError;
 use crate::job::JobId;
 use crate::store::asker::Asker;
-use crate::store::unit::Unit;
-use crate::store::view::View;
+use crate::store::unit::WriteTx;
+use crate::store::view::ReadTx;
 
 /// Work to be done inside a commit, together with whatever else is waiting.
 pub trait WriteTask: Send {
     /// Does the work. May be called again when the whole group has to be repeated.
-    fn run(&mut self, unit: &mut Unit<'_>);
+    fn run(&mut self, unit: &mut WriteTx<'_>);
     /// Tells the caller, after the commit is on disk or has failed.
     fn done(self: Box<Self>, outcome: Result<(), StoreError>);
     /// Whether it adds jobs, and so is refused when the disk is full.
@@ -46,7 +46,7 @@ pub trait WriteTask: Send {
 /// Work to be done on a snapshot.
 pub trait ReadTask: Send {
     /// Does the work.
-    fn run(&mut self, view: &mut View<'_>);
+    fn run(&mut self, view: &mut ReadTx<'_>);
     /// Whether it looks at everything, and so may hold its snapshot for long.
     fn is_long(&self) -> bool;
     /// Cancelled once nobody waits for the answer: an engine then ends the statement that it is at.

@@ -8,23 +8,23 @@ use std::sync::Arc;
 use super::tables::{Row, Tables};
 use crate::audit::Record;
 use crate::clock::Timestamp;
-use crate::job::{ConcurrencyKey, Job, JobId, Lane, Need, Seq, Spec, State};
+use crate::job::{ConcurrencyKey, JobId, JobRecord, JobState, Lane, Need, Seq, Spec};
 use crate::store::engine::{
-    Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, Key, KeyHolder, LaneCursor, Place,
-    Read, RecordQuery, Side,
+    ClaimOrder, Counts, Document, DocumentKind, Edge, EngineResult, JobData, JobDataQuery, Key, KeyHolder,
+    LaneCursor, Read, RecordQuery, Side,
 };
 use crate::store::filter::{Filter, Found, Order, Scan};
 
 impl Tables {
-    fn job(&self, seq: Seq) -> Option<Job> {
+    fn job(&self, seq: Seq) -> Option<JobRecord> {
         self.rows.get(&seq).map(|row| row.job.clone())
     }
 
-    fn indexed(&self, seq: Seq) -> Job {
+    fn indexed(&self, seq: Seq) -> JobRecord {
         self.job(seq).expect("an index names only jobs that are there")
     }
 
-    fn lane_from(&self, cursor: &LaneCursor, max: usize) -> Vec<Job> {
+    fn lane_from(&self, cursor: &LaneCursor, max: usize) -> Vec<JobRecord> {
         let Some(places) = self.ready.get(&cursor.lane) else { return Vec::new() };
         let start = cursor.after.map_or(Bound::Unbounded, Bound::Excluded);
         places.range((start, Bound::Unbounded)).take(max).map(|place| self.indexed(place.seq)).collect()
@@ -42,11 +42,11 @@ impl Tables {
 }
 
 impl Read for Tables {
-    fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>> {
+    fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<JobRecord>>> {
         Ok(ids.iter().map(|id| self.ids.get(id).and_then(|seq| self.job(*seq))).collect())
     }
 
-    fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Job>>> {
+    fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<JobRecord>>> {
         Ok(seqs.iter().map(|seq| self.job(*seq)).collect())
     }
 
@@ -54,11 +54,11 @@ impl Read for Tables {
         Ok(seqs.iter().map(|seq| self.rows.get(seq).map(|row| row.spec.clone())).collect())
     }
 
-    fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<Job>>> {
+    fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<JobRecord>>> {
         Ok(lanes.iter().map(|cursor| self.lane_from(cursor, each_max)).collect())
     }
 
-    fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>> {
+    fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<JobRecord>> {
         let by_now = self.due.iter().take_while(|(at, _)| *at <= now);
         Ok(by_now.take(max).map(|(_, seq)| self.indexed(*seq)).collect())
     }
@@ -68,7 +68,7 @@ impl Read for Tables {
         lanes: &[Arc<Lane>],
         now: Timestamp,
         each_max: usize,
-    ) -> EngineResult<Vec<Vec<Place>>> {
+    ) -> EngineResult<Vec<Vec<ClaimOrder>>> {
         let due = |lane: &Arc<Lane>| {
             let places = self.timed.get(lane).into_iter().flatten();
             places.filter(|place| place.eligible_at <= now).take(each_max).copied().collect()
@@ -82,14 +82,14 @@ impl Read for Tables {
 
     /// Every job is at hand here, so none is left out.
     fn search(&mut self, scan: &Scan, _reach: usize) -> EngineResult<Found> {
-        let fits = |row: &&Row| scan.filter.fits(&row.job, &row.spec) && scan.is_after(&row.job);
+        let fits = |row: &&Row| scan.filter.matches(&row.job, &row.spec) && scan.is_after(&row.job);
         let fitting = self.candidates(&scan.filter).filter(fits);
         let rows: Vec<&Row> = match scan.order {
             Order::Oldest => fitting.take(scan.limit).collect(),
             Order::Newest => fitting.rev().take(scan.limit).collect(),
             Order::Claim => {
                 let mut rows: Vec<&Row> = fitting.collect();
-                rows.sort_by_key(|row| Place::of(&row.job));
+                rows.sort_by_key(|row| ClaimOrder::of(&row.job));
                 rows.truncate(scan.limit);
                 rows
             }
@@ -97,14 +97,14 @@ impl Read for Tables {
         Ok(Found { jobs: rows.into_iter().map(|row| row.job.clone()).collect(), stopped: None })
     }
 
-    fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>> {
-        let mut first: BTreeMap<&Lane, &Job> = BTreeMap::new();
+    fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<JobRecord>> {
+        let mut first: BTreeMap<&Lane, &JobRecord> = BTreeMap::new();
         let jobs = self.rows.values().map(|row| &row.job);
-        for job in
-            jobs.filter(|job| job.state == State::Scheduled && job.is_blocked && job.concurrency == Some(key))
+        for job in jobs
+            .filter(|job| job.state == JobState::Scheduled && job.is_blocked && job.concurrency == Some(key))
         {
             let best = first.entry(&job.lane).or_insert(job);
-            if Place::of(job) < Place::of(best) {
+            if ClaimOrder::of(job) < ClaimOrder::of(best) {
                 *best = job;
             }
         }
@@ -145,13 +145,13 @@ impl Read for Tables {
         Ok(self.edges.range((start, end)).take(max).copied().collect())
     }
 
-    fn facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>> {
+    fn facets(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
         let start = (query.seq, query.kind, query.name.unwrap_or_default().to_owned(), 0);
         let of_job = self.facets.range(start..).take_while(|((seq, kind, name, _), _)| {
             *seq == query.seq && *kind == query.kind && query.name.is_none_or(|wanted| wanted == name)
         });
         let wanted = of_job.filter(|((.., number), _)| query.above.is_none_or(|above| *number > above));
-        let facets = wanted.take(query.limit).map(|((seq, kind, name, number), body)| Facet {
+        let facets = wanted.take(query.limit).map(|((seq, kind, name, number), body)| JobData {
             seq: *seq,
             kind: *kind,
             name: name.clone(),

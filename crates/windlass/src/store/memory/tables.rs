@@ -6,18 +6,22 @@ use std::sync::Arc;
 
 use crate::audit::Record;
 use crate::clock::Timestamp;
-use crate::job::{Job, JobId, Labels, Lane, Need, Payload, Seq, Spec, State, WorkerId, acts_at};
-use crate::store::engine::{CountChange, Counts, DocumentKind, Edge, FacetKind, Key, KeyHolder, Place};
+use crate::job::{
+    JobId, JobMetadata, JobRecord, JobState, Lane, Need, Payload, Seq, Spec, WorkerId, acts_at,
+};
+use crate::store::engine::{
+    ClaimOrder, CountChange, Counts, DocumentKind, Edge, JobDataKind, Key, KeyHolder,
+};
 
 /// A job, what was submitted for it, and the keys it took.
 pub(super) struct Row {
-    pub(super) job: Job,
+    pub(super) job: JobRecord,
     pub(super) spec: Spec,
     pub(super) keys: Vec<Key>,
 }
 
 /// Job, kind, name, number.
-pub(super) type FacetKey = (Seq, FacetKind, String, u64);
+pub(super) type FacetKey = (Seq, JobDataKind, String, u64);
 
 /// Everything that is stored.
 #[derive(Default)]
@@ -25,13 +29,13 @@ pub(super) struct Tables {
     pub(super) rows: BTreeMap<Seq, Row>,
     pub(super) ids: BTreeMap<JobId, Seq>,
     /// Claimable jobs that are not set aside, by lane.
-    pub(super) ready: BTreeMap<Arc<Lane>, BTreeSet<Place>>,
+    pub(super) ready: BTreeMap<Arc<Lane>, BTreeSet<ClaimOrder>>,
     /// Jobs that time changes, by when.
     pub(super) due: BTreeSet<(Timestamp, Seq)>,
     /// Jobs that run, by the worker that they are leased to.
     pub(super) leased: BTreeMap<WorkerId, BTreeSet<Seq>>,
     /// Jobs that wait for their time, by lane.
-    pub(super) timed: BTreeMap<Arc<Lane>, BTreeSet<Place>>,
+    pub(super) timed: BTreeMap<Arc<Lane>, BTreeSet<ClaimOrder>>,
     pub(super) keys: BTreeMap<Key, KeyHolder>,
     pub(super) edges: BTreeSet<Edge>,
     /// The same edges by dependent, then dependency.
@@ -51,8 +55,8 @@ pub(super) struct Tables {
 /// What a change replaced.
 enum Undo {
     Row(Seq, Option<Box<Row>>),
-    Job(Box<Job>),
-    Labels(Seq, Labels),
+    Job(Box<JobRecord>),
+    Labels(Seq, JobMetadata),
     Payload(Seq, Payload),
     Key(Key, Option<KeyHolder>),
     Edge(Edge, bool),
@@ -105,7 +109,7 @@ impl Tables {
     }
 
     /// Replaces the record of a job, if it is there.
-    pub(super) fn set_job(&mut self, job: &Job) -> bool {
+    pub(super) fn set_job(&mut self, job: &JobRecord) -> bool {
         let Some(row) = self.rows.get_mut(&job.seq) else { return false };
         let previous = std::mem::replace(&mut row.job, job.clone());
         self.unindex(&previous);
@@ -115,7 +119,7 @@ impl Tables {
     }
 
     /// Replaces what clients may change, if the job is there.
-    pub(super) fn set_labels(&mut self, seq: Seq, labels: Labels) -> bool {
+    pub(super) fn set_labels(&mut self, seq: Seq, labels: JobMetadata) -> bool {
         let Some(row) = self.rows.get_mut(&seq) else { return false };
         let previous = std::mem::replace(&mut row.spec.labels, labels);
         self.undo.push(Undo::Labels(seq, previous));
@@ -194,10 +198,10 @@ impl Tables {
         self.undo.push(Undo::Count(change));
     }
 
-    fn index(&mut self, job: &Job) {
+    fn index(&mut self, job: &JobRecord) {
         self.ids.insert(job.id, job.seq);
         if is_ready(job) {
-            self.ready.entry(job.lane.clone()).or_default().insert(Place::of(job));
+            self.ready.entry(job.lane.clone()).or_default().insert(ClaimOrder::of(job));
         }
         if let Some(at) = acts_at(job) {
             self.due.insert((at, job.seq));
@@ -205,15 +209,15 @@ impl Tables {
         if let Some(lease) = job.lease {
             self.leased.entry(lease.worker).or_default().insert(job.seq);
         }
-        if let Some(place) = Place::when_due(job) {
+        if let Some(place) = ClaimOrder::when_due(job) {
             self.timed.entry(job.lane.clone()).or_default().insert(place);
         }
     }
 
-    fn unindex(&mut self, job: &Job) {
+    fn unindex(&mut self, job: &JobRecord) {
         self.ids.remove(&job.id);
         if let Some(places) = self.ready.get_mut(&job.lane).filter(|_| is_ready(job)) {
-            places.remove(&Place::of(job));
+            places.remove(&ClaimOrder::of(job));
             if places.is_empty() {
                 self.ready.remove(&job.lane);
             }
@@ -229,7 +233,7 @@ impl Tables {
                 self.leased.remove(&lease.worker);
             }
         }
-        if let (Some(place), Some(places)) = (Place::when_due(job), self.timed.get_mut(&job.lane)) {
+        if let (Some(place), Some(places)) = (ClaimOrder::when_due(job), self.timed.get_mut(&job.lane)) {
             places.remove(&place);
             if places.is_empty() {
                 self.timed.remove(&job.lane);
@@ -239,6 +243,6 @@ impl Tables {
 }
 
 /// Whether a job may be claimed and is not set aside.
-fn is_ready(job: &Job) -> bool {
-    job.state == State::Scheduled && !job.is_blocked
+fn is_ready(job: &JobRecord) -> bool {
+    job.state == JobState::Scheduled && !job.is_blocked
 }

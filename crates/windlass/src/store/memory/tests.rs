@@ -7,21 +7,22 @@ use super::*;
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::job::{
-    Job, JobId, JobType, Labels, Lane, Need, Payload, QueueName, Seq, Spec, State, Tenant, acts_at,
+    JobId, JobMetadata, JobRecord, JobState, JobType, Lane, Need, Payload, QueueName, Seq, Spec, Tenant,
+    acts_at,
 };
 use crate::store::engine::{
-    DocumentKind, Edge, Facet, FacetKind, FacetQuery, FacetWrite, Key, KeyHolder, KeyKind, LaneCursor, Side,
-    Write,
+    DocumentKind, Edge, JobData, JobDataKind, JobDataQuery, JobDataWrite, Key, KeyHolder, KeyKind,
+    LaneCursor, Side, Write,
 };
 use crate::store::environment::StoreOptions;
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 type Outcome = Result<(), StoreError>;
 
 struct Work<F>(F, SyncSender<Outcome>);
 
-impl<F: FnMut(&mut Unit<'_>) + Send> WriteTask for Work<F> {
-    fn run(&mut self, unit: &mut Unit<'_>) {
+impl<F: FnMut(&mut WriteTx<'_>) + Send> WriteTask for Work<F> {
+    fn run(&mut self, unit: &mut WriteTx<'_>) {
         (self.0)(unit);
     }
 
@@ -52,12 +53,12 @@ impl<F: FnMut(&mut Unit<'_>) + Send> WriteTask for Work<F> {
 
 struct Look<F>(F, SyncSender<Outcome>);
 
-impl<F: FnMut(&mut View<'_>) + Send> ReadTask for Look<F> {
+impl<F: FnMut(&mut ReadTx<'_>) + Send> ReadTask for Look<F> {
     fn is_long(&self) -> bool {
         false
     }
 
-    fn run(&mut self, view: &mut View<'_>) {
+    fn run(&mut self, view: &mut ReadTx<'_>) {
         (self.0)(view);
     }
 
@@ -85,7 +86,7 @@ fn answer(outcome: &Receiver<Outcome>) -> Outcome {
     outcome.recv().expect("every task is answered")
 }
 
-fn write(engine: &MemoryEngine, work: impl FnMut(&mut Unit<'_>) + Send + 'static) -> Outcome {
+fn write(engine: &MemoryEngine, work: impl FnMut(&mut WriteTx<'_>) + Send + 'static) -> Outcome {
     let (sender, outcome) = sync_channel(1);
     engine.write(Box::new(Work(work, sender)));
     answer(&outcome)
@@ -94,11 +95,11 @@ fn write(engine: &MemoryEngine, work: impl FnMut(&mut Unit<'_>) + Send + 'static
 /// What a look at the store finds.
 fn read<T: Send + 'static>(
     engine: &MemoryEngine,
-    mut look: impl FnMut(&mut View<'_>) -> T + Send + 'static,
+    mut look: impl FnMut(&mut ReadTx<'_>) -> T + Send + 'static,
 ) -> Result<T, StoreError> {
     let (sender, outcome) = sync_channel(1);
     let (found, finding) = sync_channel(1);
-    engine.read(Box::new(Look(move |view: &mut View<'_>| found.send(look(view)).unwrap(), sender)));
+    engine.read(Box::new(Look(move |view: &mut ReadTx<'_>| found.send(look(view)).unwrap(), sender)));
     answer(&outcome).map(|()| finding.recv().unwrap())
 }
 
@@ -107,14 +108,14 @@ fn lane() -> Arc<Lane> {
     Arc::new(Lane { tenant: Tenant::default(), queue: QueueName::default(), job_type })
 }
 
-fn job(seq: Seq, now: Timestamp) -> Job {
+fn job(seq: Seq, now: Timestamp) -> JobRecord {
     let id = JobId::new(now, u128::from(seq.0.unsigned_abs()));
-    Job {
-        state: State::Scheduled,
+    JobRecord {
+        state: JobState::Scheduled,
         eligible_at: Some(now),
         scheduled_at: Some(now),
         expires_at: now.plus(crate::limits::DURATION_MAX),
-        ..Job::new(seq, id, lane(), Arc::default(), now)
+        ..JobRecord::new(seq, id, lane(), Arc::default(), now)
     }
 }
 
@@ -124,7 +125,7 @@ fn spec() -> Spec {
         idempotency_key: None,
         unique_key: None,
         concurrency_key: None,
-        labels: Labels::default(),
+        labels: JobMetadata::default(),
         owner: "ann".into(),
         traceparent: None,
         after: vec![],
@@ -137,15 +138,15 @@ fn key() -> Key {
     Key { kind: KeyKind::Unique, tenant, job_type, text: "one".into() }
 }
 
-fn facet(seq: Seq) -> Facet {
-    Facet { seq, kind: FacetKind::Checkpoint, name: "a".into(), number: 0, body: Arc::from(&b"1"[..]) }
+fn facet(seq: Seq) -> JobData {
+    JobData { seq, kind: JobDataKind::Checkpoint, name: "a".into(), number: 0, body: Arc::from(&b"1"[..]) }
 }
 
 /// Adds a job with a key, a facet, and an edge to the job before it.
-fn add(unit: &mut Unit<'_>) {
+fn add(unit: &mut WriteTx<'_>) {
     let (seq, now) = (unit.allocate(1).unwrap(), unit.now);
     unit.insert(job(seq, now), spec(), vec![(key(), KeyHolder::unique(seq))]);
-    unit.write_facet(FacetWrite::Put(facet(seq)));
+    unit.write_facet(JobDataWrite::Put(facet(seq)));
     unit.link(Edge { dependency: Seq(seq.0 - 1), dependent: seq, need: Need::After });
 }
 
@@ -153,7 +154,8 @@ fn add(unit: &mut Unit<'_>) {
 fn contents(engine: &MemoryEngine) -> String {
     read(engine, |view| {
         let seqs: Vec<Seq> = (1..=4).map(Seq).collect();
-        let query = |seq| FacetQuery { seq, kind: FacetKind::Checkpoint, name: None, above: None, limit: 9 };
+        let query =
+            |seq| JobDataQuery { seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit: 9 };
         let lanes = [LaneCursor { lane: lane(), after: None }];
         let db = &mut *view.db;
         format!(
@@ -182,9 +184,9 @@ fn work_that_panics_after_it_wrote_leaves_nothing() {
     let before = contents(&engine);
     let outcome = write(&engine, |unit| {
         add(unit);
-        let running = Job { state: State::Running, ..unit.job(Seq(1)).unwrap().unwrap().clone() };
+        let running = JobRecord { state: JobState::Running, ..unit.job(Seq(1)).unwrap().unwrap().clone() };
         unit.put(running);
-        unit.relabel(Seq(1), Labels { correlation_id: Some("x".into()), ..Labels::default() });
+        unit.relabel(Seq(1), JobMetadata { correlation_id: Some("x".into()), ..JobMetadata::default() });
         unit.put_document(DocumentKind::Cost, "a", Some(b"1"), |_| ()).unwrap();
         unit.flush().unwrap();
         unit.remove(Seq(1));
@@ -211,7 +213,7 @@ fn removing_a_job_takes_along_what_is_its_own() {
         assert_eq!(view.db.keyed(&[key()]).unwrap()[0].map(|holder| holder.seq), Some(Seq(2)));
         assert!(view.db.edges(&[Seq(1)], Side::Dependency).unwrap().is_empty());
         assert!(view.db.edges(&[Seq(1), Seq(2)], Side::Dependent).unwrap().is_empty());
-        assert_eq!(view.db.counts().unwrap().sum(State::Scheduled, |_| true), 1);
+        assert_eq!(view.db.counts().unwrap().sum(JobState::Scheduled, |_| true), 1);
     })
     .unwrap();
     write(&engine, |unit| {
@@ -241,17 +243,17 @@ fn a_job_is_found_where_its_record_says() {
     let end = acts_at(&job(Seq(1), Timestamp::from_millis(1000)));
     assert_eq!(found(&engine), (1, end));
     for (state, is_blocked, ready) in
-        [(State::Scheduled, true, 0), (State::Scheduled, false, 1), (State::Pending, false, 0)]
+        [(JobState::Scheduled, true, 0), (JobState::Scheduled, false, 1), (JobState::Pending, false, 0)]
     {
         write(&engine, move |unit| {
-            let changed = Job { state, is_blocked, ..unit.job(Seq(1)).unwrap().unwrap().clone() };
+            let changed = JobRecord { state, is_blocked, ..unit.job(Seq(1)).unwrap().unwrap().clone() };
             unit.put(changed);
         })
         .unwrap();
         assert_eq!(found(&engine), (ready, end), "{state}");
     }
     write(&engine, |unit| {
-        let done = Job { state: State::Completed, ..unit.job(Seq(1)).unwrap().unwrap().clone() };
+        let done = JobRecord { state: JobState::Completed, ..unit.job(Seq(1)).unwrap().unwrap().clone() };
         unit.put(done);
     })
     .unwrap();

@@ -7,8 +7,8 @@ use super::tables::Tables;
 use crate::audit::Record;
 use crate::error::StoreError;
 use crate::job::Seq;
-use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, Facet, Key, KeyHolder, NewRow};
-use crate::store::transfer::rows::{Export, FacetPlace, Import, Numbers, Page};
+use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
+use crate::store::transfer::rows::{Export, Import, JobDataPosition, Numbers, Page};
 
 impl Export for Tables {
     fn numbers(&mut self) -> EngineResult<Numbers> {
@@ -30,13 +30,13 @@ impl Export for Tables {
         Ok(found.collect())
     }
 
-    fn facets_after(&mut self, after: Option<&FacetPlace>, page: Page) -> EngineResult<Vec<Facet>> {
+    fn facets_after(&mut self, after: Option<&JobDataPosition>, page: Page) -> EngineResult<Vec<JobData>> {
         let start = after.map_or(Bound::Unbounded, |after| {
             Bound::Excluded((after.seq, after.kind, after.name.clone(), after.number))
         });
         let facets = self.facets.range((start, Bound::Unbounded));
         let count = page.fitting(facets.clone().map(|(_, body)| body.len()));
-        let found = facets.take(count).map(|((seq, kind, name, number), body)| Facet {
+        let found = facets.take(count).map(|((seq, kind, name, number), body)| JobData {
             seq: *seq,
             kind: *kind,
             name: name.clone(),

@@ -5,9 +5,9 @@ use super::tables::{Row, Tables};
 use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{Job, Labels, Payload, Seq};
+use crate::job::{JobMetadata, JobRecord, Payload, Seq};
 use crate::store::engine::{
-    CountChange, DocumentKind, Edge, EngineResult, FacetKind, FacetWrite, Key, NewRow, Read, Side, Write,
+    CountChange, DocumentKind, Edge, EngineResult, JobDataKind, JobDataWrite, Key, NewRow, Read, Side, Write,
 };
 
 impl Tables {
@@ -27,7 +27,7 @@ impl Tables {
                 self.set_edge(edge, false);
             }
         }
-        let start = (seq, FacetKind::Attempt, String::new(), 0);
+        let start = (seq, JobDataKind::Attempt, String::new(), 0);
         let facets = self.facets.range(start..).take_while(|(key, _)| key.0 == seq);
         let facets: Vec<_> = facets.map(|(key, _)| key.clone()).collect();
         for key in facets {
@@ -57,11 +57,11 @@ impl Write for Tables {
         Ok(())
     }
 
-    fn update(&mut self, jobs: &[Job]) -> EngineResult<()> {
+    fn update(&mut self, jobs: &[JobRecord]) -> EngineResult<()> {
         jobs.iter().try_for_each(|job| there_is(self.set_job(job), job.seq))
     }
 
-    fn relabel(&mut self, labels: &[(Seq, Labels)]) -> EngineResult<()> {
+    fn relabel(&mut self, labels: &[(Seq, JobMetadata)]) -> EngineResult<()> {
         labels.iter().try_for_each(|(seq, labels)| there_is(self.set_labels(*seq, labels.clone()), *seq))
     }
 
@@ -101,14 +101,14 @@ impl Write for Tables {
         Ok(())
     }
 
-    fn write_facets(&mut self, writes: &[FacetWrite]) -> EngineResult<()> {
+    fn write_facets(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
         for write in writes {
             match write {
-                FacetWrite::Put(facet) => {
+                JobDataWrite::Put(facet) => {
                     let key = (facet.seq, facet.kind, facet.name.clone(), facet.number);
                     self.set_facet(key, Some(facet.body.clone()));
                 }
-                FacetWrite::Drop { seq, kind, name, number } => {
+                JobDataWrite::Drop { seq, kind, name, number } => {
                     self.set_facet((*seq, *kind, name.clone(), *number), None);
                 }
             }

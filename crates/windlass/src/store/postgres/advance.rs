@@ -4,7 +4,7 @@
 use super::parameter::{Column, Parameter};
 use super::row::{Places, TupleId, state_code};
 use super::tables::Tables;
-use crate::job::{Job, Labels, Payload, Seq, Spec};
+use crate::job::{JobMetadata, JobRecord, Payload, Seq, Spec};
 use crate::store::durable::columns::{SpecColumns, SpecParts, damaged};
 use crate::store::durable::packed::{Head, pack};
 use crate::store::engine::EngineResult;
@@ -81,7 +81,7 @@ impl Default for Changed {
 }
 
 impl Changed {
-    fn push(&mut self, job: &Job, record: &[u8]) {
+    fn push(&mut self, job: &JobRecord, record: &[u8]) {
         self.seqs.number(job.seq.0);
         self.states.number(state_code(job));
         self.packed.push(record);
@@ -99,7 +99,7 @@ impl Changed {
 }
 
 impl Tables {
-    pub(super) fn update_jobs(&mut self, jobs: &[Job]) -> EngineResult<()> {
+    pub(super) fn update_jobs(&mut self, jobs: &[JobRecord]) -> EngineResult<()> {
         let (mut searched, mut at_hand) = (Changed::default(), Changed::default());
         let mut rows = Column::rows_themselves();
         let mut record = Vec::with_capacity(256);
@@ -127,7 +127,7 @@ impl Tables {
         }
         searched.write(self, UPDATE, Vec::new())?;
         at_hand.write(self, UPDATE_ROWS, vec![rows.into()])?;
-        self.link.hand_over();
+        self.link.flush();
         self.place_jobs(&moves)
     }
 
@@ -187,18 +187,18 @@ impl Tables {
 
     /// Takes jobs away from where they stand.
     pub(super) fn displace_jobs(&mut self, jobs: &[(Seq, i64, Places)]) -> EngineResult<()> {
-        self.ahead.forget();
+        self.ahead.clear();
         let nowhere = |places: &Places| Places { ready: None, slot: None, listed: None, ..*places };
         let moves: Vec<Move> =
             jobs.iter().map(|(seq, lane, places)| (*seq, *lane, Some(*places), nowhere(places))).collect();
         self.place_jobs(&moves)
     }
 
-    pub(super) fn relabel_job(&mut self, seq: Seq, labels: &Labels) -> EngineResult<()> {
+    pub(super) fn relabel_job(&mut self, seq: Seq, labels: &JobMetadata) -> EngineResult<()> {
         let Some(spec) = self.load_specs(&[seq])?.pop().flatten() else {
             return Err(damaged("jobs", seq.0, "is missing"));
         };
-        self.ahead.forget();
+        self.ahead.clear();
         self.delete_tags(seq, &spec.labels)?;
         let spec = Spec { labels: labels.clone(), ..spec };
         let parts = SpecParts::of(&spec);
@@ -219,7 +219,7 @@ impl Tables {
         let Some(spec) = self.load_specs(&[seq])?.pop().flatten() else {
             return Err(damaged("jobs", seq.0, "is missing"));
         };
-        self.ahead.forget();
+        self.ahead.clear();
         let spec = Spec { payload: payload.clone(), ..spec };
         let parts = SpecParts::of(&spec);
         let columns = SpecColumns::of(&spec, &parts);
@@ -233,7 +233,7 @@ impl Tables {
         self.write(REWRITE, values, Some((1, "jobs")))
     }
 
-    pub(super) fn delete_tags(&mut self, seq: Seq, labels: &Labels) -> EngineResult<()> {
+    pub(super) fn delete_tags(&mut self, seq: Seq, labels: &JobMetadata) -> EngineResult<()> {
         if labels.tags.is_empty() {
             return Ok(());
         }

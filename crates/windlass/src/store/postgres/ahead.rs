@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 
 use super::link::get;
 use super::parameter::{Column, Parameter};
-use crate::job::{Job, JobId, Seq, Spec};
+use crate::job::{JobId, JobRecord, Seq, Spec};
 use crate::store::durable::columns::limit;
 use crate::store::engine::{Document, DocumentKind, EngineResult, WriteTask};
 
@@ -33,31 +33,31 @@ const SPEC_AT: usize = 8;
 
 /// What a group of tasks is going to ask first.
 #[derive(Default)]
-pub(super) struct Needs {
+pub(super) struct PrefetchHints {
     /// So many claimable jobs.
     pub(super) claims: usize,
     /// These jobs.
     pub(super) names: Vec<JobId>,
 }
 
-impl Needs {
+impl PrefetchHints {
     /// Of these tasks.
-    pub(super) fn of(tasks: &[Box<dyn WriteTask>]) -> Needs {
+    pub(super) fn of(tasks: &[Box<dyn WriteTask>]) -> PrefetchHints {
         let claims = tasks.iter().map(|task| task.claims()).max().unwrap_or(0);
-        Needs { claims, names: tasks.iter().flat_map(|task| task.names()).copied().collect() }
+        PrefetchHints { claims, names: tasks.iter().flat_map(|task| task.names()).copied().collect() }
     }
 }
 
 /// A look at the front of lanes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct ClaimPrefetch {
     /// Each lane, with the rank, the time and the number after which to look.
     pub(super) spots: Vec<[i64; 4]>,
     /// How many jobs of each lane.
     pub(super) each: usize,
 }
 
-impl Look {
+impl ClaimPrefetch {
     fn is_whole(&self) -> bool {
         self.spots.len() <= WHOLE_LANES_MAX
     }
@@ -76,24 +76,24 @@ impl Look {
 
 /// What one transaction leaves for the next to look for, and what that finds.
 #[derive(Default)]
-pub(super) struct Ahead {
+pub(super) struct Prefetch {
     /// The lanes that the last claim looked at first, how many jobs of each, and whether the one before did the same.
     habit: Option<(Vec<i64>, usize)>,
     is_habit: bool,
     /// Whether a claim has looked in this transaction.
     has_looked: bool,
     /// What was asked with the beginning of this transaction, and the answer.
-    found: Option<(Look, Vec<Row>)>,
+    found: Option<(ClaimPrefetch, Vec<Row>)>,
     specs: FxHashMap<Seq, Spec>,
     /// What was looked up with the beginning of this transaction; none where there is no such job.
-    jobs: FxHashMap<JobId, Option<Job>>,
+    jobs: FxHashMap<JobId, Option<JobRecord>>,
     /// Of which kind the first documents are asked for.
     documents: Option<DocumentKind>,
     /// The first document of a kind, or none, if that was asked for and still holds.
     first_document: Option<(DocumentKind, Vec<Document>)>,
 }
 
-impl Ahead {
+impl Prefetch {
     /// Where the next claim will probably look first, for so many jobs.
     pub(super) fn habit(&self, wanted: usize) -> Option<(&[i64], usize)> {
         let (lanes, each) = self.habit.as_ref()?;
@@ -124,7 +124,7 @@ impl Ahead {
     }
 
     /// Keeps jobs that were looked up by these names.
-    pub(super) fn keep_jobs(&mut self, jobs: Vec<Job>, names: &[JobId]) {
+    pub(super) fn keep_jobs(&mut self, jobs: Vec<JobRecord>, names: &[JobId]) {
         self.jobs = names.iter().map(|id| (*id, None)).collect();
         self.jobs.extend(jobs.into_iter().map(|job| (job.id, Some(job))));
     }
@@ -135,17 +135,17 @@ impl Ahead {
     }
 
     /// Those of these jobs that were looked up and found.
-    pub(super) fn jobs(&mut self, ids: &[JobId]) -> FxHashMap<JobId, Job> {
+    pub(super) fn jobs(&mut self, ids: &[JobId]) -> FxHashMap<JobId, JobRecord> {
         ids.iter().filter_map(|id| Some((*id, self.jobs.get_mut(id)?.clone()?))).collect()
     }
 
     /// Keeps the answer to a look that was sent ahead.
-    pub(super) fn keep(&mut self, look: Look, rows: Vec<Row>) {
+    pub(super) fn keep(&mut self, look: ClaimPrefetch, rows: Vec<Row>) {
         self.found = Some((look, rows));
     }
 
     /// The answer to a look, if it was sent ahead and still holds; there may be more jobs of a lane than were wanted.
-    pub(super) fn take(&mut self, look: &Look) -> EngineResult<Option<Vec<Row>>> {
+    pub(super) fn take(&mut self, look: &ClaimPrefetch) -> EngineResult<Option<Vec<Row>>> {
         let Some((asked, rows)) = self.found.take() else { return Ok(None) };
         if asked.spots != look.spots {
             return Ok(None);
@@ -161,7 +161,7 @@ impl Ahead {
     }
 
     /// Remembers where the first claim of a transaction looked first.
-    pub(super) fn learn(&mut self, look: &Look) {
+    pub(super) fn record_use(&mut self, look: &ClaimPrefetch) {
         if std::mem::replace(&mut self.has_looked, true) {
             return;
         }
@@ -172,12 +172,12 @@ impl Ahead {
 
     /// A transaction begins.
     pub(super) fn begin(&mut self) {
-        self.forget();
+        self.clear();
         self.has_looked = false;
     }
 
     /// Keeps what was submitted, if it was read with the job.
-    pub(super) fn read_spec(&mut self, look: &Look, row: &Row, seq: Seq) -> EngineResult<()> {
+    pub(super) fn read_spec(&mut self, look: &ClaimPrefetch, row: &Row, seq: Seq) -> EngineResult<()> {
         if look.is_whole() && get::<Option<&[u8]>>(row, SPEC_AT)?.is_some() {
             // One that is damaged is told of when it is taken, not when it is only looked at.
             if let Ok(spec) = super::query::read_spec(row, SPEC_AT, seq) {
@@ -198,7 +198,7 @@ impl Ahead {
     }
 
     /// Nothing that was read before counts any more.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.found = None;
         self.first_document = None;
         self.specs.clear();

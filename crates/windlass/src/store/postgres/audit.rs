@@ -10,7 +10,7 @@ use super::query::text_of;
 use super::tables::Tables;
 use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
-use crate::error::Problem;
+use crate::error::FieldProblem;
 use crate::job::{JobId, JobType, QueueName, Tenant};
 use crate::store::durable::columns::{damaged, event_code, limit, number};
 use crate::store::engine::{EngineResult, RecordQuery};
@@ -102,7 +102,7 @@ fn read_record(row: &Row) -> EngineResult<Record> {
         bytes.map(|bytes| text_of(bytes, "audit", seq).map(str::to_owned)).transpose()
     };
     let job: Option<Uuid> = get(row, 7)?;
-    let bad = |problem: Problem| damaged("audit", seq, &problem.to_string());
+    let bad = |problem: FieldProblem| damaged("audit", seq, &problem.to_string());
     let tenant = Tenant::new(get(row, 6)?).map_err(bad)?;
     let (queue, job_type): (Option<&str>, Option<&str>) = (get(row, 10)?, get(row, 11)?);
     Ok(Record {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use tokio_postgres::Row;
 
-use super::ahead::{Look, place};
+use super::ahead::{ClaimPrefetch, place};
 use super::link::{Question, get};
 use super::memory::{FRONT, Meta};
 use super::parameter::Column;
 use super::tables::Tables;
 use crate::clock::Timestamp;
-use crate::job::{ConcurrencyKey, Job, Lane, Seq, State};
+use crate::job::{ConcurrencyKey, JobRecord, JobState, Lane, Seq};
 use crate::store::durable::columns::{damaged, limit};
-use crate::store::engine::{CountChange, Counts, EngineResult, LaneCursor, Place};
+use crate::store::engine::{ClaimOrder, CountChange, Counts, EngineResult, LaneCursor};
 
 const NEXT_ASIDE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record FROM \
      (SELECT seq FROM @.slots WHERE key = $1 AND state = 12 AND lane > $2 ORDER BY lane, rank, at, seq LIMIT 1) s \
@@ -39,7 +39,11 @@ const DUE_IN: &str = "SELECT l.place, d.rank::bigint, d.at, d.seq \
 const LANES_AT_ONCE: usize = 1_000;
 
 impl Tables {
-    pub(super) fn ready_in(&mut self, cursors: &[LaneCursor], max: usize) -> EngineResult<Vec<Vec<Job>>> {
+    pub(super) fn ready_in(
+        &mut self,
+        cursors: &[LaneCursor],
+        max: usize,
+    ) -> EngineResult<Vec<Vec<JobRecord>>> {
         let mut spots = Vec::with_capacity(cursors.len());
         let lanes = self.find_lanes(cursors.iter().map(|cursor| &cursor.lane))?;
         for (cursor, lane) in cursors.iter().zip(lanes) {
@@ -49,16 +53,16 @@ impl Tables {
             let (rank, at, seq) = after.max(self.floors.before(lane));
             spots.push([lane, rank, at, seq]);
         }
-        let look = Look { spots, each: max };
+        let look = ClaimPrefetch { spots, each: max };
         let is_first = cursors.iter().all(|cursor| cursor.after.is_none());
         if is_first {
-            self.ahead.learn(&look);
+            self.ahead.record_use(&look);
         }
         let rows = match self.ahead.take(&look)? {
             Some(rows) => rows,
             None => self.link.fetch(look.sql(), look.values())?,
         };
-        let mut found: Vec<Vec<Job>> = cursors.iter().map(|_| Vec::new()).collect();
+        let mut found: Vec<Vec<JobRecord>> = cursors.iter().map(|_| Vec::new()).collect();
         for (job, row) in self.read_jobs(&rows)?.into_iter().zip(&rows) {
             if let Some(places) = self.met.get_mut(&job.seq) {
                 places.ready_row = Some(get(row, 7)?);
@@ -69,12 +73,12 @@ impl Tables {
             }
         }
         for jobs in &mut found {
-            jobs.sort_unstable_by_key(Place::of);
+            jobs.sort_unstable_by_key(ClaimOrder::of);
             jobs.truncate(max);
         }
         for ((cursor, [lane, ..]), jobs) in cursors.iter().zip(&look.spots).zip(&found) {
             if cursor.after.is_none() {
-                let first = jobs.first().map(Place::of);
+                let first = jobs.first().map(ClaimOrder::of);
                 let spot =
                     first.map(|place| (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0));
                 self.floors.found(*lane, spot);
@@ -89,14 +93,14 @@ impl Tables {
         lanes: &[Arc<Lane>],
         now: i64,
         max: usize,
-    ) -> EngineResult<Vec<Vec<Place>>> {
+    ) -> EngineResult<Vec<Vec<ClaimOrder>>> {
         let ids = self.find_lanes(lanes.iter())?;
         let values = vec![Column::of(ids).into(), now.into(), limit(max).into()];
-        let mut found: Vec<Vec<Place>> = lanes.iter().map(|_| Vec::new()).collect();
+        let mut found: Vec<Vec<ClaimOrder>> = lanes.iter().map(|_| Vec::new()).collect();
         for row in &self.link.fetch(DUE_IN, values)? {
             let [lane, rank, at, seq]: [i64; 4] = [get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?];
             let rank = u8::try_from(rank).map_err(|_| damaged("slots", seq, "names no rank"))?;
-            let place = Place { rank, eligible_at: Timestamp::from_millis(at), seq: Seq(seq) };
+            let place = ClaimOrder { rank, eligible_at: Timestamp::from_millis(at), seq: Seq(seq) };
             if let Some(places) = usize::try_from(lane - 1).ok().and_then(|at| found.get_mut(at)) {
                 places.push(place);
             }
@@ -104,7 +108,7 @@ impl Tables {
         Ok(found)
     }
 
-    pub(super) fn first_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>> {
+    pub(super) fn first_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<JobRecord>> {
         let (mut rows, mut lane): (Vec<Row>, i64) = (Vec::new(), 0);
         // From lane to lane: how many jobs of one lane wait does not matter.
         loop {
@@ -145,7 +149,7 @@ impl Tables {
                 self.learn(some.iter().map(|(lane, ..)| *lane), std::iter::empty())?;
             }
             for (lane, state, by) in some {
-                let state = usize::try_from(*state).ok().and_then(|state| State::ALL.get(state));
+                let state = usize::try_from(*state).ok().and_then(|state| JobState::ALL.get(state));
                 let Some(state) = state else { return Err(damaged("counts", *lane, "names no state")) };
                 let known = self.interned.known_lane(*lane);
                 counts.add(known.ok_or_else(|| damaged("lanes", *lane, "is missing"))?, *state, *by);

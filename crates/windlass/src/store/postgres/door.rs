@@ -15,17 +15,17 @@ use super::link::get;
 use super::parameter::Column;
 use super::tables::Tables;
 use crate::clock::Timestamp;
-use crate::error::{Problem, StoreError};
+use crate::error::{FieldProblem, StoreError};
 use crate::job::{
-    Category, Dependency, JitterMode, JobId, JobType, Labels, NewJob, Payload, Priority, QueueName,
+    Category, Dependency, JitterMode, JobId, JobMetadata, JobType, NewJob, Payload, Priority, QueueName,
     RetryPolicy, Strategy, Tenant,
 };
 use crate::limits;
 use crate::store::command::letter::deliver;
 use crate::store::durable::columns::limit;
-use crate::store::durable::inbox::Inbox;
-use crate::store::engine::{EngineResult, Key, KeyKind, Letter, WriteTask};
-use crate::store::unit::Unit;
+use crate::store::durable::inbox::TaskQueue;
+use crate::store::engine::{EngineResult, InboxEntry, Key, KeyKind, WriteTask};
+use crate::store::unit::WriteTx;
 
 /// The oldest ones, as many as may be held in memory at once.
 const LETTERS: &str = "SELECT i.n, i.id, i.owner, i.tenant, i.type, i.content_type, i.body::text, i.payload \
@@ -56,7 +56,7 @@ const UNREAD: &str = "SELECT 1 FROM unnest($1::bigint[], $2::text[], $3::text[],
 
 /// What a transaction has met of the door.
 #[derive(Default)]
-pub(super) struct Doorstep {
+pub(super) struct InboxState {
     /// Whether a key was asked for that stands in a submission nobody has read yet.
     pub(super) is_unread: bool,
     /// Whether a key was asked for that somebody's open transaction has its hand on.
@@ -65,7 +65,7 @@ pub(super) struct Doorstep {
     taken: HashSet<Key>,
 }
 
-impl Doorstep {
+impl InboxState {
     /// Whether what failed may have failed for one key alone.
     pub(super) fn is_in_the_way(&self) -> bool {
         self.is_unread || self.is_busy
@@ -91,7 +91,7 @@ impl Tables {
     }
 
     /// Takes out what came in by the door, oldest first. What cannot be read stays, set aside.
-    pub(super) fn read_letters(&mut self, max: usize) -> EngineResult<Vec<Letter>> {
+    pub(super) fn read_letters(&mut self, max: usize) -> EngineResult<Vec<InboxEntry>> {
         let rows =
             self.link.fetch(LETTERS, vec![limit(max).into(), limit(limits::LETTERS_BYTES_MAX).into()])?;
         let (mut letters, mut taken) = (Vec::with_capacity(rows.len()), Column::numbers());
@@ -102,7 +102,7 @@ impl Tables {
             match new_job(get(row, 4)?, get(row, 3)?, payload, get(row, 6)?) {
                 Ok(job) => {
                     self.doorstep.taken.extend(keys_of(&job));
-                    letters.push(Letter { id, owner: get(row, 2)?, job });
+                    letters.push(InboxEntry { id, owner: get(row, 2)?, job });
                     taken.number(n);
                 }
                 Err(why) => self.write(SET_ASIDE, vec![n.into(), why.as_str().into()], None)?,
@@ -227,7 +227,7 @@ impl From<RetryBody> for RetryPolicy {
 
 fn new_job(job_type: &str, tenant: &str, payload: Payload, body: &str) -> Result<NewJob, String> {
     let body: Body = serde_json::from_str(body).map_err(|error| format!("cannot be read: {error}"))?;
-    let words = |problem: Problem| problem.to_string();
+    let words = |problem: FieldProblem| problem.to_string();
     let jobs = |ids: Vec<JobId>| ids.into_iter().map(Dependency::Job).collect();
     Ok(NewJob {
         queue: body.queue,
@@ -246,7 +246,7 @@ fn new_job(job_type: &str, tenant: &str, payload: Payload, body: &str) -> Result
         start_timeout: body.start.map(Duration::from_nanos),
         after: jobs(body.after),
         after_any: jobs(body.after_any),
-        labels: Labels {
+        labels: JobMetadata {
             tags: body.tags,
             correlation_id: body.correlation_id,
             callback_url: body.callback_url,
@@ -258,8 +258,8 @@ fn new_job(job_type: &str, tenant: &str, payload: Payload, body: &str) -> Result
 }
 
 /// Calls the writer to the door.
-pub(super) struct Door {
-    writes: Arc<Inbox<Box<dyn WriteTask>>>,
+pub(super) struct Inbox {
+    writes: Arc<TaskQueue<Box<dyn WriteTask>>>,
     /// Whether the writer is called already.
     is_called: AtomicBool,
     /// How many are taken in at once; after trouble they are taken one by one, to find the one it comes from.
@@ -268,9 +268,9 @@ pub(super) struct Door {
     trouble: Mutex<Option<String>>,
 }
 
-impl Door {
-    pub(super) fn new(writes: Arc<Inbox<Box<dyn WriteTask>>>) -> Door {
-        Door {
+impl Inbox {
+    pub(super) fn new(writes: Arc<TaskQueue<Box<dyn WriteTask>>>) -> Inbox {
+        Inbox {
             writes,
             is_called: AtomicBool::new(false),
             letters_max: AtomicUsize::new(limits::LETTERS_PER_COMMIT),
@@ -279,9 +279,9 @@ impl Door {
     }
 
     /// Somebody is at the door.
-    pub(super) fn call(self: &Arc<Door>) {
+    pub(super) fn call(self: &Arc<Inbox>) {
         if !self.is_called.swap(true, Ordering::AcqRel)
-            && self.writes.put(Box::new(Opening::new(self.clone())), true).is_err()
+            && self.writes.put(Box::new(InboxStatus::new(self.clone())), true).is_err()
         {
             // Too much waits, or the store is closed: the next look calls again.
             self.is_called.store(false, Ordering::Release);
@@ -311,35 +311,35 @@ impl Door {
 }
 
 /// Taking in what came by the door, in one commit with whatever else waits.
-pub(super) struct Opening {
-    door: Arc<Door>,
+pub(super) struct InboxStatus {
+    door: Arc<Inbox>,
     has_more: bool,
 }
 
-impl Opening {
-    pub(super) fn new(door: Arc<Door>) -> Opening {
-        Opening { door, has_more: false }
+impl InboxStatus {
+    pub(super) fn new(door: Arc<Inbox>) -> InboxStatus {
+        InboxStatus { door, has_more: false }
     }
 
-    fn take_in(&mut self, unit: &mut Unit<'_>) -> EngineResult<()> {
+    fn take_in(&mut self, unit: &mut WriteTx<'_>) -> EngineResult<()> {
         if let Some(why) = self.door.trouble() {
             self.has_more = true;
-            return unit.db()?.set_letter_aside(&why);
+            return unit.db()?.quarantine_inbox_entry(&why);
         }
         let max = self.door.letters_max.load(Ordering::Relaxed);
-        let letters = unit.db()?.take_letters(max)?;
+        let letters = unit.db()?.take_inbox(max)?;
         // Fewer may have been taken because of their size; then the last look finds none.
         self.has_more = !letters.is_empty();
         letters.iter().try_for_each(|letter| deliver(unit, letter))
     }
 }
 
-impl WriteTask for Opening {
-    fn run(&mut self, unit: &mut Unit<'_>) {
+impl WriteTask for InboxStatus {
+    fn run(&mut self, unit: &mut WriteTx<'_>) {
         self.door.is_called.store(false, Ordering::Release);
         unit.begin();
         if let Err(trouble) = self.take_in(unit) {
-            unit.give_up(&trouble);
+            unit.abort(&trouble);
         }
     }
 
@@ -382,8 +382,8 @@ mod tests {
 
     #[test]
     fn a_call_that_was_refused_before_it_was_heard_can_be_made_again() {
-        let writes: Arc<Inbox<Box<dyn WriteTask>>> = Arc::new(Inbox::new(8));
-        let door = Arc::new(Door::new(writes.clone()));
+        let writes: Arc<TaskQueue<Box<dyn WriteTask>>> = Arc::new(TaskQueue::new(8));
+        let door = Arc::new(Inbox::new(writes.clone()));
         door.call();
         door.call();
         let mut called = writes.take(8);

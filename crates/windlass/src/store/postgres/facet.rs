@@ -11,7 +11,7 @@ use super::tables::Tables;
 use super::tables::intern::check;
 use crate::job::Seq;
 use crate::store::durable::columns::{damaged, facet_check, facet_kind_code, limit, number};
-use crate::store::engine::{EngineResult, Facet, FacetKind, FacetQuery, FacetWrite};
+use crate::store::engine::{EngineResult, JobData, JobDataKind, JobDataQuery, JobDataWrite};
 
 const ALL_NAMES: &str = "SELECT name, number, \"check\", body FROM @.facets WHERE seq = $1 AND kind = $2::bigint \
      AND number > $3 ORDER BY name, number LIMIT $4";
@@ -31,7 +31,7 @@ const DROP: &str = "DELETE FROM @.facets f \
 type FacetKey<'f> = (i64, i64, &'f str, i64);
 
 impl Tables {
-    pub(super) fn read_facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>> {
+    pub(super) fn read_facets(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
         let (seq, kind) = (query.seq.0, facet_kind_code(query.kind));
         let above = query.above.map_or(-1, number);
         let mut values: Vec<Parameter> =
@@ -45,23 +45,23 @@ impl Tables {
         Ok(facets)
     }
 
-    pub(super) fn read_facets_of(&mut self, seqs: &[Seq], kind: FacetKind) -> EngineResult<Vec<Facet>> {
+    pub(super) fn read_facets_of(&mut self, seqs: &[Seq], kind: JobDataKind) -> EngineResult<Vec<JobData>> {
         let numbers = Column::of(seqs.iter().map(|seq| seq.0)).into();
         let rows = self.link.fetch(OF_SEVERAL, vec![numbers, facet_kind_code(kind).into()])?;
         rows.iter().map(|row| read_facet(row, Seq(get(row, 4)?), kind)).collect()
     }
 
-    pub(super) fn write_all_facets(&mut self, writes: &[FacetWrite]) -> EngineResult<()> {
+    pub(super) fn write_all_facets(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
         // The last word on each counts, and no statement may name a row twice.
-        let mut last: std::collections::BTreeMap<FacetKey<'_>, Option<&Facet>> =
+        let mut last: std::collections::BTreeMap<FacetKey<'_>, Option<&JobData>> =
             std::collections::BTreeMap::new();
         for write in writes {
             match write {
-                FacetWrite::Put(facet) => {
+                JobDataWrite::Put(facet) => {
                     let key = (facet.seq.0, facet_kind_code(facet.kind), &*facet.name, number(facet.number));
                     last.insert(key, Some(facet));
                 }
-                FacetWrite::Drop { seq, kind, name, number: at } => {
+                JobDataWrite::Drop { seq, kind, name, number: at } => {
                     last.insert((seq.0, facet_kind_code(*kind), name, number(*at)), None);
                 }
             }
@@ -86,9 +86,9 @@ impl Tables {
     }
 }
 
-fn read_facet(row: &Row, seq: Seq, kind: FacetKind) -> EngineResult<Facet> {
+fn read_facet(row: &Row, seq: Seq, kind: JobDataKind) -> EngineResult<JobData> {
     let number: i64 = get(row, 1)?;
-    let facet = Facet {
+    let facet = JobData {
         seq,
         kind,
         name: text_of(get(row, 0)?, "facets", seq.0)?.to_owned(),

@@ -9,7 +9,7 @@ use super::{advance, ahead, audit, insert, link, migrate, writer};
 use crate::clock::Stopwatch;
 use crate::error::OpenError;
 use crate::store::engine::EngineResult;
-use crate::store::floor::Floor;
+use crate::store::floor::Baseline;
 
 const JOBS: i64 = 100_000;
 const BATCH: i64 = 1_000;
@@ -25,7 +25,7 @@ const SETTINGS: &str = "SET jit = off; SET plan_cache_mode = force_generic_plan;
 ///
 /// # Errors
 /// When the server cannot be reached or has trouble, and when there is such a schema already.
-pub fn measure(address: &str, payload: usize) -> Result<Floor, OpenError> {
+pub fn measure(address: &str, payload: usize) -> Result<Baseline, OpenError> {
     let mut address = Address::parse(address)?;
     address.schema.push_str("_floor");
     let mut link = writer::connect(&address, Waits::default())?;
@@ -35,7 +35,7 @@ pub fn measure(address: &str, payload: usize) -> Result<Floor, OpenError> {
     floor
 }
 
-fn measure_in(link: &mut link::Link, address: &Address, payload: usize) -> Result<Floor, OpenError> {
+fn measure_in(link: &mut link::Connection, address: &Address, payload: usize) -> Result<Baseline, OpenError> {
     migrate::migrate(link, address)?;
     link.run(SETTINGS)?;
     let payload = vec![b'x'; payload];
@@ -50,7 +50,7 @@ fn measure_in(link: &mut link::Link, address: &Address, payload: usize) -> Resul
         after = claim(link, after)?;
         finish(link, first)?;
     }
-    Ok(Floor { insert: inserted, claim_and_finish: rate(watch) })
+    Ok(Baseline { insert: inserted, claim_and_finish: rate(watch) })
 }
 
 #[allow(clippy::cast_precision_loss, reason = "nobody reads more than three digits")]
@@ -78,7 +78,7 @@ fn bytes(count: i64, value: &[u8]) -> Parameter {
     column.into()
 }
 
-fn insert_some(link: &mut link::Link, first: i64, payload: &[u8]) -> EngineResult<()> {
+fn insert_some(link: &mut link::Connection, first: i64, payload: &[u8]) -> EngineResult<()> {
     link.send_plain("BEGIN");
     let seqs = || numbers(BATCH, |at| first + at);
     let hot = vec![
@@ -101,9 +101,10 @@ fn insert_some(link: &mut link::Link, first: i64, payload: &[u8]) -> EngineResul
     link.run("COMMIT")
 }
 
-fn claim(link: &mut link::Link, after: i64) -> EngineResult<i64> {
+fn claim(link: &mut link::Connection, after: i64) -> EngineResult<i64> {
     link.send_plain("BEGIN");
-    let look = ahead::Look { spots: vec![[1, 50, after, 0]], each: usize::try_from(CLAIM).unwrap_or(100) };
+    let look =
+        ahead::ClaimPrefetch { spots: vec![[1, 50, after, 0]], each: usize::try_from(CLAIM).unwrap_or(100) };
     let rows = link.fetch(look.sql(), look.values())?;
     let mut seqs = Vec::with_capacity(rows.len());
     let (mut rows_of_hot, mut places) = (Column::rows_themselves(), Column::rows_themselves());
@@ -122,7 +123,7 @@ fn claim(link: &mut link::Link, after: i64) -> EngineResult<i64> {
 }
 
 fn update(
-    link: &mut link::Link,
+    link: &mut link::Connection,
     sql: &str,
     first: Vec<Parameter>,
     seqs: &[i64],
@@ -135,7 +136,7 @@ fn update(
     link.send(sql, first.into_iter().chain(values).collect(), Some(expected))
 }
 
-fn finish(link: &mut link::Link, first: i64) -> EngineResult<()> {
+fn finish(link: &mut link::Connection, first: i64) -> EngineResult<()> {
     link.send_plain("BEGIN");
     let seqs: Vec<i64> = (first..first + CLAIM).collect();
     update(link, advance::UPDATE, Vec::new(), &seqs, 8)?;

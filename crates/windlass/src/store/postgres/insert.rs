@@ -27,7 +27,7 @@ const EDGES: &str = "INSERT INTO @.edges (dependency, dependent, need) \
 impl Tables {
     pub(super) fn insert_rows(&mut self, rows: &[NewRow]) -> EngineResult<()> {
         self.insert_hot(rows)?;
-        self.link.hand_over();
+        self.link.flush();
         self.insert_specs(rows)?;
         self.insert_tags(rows.iter().map(|row| (row.job.seq, &row.spec)))?;
         let keys: Vec<_> = rows.iter().flat_map(|row| row.keys.iter().cloned()).collect();

@@ -14,7 +14,7 @@ use super::row::{Places, state_code};
 use super::tables::Tables;
 use super::tables::intern::check;
 use super::timer::unpack;
-use crate::job::Job;
+use crate::job::JobRecord;
 use crate::store::config::parse;
 use crate::store::durable::columns::{NEVER, document_check, facet_check};
 use crate::store::engine::EngineResult;
@@ -85,7 +85,7 @@ impl Tables {
         after: i64,
         end: i64,
         rows: &[Row],
-        jobs: &[Job],
+        jobs: &[JobRecord],
         cover: &Cover,
         findings: &mut Vec<String>,
     ) -> EngineResult<()> {

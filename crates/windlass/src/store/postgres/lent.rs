@@ -9,8 +9,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::link::meaning;
-use crate::error::{Invalid, Problem, StoreError, SubmitError};
+use super::link::classify_error;
+use crate::error::{FieldProblem, Invalid, StoreError, SubmitError};
 use crate::job::{Dependency, JobId, NewJob, RetryPolicy};
 use crate::store::caller::Caller;
 use crate::store::command::submit::{self, SubmitOptions};
@@ -18,7 +18,7 @@ use crate::store::environment::Environment;
 
 /// A submission as a statement, to be executed within any transaction on the store's database, with any driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SqlCall {
+pub struct SqlStatement {
     /// The statement; its one row holds the job's id as a `uuid`.
     pub statement: String,
     /// Its first parameter, a text: the job's type.
@@ -36,13 +36,13 @@ pub(crate) fn call(
     caller: &Caller,
     job: &NewJob,
     options: SubmitOptions,
-) -> Result<SqlCall, SubmitError> {
+) -> Result<SqlStatement, SubmitError> {
     submit::check(std::slice::from_ref(job), env.options.payload_bytes_max, &env.options.targets)?;
     if job.debounce.is_some() {
-        let problem = Problem::Contradiction("is not possible in a transaction of one's own".into());
+        let problem = FieldProblem::Contradiction("is not possible in a transaction of one's own".into());
         return Err(SubmitError::Invalid { index: 0, invalid: Invalid::new("debounce", problem) });
     }
-    Ok(SqlCall {
+    Ok(SqlStatement {
         statement: format!("SELECT \"{schema}\".submit($1::text, $2::bytea, $3::text::jsonb)"),
         job_type: job.job_type.to_string(),
         payload: job.payload.bytes.to_vec(),
@@ -53,7 +53,7 @@ pub(crate) fn call(
 /// Submits a job within `transaction`; committing makes it visible, rolling back leaves nothing.
 pub(crate) async fn submit(
     transaction: &Transaction<'_>,
-    call: &SqlCall,
+    call: &SqlStatement,
     job: &NewJob,
 ) -> Result<JobId, SubmitError> {
     let run =
@@ -76,7 +76,7 @@ pub(crate) async fn submit(
 }
 
 fn trouble(error: &tokio_postgres::Error) -> SubmitError {
-    meaning(error).into()
+    classify_error(error).into()
 }
 
 /// What an error of the door means.
@@ -86,7 +86,7 @@ fn refusal(error: &tokio_postgres::Error, job: &NewJob) -> SubmitError {
     if *answer.code() == SqlState::INVALID_PARAMETER_VALUE && !field.is_empty() {
         let words = answer.message();
         let problem = words.strip_prefix(&field).unwrap_or(words).trim_start().to_owned();
-        let invalid = Invalid::new(field, Problem::Contradiction(problem));
+        let invalid = Invalid::new(field, FieldProblem::Contradiction(problem));
         return SubmitError::Invalid { index: 0, invalid };
     }
     // The holder is the last word of the message.

@@ -37,7 +37,7 @@ struct Sent {
 }
 
 /// A connection.
-pub(super) struct Link {
+pub(super) struct Connection {
     runtime: Runtime,
     client: Arc<Client>,
     statements: HashMap<String, Statement>,
@@ -52,14 +52,14 @@ pub(super) struct Link {
     pub(super) waits: Waits,
 }
 
-impl Link {
+impl Connection {
     /// Connects, for something that no request waits for.
-    pub(super) fn connect(address: &Address) -> EngineResult<Link> {
-        Link::connect_within(address, Waits::default())
+    pub(super) fn connect(address: &Address) -> EngineResult<Connection> {
+        Connection::connect_within(address, Waits::default())
     }
 
     /// Connects, within the time limit for it.
-    pub(super) fn connect_within(address: &Address, waits: Waits) -> EngineResult<Link> {
+    pub(super) fn connect_within(address: &Address, waits: Waits) -> EngineResult<Connection> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
@@ -80,7 +80,7 @@ impl Link {
         let client = Arc::new(client);
         let (prefix, keeps_statements) = (address.prefix(), address.keeps_statements);
         let tls = address.tls.clone();
-        Ok(Link { runtime, client, statements, keeps_statements, prefix, sent, tls, lost: None, waits })
+        Ok(Connection { runtime, client, statements, keeps_statements, prefix, sent, tls, lost: None, waits })
     }
 
     /// Why the connection cannot be used any more, if so.
@@ -129,7 +129,7 @@ impl Link {
     }
 
     /// Puts what was sent on the wire, so that the database works on it while more is made ready.
-    pub(super) fn hand_over(&mut self) {
+    pub(super) fn flush(&mut self) {
         self.runtime.block_on(tokio::task::yield_now());
     }
 
@@ -180,7 +180,7 @@ impl Link {
     }
 
     /// Waits until everything sent is answered; the first refusal is the answer, the others follow from it.
-    pub(super) fn settle(&mut self) -> EngineResult<()> {
+    pub(super) fn flush_replies(&mut self) -> EngineResult<()> {
         self.wait(async { Ok(()) })
     }
 
@@ -190,7 +190,7 @@ impl Link {
     }
 
     /// Says that the connection must not be used any more.
-    pub(super) fn give_up(&mut self, why: &str) {
+    pub(super) fn mark_lost(&mut self, why: &str) {
         self.lost.get_or_insert_with(|| why.to_owned());
     }
 
@@ -240,7 +240,7 @@ impl Link {
             if self.waits.asker.is_cancelled() {
                 self.cancel();
             }
-            self.give_up(&format!("no answer within {most:.0?}"));
+            self.mark_lost(&format!("no answer within {most:.0?}"));
         }
         for sent in sent {
             match (sent.is_done, sent.whole) {
@@ -271,7 +271,7 @@ impl Link {
                 "a statement that nobody waits for could not be cancelled: it ends by its own time limit"
             );
         }
-        self.give_up("its caller has left");
+        self.mark_lost("its caller has left");
     }
 
     fn silence(&self) -> StoreError {
@@ -279,14 +279,14 @@ impl Link {
     }
 
     fn trouble(&mut self, error: &tokio_postgres::Error) -> StoreError {
-        let trouble = meaning(error);
+        let trouble = classify_error(error);
         // The server goes by its wall clock: if that jumps, it takes a statement's time to be over at once. It is asked again,
         // as after a cancellation by hand, by the same means as after a broken connection.
         let is_early = error.code() == Some(&SqlState::QUERY_CANCELED)
             && self.waits.until.is_some_and(|until| !until.is_over());
         if self.client.is_closed() || is_early || matches!(trouble, StoreError::Away(_)) {
             let why = words(error);
-            self.give_up(&why);
+            self.mark_lost(&why);
             return StoreError::Away(why);
         }
         trouble
@@ -326,7 +326,7 @@ fn words(error: &tokio_postgres::Error) -> String {
 }
 
 /// What a failure of the database means to a store.
-pub(super) fn meaning(error: &tokio_postgres::Error) -> StoreError {
+pub(super) fn classify_error(error: &tokio_postgres::Error) -> StoreError {
     let Some(code) = error.code() else { return away(error) };
     let state = code.code();
     if *code == SqlState::DISK_FULL {

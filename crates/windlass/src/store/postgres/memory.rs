@@ -69,46 +69,46 @@ impl Commit {
 }
 
 /// A place in `ready`: rank, time, number.
-pub(super) type Spot = (i64, i64, i64);
+pub(super) type ClaimPosition = (i64, i64, i64);
 
 /// Behind every place.
-const NOWHERE: Spot = (i64::MAX, i64::MAX, i64::MAX);
+const NOWHERE: ClaimPosition = (i64::MAX, i64::MAX, i64::MAX);
 /// Before every place.
-pub(super) const FRONT: Spot = (-1, 0, 0);
+pub(super) const FRONT: ClaimPosition = (-1, 0, 0);
 /// Lanes whose front one commit lists; with more of them others look for themselves.
 const LOWERED_MAX: usize = 64;
 
 /// From where on each lane of `ready` can have anything.
 #[derive(Default)]
-pub(super) struct Floors {
-    floors: FxHashMap<i64, Spot>,
-    lowered: FxHashMap<i64, Spot>,
+pub(super) struct ClaimBounds {
+    floors: FxHashMap<i64, ClaimPosition>,
+    lowered: FxHashMap<i64, ClaimPosition>,
 }
 
-impl Floors {
+impl ClaimBounds {
     /// Nothing is known any more.
     pub(super) fn clear(&mut self) {
-        *self = Floors::default();
+        *self = ClaimBounds::default();
     }
 
     /// The place after which to look in a lane.
-    pub(super) fn before(&self, lane: i64) -> Spot {
+    pub(super) fn before(&self, lane: i64) -> ClaimPosition {
         self.floors.get(&lane).map_or(FRONT, |(rank, at, seq)| (*rank, *at, seq.saturating_sub(1)))
     }
 
     /// The first place of a lane was looked up: nothing is before it.
-    pub(super) fn found(&mut self, lane: i64, first: Option<Spot>) {
+    pub(super) fn found(&mut self, lane: i64, first: Option<ClaimPosition>) {
         self.floors.insert(lane, first.unwrap_or(NOWHERE));
     }
 
     /// A place was added to a lane.
-    pub(super) fn added(&mut self, lane: i64, spot: Spot) {
+    pub(super) fn added(&mut self, lane: i64, spot: ClaimPosition) {
         self.lower(lane, spot);
         let first = self.lowered.entry(lane).or_insert(spot);
         *first = spot.min(*first);
     }
 
-    fn lower(&mut self, lane: i64, spot: Spot) {
+    fn lower(&mut self, lane: i64, spot: ClaimPosition) {
         if let Some(floor) = self.floors.get_mut(&lane) {
             *floor = spot.min(*floor);
         }
@@ -128,7 +128,7 @@ impl Floors {
     }
 
     /// Takes in what another's commit added.
-    pub(super) fn learn(&mut self, lowered: Option<&[u8]>) {
+    pub(super) fn apply_commit(&mut self, lowered: Option<&[u8]>) {
         let Some(bytes) = lowered else { return };
         let numbers: Vec<i64> =
             bytes.as_chunks().0.iter().map(|number| i64::from_be_bytes(*number)).collect();
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_floor_rises_by_looking_and_falls_by_adding() {
-        let mut floors = Floors::default();
+        let mut floors = ClaimBounds::default();
         assert_eq!(floors.before(7), FRONT);
         floors.found(7, Some((50, 10, 3)));
         assert_eq!(floors.before(7), (50, 10, 2));
@@ -159,22 +159,22 @@ mod tests {
 
     #[test]
     fn what_one_node_adds_lowers_the_floor_of_another() {
-        let (mut one, mut other) = (Floors::default(), Floors::default());
+        let (mut one, mut other) = (ClaimBounds::default(), ClaimBounds::default());
         other.found(7, None);
         other.found(8, Some((50, 1, 1)));
         one.added(7, (50, 10, 3));
         one.added(7, (50, 9, 2));
-        other.learn(one.take_lowered().as_deref());
+        other.apply_commit(one.take_lowered().as_deref());
         assert_eq!((other.before(7), other.before(8)), ((50, 9, 1), (50, 1, 0)));
         assert_eq!(one.take_lowered(), None);
     }
 
     #[test]
     fn too_much_to_list_makes_others_look_again() {
-        let (mut one, mut other) = (Floors::default(), Floors::default());
+        let (mut one, mut other) = (ClaimBounds::default(), ClaimBounds::default());
         (0..100).for_each(|lane| one.added(lane, (50, 10, 3)));
         other.found(7, None);
-        other.learn(one.take_lowered().as_deref());
+        other.apply_commit(one.take_lowered().as_deref());
         assert_eq!(other.before(7), FRONT);
     }
 }

@@ -5,7 +5,7 @@
 mod tests;
 
 use super::address::Address;
-use super::link::{Link, get};
+use super::link::{Connection, get};
 use crate::error::{OpenError, StoreError};
 use crate::limits;
 use crate::store::durable::panic::panicked;
@@ -48,13 +48,13 @@ const BEGIN: &str = "CREATE TABLE IF NOT EXISTS @.migrations (version bigint PRI
 const DONE: &str = "INSERT INTO @.migrations (version, works_with) VALUES ($1, $2)";
 
 /// Brings the schema to the last of [`STEPS`].
-pub(super) fn migrate(link: &mut Link, address: &Address) -> Result<(), OpenError> {
+pub(super) fn migrate(link: &mut Connection, address: &Address) -> Result<(), OpenError> {
     migrate_by(&STEPS, link, address)
 }
 
 /// Takes all steps in one transaction under a lock, so that a crash leaves a whole schema and many nodes may start at once:
 /// whoever comes second finds it done.
-fn migrate_by(steps: &[Step], link: &mut Link, address: &Address) -> Result<(), OpenError> {
+fn migrate_by(steps: &[Step], link: &mut Connection, address: &Address) -> Result<(), OpenError> {
     if version(steps, link, address)? >= steps.len() {
         return Ok(());
     }
@@ -66,16 +66,16 @@ fn migrate_by(steps: &[Step], link: &mut Link, address: &Address) -> Result<(), 
 }
 
 /// Looks at the schema at an address, which need not be there.
-pub(crate) fn look(address: &str) -> Result<Schema, OpenError> {
+pub(crate) fn read_schema(address: &str) -> Result<Schema, OpenError> {
     let address = Address::parse(address)?;
-    let look = || version(&STEPS, &mut Link::connect(&address)?, &address);
+    let look = || version(&STEPS, &mut Connection::connect(&address)?, &address);
     // On a thread of its own: whoever asks may be inside a runtime.
     let found = std::thread::scope(|scope| scope.spawn(look).join());
     let found = found.map_err(|payload| panicked(payload.as_ref()))??;
     Ok(Schema::at(found, STEPS.iter().map(|step| step.name)))
 }
 
-fn migrate_locked(steps: &[Step], link: &mut Link, address: &Address) -> Result<(), OpenError> {
+fn migrate_locked(steps: &[Step], link: &mut Connection, address: &Address) -> Result<(), OpenError> {
     // A migration takes as long as it takes, whatever the role's own limits are; what it waits for is bounded below.
     link.run("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")?;
     lock(link, address, "migrate")?;
@@ -98,18 +98,18 @@ fn migrate_locked(steps: &[Step], link: &mut Link, address: &Address) -> Result<
         link.run(step.sql)?;
         link.send(DONE, vec![number.into(), i64::from(step.works_with).into()], None)?;
     }
-    link.settle()?;
+    link.flush_replies()?;
     Ok(())
 }
 
-fn lock(link: &mut Link, address: &Address, part: &str) -> Result<(), OpenError> {
+fn lock(link: &mut Connection, address: &Address, part: &str) -> Result<(), OpenError> {
     link.fetch("SELECT pg_advisory_xact_lock($1)", vec![address.lock_key(part).into()])?;
     Ok(())
 }
 
 /// The schema's version, 0 if there is none; an error if a build that knows these steps cannot work on it, or the server
 /// cannot be written to.
-fn version(steps: &[Step], link: &mut Link, address: &Address) -> Result<usize, OpenError> {
+fn version(steps: &[Step], link: &mut Connection, address: &Address) -> Result<usize, OpenError> {
     let rows = link.fetch(IS_THERE, vec![address.schema.as_str().into()])?;
     let Some(row) = rows.first() else { return Ok(0) };
     if get(row, 1)? {
@@ -141,7 +141,7 @@ pub(super) fn refuse_newer(works_with: i64) -> Result<(), StoreError> {
 }
 
 /// Refuses a server that cannot be written to, which after a failover may be the one that answers.
-pub(super) fn refuse_standby(link: &mut Link) -> Result<(), StoreError> {
+pub(super) fn refuse_standby(link: &mut Connection) -> Result<(), StoreError> {
     let rows = link.fetch("SELECT pg_is_in_recovery()", Vec::new())?;
     let is_standby = rows.first().map_or(Ok(false), |row| get::<bool>(row, 0))?;
     if is_standby { Err(StoreError::Away("the server is a standby".to_owned())) } else { Ok(()) }

@@ -8,7 +8,7 @@ use super::parameter::Column;
 use super::row::Places;
 use super::tables::Tables;
 use crate::clock::Timestamp;
-use crate::job::{Job, Seq, State};
+use crate::job::{JobRecord, JobState, Seq};
 use crate::store::config::parse;
 use crate::store::engine::{EngineResult, Key, KeyKind};
 
@@ -29,7 +29,7 @@ impl Tables {
         let all = || Column::of(seqs.iter().map(|seq| seq.0)).into();
         let jobs: Vec<_> = self.load_jobs(seqs)?.into_iter().flatten().collect();
         let traces = self.link.fetch(TRACES, vec![all()])?;
-        let known: rustc_hash::FxHashMap<Seq, &Job> = jobs.iter().map(|job| (job.seq, job)).collect();
+        let known: rustc_hash::FxHashMap<Seq, &JobRecord> = jobs.iter().map(|job| (job.seq, job)).collect();
         let mut keys = Vec::new();
         let (mut names, mut values, mut tagged) = (Column::bytes(), Column::bytes(), Column::numbers());
         for row in &traces {
@@ -71,7 +71,7 @@ impl Tables {
     }
 
     /// Frees keys of jobs that are removed, unless another job has taken them since or they outlive the job.
-    fn let_go_of_keys(&mut self, keys: &[(Key, Seq, State)], now: Timestamp) -> EngineResult<()> {
+    fn let_go_of_keys(&mut self, keys: &[(Key, Seq, JobState)], now: Timestamp) -> EngineResult<()> {
         let names: Vec<Key> = keys.iter().map(|(key, ..)| key.clone()).collect();
         let (mut kept, mut freed) = (Vec::new(), Vec::new());
         for ((key, seq, state), holder) in keys.iter().zip(self.read_holders(&names)?) {

@@ -13,7 +13,7 @@ use super::parameter::Column;
 use super::row::{Parts, Places};
 use super::tables::Tables;
 use super::tables::intern::check;
-use crate::job::{Job, JobId, Need, Seq, Spec};
+use crate::job::{JobId, JobRecord, Need, Seq, Spec};
 use crate::store::durable::columns::{SpecColumns, damaged, limit, need_code, need_of};
 use crate::store::engine::{Edge, EngineResult, Side};
 
@@ -37,7 +37,7 @@ const UNPACKED_AT_ONCE: usize = 1_000;
 
 impl Tables {
     /// The jobs in rows of `seq, id, lane, policy, record` and, if the rows say so, `ctid`; where each stands is noted.
-    pub(super) fn read_jobs(&mut self, rows: &[Row]) -> EngineResult<Vec<Job>> {
+    pub(super) fn read_jobs(&mut self, rows: &[Row]) -> EngineResult<Vec<JobRecord>> {
         let mut jobs = Vec::with_capacity(rows.len());
         for some in rows.chunks(UNPACKED_AT_ONCE) {
             let heads = some
@@ -61,7 +61,7 @@ impl Tables {
         Ok(jobs)
     }
 
-    pub(super) fn find_jobs(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>> {
+    pub(super) fn find_jobs(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<JobRecord>>> {
         let unread: Vec<JobId> = ids.iter().filter(|id| !self.ahead.has_looked_up(**id)).copied().collect();
         let mut found = self.ahead.jobs(ids);
         if !unread.is_empty() {
@@ -72,15 +72,15 @@ impl Tables {
         Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
     }
 
-    pub(super) fn load_jobs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Job>>> {
+    pub(super) fn load_jobs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<JobRecord>>> {
         let rows = self.link.fetch(BY_SEQ, vec![Column::of(seqs.iter().map(|seq| seq.0)).into()])?;
-        let found: FxHashMap<Seq, Job> =
+        let found: FxHashMap<Seq, JobRecord> =
             self.read_jobs(&rows)?.into_iter().map(|job| (job.seq, job)).collect();
         Ok(seqs.iter().map(|seq| found.get(seq).cloned()).collect())
     }
 
     /// Those of these jobs that are not final, in no particular order.
-    pub(super) fn open_jobs(&mut self, seqs: &[i64]) -> EngineResult<Vec<Job>> {
+    pub(super) fn open_jobs(&mut self, seqs: &[i64]) -> EngineResult<Vec<JobRecord>> {
         let rows = self.link.fetch(OPEN, vec![Column::of(seqs.iter().copied()).into()])?;
         self.read_jobs(&rows)
     }

@@ -5,24 +5,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::address::Address;
-use super::link::Link;
+use super::link::Connection;
 use super::tables::Tables;
 use super::waits::{Closing, Waits};
 use crate::clock::{Deadline, Timestamp};
 use crate::error::StoreError;
 use crate::limits;
-use crate::store::durable::inbox::Inbox;
-use crate::store::durable::panic::{contained, panicked};
+use crate::store::durable::inbox::TaskQueue;
+use crate::store::durable::panic::{catch_panic, panicked};
 use crate::store::engine::{EngineResult, ReadTask};
 use crate::store::environment::{Environment, Timing};
-use crate::store::memo::Memo;
-use crate::store::view::View;
+use crate::store::memo::ConnectionCache;
+use crate::store::view::ReadTx;
 
 /// A reader.
 pub(super) struct Reader {
     tables: Option<Tables>,
     address: Address,
-    memo: Memo,
+    memo: ConnectionCache,
     env: Arc<Environment>,
     closing: Closing,
 }
@@ -30,25 +30,25 @@ pub(super) struct Reader {
 impl Reader {
     /// A reader that is not connected yet.
     pub(super) fn new(address: Address, env: Arc<Environment>, closing: Closing) -> Reader {
-        Reader { tables: None, address, memo: Memo::default(), env, closing }
+        Reader { tables: None, address, memo: ConnectionCache::default(), env, closing }
     }
 
     /// Reads for others until nothing waits and nothing will.
-    pub(super) fn serve(mut self, inbox: &Inbox<Box<dyn ReadTask>>) {
+    pub(super) fn serve(mut self, inbox: &TaskQueue<Box<dyn ReadTask>>) {
         while inbox.wait() {
             // One at a time: another reader may be free for the next.
             for mut task in inbox.take(1) {
                 let outcome = self.read(task.as_mut());
-                contained("answering a read", || task.done(outcome));
+                catch_panic("answering a read", || task.done(outcome));
             }
         }
     }
 
     /// Reads only what must not wait for long looks, until nothing waits and nothing will.
-    pub(super) fn serve_urgent(mut self, inbox: &Inbox<Box<dyn ReadTask>>) {
+    pub(super) fn serve_urgent(mut self, inbox: &TaskQueue<Box<dyn ReadTask>>) {
         while let Some(mut task) = inbox.next_urgent() {
             let outcome = self.read(task.as_mut());
-            contained("answering a read", || task.done(outcome));
+            catch_panic("answering a read", || task.done(outcome));
         }
     }
 
@@ -63,13 +63,13 @@ impl Reader {
             if task.is_withdrawn() {
                 return Ok(());
             }
-            let outcome = self.look(task);
+            let outcome = self.run_task(task);
             let is_lost = self.tables.as_ref().is_none_or(|tables| tables.link.lost().is_some());
             if !is_lost {
                 return outcome;
             }
             self.tables = None;
-            self.memo.forget();
+            self.memo.clear();
             if task.is_withdrawn() {
                 return Ok(());
             }
@@ -83,7 +83,7 @@ impl Reader {
         }
     }
 
-    fn look(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
+    fn run_task(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
         let waits = Waits {
             until: task.deadline(),
             call_max: Some(self.env.timing.call_max),
@@ -95,7 +95,7 @@ impl Reader {
                 tables.link.waits = waits;
                 tables
             }
-            none => none.insert(Tables::new(Link::connect_within(&self.address, waits)?, false)),
+            none => none.insert(Tables::new(Connection::connect_within(&self.address, waits)?, false)),
         };
         if let Err(error) = tables.begin_read(task.is_long()) {
             // Else the transaction stays open, and every later one on this connection fails.
@@ -104,11 +104,11 @@ impl Reader {
         }
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let now = self.env.clock.now_after(Timestamp::from_millis(tables.meta.at));
-            task.run(&mut View::within(tables, &mut self.memo, &self.env, now));
+            task.run(&mut ReadTx::within(tables, &mut self.memo, &self.env, now));
         }));
         tables.rollback();
         outcome.map_err(|payload| {
-            self.memo.forget();
+            self.memo.clear();
             panicked(payload.as_ref())
         })
     }

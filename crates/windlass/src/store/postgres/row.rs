@@ -9,11 +9,11 @@ use uuid::Uuid;
 
 use super::link::get;
 use crate::clock::Timestamp;
-use crate::job::{Job, JobId, Seq, State, acts_at};
+use crate::job::{JobId, JobRecord, JobState, Seq, acts_at};
 use crate::store::durable::columns::{NEVER, SET_ASIDE, TIMED, code, damaged, worker_code};
 use crate::store::durable::interned::Interned;
 use crate::store::durable::packed::{Head, Shared, is_whole, unpack};
-use crate::store::engine::{EngineResult, Place};
+use crate::store::engine::{ClaimOrder, EngineResult};
 
 /// Where a job stands beside its row; all of it follows from the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,23 +38,24 @@ pub(super) struct Places {
 
 impl Places {
     /// Where a job stands.
-    pub(super) fn of(job: &Job) -> Places {
-        let place = Place::of(job);
+    pub(super) fn of(job: &JobRecord) -> Places {
+        let place = ClaimOrder::of(job);
         let (rank, at) = (i64::from(place.rank), place.eligible_at.as_millis());
-        let (is_scheduled, is_running) = (job.state == State::Scheduled, job.state == State::Running);
+        let (is_scheduled, is_running) = (job.state == JobState::Scheduled, job.state == JobState::Running);
         let slot = job.concurrency.and_then(|key| match job.state {
             // Who runs is found by key alone.
-            State::Running => Some((key.0, code(State::Running), 0, 0)),
-            State::Scheduled if job.is_blocked => Some((key.0, SET_ASIDE, rank, at)),
+            JobState::Running => Some((key.0, code(JobState::Running), 0, 0)),
+            JobState::Scheduled if job.is_blocked => Some((key.0, SET_ASIDE, rank, at)),
             _ => None,
         });
-        let timed = Place::when_due(job).map(|due| (0, TIMED, rank, due.eligible_at.as_millis()));
+        let timed = ClaimOrder::when_due(job).map(|due| (0, TIMED, rank, due.eligible_at.as_millis()));
         Places {
             row: None,
             ready: (is_scheduled && !job.is_blocked).then_some((rank, at)),
             ready_row: None,
             slot: slot.or(timed),
-            listed: (!is_scheduled && !is_running && job.state != State::Completed).then(|| code(job.state)),
+            listed: (!is_scheduled && !is_running && job.state != JobState::Completed)
+                .then(|| code(job.state)),
             acts_at: acts_at(job).map_or(NEVER, Timestamp::as_millis),
             is_running,
             worker: worker_code(job),
@@ -77,8 +78,8 @@ impl<'r> FromSql<'r> for TupleId {
 }
 
 /// The state in `hot`: with jobs that are set aside told apart.
-pub(super) fn state_code(job: &Job) -> i64 {
-    if job.state == State::Scheduled && job.is_blocked { SET_ASIDE } else { code(job.state) }
+pub(super) fn state_code(job: &JobRecord) -> i64 {
+    if job.state == JobState::Scheduled && job.is_blocked { SET_ASIDE } else { code(job.state) }
 }
 
 /// The columns of a job, in the order in which they are read.
@@ -101,7 +102,7 @@ impl<'r> Parts<'r> {
     }
 
     /// The job; its lane and policy are remembered by now.
-    pub(super) fn into_job(self, interned: &Interned) -> EngineResult<Job> {
+    pub(super) fn into_job(self, interned: &Interned) -> EngineResult<JobRecord> {
         let Parts { head, record } = self;
         let seq = head.seq.0;
         if !is_whole(record, &head) {

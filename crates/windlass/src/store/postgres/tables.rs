@@ -9,29 +9,32 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use super::ahead::Ahead;
+use super::ahead::Prefetch;
 use super::cluster::Identity;
-use super::door::Doorstep;
-use super::link::Link;
-use super::memory::{Floors, Meta};
+use super::door::InboxState;
+use super::link::Connection;
+use super::memory::{ClaimBounds, Meta};
 use super::row::Places;
 use super::timer::Timers;
 use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{ConcurrencyKey, Job, JobId, Labels, Lane, Need, Payload, Seq, Spec, State, Tenant};
+use crate::job::{
+    ConcurrencyKey, JobId, JobMetadata, JobRecord, JobState, Lane, Need, Payload, Seq, Spec, Tenant,
+};
 use crate::limits;
 use crate::store::durable::columns::{limit, number};
 use crate::store::durable::interned::Interned;
 use crate::store::engine::{
-    CountChange, Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetKind, FacetQuery,
-    FacetWrite, Key, KeyHolder, LaneCursor, Letter, NewRow, Place, Read, RecordQuery, Side, Write,
+    ClaimOrder, CountChange, Counts, Document, DocumentKind, Edge, EngineResult, InboxEntry, JobData,
+    JobDataKind, JobDataQuery, JobDataWrite, Key, KeyHolder, LaneCursor, NewRow, Read, RecordQuery, Side,
+    Write,
 };
 use crate::store::filter::{Found, Scan};
 
 /// A connection and what it remembers.
 pub(super) struct Tables {
-    pub(super) link: Link,
+    pub(super) link: Connection,
     pub(super) interned: Interned,
     pub(super) meta: Meta,
     /// How often somebody else's commit was found.
@@ -41,10 +44,10 @@ pub(super) struct Tables {
     /// None until somebody asks, and again after they may have changed behind our back.
     pub(super) counts: Option<Counts>,
     /// Counts that moved in this transaction.
-    pub(super) moved: BTreeMap<(Arc<Lane>, State), i64>,
-    pub(super) floors: Floors,
+    pub(super) moved: BTreeMap<(Arc<Lane>, JobState), i64>,
+    pub(super) floors: ClaimBounds,
     pub(super) timers: Timers,
-    pub(super) ahead: Ahead,
+    pub(super) ahead: Prefetch,
     /// Where the jobs that this transaction has met stand.
     pub(super) met: FxHashMap<Seq, Places>,
     /// Whether this connection writes; if not, nothing is tidied up in passing.
@@ -57,7 +60,7 @@ pub(super) struct Tables {
     /// Rows of `commits` below this number are gone.
     pub(super) forgotten_to: i64,
     /// What this transaction has met of the door in SQL.
-    pub(super) doorstep: Doorstep,
+    pub(super) doorstep: InboxState,
     /// The time of this transaction, as far as the order of timers is concerned.
     pub(super) now: i64,
     /// What was found out about the database being another one than before.
@@ -66,7 +69,7 @@ pub(super) struct Tables {
 
 impl Tables {
     /// Takes over a connection to a schema that was brought to the current state.
-    pub(super) fn new(link: Link, is_writer: bool) -> Tables {
+    pub(super) fn new(link: Connection, is_writer: bool) -> Tables {
         Tables {
             link,
             interned: Interned::default(),
@@ -75,29 +78,29 @@ impl Tables {
             is_shared: false,
             counts: None,
             moved: BTreeMap::new(),
-            floors: Floors::default(),
+            floors: ClaimBounds::default(),
             timers: Timers::default(),
-            ahead: Ahead::default(),
+            ahead: Prefetch::default(),
             met: FxHashMap::default(),
             is_writer,
             has_written: false,
             tried: None,
             idle_max: limits::TRANSACTION_IDLE_MAX,
             forgotten_to: -1,
-            doorstep: Doorstep::default(),
+            doorstep: InboxState::default(),
             now: 0,
             identity: Identity::default(),
         }
     }
 
     /// The same with another connection, after this one was lost; what was committed stays known.
-    pub(super) fn relink(&mut self, link: Link) {
+    pub(super) fn relink(&mut self, link: Connection) {
         let (meta, forgotten_to, generation) = (self.meta, self.forgotten_to, self.generation + 1);
         *self = Tables { meta, generation, forgotten_to, ..Tables::new(link, self.is_writer) };
     }
 
     /// Forgets what was remembered of a transaction that did not become real.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn clear_caches(&mut self) {
         self.interned.clear();
         self.counts = None;
         self.floors.clear();
@@ -131,19 +134,19 @@ impl Tables {
 }
 
 impl Read for Tables {
-    fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>> {
+    fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<JobRecord>>> {
         self.find_jobs(ids)
     }
-    fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Job>>> {
+    fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<JobRecord>>> {
         self.load_jobs(seqs)
     }
     fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>> {
         self.load_specs(seqs)
     }
-    fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<Job>>> {
+    fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<JobRecord>>> {
         self.ready_in(lanes, each_max)
     }
-    fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>> {
+    fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<JobRecord>> {
         self.due_jobs(now.as_millis(), max)
     }
     fn due_in(
@@ -151,7 +154,7 @@ impl Read for Tables {
         lanes: &[Arc<Lane>],
         now: Timestamp,
         each_max: usize,
-    ) -> EngineResult<Vec<Vec<Place>>> {
+    ) -> EngineResult<Vec<Vec<ClaimOrder>>> {
         self.due_in_lanes(lanes, now.as_millis(), each_max)
     }
     fn next_due(&mut self) -> EngineResult<Option<Timestamp>> {
@@ -160,7 +163,7 @@ impl Read for Tables {
     fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
         self.search_jobs(scan, reach)
     }
-    fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>> {
+    fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<JobRecord>> {
         self.first_aside(key)
     }
     fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
@@ -177,10 +180,10 @@ impl Read for Tables {
     ) -> EngineResult<Vec<Edge>> {
         self.edges_from(dependency, after, max)
     }
-    fn facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>> {
+    fn facets(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
         self.read_facets(query)
     }
-    fn facets_of(&mut self, seqs: &[Seq], kind: FacetKind) -> EngineResult<Vec<Facet>> {
+    fn facets_of(&mut self, seqs: &[Seq], kind: JobDataKind) -> EngineResult<Vec<JobData>> {
         self.read_facets_of(seqs, kind)
     }
     fn documents_of(&mut self, kinds: &[DocumentKind]) -> EngineResult<Vec<Vec<Document>>> {
@@ -225,10 +228,10 @@ impl Write for Tables {
     fn insert(&mut self, rows: &[NewRow]) -> EngineResult<()> {
         self.insert_rows(rows)
     }
-    fn update(&mut self, jobs: &[Job]) -> EngineResult<()> {
+    fn update(&mut self, jobs: &[JobRecord]) -> EngineResult<()> {
         self.update_jobs(jobs)
     }
-    fn relabel(&mut self, labels: &[(Seq, Labels)]) -> EngineResult<()> {
+    fn relabel(&mut self, labels: &[(Seq, JobMetadata)]) -> EngineResult<()> {
         labels.iter().try_for_each(|(seq, labels)| self.relabel_job(*seq, labels))
     }
     fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {
@@ -246,7 +249,7 @@ impl Write for Tables {
     fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
         self.delete_keys(keys)
     }
-    fn write_facets(&mut self, writes: &[FacetWrite]) -> EngineResult<()> {
+    fn write_facets(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
         self.write_all_facets(writes)
     }
     fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {
@@ -266,13 +269,13 @@ impl Write for Tables {
         self.move_counts(changes);
         Ok(())
     }
-    fn take_letters(&mut self, max: usize) -> EngineResult<Vec<Letter>> {
+    fn take_inbox(&mut self, max: usize) -> EngineResult<Vec<InboxEntry>> {
         self.read_letters(max)
     }
     fn why_put_back(&mut self) -> EngineResult<Option<String>> {
         self.find_put_back()
     }
-    fn set_letter_aside(&mut self, why: &str) -> EngineResult<()> {
+    fn quarantine_inbox_entry(&mut self, why: &str) -> EngineResult<()> {
         self.set_first_letter_aside(why)
     }
 }

@@ -8,7 +8,7 @@ use super::link::get;
 use super::parameter::Column;
 use super::row::Places;
 use super::tables::Tables;
-use crate::job::{Job, Seq, WorkerId, acts_at};
+use crate::job::{JobRecord, Seq, WorkerId, acts_at};
 use crate::limits;
 use crate::store::durable::columns::{NEVER, worker_codes};
 use crate::store::engine::EngineResult;
@@ -96,7 +96,7 @@ impl Timers {
     }
 
     /// Takes in what another's commit did.
-    pub(super) fn learn(&mut self, added_at: Option<i64>, has_swept: bool) {
+    pub(super) fn apply_commit(&mut self, added_at: Option<i64>, has_swept: bool) {
         if let (Some(low), Some(at)) = (&mut self.low, added_at) {
             *low = at.min(*low);
         }
@@ -253,7 +253,7 @@ impl Tables {
     }
 
     /// Up to so many jobs that time changes by `now`, in the order in which it does.
-    pub(super) fn due_jobs(&mut self, now: i64, max: usize) -> EngineResult<Vec<Job>> {
+    pub(super) fn due_jobs(&mut self, now: i64, max: usize) -> EngineResult<Vec<JobRecord>> {
         if self.is_writer && !self.timers.is_settled() {
             self.write_timers()?;
         }
@@ -291,11 +291,11 @@ impl Tables {
     /// Of the jobs in entries whose time has come, those whose own has; the others are to be covered anew.
     fn sort_out(
         &mut self,
-        mut found: Vec<(i64, i64, Job)>,
+        mut found: Vec<(i64, i64, JobRecord)>,
         swept: &[Entry],
         now: i64,
         max: usize,
-    ) -> Vec<Job> {
+    ) -> Vec<JobRecord> {
         found.sort_unstable_by_key(|(at, seq, _)| (*at, *seq));
         found.dedup_by_key(|(_, seq, _)| *seq);
         let due = found.partition_point(|(at, ..)| *at <= now).min(max);
@@ -399,7 +399,7 @@ fn limit_reached(entries: &[Entry]) -> bool {
 }
 
 /// The moment and number of the last of the first `max` jobs, if there are so many.
-fn nth(found: &mut [(i64, i64, Job)], max: usize) -> Option<(i64, i64)> {
+fn nth(found: &mut [(i64, i64, JobRecord)], max: usize) -> Option<(i64, i64)> {
     let last = max.checked_sub(1).filter(|last| *last < found.len())?;
     let (_, (at, seq, _), _) = found.select_nth_unstable_by_key(last, |(at, seq, _)| (*at, *seq));
     Some((*at, *seq))

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio_postgres::Row;
 
-use super::ahead::{Look, Needs};
+use super::ahead::{ClaimPrefetch, PrefetchHints};
 use super::cluster::Loss;
 use super::document;
-use super::door::Doorstep;
+use super::door::InboxState;
 use super::link::{Question, get};
 use super::memory::{Commit, Meta};
 use super::migrate;
@@ -63,7 +63,7 @@ const TIDY_EVERY: i64 = 256;
 
 /// What became of a commit that nobody answered for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum CommitFate {
     /// It is in the database.
     Made,
     /// It never will be: its number is another commit's, or not taken while the lock is held.
@@ -76,9 +76,13 @@ impl Tables {
     /// Begins a transaction that nobody else's can come between; the answer is the database's time. What is going to be
     /// asked first in it is asked along with the beginning; beside others, who may have to be waited for, it is asked only
     /// after the wait, when more may be needed than before.
-    pub(super) fn begin_write(&mut self, lock: i64, needs: impl FnOnce() -> Needs) -> EngineResult<i64> {
+    pub(super) fn begin_write(
+        &mut self,
+        lock: i64,
+        needs: impl FnOnce() -> PrefetchHints,
+    ) -> EngineResult<i64> {
         self.clear_transaction();
-        self.doorstep = Doorstep::default();
+        self.doorstep = InboxState::default();
         self.link.send_plain("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
         // Whoever waits for the lock is told in time; 0 would mean for ever.
         let patience = self.link.waits.until.map_or(limits::LOCK_WAIT_MAX, Deadline::left);
@@ -86,7 +90,7 @@ impl Tables {
         let values = vec![lock.into(), millis(lock_wait), millis(limits::CALL_MAX), millis(self.idle_max)];
         self.link.send(GATE, values, None)?;
         if self.is_shared {
-            self.link.settle()?;
+            self.link.flush_replies()?;
         }
         let needs = needs();
         let glance = self.look_ahead(needs.claims);
@@ -97,7 +101,7 @@ impl Tables {
         questions.extend(glance.iter().map(|look| (look.sql(), look.values())));
         questions.extend((!names.is_empty()).then(|| by_id(names)));
         questions.extend(timers.map(document::first));
-        let (now, answers) = self.catch_up(true, questions)?;
+        let (now, answers) = self.apply_foreign_commits(true, questions)?;
         let mut answers = answers.into_iter();
         if let Some(look) = glance {
             self.ahead.keep(look, answers.next().unwrap_or_default());
@@ -118,13 +122,13 @@ impl Tables {
 
     /// If somebody has added to a lane before the place where the look begins, its floor shows it by the time of the
     /// claim, and the look does not count.
-    fn look_ahead(&self, claims: usize) -> Option<Look> {
+    fn look_ahead(&self, claims: usize) -> Option<ClaimPrefetch> {
         let (lanes, each) = self.ahead.habit(claims)?;
         let spot = |lane: &i64| {
             let (rank, at, seq) = self.floors.before(*lane);
             [*lane, rank, at, seq]
         };
-        Some(Look { spots: lanes.iter().map(spot).collect(), each })
+        Some(ClaimPrefetch { spots: lanes.iter().map(spot).collect(), each })
     }
 
     /// Begins a snapshot.
@@ -135,7 +139,7 @@ impl Tables {
         let patience = patience.clamp(Duration::from_millis(1), limits::SNAPSHOT_MAX);
         let look_max = if is_long { Parameter::from("0") } else { millis(patience) };
         self.link.send(SNAPSHOT, vec![look_max, millis(limits::SNAPSHOT_MAX)], None)?;
-        Ok(self.catch_up(false, Vec::new())?.0)
+        Ok(self.apply_foreign_commits(false, Vec::new())?.0)
     }
 
     /// Ends whatever was begun, without a trace.
@@ -143,12 +147,12 @@ impl Tables {
         self.clear_transaction();
         if self.link.lost().is_none() && self.link.run("ROLLBACK").is_err() {
             // Nobody knows what is open on it.
-            self.link.give_up("the transaction could not be ended");
+            self.link.mark_lost("the transaction could not be ended");
         }
     }
 
     /// Learns what others committed; the answer is the database's time, and the answers to `questions`.
-    fn catch_up(
+    fn apply_foreign_commits(
         &mut self,
         is_strict: bool,
         questions: Vec<Question<'_>>,
@@ -176,7 +180,7 @@ impl Tables {
             self.generation += 1;
             let foreign = &commits[..commits.len() - usize::from(kept.is_some())];
             let is_seamless = kept.is_some() && limit(foreign.len()) == head.meta.commit - known.commit;
-            self.learn_commits(is_seamless.then_some(foreign), head.meta, moved)?;
+            self.apply_commits(is_seamless.then_some(foreign), head.meta, moved)?;
         }
         self.meta = head.meta;
         Ok((head.now, answers.collect()))
@@ -194,7 +198,7 @@ impl Tables {
     }
 
     /// Takes in what others did; everything is forgotten if it cannot be told what that was.
-    fn learn_commits(
+    fn apply_commits(
         &mut self,
         foreign: Option<&[Commit]>,
         head: Meta,
@@ -207,8 +211,8 @@ impl Tables {
             return Ok(());
         };
         for commit in foreign {
-            self.floors.learn(commit.lowered.as_deref());
-            self.timers.learn(commit.timer_at, commit.has_swept);
+            self.floors.apply_commit(commit.lowered.as_deref());
+            self.timers.apply_commit(commit.timer_at, commit.has_swept);
         }
         self.learn_counts(head, moved)
     }
@@ -288,13 +292,13 @@ impl Tables {
 
     /// What became of a commit that nobody answered for. To be asked with the lock held: the transaction that was to make it
     /// had the lock, so it has ended one way or the other.
-    pub(super) fn fate(&mut self, (number, nonce): (i64, i64)) -> EngineResult<Fate> {
+    pub(super) fn fate(&mut self, (number, nonce): (i64, i64)) -> EngineResult<CommitFate> {
         let rows = self.link.fetch(FATE, vec![number.into()])?;
         match rows.first() {
-            Some(row) if get::<i64>(row, 0)? == nonce => Ok(Fate::Made),
-            Some(_) => Ok(Fate::NotMade),
-            None if self.meta.commit < number => Ok(Fate::NotMade),
-            None => Ok(Fate::Forgotten),
+            Some(row) if get::<i64>(row, 0)? == nonce => Ok(CommitFate::Made),
+            Some(_) => Ok(CommitFate::NotMade),
+            None if self.meta.commit < number => Ok(CommitFate::NotMade),
+            None => Ok(CommitFate::Forgotten),
         }
     }
 }

@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 
 use super::address::Address;
 use super::keys::read_key;
-use super::link::{Link, get};
+use super::link::{Connection, get};
 use super::parameter::Parameter;
 use super::query::text_of;
 use super::tables::Tables;
@@ -19,8 +19,8 @@ use crate::store::durable::columns::{
     damaged, facet_check, facet_kind_code, facet_kind_of, key_columns, limit, need_code, need_of, number,
 };
 use crate::store::durable::panic::panicked;
-use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, Facet, Key, KeyHolder, NewRow};
-use crate::store::transfer::rows::{Export, FacetPlace, Import, LetterCounts, Numbers, Page};
+use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
+use crate::store::transfer::rows::{Export, Import, InboxCounts, JobDataPosition, Numbers, Page};
 
 const SIZES: &str = "SELECT h.seq, coalesce(octet_length(j.payload), 0)::bigint FROM @.hot h \
      LEFT JOIN @.jobs j ON j.seq = h.seq WHERE h.seq > $1 ORDER BY h.seq LIMIT $2";
@@ -75,7 +75,7 @@ impl Export for Tables {
         rows.collect()
     }
 
-    fn facets_after(&mut self, after: Option<&FacetPlace>, page: Page) -> EngineResult<Vec<Facet>> {
+    fn facets_after(&mut self, after: Option<&JobDataPosition>, page: Page) -> EngineResult<Vec<JobData>> {
         let place = |rows: usize| -> Vec<Parameter> {
             let (seq, kind) = after.map_or((i64::MIN, 0), |after| (after.seq.0, facet_kind_code(after.kind)));
             let (name, at) = after.map_or(("", 0), |after| (after.name.as_str(), number(after.number)));
@@ -125,11 +125,11 @@ impl Export for Tables {
         self.documents_by(DOCUMENTS, kind, vec![after, limit(page.rows).into()])
     }
 
-    fn letter_counts(&mut self) -> EngineResult<LetterCounts> {
+    fn letter_counts(&mut self) -> EngineResult<InboxCounts> {
         let rows = self.link.fetch(LETTERS, Vec::new())?;
-        let Some(row) = rows.first() else { return Ok(LetterCounts::default()) };
+        let Some(row) = rows.first() else { return Ok(InboxCounts::default()) };
         let [waiting, set_aside]: [i64; 2] = [get(row, 0)?, get(row, 1)?];
-        Ok(LetterCounts { waiting: waiting.unsigned_abs(), set_aside: set_aside.unsigned_abs() })
+        Ok(InboxCounts { waiting: waiting.unsigned_abs(), set_aside: set_aside.unsigned_abs() })
     }
 }
 
@@ -150,7 +150,7 @@ impl Import for Tables {
         Ok(())
     }
 
-    fn shut_door(&mut self, is_shut: bool) -> EngineResult<()> {
+    fn set_inbox_paused(&mut self, is_shut: bool) -> EngineResult<()> {
         self.has_written = true;
         self.link.run(if is_shut { SHUT_DOOR } else { OPEN_DOOR })
     }
@@ -160,10 +160,10 @@ fn size(bytes: i64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-fn read_facet(row: &Row) -> EngineResult<Facet> {
+fn read_facet(row: &Row) -> EngineResult<JobData> {
     let [seq, kind, at]: [i64; 3] = [get(row, 0)?, get(row, 1)?, get(row, 3)?];
     let body: &[u8] = get(row, 5)?;
-    let facet = Facet {
+    let facet = JobData {
         seq: Seq(seq),
         kind: facet_kind_of(kind).ok_or_else(|| damaged("facets", seq, "is of no known kind"))?,
         name: text_of(get(row, 2)?, "facets", seq)?.to_owned(),
@@ -180,7 +180,7 @@ fn read_facet(row: &Row) -> EngineResult<Facet> {
 pub(crate) fn is_in_use(address: &str) -> Result<bool, OpenError> {
     let address = Address::parse(address)?;
     let ask = || {
-        let mut link = Link::connect(&address)?;
+        let mut link = Connection::connect(&address)?;
         // Only whoever is alone gets the lock that all nodes share.
         let rows = link.fetch(ALONE, vec![address.lock_key("nodes").into()])?;
         rows.first().map_or(Ok(false), |row| get::<bool>(row, 0).map(|is_alone| !is_alone))

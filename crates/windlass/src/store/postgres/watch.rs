@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio_postgres::{AsyncMessage, Client, Error};
 
 use super::address::Address;
-use super::door::Door;
+use super::door::Inbox;
 use super::news::{Announced, ENDS, EVERYTHING, Heard, INTERRUPTS, News, WORK};
 use crate::clock::Stopwatch;
 use crate::limits;
@@ -22,7 +22,7 @@ pub(super) struct Watch {
     address: Address,
     env: Arc<Environment>,
     news: Arc<News>,
-    door: Arc<Door>,
+    door: Arc<Inbox>,
     /// This node among the others.
     node: i32,
     /// The last commit that was looked at; none before the first look of a connection.
@@ -49,7 +49,7 @@ impl Watch {
         address: Address,
         env: Arc<Environment>,
         news: Arc<News>,
-        door: Arc<Door>,
+        door: Arc<Inbox>,
         node: i32,
     ) -> Watch {
         Watch {
@@ -156,7 +156,7 @@ impl Watch {
                     }
                     self.hear(announced);
                 }
-                _ = rounds.tick() => self.look(client, nodes).await?,
+                _ = rounds.tick() => self.poll(client, nodes).await?,
             }
         }
     }
@@ -226,7 +226,7 @@ impl Watch {
     }
 
     /// Looks for commits of others, and whether there are others.
-    async fn look(&mut self, client: &Client, nodes: i64) -> Result<(), Error> {
+    async fn poll(&mut self, client: &Client, nodes: i64) -> Result<(), Error> {
         if self.address.is_notifying {
             // Only whoever is alone gets the lock that all share.
             let sql = format!(

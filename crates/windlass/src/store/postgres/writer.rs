@@ -5,40 +5,40 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::address::Address;
-use super::ahead::Needs;
-use super::door::{Door, Opening};
-use super::link::Link;
+use super::ahead::PrefetchHints;
+use super::door::{Inbox, InboxStatus};
+use super::link::Connection;
 use super::memory::Meta;
 use super::migrate;
 use super::news::{EVERYTHING, News};
 use super::tables::Tables;
-use super::transaction::Fate;
+use super::transaction::CommitFate;
 use super::waits::{Closing, Waits};
 use crate::clock::{Deadline, Stopwatch, Timestamp};
 use crate::entropy::Entropy;
 use crate::error::StoreError;
 use crate::limits;
-use crate::store::durable::inbox::Inbox;
-use crate::store::durable::panic::{contained, panicked};
+use crate::store::durable::inbox::TaskQueue;
+use crate::store::durable::panic::{catch_panic, panicked};
 use crate::store::engine::{EngineResult, ReadTask, WriteTask};
 use crate::store::environment::{Environment, Timing};
 use crate::store::group;
-use crate::store::memo::Memo;
+use crate::store::memo::ConnectionCache;
 use crate::store::unit::Effects;
 
 /// Requests that share a commit.
 type Group = Vec<Box<dyn WriteTask>>;
 /// Requests that wait for the next.
-type Arrivals = Inbox<Box<dyn WriteTask>>;
+type Arrivals = TaskQueue<Box<dyn WriteTask>>;
 
 /// The writer.
 pub(super) struct Writer {
     pub(super) tables: Tables,
     pub(super) address: Address,
     pub(super) env: Arc<Environment>,
-    pub(super) memo: Memo,
+    pub(super) memo: ConnectionCache,
     pub(super) news: Arc<News>,
-    door: Arc<Door>,
+    door: Arc<Inbox>,
     /// Names commits, so that one can be recognised that nobody answered for. Not the store's own: what that gives out
     /// must not depend on the engine.
     nonces: Entropy,
@@ -76,13 +76,13 @@ impl Writer {
         address: Address,
         env: Arc<Environment>,
         news: Arc<News>,
-        door: Arc<Door>,
+        door: Arc<Inbox>,
         closing: Closing,
     ) -> Writer {
         let lock = address.lock_key("write");
         let nonces = Entropy::from_system();
         let node = low_half(nonces.bits());
-        let (memo, has_unknown) = (Memo::default(), false);
+        let (memo, has_unknown) = (ConnectionCache::default(), false);
         let mut writer =
             Writer { tables, address, env, memo, news, door, nonces, node, lock, closing, has_unknown };
         writer.tables.link.waits = writer.waits(None);
@@ -95,14 +95,14 @@ impl Writer {
     }
 
     /// Writes for others until nothing waits and nothing will, or until the store must stop.
-    pub(super) fn serve(mut self, writes: &Arrivals, reads: &Inbox<Box<dyn ReadTask>>) {
+    pub(super) fn serve(mut self, writes: &Arrivals, reads: &TaskQueue<Box<dyn ReadTask>>) {
         while writes.wait() {
             let tasks = writes.take(limits::WRITES_PER_GROUP_MAX);
             if let Err(error) = self.commit(tasks, Some(writes)) {
                 tracing::error!(%error, "the store stops");
                 // Readers first: whoever is told by the writer that all is over finds it so.
                 for task in reads.stop(&error) {
-                    contained("refusing a read", || task.done(Err(error.clone())));
+                    catch_panic("refusing a read", || task.done(Err(error.clone())));
                 }
                 group_refuse(writes.stop(&error), &error);
             }
@@ -118,7 +118,7 @@ impl Writer {
         let mut outcome = self.persist(&mut tasks, arriving);
         if outcome.is_err() && self.tables.doorstep.is_unread {
             // A key stands in a submission that came by the door: that one came first, and is taken in first.
-            self.commit(vec![Box::new(Opening::new(self.door.clone()))], None)?;
+            self.commit(vec![Box::new(InboxStatus::new(self.door.clone()))], None)?;
             outcome = self.persist(&mut tasks, None);
         }
         match outcome {
@@ -127,7 +127,7 @@ impl Writer {
                     self.news.committed(&effects, number);
                 }
                 let env = self.env.clone();
-                contained("answering a write", || group::answer(&env, effects, tasks));
+                catch_panic("answering a write", || group::answer(&env, effects, tasks));
                 Ok(())
             }
             // One of them is to blame, and fails alone: the others are done again without it.
@@ -222,17 +222,19 @@ impl Writer {
         unknown: &mut Option<Unknown>,
     ) -> Attempt {
         if let Some(lost) = unknown.take() {
-            let found =
-                self.tables.begin_write(self.lock, Needs::default).and_then(|_| self.tables.fate(lost.tried));
+            let found = self
+                .tables
+                .begin_write(self.lock, PrefetchHints::default)
+                .and_then(|_| self.tables.fate(lost.tried));
             self.tables.rollback();
             match found {
-                Ok(Fate::Made) => {
-                    self.memo.forget();
+                Ok(CommitFate::Made) => {
+                    self.memo.clear();
                     return Attempt::Committed(lost.effects, Some(lost.tried.0));
                 }
-                Ok(Fate::NotMade) => tasks.iter_mut().for_each(|task| task.undone()),
+                Ok(CommitFate::NotMade) => tasks.iter_mut().for_each(|task| task.undone()),
                 // Doing it again might do it twice.
-                Ok(Fate::Forgotten) => {
+                Ok(CommitFate::Forgotten) => {
                     self.has_unknown = true;
                     let why = "the connection broke during a commit, and commits of that time are forgotten";
                     return Attempt::Refused(not_known(StoreError::Away(why.to_owned())));
@@ -257,8 +259,8 @@ impl Writer {
             Err(error) => error,
         };
         self.tables.rollback();
-        self.tables.forget();
-        self.memo.forget();
+        self.tables.clear_caches();
+        self.memo.clear();
         for task in tasks.iter_mut() {
             task.undone();
         }
@@ -284,8 +286,8 @@ impl Writer {
         self.tables.meta = Meta::default();
         let fenced = self.transact(&mut Vec::new(), None);
         self.tables.rollback();
-        self.tables.forget();
-        self.memo.forget();
+        self.tables.clear_caches();
+        self.memo.clear();
         fenced.map(drop)
     }
 
@@ -295,7 +297,7 @@ impl Writer {
             if let Some(arriving) = arriving {
                 tasks.extend(arriving.take(limits::WRITES_PER_GROUP_MAX.saturating_sub(tasks.len())));
             }
-            Needs::of(tasks)
+            PrefetchHints::of(tasks)
         })?;
         if std::mem::take(&mut self.has_unknown) {
             // A commit that was given up may have been made after all: nobody was woken for it.
@@ -318,8 +320,8 @@ impl Writer {
             }
             Err(error) => match self.tables.tried {
                 Some(tried) if self.tables.link.lost().is_some() => {
-                    self.tables.forget();
-                    self.memo.forget();
+                    self.tables.clear_caches();
+                    self.memo.clear();
                     Ok(Attempt::Unknown(Unknown { tried, effects }))
                 }
                 // The database has said no, or was not asked: nothing was made.
@@ -330,7 +332,7 @@ impl Writer {
 
     /// Makes the connection anew, trying until patience ends.
     fn reconnect(&mut self, patience: Deadline, until: Option<Deadline>) -> EngineResult<()> {
-        self.memo.forget();
+        self.memo.clear();
         let mut pause = limits::RECONNECT_EVERY_MIN;
         loop {
             if self.closing.deadline().is_some_and(Deadline::is_over) {
@@ -363,8 +365,8 @@ fn not_known(error: StoreError) -> StoreError {
 }
 
 /// A connection to a server that can be written to.
-pub(super) fn connect(address: &Address, waits: Waits) -> EngineResult<Link> {
-    let mut link = Link::connect_within(address, waits)?;
+pub(super) fn connect(address: &Address, waits: Waits) -> EngineResult<Connection> {
+    let mut link = Connection::connect_within(address, waits)?;
     migrate::refuse_standby(&mut link)?;
     Ok(link)
 }
@@ -376,5 +378,5 @@ fn low_half(bits: u128) -> i32 {
 }
 
 fn group_refuse(tasks: Group, error: &StoreError) {
-    contained("refusing a write", || group::refuse(tasks, error));
+    catch_panic("refusing a write", || group::refuse(tasks, error));
 }

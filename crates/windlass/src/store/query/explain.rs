@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 
 use crate::clock::whole_millis;
 use crate::error::StoreError;
-use crate::job::{Bucket, Job, Rate, State, Suspension, Wait};
-use crate::store::budget::{self, Spent};
+use crate::job::{Bucket, JobRecord, JobState, Rate, Suspension, Wait};
+use crate::store::budget::{self, BudgetUsage};
 use crate::store::cascade;
 use crate::store::command::throttle::{KeyBucket, key_bucket_key};
 use crate::store::config::{Config, Hold, PauseMode, Scope, parse};
 use crate::store::engine::{DocumentKind, Side};
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::view::View;
+use crate::store::view::ReadTx;
 
 /// One reason why a job does not run.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,11 +43,15 @@ fn reason(code: &'static str, message: impl Into<String>, details: Value) -> Rea
 
 /// Why this job does not run now; empty for one that is final or about to be claimed. Of a running one only that it is to
 /// be suspended.
-pub(crate) fn reasons(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Vec<Reason>, StoreError> {
+pub(crate) fn reasons(
+    view: &mut ReadTx<'_>,
+    job: &JobRecord,
+    depth: Depth,
+) -> Result<Vec<Reason>, StoreError> {
     if job.state.is_final() {
         return Ok(Vec::new());
     }
-    if job.state == State::Running {
+    if job.state == JobState::Running {
         let requested = job.details.suspend_requested.as_ref().map(suspends_next);
         let found = if requested.is_some() { requested } else { cut_off_next(view, job)? };
         return Ok(found.into_iter().collect());
@@ -62,7 +66,7 @@ pub(crate) fn reasons(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Ve
     if depth == Depth::First && !found.is_empty() {
         return Ok(found);
     }
-    if job.state == State::Scheduled {
+    if job.state == JobState::Scheduled {
         found.extend(limit_reasons(view, &config, job)?);
         found.extend(rate_reasons(view, &config, job)?);
         found.extend(budget_reason(view, &config, job)?);
@@ -78,7 +82,11 @@ pub(crate) fn reasons(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Ve
 const COUNTED_WORKERS_MAX: usize = 50;
 
 /// Everybody who could take it runs as many jobs as they can.
-fn without_slots(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Option<Reason>, StoreError> {
+fn without_slots(
+    view: &mut ReadTx<'_>,
+    config: &Config,
+    job: &JobRecord,
+) -> Result<Option<Reason>, StoreError> {
     let now = view.now;
     let open = config.workers.values().filter(|worker| {
         worker.takes(&job.lane) && !worker.is_paused && config.hold_on_worker(worker.id, now).is_none()
@@ -98,7 +106,8 @@ fn without_slots(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Opti
     let mut slots = 0;
     for worker in &at_work {
         let limit = usize::try_from(worker.concurrency).unwrap_or(usize::MAX).max(1);
-        let filter = Filter { workers: vec![worker.id], states: vec![State::Running], ..Filter::default() };
+        let filter =
+            Filter { workers: vec![worker.id], states: vec![JobState::Running], ..Filter::default() };
         if view.db.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?.len() < limit {
             return Ok(None);
         }
@@ -114,7 +123,11 @@ fn without_slots(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Opti
 }
 
 /// Nobody who could take it is alive and at work (M104).
-fn without_workers(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Option<Reason>, StoreError> {
+fn without_workers(
+    view: &mut ReadTx<'_>,
+    config: &Config,
+    job: &JobRecord,
+) -> Result<Option<Reason>, StoreError> {
     let (lane, now) = (&job.lane, view.now);
     let mut paused = Vec::new();
     for worker in config.workers.values().filter(|worker| worker.takes(lane) && !worker.is_lost) {
@@ -138,7 +151,7 @@ fn without_workers(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Op
 }
 
 /// What lies in the job itself.
-fn own_reasons(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Vec<Reason>, StoreError> {
+fn own_reasons(view: &mut ReadTx<'_>, job: &JobRecord, depth: Depth) -> Result<Vec<Reason>, StoreError> {
     let mut found = Vec::new();
     if let Some(suspension) = &job.details.suspension {
         let until = suspension.expires_at.map_or(String::new(), |at| format!(" until {at}"));
@@ -181,7 +194,7 @@ fn suspends_next(requested: &Suspension) -> Reason {
 }
 
 /// An aggressive pause of its queue suspends more jobs than one commit may, and its turn has not come yet (M9, M54).
-fn cut_off_next(view: &mut View<'_>, job: &Job) -> Result<Option<Reason>, StoreError> {
+fn cut_off_next(view: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option<Reason>, StoreError> {
     let config = view.config()?;
     let is_cutting =
         |hold: &&Hold| hold.mode == PauseMode::Aggressive && matches!(hold.scope, Scope::Queue { .. });
@@ -201,7 +214,7 @@ fn cut_off_next(view: &mut View<'_>, job: &Job) -> Result<Option<Reason>, StoreE
 }
 
 /// Adds to a reason that lies in time how store time stands to a wall clock that is not believed.
-fn with_clock(view: &View<'_>, mut wait: Reason) -> Reason {
+fn with_clock(view: &ReadTx<'_>, mut wait: Reason) -> Reason {
     let clock = view.env.clock.report();
     if !clock.is_believed {
         wait.message = format!(
@@ -234,7 +247,7 @@ fn waiting_for(wait: &Wait) -> Reason {
     }
 }
 
-fn unmet_dependencies(view: &mut View<'_>, job: &Job, depth: Depth) -> Result<Reason, StoreError> {
+fn unmet_dependencies(view: &mut ReadTx<'_>, job: &JobRecord, depth: Depth) -> Result<Reason, StoreError> {
     let (mut open, mut ended) = (Vec::new(), Vec::new());
     if depth == Depth::All {
         let edges = view.db.edges(&[job.seq], Side::Dependent)?;
@@ -290,7 +303,7 @@ fn held_by(hold: &Hold) -> Reason {
 }
 
 /// Rates that have no token left (M111).
-fn rate_reasons(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Vec<Reason>, StoreError> {
+fn rate_reasons(view: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Result<Vec<Reason>, StoreError> {
     let mut found = Vec::new();
     let mut note = |what: String, rate: Rate, bucket: Bucket| {
         let until = bucket.next_at();
@@ -318,13 +331,17 @@ fn rate_reasons(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Vec<R
 }
 
 /// Its tenant has spent its budget.
-fn budget_reason(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Option<Reason>, StoreError> {
+fn budget_reason(
+    view: &mut ReadTx<'_>,
+    config: &Config,
+    job: &JobRecord,
+) -> Result<Option<Reason>, StoreError> {
     let tenant = &job.lane.tenant;
     let own = config.tenant_settings(&job.lane);
     let Some(settings) = own.filter(|settings| settings.budget_cents.is_some()) else {
         return Ok(None);
     };
-    let spent: Option<Spent> = tally(view, &budget::spent_key(tenant))?;
+    let spent: Option<BudgetUsage> = tally(view, &budget::spent_key(tenant))?;
     Ok(budget::overdrawn(settings, spent.as_ref(), view.now).map(|over| {
         let period = over.period.as_str();
         let message = format!(
@@ -338,13 +355,13 @@ fn budget_reason(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Opti
 }
 
 /// How far a rate or budget is used.
-fn tally<T: DeserializeOwned>(view: &mut View<'_>, key: &str) -> Result<Option<T>, StoreError> {
+fn tally<T: DeserializeOwned>(view: &mut ReadTx<'_>, key: &str) -> Result<Option<T>, StoreError> {
     let document = view.db.document(DocumentKind::Bucket, key)?;
     document.map(|document| parse(&document.body)).transpose()
 }
 
 /// Limits that are used up (M110).
-fn limit_reasons(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Vec<Reason>, StoreError> {
+fn limit_reasons(view: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Result<Vec<Reason>, StoreError> {
     let mut found = Vec::new();
     for (part, limit) in config.running_limits(&job.lane) {
         if view.db.counts()?.running(&part) < limit {
@@ -355,7 +372,7 @@ fn limit_reasons(view: &mut View<'_>, config: &Config, job: &Job) -> Result<Vec<
         found.push(reason("max_running", message, json!({"scope": what, "limit": limit})));
     }
     if let Some(key) = job.concurrency {
-        let filter = Filter { concurrency: Some(key), states: vec![State::Running], ..Filter::default() };
+        let filter = Filter { concurrency: Some(key), states: vec![JobState::Running], ..Filter::default() };
         let allowed = config.running_per_key(&job.lane);
         let limit = usize::try_from(allowed).unwrap_or(usize::MAX);
         let holders = view.db.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?;

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::stats::{ByState, minutes_by_lane};
 use crate::error::StoreError;
-use crate::job::{JobType, State};
+use crate::job::{JobState, JobType};
 use crate::store::caller::Caller;
 use crate::store::config::{Hold, Scope, TypeSettings};
 use crate::store::rates::Minute;
-use crate::store::view::View;
+use crate::store::view::ReadTx;
 
 /// All about one type, as far as a caller may see.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TypeLook {
+pub struct TypeInfo {
     /// Its name.
     pub name: JobType,
     /// How many jobs are in which state, all states named.
@@ -26,10 +26,10 @@ pub struct TypeLook {
     pub settings: TypeSettings,
 }
 
-impl TypeLook {
+impl TypeInfo {
     /// A type that nobody has used yet.
-    pub fn unused(name: JobType) -> TypeLook {
-        TypeLook {
+    pub fn unused(name: JobType) -> TypeInfo {
+        TypeInfo {
             name,
             depth: no_jobs(),
             minutes: BTreeMap::new(),
@@ -41,17 +41,17 @@ impl TypeLook {
 
 /// All states named, with no jobs in any.
 fn no_jobs() -> ByState {
-    State::ALL.into_iter().map(|state| (state, 0)).collect()
+    JobState::ALL.into_iter().map(|state| (state, 0)).collect()
 }
 
 /// All about every type that has jobs, settings or a pause, by name.
-pub(crate) fn job_types(view: &mut View<'_>, caller: &Caller) -> Result<Vec<TypeLook>, StoreError> {
+pub(crate) fn job_types(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<TypeInfo>, StoreError> {
     let config = view.config()?.seen_by(caller);
     let mut depths: BTreeMap<JobType, ByState> = BTreeMap::new();
     for (lane, counts) in &view.db.counts()?.lanes {
         if caller.sees(&lane.tenant) {
             let depth = depths.entry(lane.job_type.clone()).or_default();
-            for state in State::ALL {
+            for state in JobState::ALL {
                 *depth.entry(state).or_default() += counts[state as usize];
             }
         }
@@ -71,7 +71,7 @@ pub(crate) fn job_types(view: &mut View<'_>, caller: &Caller) -> Result<Vec<Type
         let scopes =
             [None, caller.tenant.clone()].map(|tenant| Scope::Type { job_type: name.clone(), tenant });
         let mut holds = scopes.into_iter().filter_map(|scope| config.holds.get(&scope));
-        TypeLook {
+        TypeInfo {
             depth: depths.remove(&name).unwrap_or_else(no_jobs),
             minutes: minutes.remove(&name).unwrap_or_default(),
             paused: holds.find(|hold| hold.is_active(view.now)).cloned(),

@@ -8,7 +8,7 @@ use crate::job::{JobType, Lane, QueueName, Tenant};
 use crate::similar::similar;
 use crate::store::caller::Caller;
 use crate::store::config::{Config, Scope};
-use crate::store::view::View;
+use crate::store::view::ReadTx;
 
 /// A name of something that is made by being used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Named {
 
 /// Whether something is known, and what looks like it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownNames {
     /// Whether a job, a setting, a pause, a schedule, a worker or a key that this caller may see names it.
     pub is_known: bool,
     /// Known names that look like it, the closest first; none if it is known itself.
@@ -34,7 +34,7 @@ pub struct Known {
 const DEFAULT: &str = "default";
 
 /// Whether a name is known.
-pub(crate) fn known(view: &mut View<'_>, caller: &Caller, what: &Named) -> Result<Known, StoreError> {
+pub(crate) fn known(view: &mut ReadTx<'_>, caller: &Caller, what: &Named) -> Result<KnownNames, StoreError> {
     let config = view.config()?.seen_by(caller);
     let keys = view.config()?;
     let tenants_of_keys = keys.keys.values().filter_map(|key| key.tenant.clone());
@@ -51,7 +51,7 @@ pub(crate) fn known(view: &mut View<'_>, caller: &Caller, what: &Named) -> Resul
     };
     let is_known = names.contains(name);
     let similar = if is_known { Vec::new() } else { similar(name, names) };
-    Ok(Known { is_known, similar: similar.into_iter().map(str::to_owned).collect() })
+    Ok(KnownNames { is_known, similar: similar.into_iter().map(str::to_owned).collect() })
 }
 
 fn queues<'a>(config: &'a Config, lanes: impl Iterator<Item = &'a Lane>) -> BTreeSet<&'a str> {

@@ -6,23 +6,23 @@ use std::str::FromStr;
 
 use super::snapshot::{Snapshot, snapshots};
 use crate::clock::Timestamp;
-use crate::error::{Problem, StoreError};
-use crate::job::{Job, Seq, State, WorkerId};
+use crate::error::{FieldProblem, StoreError};
+use crate::job::{JobRecord, JobState, Seq, WorkerId};
 use crate::limits;
 use crate::store::caller::Caller;
 use crate::store::command::bulk::{narrowed, seen};
-use crate::store::engine::Place;
+use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Found, Order, Scan};
-use crate::store::view::View;
+use crate::store::view::ReadTx;
 
 /// A place in a list, to go on from. Its text is for passing back, not for reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cursor(pub(crate) Place);
+pub struct Cursor(pub(crate) ClaimOrder);
 
 impl Cursor {
     /// The place right after a job that a list has shown.
-    pub fn after(job: &Job) -> Cursor {
-        Cursor(Place::of(job))
+    pub fn after(job: &JobRecord) -> Cursor {
+        Cursor(ClaimOrder::of(job))
     }
 }
 
@@ -33,17 +33,17 @@ impl fmt::Display for Cursor {
 }
 
 impl FromStr for Cursor {
-    type Err = Problem;
+    type Err = FieldProblem;
 
-    fn from_str(text: &str) -> Result<Cursor, Problem> {
+    fn from_str(text: &str) -> Result<Cursor, FieldProblem> {
         let parse = || {
             let mut parts = text.split('.');
             let rank = u8::from_str_radix(parts.next()?, 16).ok()?;
             let eligible_at = Timestamp::from_millis(i64::from_str_radix(parts.next()?, 16).ok()?);
             let seq = Seq(i64::from_str_radix(parts.next()?, 16).ok()?);
-            parts.next().is_none().then_some(Cursor(Place { rank, eligible_at, seq }))
+            parts.next().is_none().then_some(Cursor(ClaimOrder { rank, eligible_at, seq }))
         };
-        parse().ok_or_else(|| Problem::Unknown {
+        parse().ok_or_else(|| FieldProblem::Unknown {
             value: text.chars().take(64).collect(),
             allowed: "the cursors that a list gave out",
         })
@@ -82,7 +82,11 @@ pub struct Page {
 }
 
 /// A page of jobs that exist for this caller.
-pub(crate) fn list(view: &mut View<'_>, caller: &Caller, request: &ListRequest) -> Result<Page, StoreError> {
+pub(crate) fn list(
+    view: &mut ReadTx<'_>,
+    caller: &Caller,
+    request: &ListRequest,
+) -> Result<Page, StoreError> {
     let limit = request.limit.clamp(1, limits::PAGE_JOBS_MAX);
     // A submitter may look at all jobs of its tenant; only acting is for owners.
     let filter = seen(caller, &request.filter);
@@ -100,15 +104,15 @@ pub(crate) fn list(view: &mut View<'_>, caller: &Caller, request: &ListRequest) 
 
 /// The first of these jobs, until their payloads take more memory than one page may; whether there are others.
 fn as_many_as_fit(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
-    jobs: Vec<Job>,
+    jobs: Vec<JobRecord>,
 ) -> Result<(Vec<Snapshot>, bool), StoreError> {
     let (mut shown, mut bytes, mut step) = (Vec::with_capacity(jobs.len()), 0, FEW_AT_FIRST);
     let mut jobs = jobs.into_iter();
     loop {
         view.is_wanted()?;
-        let some: Vec<Job> = jobs.by_ref().take(step).collect();
+        let some: Vec<JobRecord> = jobs.by_ref().take(step).collect();
         if some.is_empty() {
             return Ok((shown, false));
         }
@@ -125,7 +129,7 @@ fn as_many_as_fit(
 }
 
 /// How many jobs fit, without touching them; counters know as long as only lanes and states are asked for.
-pub(crate) fn matching(view: &mut View<'_>, caller: &Caller, filter: &Filter) -> Result<u64, StoreError> {
+pub(crate) fn matching(view: &mut ReadTx<'_>, caller: &Caller, filter: &Filter) -> Result<u64, StoreError> {
     let filter = narrowed(caller, filter);
     if let Some(count) = view.db.counts()?.fitting(&filter) {
         return Ok(count);
@@ -137,7 +141,7 @@ pub(crate) fn matching(view: &mut View<'_>, caller: &Caller, filter: &Filter) ->
         let page = view.db.scan(&Scan { filter: filter.clone(), order: Order::Oldest, after, limit })?;
         count += page.len() as u64;
         match page.last() {
-            Some(last) if page.len() == limit => after = Some(Place::of(last)),
+            Some(last) if page.len() == limit => after = Some(ClaimOrder::of(last)),
             _ => return Ok(count),
         }
     }
@@ -145,7 +149,7 @@ pub(crate) fn matching(view: &mut View<'_>, caller: &Caller, filter: &Filter) ->
 
 /// How many jobs fit, as far as could be told without looking at too many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counted {
+pub struct CountResult {
     /// So many were found.
     pub jobs: u64,
     /// Whether these are all; if not, there may be more.
@@ -155,14 +159,14 @@ pub struct Counted {
 /// How many jobs this caller sees fit: exactly if counters know, else as many as were found until `max`, or until so many
 /// were looked at that somebody who waits for a page would wait too long.
 pub(crate) fn count_up_to(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
     filter: &Filter,
     max: usize,
-) -> Result<Counted, StoreError> {
+) -> Result<CountResult, StoreError> {
     let filter = seen(caller, filter);
     if let Some(jobs) = view.db.counts()?.fitting(&filter) {
-        return Ok(Counted { jobs, is_all: true });
+        return Ok(CountResult { jobs, is_all: true });
     }
     let (mut after, mut jobs) = (None, 0);
     loop {
@@ -172,9 +176,9 @@ pub(crate) fn count_up_to(
         let found = view.db.search(&scan, limits::LIST_REACH)?;
         jobs += found.jobs.len();
         let is_over = found.stopped.is_some() || jobs > max;
-        let last = found.jobs.last().filter(|_| found.jobs.len() == limit).map(Place::of);
+        let last = found.jobs.last().filter(|_| found.jobs.len() == limit).map(ClaimOrder::of);
         if is_over || last.is_none() {
-            return Ok(Counted { jobs: jobs.min(max) as u64, is_all: !is_over });
+            return Ok(CountResult { jobs: jobs.min(max) as u64, is_all: !is_over });
         }
         after = last;
     }
@@ -182,7 +186,7 @@ pub(crate) fn count_up_to(
 
 /// How many jobs each worker runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Busy {
+pub struct WorkerLoad {
     /// By worker; one that runs nothing is not named.
     pub workers: BTreeMap<WorkerId, u64>,
     /// Whether all running jobs were looked at; if not, each may run more.
@@ -190,11 +194,12 @@ pub struct Busy {
 }
 
 /// How many of the running jobs that this caller sees each worker runs, looking at `max` of them, the newest.
-pub(crate) fn busy(view: &mut View<'_>, caller: &Caller, max: usize) -> Result<Busy, StoreError> {
-    let filter = seen(caller, &Filter { states: vec![State::Running], ..Filter::default() });
+pub(crate) fn busy(view: &mut ReadTx<'_>, caller: &Caller, max: usize) -> Result<WorkerLoad, StoreError> {
+    let filter = seen(caller, &Filter { states: vec![JobState::Running], ..Filter::default() });
     let scan = Scan { filter, order: Order::Newest, after: None, limit: max.saturating_add(1) };
     let found = view.db.search(&scan, limits::LIST_REACH)?;
-    let mut busy = Busy { is_all: found.stopped.is_none() && found.jobs.len() <= max, ..Busy::default() };
+    let mut busy =
+        WorkerLoad { is_all: found.stopped.is_none() && found.jobs.len() <= max, ..WorkerLoad::default() };
     for lease in found.jobs.iter().take(max).filter_map(|job| job.lease) {
         *busy.workers.entry(lease.worker).or_default() += 1;
     }
@@ -202,7 +207,7 @@ pub(crate) fn busy(view: &mut View<'_>, caller: &Caller, max: usize) -> Result<B
 }
 
 /// The last job submitted so far.
-pub(crate) fn newest(view: &mut View<'_>) -> Result<Option<Seq>, StoreError> {
+pub(crate) fn newest(view: &mut ReadTx<'_>) -> Result<Option<Seq>, StoreError> {
     let scan = Scan { filter: Filter::default(), order: Order::Newest, after: None, limit: 1 };
     Ok(view.db.scan(&scan)?.first().map(|job| job.seq))
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::error::StoreError;
-use crate::job::{Job, JobId, Payload, Spec};
+use crate::job::{JobId, JobRecord, Payload, Spec};
 use crate::store::caller::{Caller, Permission, Ties};
 use crate::store::config::{Config, QueueSettings};
 use crate::store::schedules::Schedule;
-use crate::store::view::View;
+use crate::store::view::ReadTx;
 
 /// Decides for one caller which jobs' payloads it reads: those of a job that it is tied to, and those of the job's children,
 /// whose results the parent's worker and owner need.
@@ -29,14 +29,14 @@ impl<'a> PayloadReader<'a> {
     /// Whether the caller reads this job's payload; `spec` is looked up where it is not given and matters.
     pub(crate) fn reads(
         &mut self,
-        view: &mut View<'_>,
-        job: &Job,
+        view: &mut ReadTx<'_>,
+        job: &JobRecord,
         spec: Option<&Spec>,
     ) -> Result<bool, StoreError> {
         if self.caller.reads_settings_payload() {
             return Ok(true);
         }
-        if self.caller.must(Permission::ReadPayload).is_err() {
+        if self.caller.require(Permission::ReadPayload).is_err() {
             return Ok(false);
         }
         if self.reads_own(view, job, spec)? {
@@ -56,14 +56,19 @@ impl<'a> PayloadReader<'a> {
     }
 
     /// Fails with a refusal if the caller does not read this job's payload.
-    pub(crate) fn must_read(&mut self, view: &mut View<'_>, job: &Job) -> Result<(), StoreError> {
+    pub(crate) fn must_read(&mut self, view: &mut ReadTx<'_>, job: &JobRecord) -> Result<(), StoreError> {
         if self.reads(view, job, None)? {
             return Ok(());
         }
-        Err(StoreError::Denied(self.caller.denied(Permission::ReadPayload)))
+        Err(StoreError::Forbidden(self.caller.denied(Permission::ReadPayload)))
     }
 
-    fn reads_own(&self, view: &mut View<'_>, job: &Job, spec: Option<&Spec>) -> Result<bool, StoreError> {
+    fn reads_own(
+        &self,
+        view: &mut ReadTx<'_>,
+        job: &JobRecord,
+        spec: Option<&Spec>,
+    ) -> Result<bool, StoreError> {
         let config = view.config()?;
         let worker = job.lease.and_then(|lease| config.workers.get(&lease.worker));
         let leased =
@@ -94,7 +99,7 @@ pub(crate) fn without_query(url: &str) -> String {
     url.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
-/// Queue settings as this caller sees them.
+/// Client settings as this caller sees them.
 pub(crate) fn seen_settings(caller: &Caller, mut settings: QueueSettings) -> QueueSettings {
     if let Some(push) = settings.push.as_mut().filter(|_| !caller.reads_settings_payload()) {
         push.url = without_query(&push.url);

@@ -7,16 +7,16 @@ use super::payload::seen_settings;
 use super::stats::{ByState, minutes_by_lane, oldest_by_queue};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{QueueName, State, Tenant};
+use crate::job::{JobState, QueueName, Tenant};
 use crate::store::caller::Caller;
 use crate::store::config::{Config, Hold, QueueSettings, Resumption, Scope};
-use crate::store::engine::Part;
+use crate::store::engine::LimitScope;
 use crate::store::rates::Minute;
-use crate::store::view::View;
+use crate::store::view::ReadTx;
 
 /// All about one queue, as far as a caller may see.
 #[derive(Debug, Clone, PartialEq)]
-pub struct QueueLook {
+pub struct QueueInfo {
     /// Its name.
     pub name: QueueName,
     /// How many jobs are in which state, all states named.
@@ -35,10 +35,10 @@ pub struct QueueLook {
 
 /// All about one queue.
 pub(crate) fn queue(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
     queue: &QueueName,
-) -> Result<QueueLook, StoreError> {
+) -> Result<QueueInfo, StoreError> {
     let mut found = looks(view, caller, BTreeSet::from([queue.clone()]))?;
     Ok(found.pop().expect("one name has one look"))
 }
@@ -46,11 +46,11 @@ pub(crate) fn queue(
 /// The same about queues that have jobs, settings or a pause, or had work within the hour: the first `limit` of them by name
 /// that come after `after`.
 pub(crate) fn queues(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
     after: Option<&QueueName>,
     limit: usize,
-) -> Result<Vec<QueueLook>, StoreError> {
+) -> Result<Vec<QueueInfo>, StoreError> {
     let config = view.config()?;
     let is_seen = |tenant: &Option<Tenant>| tenant.as_ref().is_none_or(|tenant| caller.sees(tenant));
     let counts = view.db.counts()?;
@@ -71,10 +71,10 @@ pub(crate) fn queues(
 
 /// All about these queues, by name. Lanes, minutes and jobs are passed over once for all of them.
 fn looks(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
     names: BTreeSet<QueueName>,
-) -> Result<Vec<QueueLook>, StoreError> {
+) -> Result<Vec<QueueInfo>, StoreError> {
     let mut minutes: BTreeMap<QueueName, BTreeMap<i64, Minute>> = BTreeMap::new();
     for one in minutes_by_lane(view, |lane| names.contains(&lane.queue) && caller.sees(&lane.tenant))? {
         let own = minutes.entry(one.lane.queue.clone()).or_default();
@@ -84,9 +84,9 @@ fn looks(
     let config = view.config()?;
     let mut found = Vec::with_capacity(names.len());
     for name in names {
-        let states = view.db.counts()?.states(&Part::Queue(name.clone(), caller.tenant.clone()));
-        found.push(QueueLook {
-            depth: State::ALL.into_iter().map(|state| (state, states[state as usize])).collect(),
+        let states = view.db.counts()?.states(&LimitScope::Queue(name.clone(), caller.tenant.clone()));
+        found.push(QueueInfo {
+            depth: JobState::ALL.into_iter().map(|state| (state, states[state as usize])).collect(),
             oldest: oldest.remove(&name),
             minutes: minutes.remove(&name).unwrap_or_default(),
             paused: pause_of(&config, caller, &name, view.now),

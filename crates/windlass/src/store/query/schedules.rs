@@ -8,11 +8,11 @@ use crate::job::Tenant;
 use crate::store::caller::Caller;
 use crate::store::config::Config;
 use crate::store::schedules::{Schedule, ScheduleRef};
-use crate::store::view::View;
+use crate::store::view::ReadTx;
 
 /// The schedule that is meant, if it exists for this caller.
-pub(crate) fn one(
-    view: &mut View<'_>,
+pub(crate) fn get(
+    view: &mut ReadTx<'_>,
     caller: &Caller,
     which: &ScheduleRef,
 ) -> Result<Option<Arc<Schedule>>, StoreError> {
@@ -20,7 +20,7 @@ pub(crate) fn one(
 }
 
 /// All schedules that exist for this caller.
-pub(crate) fn all(view: &mut View<'_>, caller: &Caller) -> Result<Vec<Arc<Schedule>>, StoreError> {
+pub(crate) fn all(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Arc<Schedule>>, StoreError> {
     let config = view.config()?;
     let own = config.schedules.values().filter(|schedule| caller.sees(&schedule.tenant));
     Ok(own.map(|schedule| seen_schedule(caller, schedule)).collect())

@@ -8,16 +8,16 @@ use rustc_hash::FxHashMap;
 use super::payload::PayloadReader;
 use super::snapshot::visible;
 use crate::error::StoreError;
-use crate::job::{AttemptId, ChildGroup, Job, JobId, Need, Seq};
+use crate::job::{AttemptId, ChildGroup, JobId, JobRecord, Need, Seq};
 use crate::limits;
 use crate::store::attempt::{self, AttemptRecord};
 use crate::store::caller::Caller;
 use crate::store::command::claim::Checkpoint;
 use crate::store::command::step::LogLine;
 use crate::store::config::parse;
-use crate::store::engine::{Edge, Facet, FacetKind, FacetQuery, Place, Side};
+use crate::store::engine::{ClaimOrder, Edge, JobData, JobDataKind, JobDataQuery, Side};
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::view::View;
+use crate::store::view::ReadTx;
 use crate::store::{Store, elsewhere};
 
 /// An attempt of a job (M17).
@@ -31,25 +31,25 @@ pub struct Attempt {
 
 /// Everything of one kind that hangs on a job.
 fn facets(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     seq: Seq,
-    kind: FacetKind,
+    kind: JobDataKind,
     above: Option<u64>,
-) -> Result<Vec<Facet>, StoreError> {
+) -> Result<Vec<JobData>, StoreError> {
     // Each kind has a limit of its own.
     let limit = usize::MAX;
-    view.db.facets(FacetQuery { seq, kind, name: None, above, limit })
+    view.db.facets(JobDataQuery { seq, kind, name: None, above, limit })
 }
 
 /// The record of the job with this id, if it exists for this caller; refused if the caller does not read its payload.
-fn readable(view: &mut View<'_>, caller: &Caller, id: JobId) -> Result<Option<Job>, StoreError> {
+fn readable(view: &mut ReadTx<'_>, caller: &Caller, id: JobId) -> Result<Option<JobRecord>, StoreError> {
     let Some(job) = visible(view, caller, id)? else { return Ok(None) };
     PayloadReader::new(caller).must_read(view, &job)?;
     Ok(Some(job))
 }
 
 /// Refuses to pass off a part of what the job's record says was written for the whole.
-pub(crate) fn all_there(job: &Job, what: &str, found: usize, written: u64) -> Result<(), StoreError> {
+pub(crate) fn all_there(job: &JobRecord, what: &str, found: usize, written: u64) -> Result<(), StoreError> {
     if found as u64 == written {
         return Ok(());
     }
@@ -58,7 +58,7 @@ pub(crate) fn all_there(job: &Job, what: &str, found: usize, written: u64) -> Re
 
 /// All attempts, the running one last.
 pub(crate) fn attempts(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
 ) -> Result<Option<Vec<Attempt>>, StoreError> {
@@ -77,39 +77,40 @@ pub(crate) fn attempts(
 
 /// All checkpoints, by name.
 pub(crate) fn checkpoints(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
 ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
     let Some(job) = readable(view, caller, id)? else { return Ok(None) };
-    let found = facets(view, job.seq, FacetKind::Checkpoint, None)?;
+    let found = facets(view, job.seq, JobDataKind::Checkpoint, None)?;
     all_there(&job, "checkpoints", found.len(), job.details.checkpoints)?;
     Ok(Some(found.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect()))
 }
 
 /// The first checkpoints by name, so many at most.
 pub(crate) fn first_checkpoints(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
     max: usize,
 ) -> Result<Option<Vec<Checkpoint>>, StoreError> {
     let Some(job) = readable(view, caller, id)? else { return Ok(None) };
-    let query = FacetQuery { seq: job.seq, kind: FacetKind::Checkpoint, name: None, above: None, limit: max };
+    let query =
+        JobDataQuery { seq: job.seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit: max };
     let found = view.db.facets(query)?;
     Ok(Some(found.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect()))
 }
 
 /// Log lines with a number above `after`, each with its number.
 pub(crate) fn logs(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
     after: u64,
 ) -> Result<Option<Vec<(u64, LogLine)>>, StoreError> {
     let Some(job) = readable(view, caller, id)? else { return Ok(None) };
     let mut found = Vec::new();
-    for facet in facets(view, job.seq, FacetKind::Log, Some(after))? {
+    for facet in facets(view, job.seq, JobDataKind::Log, Some(after))? {
         found.push((facet.number, parse(&facet.body)?));
     }
     let dropped = job.details.log_lines.saturating_sub(limits::LOG_LINES_MAX);
@@ -123,7 +124,7 @@ pub struct JobResult(pub Option<Arc<[u8]>>);
 
 /// The result: none if there is no such job, an empty one if it has none.
 pub(crate) fn result(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
 ) -> Result<Option<JobResult>, StoreError> {
@@ -132,13 +133,13 @@ pub(crate) fn result(
         return Ok(Some(JobResult(None)));
     }
     let lost = || StoreError::Damaged(format!("job {id} has lost its result"));
-    let found = facets(view, job.seq, FacetKind::Result, None)?.pop().ok_or_else(lost)?;
+    let found = facets(view, job.seq, JobDataKind::Result, None)?.pop().ok_or_else(lost)?;
     Ok(Some(JobResult(Some(found.body))))
 }
 
 /// The results of several jobs that have one, JSON, in the order asked for, until they are more than `bytes_max` together.
 fn results(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
     ids: &[JobId],
     bytes_max: usize,
@@ -152,7 +153,7 @@ fn results(
             }
         }
         let seqs: Vec<Seq> = jobs.keys().copied().collect();
-        for facet in view.db.facets_of(&seqs, FacetKind::Result)? {
+        for facet in view.db.facets_of(&seqs, JobDataKind::Result)? {
             bytes += facet.body.len();
             found.extend(jobs.get(&facet.seq).map(|id| (*id, facet.body)));
         }
@@ -173,12 +174,12 @@ impl Store {
         bytes_max: usize,
     ) -> Result<BTreeMap<JobId, Arc<[u8]>>, StoreError> {
         let caller = caller.clone();
-        self.read("results", move |view: &mut View<'_>| results(view, &caller, &ids, bytes_max)).await
+        self.read("results", move |view: &mut ReadTx<'_>| results(view, &caller, &ids, bytes_max)).await
     }
 }
 
 /// A child and its result, JSON.
-pub type ChildResult = (Job, Option<Arc<[u8]>>);
+pub type ChildResult = (JobRecord, Option<Arc<[u8]>>);
 
 /// A group of children with its children in input order.
 #[derive(Debug, Clone, PartialEq)]
@@ -213,13 +214,13 @@ impl Group {
 
 /// How far all groups of children are, without the children.
 pub(crate) fn child_groups(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
 ) -> Result<Option<Vec<Group>>, StoreError> {
     let Some(job) = visible(view, caller, id)? else { return Ok(None) };
     let mut found = Vec::new();
-    for facet in facets(view, job.seq, FacetKind::Group, None)? {
+    for facet in facets(view, job.seq, JobDataKind::Group, None)? {
         found.push(Group {
             number: facet.number,
             group: parse(&facet.body)?,
@@ -234,7 +235,7 @@ pub(crate) fn child_groups(
 
 /// All groups of children, or the one with this name.
 pub(crate) fn groups(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
     name: Option<&str>,
@@ -248,7 +249,7 @@ pub(crate) fn groups(
         let limit = limits::VERIFY_PAGE;
         let mut page = view.db.scan(&Scan { filter, order: Order::Oldest, after, limit })?;
         let Some(last) = page.last() else { break };
-        after = Some(Place::of(last));
+        after = Some(ClaimOrder::of(last));
         page.retain(|child| found.iter().any(|group| is_in(child, group)));
         let mut results = child_results(view, &page, &mut room)?;
         for child in page {
@@ -263,20 +264,20 @@ pub(crate) fn groups(
     Ok(Some(found))
 }
 
-fn is_in(child: &Job, group: &Group) -> bool {
+fn is_in(child: &JobRecord, group: &Group) -> bool {
     child.parent.is_some_and(|parent| parent.group == group.number)
 }
 
 /// The results of these jobs, few at a time, until there is no room for more bytes.
 fn child_results(
-    view: &mut View<'_>,
-    children: &[Job],
+    view: &mut ReadTx<'_>,
+    children: &[JobRecord],
     room: &mut usize,
 ) -> Result<FxHashMap<Seq, Arc<[u8]>>, StoreError> {
     let with_result: Vec<Seq> = children.iter().filter(|job| job.has.result).map(|job| job.seq).collect();
     let mut found = FxHashMap::default();
     for some in with_result.chunks(limits::RESULTS_AT_ONCE) {
-        for facet in view.db.facets_of(some, FacetKind::Result)? {
+        for facet in view.db.facets_of(some, JobDataKind::Result)? {
             if facet.body.len() > *room {
                 *room = 0;
                 return Ok(found);
@@ -325,14 +326,14 @@ impl Store {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Neighbours {
     /// What it waits for, or waited for.
-    pub dependencies: Vec<(Need, Job)>,
+    pub dependencies: Vec<(Need, JobRecord)>,
     /// What waits for it, or waited.
-    pub dependents: Vec<(Need, Job)>,
+    pub dependents: Vec<(Need, JobRecord)>,
 }
 
 /// Both sides of a job in the dependency graph, as far as they are still stored.
 pub(crate) fn neighbours(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
 ) -> Result<Option<Neighbours>, StoreError> {

@@ -3,15 +3,15 @@
 use super::explain::{self, Reason};
 use super::payload::{PayloadReader, redact};
 use crate::error::StoreError;
-use crate::job::{Job, JobId, Seq, Spec, Version};
+use crate::job::{JobId, JobRecord, Seq, Spec, Version};
 use crate::store::caller::Caller;
-use crate::store::view::View;
+use crate::store::view::ReadTx;
 
 /// A job as it was at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
     /// Its record.
-    pub job: Job,
+    pub job: JobRecord,
     /// What was submitted.
     pub spec: Spec,
     /// The first reason why it does not run, while it is not final (M102).
@@ -31,14 +31,14 @@ impl Snapshot {
 }
 
 /// The job with this id, if it exists for this caller.
-pub(crate) fn get(view: &mut View<'_>, caller: &Caller, id: JobId) -> Result<Option<Snapshot>, StoreError> {
+pub(crate) fn get(view: &mut ReadTx<'_>, caller: &Caller, id: JobId) -> Result<Option<Snapshot>, StoreError> {
     let Some(job) = visible(view, caller, id)? else { return Ok(None) };
     Ok(snapshots(view, caller, vec![job])?.pop())
 }
 
 /// The same, and whether such a job is on its way in.
 pub(crate) fn get_or_expect(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
     id: JobId,
 ) -> Result<(Option<Snapshot>, bool), StoreError> {
@@ -48,16 +48,20 @@ pub(crate) fn get_or_expect(
 }
 
 /// The record of the job with this id, if it exists for this caller.
-pub(crate) fn visible(view: &mut View<'_>, caller: &Caller, id: JobId) -> Result<Option<Job>, StoreError> {
+pub(crate) fn visible(
+    view: &mut ReadTx<'_>,
+    caller: &Caller,
+    id: JobId,
+) -> Result<Option<JobRecord>, StoreError> {
     let job = view.db.find(&[id])?.pop().flatten();
     Ok(job.filter(|job| caller.sees(&job.lane.tenant)))
 }
 
 /// The same for many.
 pub(crate) fn snapshots(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
-    jobs: Vec<Job>,
+    jobs: Vec<JobRecord>,
 ) -> Result<Vec<Snapshot>, StoreError> {
     let seqs: Vec<Seq> = jobs.iter().map(|job| job.seq).collect();
     let specs = view.db.specs(&seqs)?;
@@ -73,9 +77,9 @@ pub(crate) fn snapshots(
 
 /// A job as the reader's caller sees it.
 pub(crate) fn seen(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     reader: &mut PayloadReader<'_>,
-    job: Job,
+    job: JobRecord,
     mut spec: Spec,
 ) -> Result<Snapshot, StoreError> {
     let why = explain::reasons(view, &job, explain::Depth::First)?.into_iter().next();

@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{JobType, Lane, QueueName, Seq, State, Tenant};
+use crate::job::{JobState, JobType, Lane, QueueName, Seq, Tenant};
 use crate::limits;
-use crate::store::budget::{self, Period, Spent};
+use crate::store::budget::{self, BudgetUsage, Period};
 use crate::store::caller::Caller;
 use crate::store::cascade::KEYS_END;
 use crate::store::config::parse;
 use crate::store::counts::StateCounts;
-use crate::store::engine::{DocumentKind, LaneCursor, Place};
+use crate::store::engine::{ClaimOrder, DocumentKind, LaneCursor};
 use crate::store::minutes::LaneMinute;
 use crate::store::rates::Minute;
-use crate::store::view::View;
+use crate::store::view::ReadTx;
 
 /// Counts by state, all states named.
-pub type ByState = BTreeMap<State, u64>;
+pub type ByState = BTreeMap<JobState, u64>;
 
 /// Where jobs are and how fast they go, as far as a caller may see.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -62,7 +62,7 @@ pub struct LeftOut {
 
 /// Numbers about everything this caller may see; of queues, types, tenants and costs the first
 /// [`limits::STATS_NAMES_MAX`] each.
-pub(crate) fn stats(view: &mut View<'_>, caller: &Caller) -> Result<Stats, StoreError> {
+pub(crate) fn stats(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Stats, StoreError> {
     let minutes = minutes(view, |lane| caller.sees(&lane.tenant))?;
     Ok(Stats { minutes, ..counted(view, caller, limits::STATS_NAMES_MAX)? })
 }
@@ -77,7 +77,7 @@ fn first<K: Ord, V>(mut all: BTreeMap<K, V>, most: usize) -> (BTreeMap<K, V>, u6
 }
 
 /// The same without what happened in the last hour, which takes the longest to put together, and with all names.
-pub(crate) fn totals(view: &mut View<'_>, caller: &Caller) -> Result<Stats, StoreError> {
+pub(crate) fn totals(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Stats, StoreError> {
     counted(view, caller, usize::MAX)
 }
 
@@ -91,7 +91,7 @@ fn add<'a, N: Ord>(sums: &mut ByName<'a, N>, name: &'a N, counts: &StateCounts) 
 }
 
 fn by_state(counts: &StateCounts) -> ByState {
-    State::ALL.into_iter().map(|state| (state, counts[state as usize])).collect()
+    JobState::ALL.into_iter().map(|state| (state, counts[state as usize])).collect()
 }
 
 /// The first `most` names with their counts, and how many more there were.
@@ -102,7 +102,7 @@ fn named<N: Ord + Clone>(sums: ByName<'_, N>, most: usize) -> (BTreeMap<N, BySta
 }
 
 /// Numbers with at most so many names of each kind.
-fn counted(view: &mut View<'_>, caller: &Caller, most: usize) -> Result<Stats, StoreError> {
+fn counted(view: &mut ReadTx<'_>, caller: &Caller, most: usize) -> Result<Stats, StoreError> {
     let mut stats = Stats::default();
     let config = view.config()?;
     let (mut all, mut queues, mut types, mut tenants) =
@@ -111,7 +111,7 @@ fn counted(view: &mut View<'_>, caller: &Caller, most: usize) -> Result<Stats, S
         if !caller.sees(&lane.tenant) {
             continue;
         }
-        let ready = counts[State::Scheduled as usize];
+        let ready = counts[JobState::Scheduled as usize];
         if ready > 0 && config.holds_on(lane, view.now).next().is_some() {
             stats.paused += ready;
         }
@@ -139,7 +139,8 @@ fn counted(view: &mut View<'_>, caller: &Caller, most: usize) -> Result<Stats, S
     let config = config.seen_by(caller);
     for (tenant, settings) in config.tenants.iter().filter(|(_, settings)| settings.budget_cents.is_some()) {
         let document = view.db.document(DocumentKind::Bucket, &budget::spent_key(tenant))?;
-        let spent = document.map(|document| parse::<Spent>(&document.body)).transpose()?.unwrap_or_default();
+        let spent =
+            document.map(|document| parse::<BudgetUsage>(&document.body)).transpose()?.unwrap_or_default();
         let kind = settings.budget_period.unwrap_or_default();
         stats.spent.insert(tenant.clone(), spent.in_period(kind, &Period::of(kind, view.now)));
     }
@@ -147,7 +148,7 @@ fn counted(view: &mut View<'_>, caller: &Caller, most: usize) -> Result<Stats, S
 }
 
 /// Changes whose consequences are not applied to all jobs yet; see [`Stats::cascades`].
-pub(crate) fn cascades(view: &mut View<'_>, caller: &Caller) -> Result<u64, StoreError> {
+pub(crate) fn cascades(view: &mut ReadTx<'_>, caller: &Caller) -> Result<u64, StoreError> {
     if caller.tenant.is_some() {
         return Ok(0);
     }
@@ -157,7 +158,7 @@ pub(crate) fn cascades(view: &mut View<'_>, caller: &Caller) -> Result<u64, Stor
 
 /// Rates of the last hour over the lanes that fit.
 pub(crate) fn minutes(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     fits: impl Fn(&Lane) -> bool,
 ) -> Result<BTreeMap<i64, Minute>, StoreError> {
     let mut found: BTreeMap<i64, Minute> = BTreeMap::new();
@@ -169,7 +170,7 @@ pub(crate) fn minutes(
 
 /// Rates of the last hour of each lane that fits, as each node counted them.
 pub(crate) fn minutes_by_lane(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     fits: impl Fn(&Lane) -> bool,
 ) -> Result<Vec<Arc<LaneMinute>>, StoreError> {
     let mut found = view.env.minutes.read(view.db, view.now)?;
@@ -179,7 +180,7 @@ pub(crate) fn minutes_by_lane(
 
 /// When the job that has waited longest in a queue became claimable.
 pub(crate) fn oldest_ready(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
     queue: &QueueName,
 ) -> Result<Option<Timestamp>, StoreError> {
@@ -189,12 +190,12 @@ pub(crate) fn oldest_ready(
 
 /// The same of every queue with lanes that fit: one pass over the lanes, and one question for all of them at once.
 pub(crate) fn oldest_by_queue(
-    view: &mut View<'_>,
+    view: &mut ReadTx<'_>,
     caller: &Caller,
     fits: impl Fn(&Lane) -> bool,
 ) -> Result<BTreeMap<QueueName, Timestamp>, StoreError> {
     let lanes = view.db.counts()?.lanes.iter().filter(|(lane, counts)| {
-        caller.sees(&lane.tenant) && counts[State::Scheduled as usize] > 0 && fits(lane)
+        caller.sees(&lane.tenant) && counts[JobState::Scheduled as usize] > 0 && fits(lane)
     });
     let mut lanes: Vec<LaneCursor> =
         lanes.map(|(lane, _)| LaneCursor { lane: lane.clone(), after: None }).collect();
@@ -206,10 +207,10 @@ pub(crate) fn oldest_by_queue(
             view.is_wanted()?;
             for (cursor, head) in some.iter().zip(view.db.ready(some, 1)?) {
                 let Some(head) = head.first() else { continue };
-                let place = Place::of(head);
+                let place = ClaimOrder::of(head);
                 let known = oldest.entry(cursor.lane.queue.clone()).or_insert(place.eligible_at);
                 *known = (*known).min(place.eligible_at);
-                let end = Place { rank: place.rank, eligible_at: Timestamp::MAX, seq: Seq(i64::MAX) };
+                let end = ClaimOrder { rank: place.rank, eligible_at: Timestamp::MAX, seq: Seq(i64::MAX) };
                 next.push(LaneCursor { lane: cursor.lane.clone(), after: Some(end) });
             }
         }

@@ -6,7 +6,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::engine::RecordQuery;
-use crate::store::view::View;
+use crate::store::view::ReadTx;
 
 /// A page of the audit trail, oldest record first.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -18,7 +18,7 @@ pub struct RecordPage {
 }
 
 /// The next page.
-pub(crate) fn page(view: &mut View<'_>, query: &RecordQuery) -> Result<RecordPage, StoreError> {
+pub(crate) fn page(view: &mut ReadTx<'_>, query: &RecordQuery) -> Result<RecordPage, StoreError> {
     let mut query = query.clone();
     if query.job.is_some() {
         // The records of a job are found by an index, however far apart.
@@ -48,14 +48,14 @@ fn last_of_full(records: &[Record], limit: usize) -> Option<u64> {
     records.last().filter(|_| records.len() == limit).map(|last| last.seq)
 }
 
-fn has_record_between(view: &mut View<'_>, after: u64, before: Option<u64>) -> Result<bool, StoreError> {
+fn has_record_between(view: &mut ReadTx<'_>, after: u64, before: Option<u64>) -> Result<bool, StoreError> {
     let query = RecordQuery { after, before, limit: 1, ..RecordQuery::default() };
     Ok(!view.db.records(&query)?.is_empty())
 }
 
 /// The number of the first record at or after a moment; one more than the last if there is none. Store time never goes
 /// back, so records are in the order of time, and numbers have no gaps: halving finds it.
-fn first_at(view: &mut View<'_>, at: Timestamp) -> Result<u64, StoreError> {
+fn first_at(view: &mut ReadTx<'_>, at: Timestamp) -> Result<u64, StoreError> {
     let mut is_before = |number: u64| -> Result<bool, StoreError> {
         let query = RecordQuery { after: number - 1, limit: 1, ..RecordQuery::default() };
         Ok(view.db.records(&query)?.first().is_some_and(|record| record.at < at))

@@ -8,13 +8,13 @@ use super::Remote;
 use super::client::Call;
 use super::filter::filter;
 use super::job::ShownJob;
-use super::refusal::{Trouble, not_json};
+use super::refusal::{RemoteError, not_json};
 use super::submission::Submission;
 use super::text::{Span, encoded};
-use crate::error::{ActError, Invalid, Problem, SubmitError};
-use crate::job::{Job, JobId, NewJob};
-use crate::store::command::act::{Act, Acted, Patch, Suspend};
-use crate::store::command::bulk::{Bulk, BulkAct};
+use crate::error::{ActError, FieldProblem, Invalid, SubmitError};
+use crate::job::{JobId, JobRecord, NewJob};
+use crate::store::command::act::{ActionReport, JobAction, Patch, Suspend};
+use crate::store::command::bulk::{BulkAction, BulkReport};
 use crate::store::command::precondition::{ActOptions, IfMatch};
 use crate::store::command::redrive::Redrive;
 use crate::store::command::step::check_step;
@@ -76,7 +76,7 @@ impl Remote {
         } else {
             self.client.ask(call).await.map(|submitted: Submitted| submitted.jobs)
         };
-        let shown = shown.map_err(Trouble::into_submit)?;
+        let shown = shown.map_err(RemoteError::into_submit)?;
         if shown.len() != jobs.len() {
             let message = format!("it answers {} submissions with {} jobs", jobs.len(), shown.len());
             return Err(crate::error::StoreError::Unreachable(message).into());
@@ -84,18 +84,28 @@ impl Remote {
         Ok(shown.into_iter().map(receipt).collect())
     }
 
-    pub(crate) async fn act(&self, id: JobId, act: Act, options: ActOptions) -> Result<Acted, ActError> {
+    pub(crate) async fn act(
+        &self,
+        id: JobId,
+        act: JobAction,
+        options: ActOptions,
+    ) -> Result<ActionReport, ActError> {
         let call = to_call(id, &act).if_match(&options.if_match);
         // Only these two can find a job as asked already.
-        let has_strict_form = matches!(act, Act::Suspend(_) | Act::Resume { .. });
+        let has_strict_form = matches!(act, JobAction::Suspend(_) | JobAction::Resume { .. });
         let call = if options.strict && has_strict_form { call.query("strict", "true") } else { call };
         let shown: ShownJob =
             self.client.ask(call).await.map_err(|trouble| trouble.into_act(ActError::NotFound(id)))?;
         let is_changed = shown.changed;
-        Ok(Acted { job: shown.into_job(), is_changed })
+        Ok(ActionReport { job: shown.into_job(), is_changed })
     }
 
-    pub(crate) async fn redrive(&self, id: JobId, how: Redrive, if_match: IfMatch) -> Result<Job, ActError> {
+    pub(crate) async fn redrive(
+        &self,
+        id: JobId,
+        how: Redrive,
+        if_match: IfMatch,
+    ) -> Result<JobRecord, ActError> {
         let body = json!({"reset_checkpoints": how.reset_checkpoints, "only_once": how.only_once});
         let call = Call::post(format!("/jobs/{id}/redrive")).json(&body).if_match(&if_match);
         let shown: ShownJob =
@@ -109,7 +119,7 @@ impl Remote {
     }
 
     /// Sends a signal; the job is then read, since the server does not show it.
-    pub(crate) async fn signal(&self, id: JobId, name: &str, value: Vec<u8>) -> Result<Job, ActError> {
+    pub(crate) async fn signal(&self, id: JobId, name: &str, value: Vec<u8>) -> Result<JobRecord, ActError> {
         check_step("name", name)?;
         let value: &RawValue = serde_json::from_slice(&value).map_err(|_| not_json("value"))?;
         let call = Call::post(format!("/jobs/{id}/signals/{}", encoded(name))).json(&SignalBody { value });
@@ -117,7 +127,7 @@ impl Remote {
         Ok(self.get(id).await?.ok_or(ActError::NotFound(id))?.job)
     }
 
-    pub(crate) async fn bulk(&self, chosen: &Filter, action: BulkAct) -> Result<Bulk, ActError> {
+    pub(crate) async fn bulk(&self, chosen: &Filter, action: BulkAction) -> Result<BulkReport, ActError> {
         let mut body = bulk_body(&action)?;
         body.insert("filter".into(), filter(chosen)?.into());
         self.bulk_with(body).await
@@ -131,25 +141,26 @@ impl Remote {
         Ok(self.bulk_with(body).await?.matched)
     }
 
-    async fn bulk_with(&self, body: Map<String, Value>) -> Result<Bulk, ActError> {
+    async fn bulk_with(&self, body: Map<String, Value>) -> Result<BulkReport, ActError> {
         let call = Call::post("/jobs/bulk").json(&body).waiting(crate::limits::SERVER_BULK_MAX);
-        let missing = || Invalid::new("filter", Problem::Contradiction("is not known to this server".into()));
+        let missing =
+            || Invalid::new("filter", FieldProblem::Contradiction("is not known to this server".into()));
         let done: Done = self.client.ask(call).await.map_err(|trouble| trouble.into_act(missing().into()))?;
-        Ok(Bulk { matched: done.matched, changed: done.changed, skipped: done.skipped })
+        Ok(BulkReport { matched: done.matched, changed: done.changed, skipped: done.skipped })
     }
 }
 
-fn to_call(id: JobId, act: &Act) -> Call {
+fn to_call(id: JobId, act: &JobAction) -> Call {
     let post = |verb: &str, body: Value| Call::post(format!("/jobs/{id}/{verb}")).json(&body);
     match act {
-        Act::Submit => post("submit", json!({})),
-        Act::Suspend(Suspend { mode, reason, expires }) => {
+        JobAction::Submit => post("submit", json!({})),
+        JobAction::Suspend(Suspend { mode, reason, expires }) => {
             post("suspend", given(json!({"mode": mode, "reason": reason, "expires": expires.map(Span)})))
         }
-        Act::Resume { reason } => post("resume", given(json!({"reason": reason}))),
-        Act::Cancel { reason } => post("cancel", given(json!({"reason": reason}))),
-        Act::Priority(priority) => post("priority", json!({"value": priority})),
-        Act::Patch(patch) => Call::patch(format!("/jobs/{id}")).json(&patch_body(patch)),
+        JobAction::Resume { reason } => post("resume", given(json!({"reason": reason}))),
+        JobAction::Cancel { reason } => post("cancel", given(json!({"reason": reason}))),
+        JobAction::Priority(priority) => post("priority", json!({"value": priority})),
+        JobAction::Patch(patch) => Call::patch(format!("/jobs/{id}")).json(&patch_body(patch)),
     }
 }
 
@@ -175,26 +186,28 @@ fn patch_body(patch: &Patch) -> Map<String, Value> {
     body
 }
 
-fn bulk_body(action: &BulkAct) -> Result<Map<String, Value>, ActError> {
+fn bulk_body(action: &BulkAction) -> Result<Map<String, Value>, ActError> {
     let unknown = |what: &str| {
-        let problem = Problem::Contradiction(format!("{what} cannot be done in bulk through a server"));
+        let problem = FieldProblem::Contradiction(format!("{what} cannot be done in bulk through a server"));
         ActError::Invalid(Invalid::new("action", problem))
     };
     let body = match action {
-        BulkAct::Act(Act::Suspend(Suspend { mode, reason, expires: None })) => {
+        BulkAction::JobAction(JobAction::Suspend(Suspend { mode, reason, expires: None })) => {
             json!({"action": "suspend", "mode": mode, "reason": reason})
         }
-        BulkAct::Act(Act::Resume { reason }) => json!({"action": "resume", "reason": reason}),
-        BulkAct::Act(Act::Cancel { reason }) => json!({"action": "cancel", "reason": reason}),
-        BulkAct::Act(Act::Priority(priority)) => json!({"action": "priority", "value": priority}),
-        BulkAct::Redrive(Redrive { reset_checkpoints: false, only_once: false }) => {
+        BulkAction::JobAction(JobAction::Resume { reason }) => json!({"action": "resume", "reason": reason}),
+        BulkAction::JobAction(JobAction::Cancel { reason }) => json!({"action": "cancel", "reason": reason}),
+        BulkAction::JobAction(JobAction::Priority(priority)) => {
+            json!({"action": "priority", "value": priority})
+        }
+        BulkAction::Redrive(Redrive { reset_checkpoints: false, only_once: false }) => {
             json!({"action": "redrive"})
         }
-        BulkAct::Delete => json!({"action": "delete"}),
-        BulkAct::Act(Act::Suspend(_)) => return Err(unknown("suspending for a time")),
-        BulkAct::Act(Act::Submit) => return Err(unknown("submitting held jobs")),
-        BulkAct::Act(Act::Patch(_)) => return Err(unknown("changing labels")),
-        BulkAct::Redrive(_) => return Err(unknown("redriving from the first step, or only once")),
+        BulkAction::Delete => json!({"action": "delete"}),
+        BulkAction::JobAction(JobAction::Suspend(_)) => return Err(unknown("suspending for a time")),
+        BulkAction::JobAction(JobAction::Submit) => return Err(unknown("submitting held jobs")),
+        BulkAction::JobAction(JobAction::Patch(_)) => return Err(unknown("changing labels")),
+        BulkAction::Redrive(_) => return Err(unknown("redriving from the first step, or only once")),
     };
     match given(body) {
         Value::Object(fields) => Ok(fields),

@@ -6,13 +6,13 @@ use super::Remote;
 use super::client::Call;
 use super::job::sketch;
 use super::outcome::ParkBody;
-use super::refusal::Trouble;
+use super::refusal::RemoteError;
 use super::submission::Submission;
 use crate::error::WorkError;
-use crate::job::{Fence, GroupStrategy, Job, JobId, JobType, Parent, Seq, State, WorkerId};
+use crate::job::{Fence, GroupStrategy, JobId, JobRecord, JobState, JobType, Parent, Seq, WorkerId};
 use crate::store::command::children::{NewGroup, Spawned};
 use crate::store::command::finish::Park;
-use crate::store::command::step::Hand;
+use crate::store::command::step::LeaseRef;
 
 #[derive(Serialize)]
 struct ChildrenBody<'a> {
@@ -38,19 +38,19 @@ struct SpawnedView {
 struct SpawnedChild {
     id: JobId,
     r#type: JobType,
-    state: State,
+    state: JobState,
     index: u32,
 }
 
 #[derive(Deserialize)]
 struct ShownParent {
-    state: State,
+    state: JobState,
 }
 
 impl Remote {
     pub(crate) async fn spawn(
         &self,
-        hand: Hand,
+        hand: LeaseRef,
         group: NewGroup,
         beside: Vec<Park>,
     ) -> Result<Spawned, WorkError> {
@@ -66,15 +66,15 @@ impl Remote {
         // The same name finds the same group, so a second call after a lost answer spawns nothing.
         let call = Call::post(format!("/jobs/{}/children", hand.job)).json(&body).repeatable(true);
         let view: SpawnedView = self.client.ask(call).await.map_err(|trouble| match trouble {
-            Trouble::Refused(refusal) if refusal.is_about_a_submission() => {
-                WorkError::Children(Box::new(Trouble::Refused(refusal).into_submit()))
+            RemoteError::Refused(refusal) if refusal.is_about_a_submission() => {
+                WorkError::Children(Box::new(RemoteError::Refused(refusal).into_submit()))
             }
             other => other.into_work_for(hand.job),
         })?;
         let now = self.now();
         let place = |child: SpawnedChild| {
             let parent = Parent { seq: Seq(0), id: hand.job, group: view.group, index: child.index };
-            Job { parent: Some(parent), ..sketch(child.id, child.r#type, child.state, now) }
+            JobRecord { parent: Some(parent), ..sketch(child.id, child.r#type, child.state, now) }
         };
         let kind = group.jobs.first().map_or_else(nameless, |job| job.job_type.clone());
         Ok(Spawned {
@@ -82,7 +82,7 @@ impl Remote {
             is_known: view.known,
             children: view.children.into_iter().map(place).collect(),
             // With another fence the call would have been refused.
-            parent: Job { fence: hand.fence, ..sketch(hand.job, kind, view.parent.state, now) },
+            parent: JobRecord { fence: hand.fence, ..sketch(hand.job, kind, view.parent.state, now) },
         })
     }
 }

@@ -14,11 +14,11 @@ use super::Remote;
 use super::client::Call;
 use super::job::{ShownError, ShownRetry, given, payload};
 use super::text::{Moment, Span};
-use crate::clock::{Patience, Timestamp};
+use crate::clock::{Timestamp, WaitLimit};
 use crate::error::{StoreError, WorkError};
 use crate::job::{
-    Fence, Job, JobId, JobType, Labels, Lane, Lease, Policy, Priority, QueueName, RetryPolicy, Seq, Spec,
-    State, Tenant, Timeouts, WorkerId,
+    Fence, JobId, JobMetadata, JobRecord, JobState, JobType, Lane, Lease, Policy, Priority, QueueName,
+    RetryPolicy, Seq, Spec, Tenant, Timeouts, WorkerId,
 };
 use crate::limits;
 use crate::store::command::claim::{Checkpoint, ClaimAnswer, ClaimRequest, Claimed};
@@ -109,8 +109,8 @@ impl ClaimedView {
         // Servers before these were told say neither.
         policy.retry = self.retry.map_or(policy.retry, RetryPolicy::from);
         policy.retry.max_attempts = self.max_attempts.unwrap_or(policy.retry.max_attempts);
-        let mut job = Job {
-            state: State::Running,
+        let mut job = JobRecord {
+            state: JobState::Running,
             priority: self.priority.unwrap_or_default(),
             attempt: self.attempt,
             failures: self.failures,
@@ -118,7 +118,7 @@ impl ClaimedView {
             fence: Fence(self.fence),
             started_at: Some(now),
             lease: Some(Lease { worker, expires_at, deadline_at }),
-            ..Job::new(Seq(0), self.id, Arc::new(lane), Arc::new(policy), now)
+            ..JobRecord::new(Seq(0), self.id, Arc::new(lane), Arc::new(policy), now)
         };
         if let Some(error) = self.error {
             job.details_mut().error = Some(error.into());
@@ -131,7 +131,7 @@ impl ClaimedView {
             idempotency_key: self.idempotency_key,
             unique_key: None,
             concurrency_key: None,
-            labels: Labels {
+            labels: JobMetadata {
                 tags: self.tags,
                 correlation_id: self.correlation_id,
                 callback_url: self.callback_url,
@@ -184,13 +184,13 @@ impl Remote {
     ///
     /// Only the waiting is cut short: a claim that may be in the middle of its commit is heard out. If jobs come in the very
     /// moment in which the connection is closed, the server gives them back.
-    pub(crate) async fn claim_unless(
+    pub(crate) async fn claim_until(
         &self,
         request: &ClaimRequest,
         wait: Duration,
         gone: impl Future<Output = ()>,
     ) -> Result<ClaimAnswer, WorkError> {
-        let patience = Patience::lasting(wait);
+        let patience = WaitLimit::for_duration(wait);
         let first = self.claim_once(request, Duration::ZERO).await?;
         if !first.jobs.is_empty() || wait.is_zero() {
             return Ok(first);

@@ -18,10 +18,10 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::clock::ServerClock;
-use super::refusal::{Refusal, Trouble};
+use super::refusal::{ErrorResponse, RemoteError};
 use super::text::{encoded, moment};
 use super::{address::Address, tls};
-use crate::clock::Patience;
+use crate::clock::WaitLimit;
 use crate::error::{OpenError, StoreError};
 use crate::key::KeySecret;
 use crate::limits;
@@ -201,7 +201,7 @@ impl Client {
 
     /// The same server, asked by somebody whose key is not known: every call is refused here, for the server would take it
     /// for the owner of this key's.
-    pub(super) fn misnamed(&self) -> Client {
+    pub(super) fn without_credentials(&self) -> Client {
         Client {
             transport: self.transport.clone(),
             base: self.base.clone(),
@@ -222,11 +222,11 @@ impl Client {
     }
 
     /// Calls, and reads what is answered as `T`.
-    pub(super) async fn ask<T: serde::de::DeserializeOwned>(&self, call: Call) -> Result<T, Trouble> {
+    pub(super) async fn ask<T: serde::de::DeserializeOwned>(&self, call: Call) -> Result<T, RemoteError> {
         let reply = self.done(call).await?;
         serde_json::from_slice(&reply.body).map_err(|error| {
             let message = format!("what it answers is not understood here: {error}");
-            Trouble::Store(StoreError::Unreachable(message))
+            RemoteError::Store(StoreError::Unreachable(message))
         })
     }
 
@@ -237,29 +237,29 @@ impl Client {
     ) -> Result<Option<T>, StoreError> {
         match self.ask(call).await {
             Ok(found) => Ok(Some(found)),
-            Err(Trouble::Refused(refusal)) if refusal.is_not_found() => Ok(None),
+            Err(RemoteError::Refused(refusal)) if refusal.is_not_found() => Ok(None),
             Err(trouble) => Err(trouble.into()),
         }
     }
 
     /// Calls; anything but success is trouble.
-    pub(super) async fn done(&self, call: Call) -> Result<Reply, Trouble> {
+    pub(super) async fn done(&self, call: Call) -> Result<Reply, RemoteError> {
         let reply = self.send(call).await?;
         if reply.status.is_success() {
             return Ok(reply);
         }
-        Err(Refusal::read(&reply).map_or_else(Trouble::Store, Trouble::Refused))
+        Err(ErrorResponse::read(&reply).map_or_else(RemoteError::Store, RemoteError::Refused))
     }
 
     /// Calls until an answer comes, as long as repeating is safe and the server is not away for too long.
     async fn send(&self, call: Call) -> Result<Reply, StoreError> {
         self.check_name()?;
-        let patience = Patience::lasting(limits::SERVER_AWAY_MAX);
+        let patience = WaitLimit::for_duration(limits::SERVER_AWAY_MAX);
         let mut pause = PAUSES.0;
         loop {
             let answered = tokio::select! {
                 biased;
-                () = self.closed.cancelled() => return Err(crate::store::gone()),
+                () = self.closed.cancelled() => return Err(crate::store::closed_error()),
                 answered = self.send_once(&call) => answered,
             };
             let lost = match answered {
@@ -300,7 +300,7 @@ impl Client {
         })?;
         let time = response.headers().get(&SERVER_TIME).and_then(|value| moment(value.to_str().ok()?));
         if let Some(now) = time {
-            self.clock.heard(now);
+            self.clock.update(now);
         }
         Ok(response)
     }
@@ -325,8 +325,8 @@ impl Client {
     }
 
     /// Opens a stream; ends when the client is closed.
-    pub(super) async fn stream(&self, call: Call) -> Result<Response<Incoming>, Trouble> {
-        self.check_name().map_err(Trouble::Store)?;
+    pub(super) async fn stream(&self, call: Call) -> Result<Response<Incoming>, RemoteError> {
+        self.check_name().map_err(RemoteError::Store)?;
         let opened = async {
             let response = self.open(&call).await?;
             if response.status().is_success() {
@@ -339,14 +339,16 @@ impl Client {
         };
         let answered = tokio::select! {
             biased;
-            () = self.closed.cancelled() => return Err(Trouble::Store(crate::store::gone())),
+            () = self.closed.cancelled() => return Err(RemoteError::Store(crate::store::closed_error())),
             answered = tokio::time::timeout(limits::SERVER_CALL_MAX, opened) => answered,
         };
         let answered = answered.unwrap_or_else(|_| Err(self.lost(false, "no stream was opened in time")));
         match answered {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(reply)) => Err(Refusal::read(&reply).map_or_else(Trouble::Store, Trouble::Refused)),
-            Err(lost) => Err(Trouble::Store(StoreError::Unreachable(lost.message))),
+            Ok(Err(reply)) => {
+                Err(ErrorResponse::read(&reply).map_or_else(RemoteError::Store, RemoteError::Refused))
+            }
+            Err(lost) => Err(RemoteError::Store(StoreError::Unreachable(lost.message))),
         }
     }
 

@@ -20,7 +20,7 @@ impl ServerClock {
     }
 
     /// Takes over the server's time, which an answer carried.
-    pub(super) fn heard(&self, now: Timestamp) {
+    pub(super) fn update(&self, now: Timestamp) {
         self.ahead.store(now.as_millis() - self.own.now().as_millis(), Ordering::Relaxed);
     }
 }
@@ -43,10 +43,10 @@ mod tests {
         let own = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
         let clock = ServerClock::new(own.clone());
         assert_eq!(clock.now().as_millis(), 1_000);
-        clock.heard(Timestamp::from_millis(5_000_000));
+        clock.update(Timestamp::from_millis(5_000_000));
         own.advance(Duration::from_millis(10));
         assert_eq!(clock.now().as_millis(), 5_000_010);
-        clock.heard(Timestamp::from_millis(7));
+        clock.update(Timestamp::from_millis(7));
         assert_eq!(clock.now().as_millis(), 7);
     }
 }

@@ -10,9 +10,9 @@ use hyper::body::Incoming;
 use super::Remote;
 use super::client::Call;
 use super::record::ShownRecord;
-use super::refusal::Trouble;
+use super::refusal::RemoteError;
 use crate::audit::Record;
-use crate::clock::Patience;
+use crate::clock::WaitLimit;
 use crate::error::StoreError;
 use crate::limits;
 
@@ -42,7 +42,7 @@ impl EventStream {
 
     /// The next event. May be asked again after an error, and goes on where it was.
     pub(crate) async fn next(&mut self) -> Result<Record, StoreError> {
-        let patience = Patience::lasting(limits::SERVER_AWAY_MAX);
+        let patience = WaitLimit::for_duration(limits::SERVER_AWAY_MAX);
         loop {
             if let Some(record) = self.ready.pop_front() {
                 if record.seq > 0 {
@@ -56,7 +56,7 @@ impl EventStream {
             }
             match self.open().await {
                 Ok(body) => self.body = Some(body),
-                Err(Trouble::Store(StoreError::Unreachable(_))) if !patience.is_over() => {
+                Err(RemoteError::Store(StoreError::Unreachable(_))) if !patience.is_over() => {
                     tokio::time::sleep(PAUSE).await;
                 }
                 Err(trouble) => return Err(trouble.into()),
@@ -64,7 +64,7 @@ impl EventStream {
         }
     }
 
-    async fn open(&mut self) -> Result<Incoming, Trouble> {
+    async fn open(&mut self) -> Result<Incoming, RemoteError> {
         self.rest.clear();
         let after = self.after.map(|after| after.to_string());
         let call = Call::get("/events").query_if("last_event_id", after);
@@ -76,7 +76,7 @@ impl EventStream {
         let Some(body) = &mut self.body else { return Ok(()) };
         let frame = tokio::select! {
             biased;
-            () = self.server.client.closed() => return Err(crate::store::gone()),
+            () = self.server.client.closed() => return Err(crate::store::closed_error()),
             frame = tokio::time::timeout(limits::SERVER_SILENCE_MAX, body.frame()) => frame,
         };
         if let Ok(Some(Ok(frame))) = frame {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::client::Call;
-use crate::error::{Invalid, Problem};
+use crate::error::{FieldProblem, Invalid};
 use crate::store::filter::{Filter, Order};
 use crate::store::query::list::ListRequest;
 
@@ -11,11 +11,11 @@ use crate::store::query::list::ListRequest;
 fn parameters(filter: &Filter) -> Result<Vec<(&'static str, String)>, Invalid> {
     if !filter.workers.is_empty() || filter.concurrency.is_some() || filter.is_blocked.is_some() {
         let problem = "worker, concurrency key and being set aside cannot be asked for through a server";
-        return Err(Invalid::new("filter", Problem::Contradiction(problem.into())));
+        return Err(Invalid::new("filter", FieldProblem::Contradiction(problem.into())));
     }
     if filter.ids.is_some() {
         let problem = "ids between two others cannot be asked for through a server";
-        return Err(Invalid::new("filter", Problem::Contradiction(problem.into())));
+        return Err(Invalid::new("filter", FieldProblem::Contradiction(problem.into())));
     }
     let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
     let found = [

@@ -11,8 +11,8 @@ use super::refusal::not_json;
 use super::text::{Span, encoded};
 use crate::error::WorkError;
 use crate::job::{Fence, JobId, Progress, WorkerId};
-use crate::store::command::heartbeat::{Beat, Directive, Pulse};
-use crate::store::command::step::{Hand, Note, check_step};
+use crate::store::command::heartbeat::{Directive, HeartbeatItem, HeartbeatReply};
+use crate::store::command::step::{AttemptWrite, LeaseRef, check_step};
 use crate::store::config::PauseMode;
 
 #[derive(Serialize)]
@@ -35,8 +35,8 @@ struct BeatBody<'a> {
     timeout: Option<Span>,
 }
 
-impl<'a> From<&'a Beat> for BeatBody<'a> {
-    fn from(beat: &'a Beat) -> BeatBody<'a> {
+impl<'a> From<&'a HeartbeatItem> for BeatBody<'a> {
+    fn from(beat: &'a HeartbeatItem) -> BeatBody<'a> {
         BeatBody {
             id: beat.job,
             fence: beat.fence,
@@ -64,14 +64,14 @@ struct WorkerPulse {
     mode: Option<PauseMode>,
 }
 
-impl From<HeartbeatView> for Pulse {
-    fn from(view: HeartbeatView) -> Pulse {
+impl From<HeartbeatView> for HeartbeatReply {
+    fn from(view: HeartbeatView) -> HeartbeatReply {
         let read = |shown: DirectiveView| {
             // A word of a newer server: whatever it is, it is not "go on".
             let directive = Directive::ALL.into_iter().find(|known| known.as_str() == shown.directive);
             (shown.id, directive.unwrap_or(Directive::Lost))
         };
-        Pulse { directives: view.jobs.into_iter().map(read).collect(), paused: view.worker.mode }
+        HeartbeatReply { directives: view.jobs.into_iter().map(read).collect(), paused: view.worker.mode }
     }
 }
 
@@ -88,9 +88,9 @@ impl Remote {
     pub(crate) async fn heartbeat(
         &self,
         worker: WorkerId,
-        beats: Vec<Beat>,
+        beats: Vec<HeartbeatItem>,
         wait: Duration,
-    ) -> Result<Pulse, WorkError> {
+    ) -> Result<HeartbeatReply, WorkError> {
         // Whoever beats does so again by itself.
         self.beat(worker, &beats, wait, Call::once).await
     }
@@ -98,10 +98,10 @@ impl Remote {
     async fn beat(
         &self,
         worker: WorkerId,
-        beats: &[Beat],
+        beats: &[HeartbeatItem],
         wait: Duration,
         how: impl FnOnce(Call) -> Call,
-    ) -> Result<Pulse, WorkError> {
+    ) -> Result<HeartbeatReply, WorkError> {
         let jobs = beats.iter().map(BeatBody::from).collect();
         let body = HeartbeatBody { worker_id: worker, jobs, wait: (!wait.is_zero()).then_some(Span(wait)) };
         let call = how(Call::post("/heartbeats").json(&body).waiting(wait));
@@ -110,21 +110,30 @@ impl Remote {
     }
 
     /// Writes notes one after the other: each is written, or it and all after it are not.
-    pub(crate) async fn note(&self, hand: Hand, notes: Vec<Note>) -> Result<(), WorkError> {
+    pub(crate) async fn note(&self, hand: LeaseRef, notes: Vec<AttemptWrite>) -> Result<(), WorkError> {
         for note in notes {
             match note {
-                Note::Checkpoint { step, value } => self.save(hand, &step, &value).await?,
-                Note::Progress(progress) => {
-                    self.tell(hand, Beat { progress: Some(progress), ..Beat::new(hand.job, hand.fence) })
-                        .await?;
+                AttemptWrite::Checkpoint { step, value } => self.save(hand, &step, &value).await?,
+                AttemptWrite::Progress(progress) => {
+                    self.send_beat(
+                        hand,
+                        HeartbeatItem {
+                            progress: Some(progress),
+                            ..HeartbeatItem::new(hand.job, hand.fence)
+                        },
+                    )
+                    .await?;
                 }
-                Note::Logs(logs) => self.tell(hand, Beat { logs, ..Beat::new(hand.job, hand.fence) }).await?,
+                AttemptWrite::Logs(logs) => {
+                    self.send_beat(hand, HeartbeatItem { logs, ..HeartbeatItem::new(hand.job, hand.fence) })
+                        .await?
+                }
             }
         }
         Ok(())
     }
 
-    async fn save(&self, hand: Hand, step: &str, value: &[u8]) -> Result<(), WorkError> {
+    async fn save(&self, hand: LeaseRef, step: &str, value: &[u8]) -> Result<(), WorkError> {
         check_step("step", step)?;
         let value: &RawValue = serde_json::from_slice(value).map_err(|_| not_json("value"))?;
         let path = format!("/jobs/{}/checkpoints/{}", hand.job, encoded(step));
@@ -134,7 +143,7 @@ impl Remote {
         Ok(())
     }
 
-    async fn tell(&self, hand: Hand, beat: Beat) -> Result<(), WorkError> {
+    async fn send_beat(&self, hand: LeaseRef, beat: HeartbeatItem) -> Result<(), WorkError> {
         let Some(worker) = hand.worker else { return Err(WorkError::Stale(hand.job)) };
         // Progress is the same the second time; a line of the log would be there twice.
         let is_repeatable = beat.logs.is_empty();

@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 use super::text::{Moment, Span};
 use crate::clock::Timestamp;
 use crate::job::{
-    Category, Details, ErrorCause, ErrorRecord, Fence, JitterMode, Job, JobId, JobType, Labels, Lane, Lease,
-    Parent, Payload, Policy, Priority, Progress, QueueName, RetryPolicy, Seq, Spec, State, Strategy,
-    SuspendMode, Suspension, Tenant, Timeouts, Traceparent, WorkerId,
+    Category, ErrorCause, ErrorRecord, Fence, JitterMode, JobId, JobMetadata, JobRecord, JobState, JobType,
+    Lane, Lease, Parent, Payload, Policy, Priority, Progress, QueueName, RareFields, RetryPolicy, Seq, Spec,
+    Strategy, SuspendMode, Suspension, Tenant, Timeouts, Traceparent, WorkerId,
 };
 use crate::limits;
 use crate::store::query::explain::Reason;
@@ -34,7 +34,7 @@ pub(super) struct ShownJob {
     tenant: Tenant,
     r#type: JobType,
     queue: QueueName,
-    state: State,
+    state: JobState,
     #[serde(default)]
     version: Option<String>,
     why: Option<ShownReason>,
@@ -257,9 +257,9 @@ pub(super) fn payload(
 }
 
 /// A job about which only this is known.
-pub(super) fn sketch(id: JobId, job_type: JobType, state: State, now: Timestamp) -> Job {
+pub(super) fn sketch(id: JobId, job_type: JobType, state: JobState, now: Timestamp) -> JobRecord {
     let lane = Lane { tenant: Tenant::default(), queue: QueueName::default(), job_type };
-    Job { state, ..Job::new(Seq(0), id, Arc::new(lane), Arc::default(), now) }
+    JobRecord { state, ..JobRecord::new(Seq(0), id, Arc::new(lane), Arc::default(), now) }
 }
 
 impl ShownJob {
@@ -270,7 +270,7 @@ impl ShownJob {
             idempotency_key: self.idempotency_key.take(),
             unique_key: self.unique_key.take(),
             concurrency_key: self.concurrency_key.take(),
-            labels: Labels {
+            labels: JobMetadata {
                 tags: std::mem::take(&mut self.tags),
                 correlation_id: self.correlation_id.take(),
                 callback_url: self.callback_url.take(),
@@ -283,12 +283,12 @@ impl ShownJob {
         }
     }
 
-    fn details(&mut self) -> Details {
+    fn details(&mut self) -> RareFields {
         let suspended_by = self.suspended_by.take();
-        let is_suspended = self.state == State::Suspended;
+        let is_suspended = self.state == JobState::Suspended;
         let suspension = self.suspension.take().map(Suspension::from);
-        Details {
-            is_held: self.state == State::Created,
+        RareFields {
+            is_held: self.state == JobState::Created,
             // A server of an earlier version says only by whom.
             suspension: suspension.or_else(|| {
                 is_suspended.then(|| Suspension {
@@ -309,12 +309,12 @@ impl ShownJob {
             suspended_by,
             resumed_at: self.resumed_at.map(|moment| moment.0),
             priority_updated_at: self.priority_updated_at.map(|moment| moment.0),
-            ..Details::default()
+            ..RareFields::default()
         }
     }
 
     /// Its record.
-    pub(super) fn into_job(mut self) -> Job {
+    pub(super) fn into_job(mut self) -> JobRecord {
         let details = self.details();
         let lane = Lane { tenant: self.tenant, queue: self.queue, job_type: self.r#type };
         let timeouts = Timeouts {
@@ -324,7 +324,7 @@ impl ShownJob {
             start: self.timeouts.start.map(|span| span.0),
         };
         let policy = Policy { retry: self.retry.into(), timeouts, crashes_max: limits::CRASHES_MAX_DEFAULT };
-        let mut job = Job::new(Seq(0), self.id, Arc::new(lane), Arc::new(policy), self.created_at.0);
+        let mut job = JobRecord::new(Seq(0), self.id, Arc::new(lane), Arc::new(policy), self.created_at.0);
         job.state = self.state;
         job.priority = self.priority;
         if self.effective_priority > self.priority {
@@ -334,7 +334,7 @@ impl ShownJob {
         job.fence = Fence(self.fence);
         job.updated_at = self.updated_at.0;
         job.run_at = self.run_at.0;
-        job.retry_at = (self.state == State::Retrying).then_some(self.run_at.0);
+        job.retry_at = (self.state == JobState::Retrying).then_some(self.run_at.0);
         job.scheduled_at = self.scheduled_at.map(|moment| moment.0);
         job.first_started_at = self.first_started_at.map(|moment| moment.0);
         job.started_at = self.started_at.map(|moment| moment.0);

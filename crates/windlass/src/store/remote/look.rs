@@ -15,11 +15,11 @@ use super::job::{ShownError, ShownJob, ShownReason, sketch};
 use super::record::ShownRecord;
 use super::text::{Moment, encoded};
 use crate::audit::{AuditEvent, Record};
-use crate::clock::Patience;
+use crate::clock::WaitLimit;
 use crate::error::StoreError;
 use crate::job::{
-    AttemptId, AttemptOutcome, ChildGroup, Decided, ErrorRecord, GroupStrategy, Job, JobId, JobType, Need,
-    Parent, Seq, State, WorkerId,
+    AttemptId, AttemptOutcome, ChildGroup, Decided, ErrorRecord, GroupStrategy, JobId, JobRecord, JobState,
+    JobType, Need, Parent, Seq, WorkerId,
 };
 use crate::limits;
 use crate::store::attempt::AttemptRecord;
@@ -111,7 +111,7 @@ struct Children {
 struct ShownChild {
     id: JobId,
     r#type: JobType,
-    state: State,
+    state: JobState,
     group: u64,
     index: u32,
     result: Option<Box<RawValue>>,
@@ -169,7 +169,7 @@ struct Graph {
 struct ShownNode {
     id: JobId,
     r#type: JobType,
-    state: State,
+    state: JobState,
 }
 
 #[derive(Deserialize)]
@@ -193,7 +193,7 @@ impl Remote {
 
     /// Waits at the server, for as long as one request may, and again.
     pub(crate) async fn wait(&self, id: JobId, timeout: Duration) -> Result<Option<Snapshot>, StoreError> {
-        let patience = Patience::lasting(timeout);
+        let patience = WaitLimit::for_duration(timeout);
         loop {
             let wait = patience.left().min(limits::SERVER_WAIT_MAX);
             let call = Call::get(format!("/jobs/{id}")).query("payload", "true").waiting(wait);
@@ -211,7 +211,7 @@ impl Remote {
         let page: ShownPage = self.client.ask(call).await?;
         let next = page.next_cursor.map(|cursor| cursor.parse()).transpose();
         let next =
-            next.map_err(|problem: crate::error::Problem| StoreError::Unreachable(problem.to_string()))?;
+            next.map_err(|problem: crate::error::FieldProblem| StoreError::Unreachable(problem.to_string()))?;
         Ok(Page { jobs: page.jobs.into_iter().map(Snapshot::from).collect(), next })
     }
 
@@ -268,7 +268,8 @@ impl Remote {
         let now = self.now();
         for child in found.children {
             let parent = Parent { seq: Seq(0), id, group: child.group, index: child.index };
-            let mut job = Job { parent: Some(parent), ..sketch(child.id, child.r#type, child.state, now) };
+            let mut job =
+                JobRecord { parent: Some(parent), ..sketch(child.id, child.r#type, child.state, now) };
             job.details_mut().error = child.error.map(ErrorRecord::from);
             job.has.result = child.result.is_some();
             if let Some(group) = groups.iter_mut().find(|group| group.number == child.group) {
@@ -285,7 +286,7 @@ impl Remote {
         let Some(graph) = self.side::<Graph>(id, "graph").await? else { return Ok(None) };
         let now = self.now();
         let sketched = |node: ShownNode| (node.id, sketch(node.id, node.r#type, node.state, now));
-        let jobs: HashMap<JobId, Job> = graph.nodes.into_iter().map(sketched).collect();
+        let jobs: HashMap<JobId, JobRecord> = graph.nodes.into_iter().map(sketched).collect();
         let mut found = Neighbours::default();
         for ShownEdge { from, to, need } in graph.edges {
             let need = if need == Need::After.as_str() { Need::After } else { Need::AfterAny };

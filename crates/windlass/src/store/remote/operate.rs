@@ -9,16 +9,16 @@ use super::Remote;
 use super::act::given;
 use super::client::Call;
 use super::numbers::{ShownRates, ShownStats};
-use super::refusal::Trouble;
+use super::refusal::RemoteError;
 use super::settings::{self, ShownSettings};
 use super::text::{Moment, Span};
 use crate::clock::Timestamp;
-use crate::error::{ActError, Invalid, Problem, StoreError};
-use crate::job::{JobType, QueueName, State, Tenant, WorkerId};
+use crate::error::{ActError, FieldProblem, Invalid, StoreError};
+use crate::job::{JobState, JobType, QueueName, Tenant, WorkerId};
 use crate::store::command::hold::{Pause, Target};
 use crate::store::command::settings::{Configured, Settings};
 use crate::store::config::{Config, Hold, PauseMode, QueueSettings, Resumption, Scope, Worker};
-use crate::store::query::queues::QueueLook;
+use crate::store::query::queues::QueueInfo;
 use crate::store::query::stats::Stats;
 use crate::store::rates::minute_of;
 use crate::store::settings::patch::SettingsPatch;
@@ -56,7 +56,7 @@ struct Changed {
 #[derive(Deserialize)]
 struct ShownQueue {
     name: QueueName,
-    depth: BTreeMap<State, u64>,
+    depth: BTreeMap<JobState, u64>,
     oldest_age: Option<Span>,
     rates: QueueRates,
     paused: Option<ShownPause>,
@@ -73,7 +73,7 @@ struct QueueRates {
 
 impl ShownQueue {
     /// The queue; of its rates only those of the last whole minute are shown by themselves.
-    fn into_look(self, now: Timestamp) -> QueueLook {
+    fn into_look(self, now: Timestamp) -> QueueInfo {
         let scope = Scope::Queue { queue: self.name.clone(), tenant: None };
         let minutes = BTreeMap::from([(minute_of(now) - 1, self.rates.last_minute.into())]);
         let resumed = self.resumed.map(|end| Resumption {
@@ -82,7 +82,7 @@ impl ShownQueue {
             at: end.at.0,
             reason: end.reason,
         });
-        QueueLook {
+        QueueInfo {
             name: self.name,
             depth: self.depth,
             oldest: self.oldest_age.map(|age| now.minus(age.0)),
@@ -203,7 +203,7 @@ fn missing(target: &Target) -> ActError {
 }
 
 pub(super) fn unknown(field: &str) -> ActError {
-    Invalid::new(field, Problem::Contradiction("is not known to this server".into())).into()
+    Invalid::new(field, FieldProblem::Contradiction("is not known to this server".into())).into()
 }
 
 impl Remote {
@@ -242,7 +242,7 @@ impl Remote {
     }
 
     async fn changed(&self, call: Call, target: &Target) -> Result<bool, ActError> {
-        let answer: Result<Changed, Trouble> = self.client.ask(call).await;
+        let answer: Result<Changed, RemoteError> = self.client.ask(call).await;
         answer.map(|answer| answer.changed).map_err(|trouble| trouble.into_act(missing(target)))
     }
 
@@ -298,12 +298,12 @@ impl Remote {
         Ok(config)
     }
 
-    pub(crate) async fn queue(&self, queue: &QueueName) -> Result<QueueLook, StoreError> {
+    pub(crate) async fn queue(&self, queue: &QueueName) -> Result<QueueInfo, StoreError> {
         let shown: ShownQueue = self.client.ask(Call::get(format!("/queues/{queue}"))).await?;
         Ok(shown.into_look(self.now()))
     }
 
-    pub(crate) async fn queues(&self) -> Result<Vec<QueueLook>, StoreError> {
+    pub(crate) async fn queues(&self) -> Result<Vec<QueueInfo>, StoreError> {
         let (mut found, mut cursor) = (Vec::new(), None);
         loop {
             let page: ShownQueues = self.client.ask(Call::get("/queues").query_if("cursor", cursor)).await?;
@@ -340,6 +340,6 @@ mod tests {
         assert_eq!(look.oldest, Some(Timestamp::from_millis(510_000)));
         assert_eq!(look.minutes[&9].submitted, 5);
         assert_eq!(look.settings.max_running, Some(3));
-        assert_eq!(look.depth[&State::Scheduled], 2);
+        assert_eq!(look.depth[&JobState::Scheduled], 2);
     }
 }

@@ -6,10 +6,10 @@ use serde_json::value::RawValue;
 
 use super::Remote;
 use super::client::Call;
-use super::refusal::{Fields, Refusal, not_json};
+use super::refusal::{ErrorResponse, Fields, not_json};
 use super::text::{Moment, Span};
 use crate::error::WorkError;
-use crate::job::{Category, ErrorCause, Fence, JobId, State, WorkerId};
+use crate::job::{Category, ErrorCause, Fence, JobId, JobState, WorkerId};
 use crate::store::command::finish::{Finish, Outcome, Park, Report};
 
 #[derive(Serialize)]
@@ -125,7 +125,7 @@ struct OutcomesView {
 #[derive(Deserialize)]
 struct OutcomeView {
     status: String,
-    state: Option<State>,
+    state: Option<JobState>,
     error: Option<Fields>,
 }
 
@@ -134,7 +134,7 @@ impl From<OutcomeView> for Finish {
         match (view.status.as_str(), view.state, view.error) {
             ("applied", Some(state), _) => Finish::Applied(state),
             ("rejected", _, Some(fields)) => {
-                let refusal = Refusal::item(fields, StatusCode::UNPROCESSABLE_ENTITY);
+                let refusal = ErrorResponse::item(fields, StatusCode::UNPROCESSABLE_ENTITY);
                 Finish::Rejected(refusal.invalid().unwrap_or_else(|| not_json("outcome")))
             }
             _ => Finish::Stale,

@@ -9,39 +9,40 @@ use serde_json::{Map, Value};
 
 use super::client::Reply;
 use crate::error::{
-    ActError, Denied, Invalid, Problem, Refused, ScheduleError, StoreError, SubmitError, WorkError,
+    ActError, FieldProblem, Forbidden, Invalid, InvalidTransition, ScheduleError, StoreError, SubmitError,
+    WorkError,
 };
-use crate::job::{Action, JobId, NeededBy, ScheduleName, State, WorkerId};
+use crate::job::{Action, JobId, JobState, NeededBy, ScheduleName, WorkerId};
 use crate::limits;
 use crate::store::caller::{Permission, Role};
 
 /// A call that came to nothing.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum RemoteError {
     /// The server refused.
-    Refused(Refusal),
+    Refused(ErrorResponse),
     /// The server could not do its work, or did not answer.
     Store(StoreError),
 }
 
-impl From<StoreError> for Trouble {
-    fn from(error: StoreError) -> Trouble {
-        Trouble::Store(error)
+impl From<StoreError> for RemoteError {
+    fn from(error: StoreError) -> RemoteError {
+        RemoteError::Store(error)
     }
 }
 
-impl From<Trouble> for StoreError {
-    fn from(trouble: Trouble) -> StoreError {
+impl From<RemoteError> for StoreError {
+    fn from(trouble: RemoteError) -> StoreError {
         match trouble {
-            Trouble::Refused(refusal) => refusal.store_error(),
-            Trouble::Store(error) => error,
+            RemoteError::Refused(refusal) => refusal.store_error(),
+            RemoteError::Store(error) => error,
         }
     }
 }
 
 /// What was refused, and why.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Refusal {
+pub(super) struct ErrorResponse {
     status: StatusCode,
     code: String,
     message: String,
@@ -63,20 +64,22 @@ pub(super) struct Fields {
     details: Map<String, Value>,
 }
 
-impl Refusal {
+impl ErrorResponse {
     /// Reads an answer that is no success; one without the API's shape comes from somebody in between.
-    pub(super) fn read(reply: &Reply) -> Result<Refusal, StoreError> {
+    pub(super) fn read(reply: &Reply) -> Result<ErrorResponse, StoreError> {
         let retry_after = reply.retry_after();
         match serde_json::from_slice::<Body>(&reply.body) {
-            Ok(Body { error }) => Ok(Refusal { retry_after, ..Refusal::item(error, reply.status) }),
+            Ok(Body { error }) => {
+                Ok(ErrorResponse { retry_after, ..ErrorResponse::item(error, reply.status) })
+            }
             Err(_) => Err(StoreError::Unreachable(format!("something in between answered {}", reply.status))),
         }
     }
 
     /// The refusal of one item.
-    pub(super) fn item(fields: Fields, status: StatusCode) -> Refusal {
+    pub(super) fn item(fields: Fields, status: StatusCode) -> ErrorResponse {
         let Fields { code, message, details } = fields;
-        Refusal { status, code, message, details, retry_after: None }
+        ErrorResponse { status, code, message, details, retry_after: None }
     }
 
     /// Whether it is about a job that is to be submitted.
@@ -122,7 +125,7 @@ impl Refusal {
 
     fn store_error(&self) -> StoreError {
         if let Some(denied) = self.denied() {
-            return StoreError::Denied(denied);
+            return StoreError::Forbidden(denied);
         }
         match self.code.as_str() {
             "disk_full" => StoreError::Full,
@@ -140,10 +143,10 @@ impl Refusal {
     }
 
     /// Who may not do what, if that is it.
-    fn denied(&self) -> Option<Denied> {
+    fn denied(&self) -> Option<Forbidden> {
         if self.status == StatusCode::UNAUTHORIZED {
             let actor = "a caller without a valid key".to_owned();
-            return Some(Denied { actor, role: "none", action: "use this server" });
+            return Some(Forbidden { actor, role: "none", action: "use this server" });
         }
         if self.status != StatusCode::FORBIDDEN {
             return None;
@@ -151,7 +154,7 @@ impl Refusal {
         let role = Role::ALL.into_iter().map(Role::as_str).find(|word| self.text("role") == Some(word));
         let actions = Permission::ALL.into_iter().map(Permission::as_str);
         let action = actions.into_iter().find(|word| self.text("action") == Some(word));
-        Some(Denied {
+        Some(Forbidden {
             actor: self.text("actor").unwrap_or("the caller").to_owned(),
             role: role.unwrap_or("unknown"),
             action: action.unwrap_or("do this"),
@@ -167,22 +170,22 @@ impl Refusal {
         Some(Invalid::new(local, self.problem(field, local)))
     }
 
-    fn problem(&self, field: &str, local: &str) -> Problem {
+    fn problem(&self, field: &str, local: &str) -> FieldProblem {
         let value = || self.owned("value");
         match self.text("problem").unwrap_or_default() {
-            "missing" => Problem::Missing,
-            "too_long" => Problem::TooLong { length: self.size("length"), limit: self.size("limit") },
+            "missing" => FieldProblem::Missing,
+            "too_long" => FieldProblem::TooLong { length: self.size("length"), limit: self.size("limit") },
             "too_many_bytes" => {
-                Problem::TooManyBytes { length: self.size("length"), limit: self.size("limit") }
+                FieldProblem::TooManyBytes { length: self.size("length"), limit: self.size("limit") }
             }
-            "not_a_name" => Problem::NotAName(value()),
+            "not_a_name" => FieldProblem::NotAName(value()),
             "out_of_range" => {
-                Problem::OutOfRange { value: value(), min: self.owned("min"), max: self.owned("max") }
+                FieldProblem::OutOfRange { value: value(), min: self.owned("min"), max: self.owned("max") }
             }
-            "no_such_job" => Problem::NoSuchJob(value()),
-            "name_twice" => Problem::NameTwice(value()),
-            "cycle" => Problem::Cycle(value()),
-            "limit_reached" => Problem::LimitReached {
+            "no_such_job" => FieldProblem::NoSuchJob(value()),
+            "name_twice" => FieldProblem::NameTwice(value()),
+            "cycle" => FieldProblem::Cycle(value()),
+            "limit_reached" => FieldProblem::LimitReached {
                 name: match self.text("setting") {
                     Some("max_types") => "max_types",
                     Some("max_lanes") => "max_lanes",
@@ -193,12 +196,14 @@ impl Refusal {
             },
             _ => {
                 let said = self.said(&format!("{field}: "), "");
-                Problem::Contradiction(said.strip_prefix(&format!("{local}: ")).unwrap_or(&said).to_owned())
+                FieldProblem::Contradiction(
+                    said.strip_prefix(&format!("{local}: ")).unwrap_or(&said).to_owned(),
+                )
             }
         }
     }
 
-    fn refused(&self) -> Option<Refused> {
+    fn refused(&self) -> Option<InvalidTransition> {
         if self.code != "state_conflict" {
             return None;
         }
@@ -207,16 +212,16 @@ impl Refusal {
             "priority" => Action::Prioritise,
             word => Action::ALL.into_iter().find(|action| action.as_str() == word)?,
         };
-        Some(Refused { state: self.text("state")?.parse::<State>().ok()?, action })
+        Some(InvalidTransition { state: self.text("state")?.parse::<JobState>().ok()?, action })
     }
 }
 
-impl Trouble {
+impl RemoteError {
     /// As a submission's error.
     pub(super) fn into_submit(self) -> SubmitError {
         let refusal = match self {
-            Trouble::Refused(refusal) => refusal,
-            Trouble::Store(error) => return error.into(),
+            RemoteError::Refused(refusal) => refusal,
+            RemoteError::Store(error) => return error.into(),
         };
         let index = refusal.size("index");
         if let Some(denied) = refusal.denied() {
@@ -247,8 +252,8 @@ impl Trouble {
     /// As the error of an action; `missing` is what it is if there is nothing of this name.
     pub(super) fn into_act(self, missing: ActError) -> ActError {
         let refusal = match self {
-            Trouble::Refused(refusal) => refusal,
-            Trouble::Store(error) => return error.into(),
+            RemoteError::Refused(refusal) => refusal,
+            RemoteError::Store(error) => return error.into(),
         };
         if refusal.is_not_found() {
             return missing;
@@ -279,7 +284,7 @@ impl Trouble {
                     _ => NeededBy::Dependent(job),
                 };
                 let state = refusal.text("state").and_then(|state| state.parse().ok());
-                ActError::Needed { id, state: state.unwrap_or(State::Completed), by }
+                ActError::Needed { id, state: state.unwrap_or(JobState::Completed), by }
             }
             ("unique_key_taken", Some(holder), _) => {
                 ActError::UniqueKeyTaken { key: refusal.owned("key"), holder }
@@ -300,20 +305,20 @@ impl Trouble {
     /// As the error of a call about a schedule.
     pub(super) fn into_schedule(self, name: ScheduleName) -> ScheduleError {
         match self {
-            Trouble::Refused(refusal) if refusal.is_not_found() => ScheduleError::NotFound(name),
-            Trouble::Refused(refusal) => {
+            RemoteError::Refused(refusal) if refusal.is_not_found() => ScheduleError::NotFound(name),
+            RemoteError::Refused(refusal) => {
                 let is_about_its_job = refusal.text("field").is_some_and(|field| field.starts_with("job"))
                     || refusal.is_about_a_submission();
                 match (refusal.denied(), refusal.invalid()) {
                     (Some(denied), _) => denied.into(),
                     (None, Some(invalid)) if !is_about_its_job => invalid.into(),
                     _ if is_about_its_job => {
-                        ScheduleError::Refused(Box::new(Trouble::Refused(refusal).into_submit()))
+                        ScheduleError::Refused(Box::new(RemoteError::Refused(refusal).into_submit()))
                     }
                     _ => refusal.store_error().into(),
                 }
             }
-            Trouble::Store(error) => error.into(),
+            RemoteError::Store(error) => error.into(),
         }
     }
 
@@ -325,7 +330,7 @@ impl Trouble {
     /// As the error of a call by a worker for a job.
     pub(super) fn into_work_for(self, job: JobId) -> WorkError {
         match self {
-            Trouble::Refused(refusal) if refusal.code == "stale_fence" => WorkError::Stale(job),
+            RemoteError::Refused(refusal) if refusal.code == "stale_fence" => WorkError::Stale(job),
             other => other.into_work_or(WorkError::NoSuchJob(job)),
         }
     }
@@ -333,18 +338,18 @@ impl Trouble {
     /// As the error of a call that names neither worker nor job.
     pub(super) fn into_work_or(self, missing: WorkError) -> WorkError {
         match self {
-            Trouble::Refused(refusal) if refusal.is_not_found() => missing,
-            Trouble::Refused(refusal) => match (refusal.denied(), refusal.invalid()) {
+            RemoteError::Refused(refusal) if refusal.is_not_found() => missing,
+            RemoteError::Refused(refusal) => match (refusal.denied(), refusal.invalid()) {
                 (Some(denied), _) => denied.into(),
                 (None, Some(invalid)) => invalid.into(),
                 (None, None) => refusal.store_error().into(),
             },
-            Trouble::Store(error) => error.into(),
+            RemoteError::Store(error) => error.into(),
         }
     }
 }
 
 /// A value that is no JSON, which no server takes.
 pub(super) fn not_json(field: &str) -> Invalid {
-    Invalid::new(field, Problem::Contradiction("is not JSON".into()))
+    Invalid::new(field, FieldProblem::Contradiction("is not JSON".into()))
 }

@@ -11,14 +11,14 @@ use super::Remote;
 use super::act::given as without_nulls;
 use super::client::Call;
 use super::job::{ShownJob, ShownRetry, given, payload};
-use super::refusal::Trouble;
+use super::refusal::RemoteError;
 use super::submission::Submission;
 use super::text::{Moment, Span};
 use crate::error::{ScheduleError, StoreError};
 use crate::job::{
-    Job, JobId, JobType, Labels, NewJob, Priority, QueueName, RetryPolicy, ScheduleName, Tenant,
+    JobId, JobMetadata, JobRecord, JobType, NewJob, Priority, QueueName, RetryPolicy, ScheduleName, Tenant,
 };
-use crate::schedule::{Missed, Overlap, Timing};
+use crate::schedule::{CatchUp, Overlap, ScheduleSpec};
 use crate::store::schedules::{
     NewSchedule, PauseSchedule, PutSchedule, RefusedRun, RetriedRun, Schedule, SchedulePause, ScheduleRef,
 };
@@ -33,7 +33,7 @@ struct ScheduleBody<'a> {
     every: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<Moment>,
-    missed: Missed,
+    missed: CatchUp,
     overlap: Overlap,
     job: Submission<'a>,
 }
@@ -41,9 +41,11 @@ struct ScheduleBody<'a> {
 impl<'a> From<&'a NewSchedule> for ScheduleBody<'a> {
     fn from(new: &'a NewSchedule) -> ScheduleBody<'a> {
         let (cron, every, at) = match &new.timing {
-            Timing::Cron { cron, timezone } => (Some((cron.to_string(), timezone.to_string())), None, None),
-            Timing::Every(every) => (None, Some(Span(*every)), None),
-            Timing::At(at) => (None, None, Some(Moment(*at))),
+            ScheduleSpec::Cron { cron, timezone } => {
+                (Some((cron.to_string(), timezone.to_string())), None, None)
+            }
+            ScheduleSpec::Every(every) => (None, Some(Span(*every)), None),
+            ScheduleSpec::At(at) => (None, None, Some(Moment(*at))),
         };
         let (cron, timezone) = cron.unzip();
         let (missed, overlap) = (new.missed, new.overlap);
@@ -71,7 +73,7 @@ struct ShownSchedule {
     timezone: Option<String>,
     every: Option<Span>,
     at: Option<Moment>,
-    missed: Missed,
+    missed: CatchUp,
     overlap: Overlap,
     job: ShownTemplate,
     paused: Option<ShownPause>,
@@ -153,7 +155,7 @@ impl From<ShownTemplate> for NewJob {
             lease_timeout: shown.timeouts.lease.map(|span| span.0),
             lifetime: shown.timeouts.lifetime.map(|span| span.0),
             start_timeout: shown.timeouts.start.map(|span| span.0),
-            labels: Labels {
+            labels: JobMetadata {
                 tags: shown.tags,
                 correlation_id: shown.correlation_id,
                 callback_url: shown.callback_url,
@@ -164,16 +166,16 @@ impl From<ShownTemplate> for NewJob {
 }
 
 impl ShownSchedule {
-    fn timing(&self) -> Result<Timing, StoreError> {
+    fn timing(&self) -> Result<ScheduleSpec, StoreError> {
         let unknown =
             || StoreError::Unreachable(format!("when schedule {} runs is not understood here", self.name));
         match (&self.cron, self.every, self.at) {
-            (Some(cron), _, _) => Ok(Timing::Cron {
+            (Some(cron), _, _) => Ok(ScheduleSpec::Cron {
                 cron: cron.parse().map_err(|_| unknown())?,
                 timezone: self.timezone.as_deref().unwrap_or("UTC").parse().map_err(|_| unknown())?,
             }),
-            (None, Some(every), _) => Ok(Timing::Every(every.0)),
-            (None, None, Some(at)) => Ok(Timing::At(at.0)),
+            (None, Some(every), _) => Ok(ScheduleSpec::Every(every.0)),
+            (None, None, Some(at)) => Ok(ScheduleSpec::At(at.0)),
             (None, None, None) => Err(unknown()),
         }
     }
@@ -263,13 +265,13 @@ impl Remote {
     }
 
     async fn changed_schedule(&self, call: Call, name: ScheduleName) -> Result<bool, ScheduleError> {
-        let asked: Result<Changed, Trouble> = self.client.ask(call).await;
+        let asked: Result<Changed, RemoteError> = self.client.ask(call).await;
         asked.map(|answer| answer.changed).map_err(|trouble| trouble.into_schedule(name))
     }
 
-    pub(crate) async fn trigger_schedule(&self, which: ScheduleRef) -> Result<Job, ScheduleError> {
+    pub(crate) async fn trigger_schedule(&self, which: ScheduleRef) -> Result<JobRecord, ScheduleError> {
         let call = about(Call::post(format!("/schedules/{}/trigger", which.name)), &which);
-        let asked: Result<ShownJob, Trouble> = self.client.ask(call).await;
+        let asked: Result<ShownJob, RemoteError> = self.client.ask(call).await;
         asked.map(ShownJob::into_job).map_err(|trouble| trouble.into_schedule(which.name))
     }
 

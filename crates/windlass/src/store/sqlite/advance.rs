@@ -4,13 +4,13 @@ use rusqlite::params;
 
 use super::row::IndexKeys;
 use super::tables::{Holds, Tables, prepare, store_error};
-use crate::job::{Job, Labels, Payload, Seq, Spec};
+use crate::job::{JobMetadata, JobRecord, Payload, Seq, Spec};
 use crate::store::durable::columns::{SpecColumns, SpecParts, damaged};
 use crate::store::durable::packed::{Head, pack};
 use crate::store::engine::EngineResult;
 
 impl<C: Holds> Tables<C> {
-    pub(super) fn update_jobs(&mut self, jobs: &[Job]) -> EngineResult<()> {
+    pub(super) fn update_jobs(&mut self, jobs: &[JobRecord]) -> EngineResult<()> {
         let (connection, interned) = (self.connection.get(), &mut self.interned);
         let sql = "UPDATE hot SET state = ?2, order_key = ?3, rank = ?4, at = ?5, expires_at = ?6, record = ?7, due_rank = ?8, \
                    worker = ?9 WHERE seq = ?1";
@@ -41,7 +41,7 @@ impl<C: Holds> Tables<C> {
         Ok(())
     }
 
-    pub(super) fn relabel_job(&mut self, seq: Seq, labels: &Labels) -> EngineResult<()> {
+    pub(super) fn relabel_job(&mut self, seq: Seq, labels: &JobMetadata) -> EngineResult<()> {
         let Some(spec) = self.load_specs(&[seq])?.pop().flatten() else {
             return Err(damaged("jobs", seq.0, "is missing"));
         };
@@ -70,7 +70,7 @@ impl<C: Holds> Tables<C> {
         Ok(())
     }
 
-    pub(super) fn delete_tags(&mut self, seq: Seq, labels: &Labels) -> EngineResult<()> {
+    pub(super) fn delete_tags(&mut self, seq: Seq, labels: &JobMetadata) -> EngineResult<()> {
         let sql = "DELETE FROM tags WHERE name = ?1 AND value = ?2 AND seq = ?3";
         let mut statement = prepare(self.connection.get(), sql)?;
         for (name, value) in &labels.tags {

@@ -6,7 +6,7 @@ use rusqlite::{Row, params};
 use super::tables::{Holds, Tables, prepare, store_error};
 use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
-use crate::error::Problem;
+use crate::error::FieldProblem;
 use crate::job::{JobId, JobType, QueueName, Tenant};
 use crate::store::durable::columns::{damaged, event_code, limit, number};
 use crate::store::engine::{EngineResult, RecordQuery};
@@ -91,7 +91,7 @@ fn read_record(row: &Row<'_>) -> EngineResult<Record> {
     let job: Option<[u8; 16]> = row.get(7).map_err(store_error)?;
     let (queue, job_type): (Option<String>, Option<String>) =
         (row.get(10).map_err(store_error)?, row.get(11).map_err(store_error)?);
-    let bad = |problem: Problem| damaged("audit", seq, &problem.to_string());
+    let bad = |problem: FieldProblem| damaged("audit", seq, &problem.to_string());
     Ok(Record {
         seq: seq.unsigned_abs(),
         event: *AuditEvent::ALL

@@ -8,19 +8,19 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::row::{read_job, read_jobs};
 use super::tables::{Holds, Tables, prepare, store_error};
 use crate::clock::Timestamp;
-use crate::job::{ConcurrencyKey, Job, Lane, Seq, State, acts_at};
+use crate::job::{ConcurrencyKey, JobRecord, JobState, Lane, Seq, acts_at};
 use crate::store::durable::columns::{NEVER, code, damaged, limit};
-use crate::store::engine::{CountChange, Counts, EngineResult, LaneCursor, Place};
+use crate::store::engine::{ClaimOrder, CountChange, Counts, EngineResult, LaneCursor};
 
 /// The states that `hot.at` tells the timer of; scheduled jobs have an index for their lifetime instead.
-const TIMED: [State; 7] = [
-    State::Created,
-    State::Pending,
-    State::Delayed,
-    State::Running,
-    State::Waiting,
-    State::Retrying,
-    State::Suspended,
+const TIMED: [JobState; 7] = [
+    JobState::Created,
+    JobState::Pending,
+    JobState::Delayed,
+    JobState::Running,
+    JobState::Waiting,
+    JobState::Retrying,
+    JobState::Suspended,
 ];
 
 const READY: &str = "SELECT seq, id, lane, policy, record FROM hot INDEXED BY hot_order \
@@ -41,7 +41,7 @@ const FIRST_LIFETIME: &str = "SELECT expires_at FROM hot INDEXED BY hot_lifetime
      WHERE state IN (3, 12) ORDER BY expires_at LIMIT 1";
 
 impl<C: Holds> Tables<C> {
-    pub(super) fn ready_in(&mut self, cursor: &LaneCursor, max: usize) -> EngineResult<Vec<Job>> {
+    pub(super) fn ready_in(&mut self, cursor: &LaneCursor, max: usize) -> EngineResult<Vec<JobRecord>> {
         let (connection, interned) = (self.connection.get(), &mut self.interned);
         let Some(lane) = interned.find_lane(connection, &cursor.lane)? else { return Ok(Vec::new()) };
         let (rank, at, seq) = cursor
@@ -52,7 +52,7 @@ impl<C: Holds> Tables<C> {
         read_jobs(rows, interned, connection)
     }
 
-    pub(super) fn first_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>> {
+    pub(super) fn first_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<JobRecord>> {
         let (connection, interned) = (self.connection.get(), &mut self.interned);
         let mut statement = prepare(connection, NEXT_ASIDE)?;
         let (mut jobs, mut lane) = (Vec::new(), 0);
@@ -65,7 +65,7 @@ impl<C: Holds> Tables<C> {
         }
     }
 
-    pub(super) fn due_jobs(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>> {
+    pub(super) fn due_jobs(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<JobRecord>> {
         let (connection, interned) = (self.connection.get(), &mut self.interned);
         let (now, max_rows) = (now.as_millis(), limit(max));
         let mut jobs = Vec::new();
@@ -89,7 +89,7 @@ impl<C: Holds> Tables<C> {
         lane: &Arc<Lane>,
         now: Timestamp,
         max: usize,
-    ) -> EngineResult<Vec<Place>> {
+    ) -> EngineResult<Vec<ClaimOrder>> {
         let (connection, interned) = (self.connection.get(), &mut self.interned);
         let Some(lane) = interned.find_lane(connection, lane)? else { return Ok(Vec::new()) };
         let mut next_rank = prepare(connection, NEXT_DUE_RANK)?;
@@ -105,7 +105,7 @@ impl<C: Holds> Tables<C> {
             for row in rows.map_err(store_error)? {
                 let (at, seq): (i64, i64) = row.map_err(store_error)?;
                 let rank = u8::try_from(rank).map_err(|_| damaged("hot", seq, "names no rank"))?;
-                places.push(Place { rank, eligible_at: Timestamp::from_millis(at), seq: Seq(seq) });
+                places.push(ClaimOrder { rank, eligible_at: Timestamp::from_millis(at), seq: Seq(seq) });
             }
         }
         Ok(places)
@@ -142,7 +142,7 @@ impl<C: Holds> Tables<C> {
             let lane: i64 = row.get(0).map_err(store_error)?;
             let state: u8 = row.get(1).map_err(store_error)?;
             let n: i64 = row.get(2).map_err(store_error)?;
-            let Some(state) = State::ALL.get(usize::from(state)) else {
+            let Some(state) = JobState::ALL.get(usize::from(state)) else {
                 return Err(damaged("counts", lane, "names no state"));
             };
             counts.add(&interned.lane(connection, lane)?, *state, n);

@@ -7,7 +7,7 @@ use rusqlite::params;
 use super::tables::{Holds, Tables, prepare, store_error};
 use crate::job::Seq;
 use crate::store::durable::columns::{damaged, facet_check, facet_kind_code, limit, number};
-use crate::store::engine::{EngineResult, Facet, FacetQuery, FacetWrite};
+use crate::store::engine::{EngineResult, JobData, JobDataQuery, JobDataWrite};
 
 const ALL_NAMES: &str = "SELECT name, number, \"check\", body FROM facets WHERE seq = ?1 AND kind = ?2 \
      AND number > ?3 ORDER BY name, number LIMIT ?4";
@@ -18,7 +18,7 @@ const PUT: &str = "INSERT OR REPLACE INTO facets (seq, kind, name, number, \"che
 const DROP: &str = "DELETE FROM facets WHERE seq = ?1 AND kind = ?2 AND name = ?3 AND number = ?4";
 
 impl<C: Holds> Tables<C> {
-    pub(super) fn read_facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>> {
+    pub(super) fn read_facets(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
         let (seq, kind) = (query.seq.0, facet_kind_code(query.kind));
         let (above, max) = (query.above.map_or(-1, number), limit(query.limit));
         let mut statement =
@@ -32,7 +32,7 @@ impl<C: Holds> Tables<C> {
         while let Some(row) = rows.next().map_err(store_error)? {
             let (name, number, check) = (row.get(0), row.get::<_, i64>(1), row.get::<_, u32>(2));
             let body: Arc<[u8]> = row.get(3).map_err(store_error)?;
-            let facet = Facet {
+            let facet = JobData {
                 seq: query.seq,
                 kind: query.kind,
                 name: name.map_err(store_error)?,
@@ -47,16 +47,16 @@ impl<C: Holds> Tables<C> {
         Ok(facets)
     }
 
-    pub(super) fn write_facet(&mut self, write: &FacetWrite) -> EngineResult<()> {
+    pub(super) fn write_facet(&mut self, write: &JobDataWrite) -> EngineResult<()> {
         match write {
-            FacetWrite::Put(facet) => {
+            JobDataWrite::Put(facet) => {
                 let (Seq(seq), kind) = (facet.seq, facet_kind_code(facet.kind));
                 let check = facet_check(seq, kind, &facet.name, facet.number, &facet.body);
                 prepare(self.connection.get(), PUT)?
                     .execute(params![seq, kind, facet.name, number(facet.number), check, &*facet.body])
                     .map(drop)
             }
-            FacetWrite::Drop { seq, kind, name, number: at } => prepare(self.connection.get(), DROP)?
+            JobDataWrite::Drop { seq, kind, name, number: at } => prepare(self.connection.get(), DROP)?
                 .execute(params![seq.0, facet_kind_code(*kind), name, number(*at)])
                 .map(drop),
         }

@@ -79,7 +79,7 @@ fn refuse_remains(path: &Path) -> Result<(), OpenError> {
         return Ok(());
     }
     let (head, log) = (beside(path, "-head"), beside(path, "-wal"));
-    let commits = marker::look(&head).map_or(0, |head| head.commits);
+    let commits = marker::read_head(&head).map_or(0, |head| head.commits);
     let has_log = fs::metadata(&log).is_ok_and(|log| log.len() > 0);
     // Asked again: another process may have created the database and committed between the two looks.
     if (commits == 0 && !has_log) || path.exists() {

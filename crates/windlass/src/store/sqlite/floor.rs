@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::{Connection, Result, params};
 
 use crate::clock::Stopwatch;
-use crate::store::floor::Floor;
+use crate::store::floor::Baseline;
 
 const SCHEMA: &str = include_str!("migrations/0001_foundation.sql");
 const BATCH: i64 = 1_000;
@@ -17,7 +17,7 @@ const RECORD: [u8; 200] = [7; 200];
 ///
 /// # Errors
 /// When SQLite has one, such as a full disk.
-pub fn measure(folder: &Path, jobs: u32, payload: usize) -> Result<Floor> {
+pub fn measure(folder: &Path, jobs: u32, payload: usize) -> Result<Baseline> {
     let jobs = i64::from(jobs);
     let db = Connection::open(folder.join("floor.db"))?;
     db.execute_batch(
@@ -36,7 +36,7 @@ pub fn measure(folder: &Path, jobs: u32, payload: usize) -> Result<Floor> {
         claim(&db)?;
         finish(&db, first)?;
     }
-    Ok(Floor { insert: inserted, claim_and_finish: rate(jobs, watch) })
+    Ok(Baseline { insert: inserted, claim_and_finish: rate(jobs, watch) })
 }
 
 #[allow(clippy::cast_precision_loss, reason = "nobody reads more than three digits")]

@@ -94,7 +94,8 @@ pub(super) fn read_key(row: &Row<'_>) -> EngineResult<(Key, KeyHolder)> {
     let (tenant, job_type, text) = (tenant?, job_type?, text?);
     let holder = holder_at(row, 4, (kind, &tenant, &job_type, &text))?;
     let seq = holder.seq.0;
-    let wrong = |problem: crate::error::Problem| -> StoreError { damaged("keys", seq, &problem.to_string()) };
+    let wrong =
+        |problem: crate::error::FieldProblem| -> StoreError { damaged("keys", seq, &problem.to_string()) };
     let key = Key {
         kind: key_kind_of(kind).ok_or_else(|| damaged("keys", seq, "is of no known kind"))?,
         tenant: Tenant::new(&tenant).map_err(wrong)?,

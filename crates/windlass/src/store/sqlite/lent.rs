@@ -9,8 +9,8 @@ use crate::job::NewJob;
 use crate::store::caller::Caller;
 use crate::store::command::submit::{self, Receipt, SubmitOptions};
 use crate::store::environment::Environment;
-use crate::store::memo::Memo;
-use crate::store::unit::Unit;
+use crate::store::memo::ConnectionCache;
+use crate::store::unit::WriteTx;
 
 /// Submits jobs within `transaction`; committing makes them visible, rolling back leaves nothing.
 pub(crate) fn submit(
@@ -40,11 +40,11 @@ fn submit_here(
     options: SubmitOptions,
 ) -> Result<Vec<Receipt>, SubmitError> {
     let mut tables = Tables::lent(connection)?;
-    let mut memo = Memo::default();
-    memo.admit(&mut tables, env)?;
+    let mut memo = ConnectionCache::default();
+    memo.check_not_moved(&mut tables, env)?;
     let now = env.clock.now_after(tables.meta.stamp.at);
     tables.meta.stamp = env.clock.stamp(now);
-    let mut unit = Unit::new(&mut tables, &mut memo, env, now);
+    let mut unit = WriteTx::new(&mut tables, &mut memo, env, now);
     unit.share_grace()?;
     unit.begin();
     let receipts = submit::submit(&mut unit, caller, jobs, options, None)?;

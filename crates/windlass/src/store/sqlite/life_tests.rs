@@ -19,8 +19,8 @@ use crate::entropy::Entropy;
 use crate::error::StoreError;
 use crate::store::engine::DocumentKind;
 use crate::store::environment::StoreOptions;
-use crate::store::unit::Unit;
-use crate::store::view::View;
+use crate::store::unit::WriteTx;
+use crate::store::view::ReadTx;
 
 /// More answers than any test awaits.
 const ANSWERS_MAX: usize = 2 * limits::WRITES_WAITING_MAX;
@@ -70,7 +70,7 @@ impl Fixture {
         file::head(&file::connect_reader(&self.path("jobs.db"), 64).unwrap()).unwrap().commits
     }
 
-    fn build(&self, name: &'static str, work: impl FnMut(&mut Unit<'_>) + Send + 'static) -> Task {
+    fn build(&self, name: &'static str, work: impl FnMut(&mut WriteTx<'_>) + Send + 'static) -> Task {
         let answers = self.sender.clone();
         Task { name, work: Box::new(work), answers, adds_jobs: false, is_urgent: false }
     }
@@ -78,7 +78,7 @@ impl Fixture {
     fn task(
         &self,
         name: &'static str,
-        work: impl FnMut(&mut Unit<'_>) + Send + 'static,
+        work: impl FnMut(&mut WriteTx<'_>) + Send + 'static,
     ) -> Box<dyn WriteTask> {
         Box::new(self.build(name, work))
     }
@@ -114,21 +114,21 @@ impl Fixture {
     }
 }
 
-fn put(unit: &mut Unit<'_>, key: &str, size: usize) {
+fn put(unit: &mut WriteTx<'_>, key: &str, size: usize) {
     // Trouble is the unit's to report: a command only stops.
     let _ = unit.put_document(DocumentKind::Cost, key, Some(&vec![7; size]), |_| {});
 }
 
 struct Task {
     name: &'static str,
-    work: Box<dyn FnMut(&mut Unit<'_>) + Send>,
+    work: Box<dyn FnMut(&mut WriteTx<'_>) + Send>,
     answers: SyncSender<Answer>,
     adds_jobs: bool,
     is_urgent: bool,
 }
 
 impl WriteTask for Task {
-    fn run(&mut self, unit: &mut Unit<'_>) {
+    fn run(&mut self, unit: &mut WriteTx<'_>) {
         (self.work)(unit);
     }
     fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
@@ -147,12 +147,12 @@ struct Look<F> {
     answers: SyncSender<Answer>,
 }
 
-impl<F: FnMut(&mut View<'_>) + Send> ReadTask for Look<F> {
+impl<F: FnMut(&mut ReadTx<'_>) + Send> ReadTask for Look<F> {
     fn is_long(&self) -> bool {
         false
     }
 
-    fn run(&mut self, view: &mut View<'_>) {
+    fn run(&mut self, view: &mut ReadTx<'_>) {
         (self.work)(view);
     }
     fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
@@ -160,7 +160,7 @@ impl<F: FnMut(&mut View<'_>) + Send> ReadTask for Look<F> {
     }
 }
 
-fn look(fixture: &Fixture, work: impl FnMut(&mut View<'_>) + Send + 'static) -> Box<dyn ReadTask> {
+fn look(fixture: &Fixture, work: impl FnMut(&mut ReadTx<'_>) + Send + 'static) -> Box<dyn ReadTask> {
     Box::new(Look { work, answers: fixture.sender.clone() })
 }
 
@@ -177,7 +177,7 @@ fn everything_that_waits_shares_one_commit() {
     let answers: Vec<Answer> = (0..5).map(|_| t.answer()).collect();
     assert_eq!(answers, ["hold", "a", "b", "c", "d"].map(|name| (name, Ok(()))));
     assert_eq!(t.commits(), before + 2);
-    assert_eq!(marker::look(&t.path("jobs.db-head")).unwrap().commits, before + 2);
+    assert_eq!(marker::read_head(&t.path("jobs.db-head")).unwrap().commits, before + 2);
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn closed_store(t: &Fixture) -> marker::Head {
     engine.write(t.note("one"));
     assert_eq!(t.answer(), ("one", Ok(())));
     engine.close();
-    marker::look(&t.path("jobs.db-head")).unwrap()
+    marker::read_head(&t.path("jobs.db-head")).unwrap()
 }
 
 #[test]
@@ -241,12 +241,16 @@ fn a_store_that_lost_acknowledged_commits_is_refused_until_the_marker_is_deleted
     assert_eq!(t.try_open().err(), Some(missing));
     fs::remove_file(t.path("jobs.db-head")).unwrap();
     drop(t.open());
-    assert_eq!(marker::look(&t.path("jobs.db-head")), None, "whoever only looks does not accept the loss");
+    assert_eq!(
+        marker::read_head(&t.path("jobs.db-head")),
+        None,
+        "whoever only looks does not accept the loss"
+    );
     let engine = t.open();
     engine.write(t.note("two"));
     assert_eq!(t.answer(), ("two", Ok(())));
     engine.close();
-    let accepted = marker::look(&t.path("jobs.db-head")).unwrap();
+    let accepted = marker::read_head(&t.path("jobs.db-head")).unwrap();
     assert_eq!((accepted.store, accepted.commits), (head.store, head.commits + 1));
 }
 
@@ -269,19 +273,23 @@ fn a_marker_that_lags_is_torn_or_belongs_to_another_store_is_written_anew() {
     fs::remove_file(&path).unwrap();
     drop(Marker::open(&path, file::PRIVATE, lagging).unwrap());
     drop(t.open());
-    assert_eq!(marker::look(&path), Some(head));
+    assert_eq!(marker::read_head(&path), Some(head));
     fs::File::options().write(true).open(&path).unwrap().write_all_at(b"torn", 20).unwrap();
-    assert_eq!(marker::look(&path), None);
+    assert_eq!(marker::read_head(&path), None);
     drop(t.open());
-    assert_eq!(marker::look(&path), Some(head));
+    assert_eq!(marker::read_head(&path), Some(head));
     fs::remove_file(&path).unwrap();
     drop(Marker::open(&path, file::PRIVATE, foreign).unwrap());
     let engine = t.open();
-    assert_eq!(marker::look(&path), Some(foreign), "the file was put beside it; only a commit accepts that");
+    assert_eq!(
+        marker::read_head(&path),
+        Some(foreign),
+        "the file was put beside it; only a commit accepts that"
+    );
     engine.write(t.note("two"));
     assert_eq!(t.answer(), ("two", Ok(())));
     engine.close();
-    assert_eq!(marker::look(&path), Some(marker::Head { commits: head.commits + 1, ..head }));
+    assert_eq!(marker::read_head(&path), Some(marker::Head { commits: head.commits + 1, ..head }));
 }
 
 #[test]
@@ -354,7 +362,7 @@ fn engines_on_one_file_take_turns_without_anybody_noticing() {
     for _ in 0..400 {
         assert_eq!(t.answer(), ("turn", Ok(())));
     }
-    assert_eq!(marker::look(&t.path("jobs.db-head")).unwrap().commits, t.commits());
+    assert_eq!(marker::read_head(&t.path("jobs.db-head")).unwrap().commits, t.commits());
     assert!(t.commits() > before);
 }
 
@@ -468,7 +476,7 @@ fn a_backup_opens_by_itself_and_overwrites_nothing() {
     let restored = SqliteEngine::open(&copy, t.env()).unwrap();
     restored.write(t.note("after"));
     assert_eq!(t.answer(), ("after", Ok(())));
-    assert_eq!(marker::look(&t.path("copy.db-head")).unwrap().commits, t.commits() + 1);
+    assert_eq!(marker::read_head(&t.path("copy.db-head")).unwrap().commits, t.commits() + 1);
 }
 
 #[test]

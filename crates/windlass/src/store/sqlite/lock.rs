@@ -40,7 +40,7 @@ fn nap(naps_before: i32) -> bool {
 }
 
 /// Tries until no other process is in the way, or the time for it is over: `until`, and at most the limit for locks.
-pub(super) fn patiently<T>(
+pub(super) fn retry_while_locked<T>(
     until: Option<Deadline>,
     mut attempt: impl FnMut() -> EngineResult<T>,
 ) -> EngineResult<T> {
@@ -83,7 +83,7 @@ mod tests {
         never_wait(&waiter).unwrap();
         holder.execute_batch("BEGIN IMMEDIATE").unwrap();
         let mut tries = 0;
-        let begun = patiently(None, || {
+        let begun = retry_while_locked(None, || {
             tries += 1;
             if tries == 3 {
                 holder.execute_batch("COMMIT").unwrap();
@@ -96,13 +96,13 @@ mod tests {
     #[test]
     fn patience_ends_with_the_deadline_and_other_trouble_is_told_at_once() {
         let mut tries = 0;
-        let locked = patiently::<()>(Some(Deadline::after(Duration::ZERO)), || {
+        let locked = retry_while_locked::<()>(Some(Deadline::after(Duration::ZERO)), || {
             tries += 1;
             Err(StoreError::Database("database is locked".to_owned()))
         });
         assert!(matches!(locked, Err(StoreError::Away(_))));
         assert_eq!(tries, 1, "it is tried once in any case");
-        let full = patiently::<()>(None, || {
+        let full = retry_while_locked::<()>(None, || {
             tries += 1;
             Err(StoreError::Full)
         });
@@ -119,8 +119,9 @@ mod tests {
         holder.execute_batch("BEGIN IMMEDIATE").unwrap();
         let watch = crate::clock::Stopwatch::start();
         let deadline = Deadline::after(Duration::from_millis(50));
-        let begun =
-            patiently(Some(deadline), || waiter.execute_batch("BEGIN IMMEDIATE").map_err(store_error));
+        let begun = retry_while_locked(Some(deadline), || {
+            waiter.execute_batch("BEGIN IMMEDIATE").map_err(store_error)
+        });
         assert!(matches!(begun, Err(StoreError::Away(_))));
         assert!(watch.elapsed() < limits::LOCK_WAIT / 2, "{:?}", watch.elapsed());
     }

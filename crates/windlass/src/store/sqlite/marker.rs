@@ -49,7 +49,7 @@ impl Head {
 /// What an existing marker says; none if there is none or it cannot be read.
 ///
 /// Read it before the database: what was acknowledged by then must be there afterwards, whatever others commit meanwhile.
-pub(super) fn look(path: &Path) -> Option<Head> {
+pub(super) fn read_head(path: &Path) -> Option<Head> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -207,6 +207,6 @@ mod tests {
         let mut marker = Marker::open(&path, 0o600, HEAD).unwrap();
         marker.advance(43);
         marker.advance(42);
-        assert_eq!(look(&path).map(|head| head.commits), Some(43));
+        assert_eq!(read_head(&path).map(|head| head.commits), Some(43));
     }
 }

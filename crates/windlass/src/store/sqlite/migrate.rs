@@ -41,7 +41,7 @@ pub(crate) fn is_blank_file(path: &Path) -> Result<bool, OpenError> {
 }
 
 /// Looks at the schema of a file, which need not be there.
-pub(crate) fn look(path: &Path) -> Result<Schema, OpenError> {
+pub(crate) fn read_schema(path: &Path) -> Result<Schema, OpenError> {
     let steps = || STEPS.iter().map(|(name, _)| *name);
     if !path.exists() {
         return Ok(Schema::at(0, steps()));

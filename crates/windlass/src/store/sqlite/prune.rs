@@ -4,7 +4,7 @@ use rusqlite::OptionalExtension;
 
 use super::tables::{Holds, Tables, prepare, store_error};
 use crate::clock::Timestamp;
-use crate::job::{Labels, Seq, State};
+use crate::job::{JobMetadata, JobState, Seq};
 use crate::store::config::parse;
 use crate::store::durable::page::state_of;
 use crate::store::engine::{EngineResult, Key, KeyKind};
@@ -12,7 +12,7 @@ use crate::store::engine::{EngineResult, Key, KeyKind};
 /// What is found by more than a job's place, read before the job goes.
 struct Traces {
     lane: i64,
-    state: State,
+    state: JobState,
     idempotency_key: Option<String>,
     unique_key: Option<String>,
     tags: Option<String>,
@@ -33,7 +33,7 @@ impl<C: Holds> Tables<C> {
             .map_err(store_error)?;
         let Some(traces) = traces else { return Ok(()) };
         if let Some(tags) = &traces.tags {
-            let labels = Labels { tags: parse(tags.as_bytes())?, ..Labels::default() };
+            let labels = JobMetadata { tags: parse(tags.as_bytes())?, ..JobMetadata::default() };
             self.delete_tags(seq, &labels)?;
         }
         self.let_go_of_keys(seq, &traces, now)?;

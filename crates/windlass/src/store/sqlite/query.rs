@@ -8,7 +8,7 @@ use rusqlite::Rows;
 
 use super::row::{read_job, read_spec};
 use super::tables::{Holds, Tables, prepare, store_error};
-use crate::job::{Job, JobId, Need, Seq, Spec};
+use crate::job::{JobId, JobRecord, Need, Seq, Spec};
 use crate::store::durable::columns::{damaged, limit, need_code, need_of};
 use crate::store::engine::{Edge, EngineResult, Side};
 
@@ -23,11 +23,11 @@ const DEPENDENTS_FROM: &str = "SELECT dependency, dependent, need FROM edges \
      WHERE dependency = ?1 AND (dependent, need) > (?2, ?3) ORDER BY dependent, need LIMIT ?4";
 
 impl<C: Holds> Tables<C> {
-    pub(super) fn find_jobs(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>> {
+    pub(super) fn find_jobs(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<JobRecord>>> {
         self.each_job(BY_ID, ids, |id| id.as_bytes())
     }
 
-    pub(super) fn load_jobs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Job>>> {
+    pub(super) fn load_jobs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<JobRecord>>> {
         self.each_job(BY_SEQ, seqs, |seq| &seq.0)
     }
 
@@ -36,7 +36,7 @@ impl<C: Holds> Tables<C> {
         sql: &str,
         wanted: &[T],
         parameter: impl Fn(&T) -> &P,
-    ) -> EngineResult<Vec<Option<Job>>> {
+    ) -> EngineResult<Vec<Option<JobRecord>>> {
         let (connection, interned) = (self.connection.get(), &mut self.interned);
         let mut statement = prepare(connection, sql)?;
         let mut jobs = Vec::with_capacity(wanted.len());

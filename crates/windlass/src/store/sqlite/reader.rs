@@ -11,12 +11,12 @@ use tokio_util::sync::CancellationToken;
 use super::lock;
 use super::tables::{Tables, store_error};
 use crate::clock::Deadline;
-use crate::store::durable::inbox::Inbox;
-use crate::store::durable::panic::{contained, panicked};
+use crate::store::durable::inbox::TaskQueue;
+use crate::store::durable::panic::{catch_panic, panicked};
 use crate::store::engine::{EngineResult, ReadTask};
 use crate::store::environment::Environment;
-use crate::store::memo::Memo;
-use crate::store::view::View;
+use crate::store::memo::ConnectionCache;
+use crate::store::view::ReadTx;
 
 /// Steps of SQLite's virtual machine between two looks at whether the answer is still wanted: some tenths of a millisecond.
 const STEPS_BETWEEN_CHECKS: i32 = 10_000;
@@ -51,7 +51,7 @@ impl Turn {
 /// A reader.
 pub(super) struct Reader {
     tables: Tables,
-    memo: Memo,
+    memo: ConnectionCache,
     env: Arc<Environment>,
     turn: Arc<Turn>,
 }
@@ -61,7 +61,7 @@ impl Reader {
     pub(super) fn new(tables: Tables, env: Arc<Environment>) -> Reader {
         let handle = tables.connection().get_interrupt_handle();
         let turn = Arc::new(Turn { number: AtomicU64::new(0), handle });
-        Reader { tables, memo: Memo::default(), env, turn }
+        Reader { tables, memo: ConnectionCache::default(), env, turn }
     }
 
     /// Shows which look it is at.
@@ -70,7 +70,7 @@ impl Reader {
     }
 
     /// Reads for others until nothing waits and nothing will.
-    pub(super) fn serve(mut self, inbox: &Inbox<Box<dyn ReadTask>>) {
+    pub(super) fn serve(mut self, inbox: &TaskQueue<Box<dyn ReadTask>>) {
         while inbox.wait() {
             // One at a time: another reader may be free for the next.
             for task in inbox.take(1) {
@@ -80,7 +80,7 @@ impl Reader {
     }
 
     /// Reads only what must not wait for long looks, until nothing waits and nothing will.
-    pub(super) fn serve_urgent(mut self, inbox: &Inbox<Box<dyn ReadTask>>) {
+    pub(super) fn serve_urgent(mut self, inbox: &TaskQueue<Box<dyn ReadTask>>) {
         while let Some(task) = inbox.next_urgent() {
             self.read(task);
         }
@@ -104,11 +104,11 @@ impl Reader {
         if !is_long {
             self.turn.next();
         }
-        let outcome = self.look(task.as_mut());
+        let outcome = self.run_task(task.as_mut());
         if !is_long {
             self.turn.next();
         }
-        contained("answering a read", || task.done(outcome));
+        catch_panic("answering a read", || task.done(outcome));
     }
 
     /// Lets statements end once nobody waits for their answer, or its deadline has passed.
@@ -123,7 +123,7 @@ impl Reader {
         self.tables.connection().progress_handler(0, None::<fn() -> bool>).map_err(store_error)
     }
 
-    fn look(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
+    fn run_task(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
         self.heed(task.asker(), task.deadline())?;
         let outcome = self.look_heeding(task);
         // Before the snapshot is given back, which must not be cut short.
@@ -134,13 +134,13 @@ impl Reader {
 
     fn look_heeding(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
         let tables = &mut self.tables;
-        lock::patiently(task.deadline(), || tables.begin_read())?;
+        lock::retry_while_locked(task.deadline(), || tables.begin_read())?;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let now = self.env.clock.now_after(self.tables.meta.stamp.at);
-            task.run(&mut View::within(&mut self.tables, &mut self.memo, &self.env, now));
+            task.run(&mut ReadTx::within(&mut self.tables, &mut self.memo, &self.env, now));
         }));
         outcome.map_err(|payload| {
-            self.memo.forget();
+            self.memo.clear();
             panicked(payload.as_ref())
         })
     }

@@ -6,10 +6,10 @@ use rusqlite::{Connection, Row, Rows, Statement};
 
 use super::tables::{Interned, store_error};
 use crate::clock::Timestamp;
-use crate::job::{Job, JobId, Seq, Spec, State, acts_at};
+use crate::job::{JobId, JobRecord, JobState, Seq, Spec, acts_at};
 use crate::store::durable::columns::{NEVER, SET_ASIDE, SpecColumns, code, damaged, worker_code};
 use crate::store::durable::packed::{Head, Shared, is_whole, unpack};
-use crate::store::engine::{EngineResult, Place};
+use crate::store::engine::{ClaimOrder, EngineResult};
 
 /// The columns that a job's place in every order follows from; see the migration for their meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,11 +29,11 @@ pub(super) struct IndexKeys {
 
 impl IndexKeys {
     /// Where a job in this lane stands.
-    pub(super) fn of(job: &Job, lane: i64) -> IndexKeys {
+    pub(super) fn of(job: &JobRecord, lane: i64) -> IndexKeys {
         let state = code(job.state);
         let expires_at = job.expires_at.as_millis();
-        if job.state == State::Scheduled {
-            let place = Place::of(job);
+        if job.state == JobState::Scheduled {
+            let place = ClaimOrder::of(job);
             let expires_at = acts_at(job).map_or(expires_at, Timestamp::as_millis);
             let (rank, at) = (i64::from(place.rank), place.eligible_at.as_millis());
             if job.is_blocked {
@@ -51,14 +51,18 @@ impl IndexKeys {
             return IndexKeys { state, order_key: lane, rank, at, expires_at, due_rank: None, worker: 0 };
         }
         let at = if job.state.is_final() { 0 } else { acts_at(job).map_or(NEVER, Timestamp::as_millis) };
-        let due_rank = Place::when_due(job).map(|place| i64::from(place.rank));
+        let due_rank = ClaimOrder::when_due(job).map(|place| i64::from(place.rank));
         let worker = worker_code(job);
         IndexKeys { state, order_key: 0, rank: 0, at, expires_at, due_rank, worker }
     }
 }
 
 /// The job in a row of `seq, id, lane, policy, record`.
-pub(super) fn read_job(row: &Row<'_>, interned: &mut Interned, connection: &Connection) -> EngineResult<Job> {
+pub(super) fn read_job(
+    row: &Row<'_>,
+    interned: &mut Interned,
+    connection: &Connection,
+) -> EngineResult<JobRecord> {
     let seq: i64 = row.get(0).map_err(store_error)?;
     let id: [u8; 16] = row.get(1).map_err(store_error)?;
     let (lane, policy) = (row.get(2).map_err(store_error)?, row.get(3).map_err(store_error)?);
@@ -80,7 +84,7 @@ pub(super) fn read_jobs(
     mut rows: Rows<'_>,
     interned: &mut Interned,
     connection: &Connection,
-) -> EngineResult<Vec<Job>> {
+) -> EngineResult<Vec<JobRecord>> {
     let mut jobs = Vec::new();
     while let Some(row) = rows.next().map_err(store_error)? {
         jobs.push(read_job(row, interned, connection)?);

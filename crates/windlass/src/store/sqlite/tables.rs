@@ -15,11 +15,11 @@ pub(super) use self::intern::Interned;
 use crate::audit::Record;
 use crate::clock::{Stamp, Timestamp, whole_millis};
 use crate::error::StoreError;
-use crate::job::{ConcurrencyKey, Job, JobId, Labels, Lane, Need, Payload, Seq, Spec};
+use crate::job::{ConcurrencyKey, JobId, JobMetadata, JobRecord, Lane, Need, Payload, Seq, Spec};
 use crate::store::durable::columns::{limit, number};
 use crate::store::engine::{
-    CountChange, Counts, Document, DocumentKind, Edge, EngineResult, Facet, FacetQuery, FacetWrite, Key,
-    KeyHolder, LaneCursor, NewRow, Place, Read, RecordQuery, Side, Write,
+    ClaimOrder, CountChange, Counts, Document, DocumentKind, Edge, EngineResult, JobData, JobDataQuery,
+    JobDataWrite, Key, KeyHolder, LaneCursor, NewRow, Read, RecordQuery, Side, Write,
 };
 use crate::store::filter::{Found, Scan};
 
@@ -224,19 +224,19 @@ pub(super) fn is_file_damage(what: &str) -> bool {
 }
 
 impl<C: Holds> Read for Tables<C> {
-    fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Job>>> {
+    fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<JobRecord>>> {
         self.find_jobs(ids)
     }
-    fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Job>>> {
+    fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<JobRecord>>> {
         self.load_jobs(seqs)
     }
     fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>> {
         self.load_specs(seqs)
     }
-    fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<Job>>> {
+    fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<JobRecord>>> {
         lanes.iter().map(|cursor| self.ready_in(cursor, each_max)).collect()
     }
-    fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<Job>> {
+    fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<JobRecord>> {
         self.due_jobs(now, max)
     }
     fn due_in(
@@ -244,7 +244,7 @@ impl<C: Holds> Read for Tables<C> {
         lanes: &[Arc<Lane>],
         now: Timestamp,
         each_max: usize,
-    ) -> EngineResult<Vec<Vec<Place>>> {
+    ) -> EngineResult<Vec<Vec<ClaimOrder>>> {
         lanes.iter().map(|lane| self.due_in_lane(lane, now, each_max)).collect()
     }
     fn next_due(&mut self) -> EngineResult<Option<Timestamp>> {
@@ -253,7 +253,7 @@ impl<C: Holds> Read for Tables<C> {
     fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
         self.search_jobs(scan, reach)
     }
-    fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<Job>> {
+    fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<JobRecord>> {
         self.first_aside(key)
     }
     fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
@@ -270,7 +270,7 @@ impl<C: Holds> Read for Tables<C> {
     ) -> EngineResult<Vec<Edge>> {
         self.edges_from(dependency, after, max)
     }
-    fn facets(&mut self, query: FacetQuery<'_>) -> EngineResult<Vec<Facet>> {
+    fn facets(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
         self.read_facets(query)
     }
     fn documents_from(&mut self, kind: DocumentKind, start: &str) -> EngineResult<Vec<Document>> {
@@ -313,10 +313,10 @@ impl<C: Holds> Write for Tables<C> {
     fn insert(&mut self, rows: &[NewRow]) -> EngineResult<()> {
         self.insert_rows(rows)
     }
-    fn update(&mut self, jobs: &[Job]) -> EngineResult<()> {
+    fn update(&mut self, jobs: &[JobRecord]) -> EngineResult<()> {
         self.update_jobs(jobs)
     }
-    fn relabel(&mut self, labels: &[(Seq, Labels)]) -> EngineResult<()> {
+    fn relabel(&mut self, labels: &[(Seq, JobMetadata)]) -> EngineResult<()> {
         labels.iter().try_for_each(|(seq, labels)| self.relabel_job(*seq, labels))
     }
     fn rewrite(&mut self, seq: Seq, payload: &Payload) -> EngineResult<()> {
@@ -334,7 +334,7 @@ impl<C: Holds> Write for Tables<C> {
     fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
         self.delete_keys(keys)
     }
-    fn write_facets(&mut self, writes: &[FacetWrite]) -> EngineResult<()> {
+    fn write_facets(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
         writes.iter().try_for_each(|write| self.write_facet(write))
     }
     fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {

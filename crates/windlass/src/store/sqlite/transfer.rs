@@ -15,8 +15,8 @@ use crate::store::durable::columns::{
     damaged, document_kind_code, facet_check, facet_kind_code, facet_kind_of, key_columns, limit, need_code,
     need_of, number,
 };
-use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, Facet, Key, KeyHolder, NewRow};
-use crate::store::transfer::rows::{Export, FacetPlace, Import, Numbers, Page};
+use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
+use crate::store::transfer::rows::{Export, Import, JobDataPosition, Numbers, Page};
 
 const JOBS: &str =
     "SELECT seq, id, lane, policy, record FROM hot NOT INDEXED WHERE seq > ?1 ORDER BY seq LIMIT ?2";
@@ -81,7 +81,7 @@ impl<C: Holds> Export for Tables<C> {
         Ok(found)
     }
 
-    fn facets_after(&mut self, after: Option<&FacetPlace>, page: Page) -> EngineResult<Vec<Facet>> {
+    fn facets_after(&mut self, after: Option<&JobDataPosition>, page: Page) -> EngineResult<Vec<JobData>> {
         let (seq, kind) = after.map_or((i64::MIN, 0), |after| (after.seq.0, facet_kind_code(after.kind)));
         let (name, at) = after.map_or(("", 0), |after| (after.name.as_str(), number(after.number)));
         self.page(FACETS, params![seq, kind, name, at, limit(page.rows)], page, |row| {
@@ -142,10 +142,10 @@ fn columns<const N: usize>(row: &Row<'_>) -> EngineResult<[i64; N]> {
     Ok(numbers)
 }
 
-fn read_facet(row: &Row<'_>) -> EngineResult<Facet> {
+fn read_facet(row: &Row<'_>) -> EngineResult<JobData> {
     let [seq, kind] = columns(row)?;
     let at: i64 = row.get(3).map_err(store_error)?;
-    let facet = Facet {
+    let facet = JobData {
         seq: Seq(seq),
         kind: facet_kind_of(kind).ok_or_else(|| damaged("facets", seq, "is of no known kind"))?,
         name: row.get(2).map_err(store_error)?,

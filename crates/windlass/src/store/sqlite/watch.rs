@@ -44,12 +44,12 @@ impl OwnCommits {
 
 /// Ends the look-out.
 #[derive(Default)]
-pub(super) struct Bell {
+pub(super) struct Signal {
     has_rung: Mutex<bool>,
     rings: Condvar,
 }
 
-impl Bell {
+impl Signal {
     /// Ends the wait, now and for good.
     pub(super) fn ring(&self) {
         *self.has_rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
@@ -137,10 +137,10 @@ impl Watch {
     }
 
     /// Looks out until the bell rings.
-    pub(super) fn serve(mut self, bell: &Bell) {
+    pub(super) fn serve(mut self, bell: &Signal) {
         loop {
             let pause = if self.env.wakeups.has_waiters() {
-                self.look();
+                self.poll();
                 limits::CROSS_PROCESS_EVERY
             } else {
                 limits::LOOKOUT_IDLE_EVERY
@@ -152,7 +152,7 @@ impl Watch {
         }
     }
 
-    fn look(&mut self) {
+    fn poll(&mut self) {
         match self.has_changed_elsewhere() {
             Ok(true) => self.env.wakeups.changed_elsewhere(),
             Ok(false) => {}

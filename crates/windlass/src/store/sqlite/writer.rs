@@ -16,12 +16,12 @@ use super::watch::OwnCommits;
 use crate::clock::Stopwatch;
 use crate::error::StoreError;
 use crate::limits;
-use crate::store::durable::inbox::Inbox;
-use crate::store::durable::panic::{contained, panicked};
+use crate::store::durable::inbox::TaskQueue;
+use crate::store::durable::panic::{catch_panic, panicked};
 use crate::store::engine::{EngineResult, ReadTask, WriteTask};
 use crate::store::environment::Environment;
 use crate::store::group;
-use crate::store::memo::Memo;
+use crate::store::memo::ConnectionCache;
 use crate::store::unit::Effects;
 
 /// Requests that share a commit.
@@ -36,18 +36,22 @@ pub(super) struct Writer {
     pub(super) marker: Marker,
     pub(super) reserve: Reserve,
     pub(super) own: Arc<OwnCommits>,
-    pub(super) memo: Memo,
+    pub(super) memo: ConnectionCache,
     pub(super) soundness: Arc<Soundness>,
 }
 
 impl Writer {
     /// Writes for others until nothing waits and nothing will, or until storage fails.
-    pub(super) fn serve(mut self, writes: &Inbox<Box<dyn WriteTask>>, reads: &Inbox<Box<dyn ReadTask>>) {
+    pub(super) fn serve(
+        mut self,
+        writes: &TaskQueue<Box<dyn WriteTask>>,
+        reads: &TaskQueue<Box<dyn ReadTask>>,
+    ) {
         if let Err(error) = self.serve_all(writes) {
             tracing::error!(%error, "the store stops");
             // Readers first: whoever is told by the writer that all is over finds it so.
             for task in reads.stop(&error) {
-                contained("refusing a read", || task.done(Err(error.clone())));
+                catch_panic("refusing a read", || task.done(Err(error.clone())));
             }
             group_refuse(writes.stop(&error), &error);
             // Whatever was wrong, moving the log now could make it worse.
@@ -57,7 +61,7 @@ impl Writer {
         }
     }
 
-    fn serve_all(&mut self, writes: &Inbox<Box<dyn WriteTask>>) -> EngineResult<()> {
+    fn serve_all(&mut self, writes: &TaskQueue<Box<dyn WriteTask>>) -> EngineResult<()> {
         loop {
             let tasks = writes.take(limits::WRITES_PER_GROUP_MAX);
             if !tasks.is_empty() {
@@ -66,7 +70,7 @@ impl Writer {
             }
             self.cut_long_log()?;
             if !writes.wait() {
-                return self.settle(checkpoint::cut(self.tables.connection()));
+                return self.finish_group(checkpoint::cut(self.tables.connection()));
             }
         }
     }
@@ -90,9 +94,9 @@ impl Writer {
         match outcome {
             Ok(effects) => {
                 let env = self.env.clone();
-                contained("answering a write", || group::answer(&env, effects, tasks));
+                catch_panic("answering a write", || group::answer(&env, effects, tasks));
                 let moved = checkpoint::after_commit(self.tables.connection());
-                self.settle(moved)
+                self.finish_group(moved)
             }
             // One of them is to blame, and fails alone: the others are done again without it.
             Err(StoreError::Damaged(_) | StoreError::Database(_)) if tasks.len() > 1 => {
@@ -113,7 +117,7 @@ impl Writer {
         let outcome = work.unwrap_or_else(|payload| Err(panicked(payload.as_ref())));
         if outcome.is_err() {
             self.tables.rollback();
-            self.memo.forget();
+            self.memo.clear();
             for task in tasks.iter_mut() {
                 task.undone();
             }
@@ -133,7 +137,7 @@ impl Writer {
         let tables = &mut self.tables;
         let changes = tables.connection().total_changes();
         let until = tasks.iter().map(|task| task.deadline()).max().flatten();
-        lock::patiently(until, || tables.begin_write())?;
+        lock::retry_while_locked(until, || tables.begin_write())?;
         // Asked once it is this process's turn, so that later commits do not carry earlier times.
         let now = self.env.clock.commit(self.tables.meta.stamp.at);
         self.tables.meta.stamp = self.env.clock.stamp(now);
@@ -161,7 +165,7 @@ impl Writer {
             checkpoint::free_bytes(connection).unwrap_or(0)
         });
         let is_full = matches!(moved, Err(StoreError::Full));
-        self.settle(moved)?;
+        self.finish_group(moved)?;
         Ok(is_held && !is_full)
     }
 
@@ -171,20 +175,20 @@ impl Writer {
         self.reserve.release(self.env.clock.now());
         // With its pages moved the log begins again from its start, and needs no more space for a while.
         let moved = checkpoint::move_now(self.tables.connection());
-        self.settle(moved)
+        self.finish_group(moved)
     }
 
     fn cut_long_log(&mut self) -> EngineResult<()> {
         let is_long = std::fs::metadata(&self.log).is_ok_and(|log| log.len() > limits::LOG_BYTES_MAX);
         if is_long {
             let outcome = checkpoint::cut(self.tables.connection());
-            return self.settle(outcome);
+            return self.finish_group(outcome);
         }
         Ok(())
     }
 
     /// Trouble with moving the log is nobody's request; only a failed fsync matters to all.
-    fn settle(&mut self, moved: EngineResult<()>) -> EngineResult<()> {
+    fn finish_group(&mut self, moved: EngineResult<()>) -> EngineResult<()> {
         match moved {
             Err(error @ StoreError::Stopped(_)) => return Err(error),
             Err(StoreError::Full) => self.reserve.release(self.env.clock.now()),
@@ -203,5 +207,5 @@ fn refuse_new_jobs(tasks: Group) -> Group {
 }
 
 fn group_refuse(tasks: Group, error: &StoreError) {
-    contained("refusing a write", || group::refuse(tasks, error));
+    catch_panic("refusing a write", || group::refuse(tasks, error));
 }

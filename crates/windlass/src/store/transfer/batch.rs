@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::cursor::Cursor;
-use super::rows::{FacetPlace, Numbers, Page};
+use super::rows::{JobDataPosition, Numbers, Page};
 use crate::audit::Record;
-use crate::job::{Lane, State};
+use crate::job::{JobState, Lane};
 use crate::store::engine::{
-    CountChange, Document, DocumentKind, Edge, EngineResult, Facet, FacetWrite, Key, KeyHolder, NewRow, Read,
-    RecordQuery, Write,
+    CountChange, Document, DocumentKind, Edge, EngineResult, JobData, JobDataWrite, Key, KeyHolder, NewRow,
+    Read, RecordQuery, Write,
 };
 
 /// Rows of one part.
@@ -18,7 +18,7 @@ pub(super) enum Rows {
     Documents(DocumentKind, Vec<Document>),
     Records(Vec<Record>),
     Jobs(Vec<NewRow>),
-    Facets(Vec<Facet>),
+    Facets(Vec<JobData>),
     Keys(Vec<(Key, KeyHolder)>),
     Edges(Vec<Edge>),
     Numbers(Numbers),
@@ -85,7 +85,7 @@ impl Batch {
                 db.count(&counts(rows))
             }
             Rows::Facets(facets) => {
-                let writes: Vec<FacetWrite> = facets.iter().cloned().map(FacetWrite::Put).collect();
+                let writes: Vec<JobDataWrite> = facets.iter().cloned().map(JobDataWrite::Put).collect();
                 db.write_facets(&writes)
             }
             Rows::Keys(keys) => db.import_keys(keys),
@@ -117,7 +117,7 @@ fn read_page(db: &mut dyn Read, cursor: &Cursor, page: Page) -> EngineResult<(Ro
         }
         Cursor::Facets { after } => {
             let rows = db.facets_after(after.as_ref(), page)?;
-            let next = rows.last().map(|last| Cursor::Facets { after: Some(FacetPlace::of(last)) });
+            let next = rows.last().map(|last| Cursor::Facets { after: Some(JobDataPosition::of(last)) });
             (Rows::Facets(rows), next)
         }
         Cursor::Keys { after } => {
@@ -135,7 +135,7 @@ fn read_page(db: &mut dyn Read, cursor: &Cursor, page: Page) -> EngineResult<(Ro
 }
 
 fn counts(rows: &[NewRow]) -> Vec<CountChange> {
-    let mut counts: BTreeMap<(Arc<Lane>, State), i64> = BTreeMap::new();
+    let mut counts: BTreeMap<(Arc<Lane>, JobState), i64> = BTreeMap::new();
     for row in rows {
         *counts.entry((row.job.lane.clone(), row.job.state)).or_default() += 1;
     }

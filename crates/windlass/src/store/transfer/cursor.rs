@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::rows::FacetPlace;
+use super::rows::JobDataPosition;
 use crate::job::Seq;
 use crate::store::engine::{DocumentKind, Edge, Key};
 
@@ -18,7 +18,7 @@ pub(crate) enum Cursor {
     /// Jobs with what was submitted, their leases and fences.
     Jobs { after: Seq },
     /// Attempts, checkpoints, signals, logs, results, groups.
-    Facets { after: Option<FacetPlace> },
+    Facets { after: Option<JobDataPosition> },
     /// Idempotency and unique keys.
     Keys { after: Option<Key> },
     /// Dependencies.

@@ -14,7 +14,7 @@ use crate::store::durable::columns::{
     state_code_of,
 };
 use crate::store::durable::packed::{Head, pack};
-use crate::store::engine::{Facet, Key, KeyHolder, NewRow};
+use crate::store::engine::{JobData, Key, KeyHolder, NewRow};
 use crate::ticket::hexadecimal;
 
 /// A part of a store as it was found.
@@ -143,7 +143,7 @@ fn fold_job(fold: &mut Fold<'_>, row: &NewRow, packed: &mut Vec<u8>) {
     fold.bytes(columns.payload);
 }
 
-fn fold_facet(fold: &mut Fold<'_>, facet: &Facet) {
+fn fold_facet(fold: &mut Fold<'_>, facet: &JobData) {
     fold.number(facet.seq.0);
     fold.number(facet_kind_code(facet.kind));
     fold.bytes(facet.name.as_bytes());

@@ -44,7 +44,7 @@ impl Mark {
     }
 
     /// What whoever opens the store is told.
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         match self {
             Mark::Leaving { to, .. } => format!(
                 "this store is being moved to {to}: run the same `windlass move` again to go on, or take it back with \
@@ -68,5 +68,5 @@ impl Mark {
 
 /// Why nobody may be served, if so.
 pub(crate) fn refusal(db: &mut (impl Read + ?Sized)) -> EngineResult<Option<String>> {
-    Ok(Mark::read(db)?.filter(Mark::is_shut).map(|mark| mark.told()))
+    Ok(Mark::read(db)?.filter(Mark::is_shut).map(|mark| mark.describe()))
 }

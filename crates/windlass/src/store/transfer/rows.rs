@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::audit::Record;
 use crate::job::Seq;
 use crate::store::engine::{
-    Document, DocumentKind, Edge, EngineResult, Facet, FacetKind, Key, KeyHolder, NewRow,
+    Document, DocumentKind, Edge, EngineResult, JobData, JobDataKind, Key, KeyHolder, NewRow,
 };
 
 /// How much is read at a time.
@@ -44,27 +44,27 @@ pub struct Numbers {
 
 /// Which facet; they are ordered by this.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct FacetPlace {
+pub struct JobDataPosition {
     /// The job.
     pub seq: Seq,
     /// What it is.
-    pub kind: FacetKind,
+    pub kind: JobDataKind,
     /// Its name.
     pub name: String,
     /// Its number.
     pub number: u64,
 }
 
-impl FacetPlace {
+impl JobDataPosition {
     /// The place of a facet.
-    pub fn of(facet: &Facet) -> FacetPlace {
-        FacetPlace { seq: facet.seq, kind: facet.kind, name: facet.name.clone(), number: facet.number }
+    pub fn of(facet: &JobData) -> JobDataPosition {
+        JobDataPosition { seq: facet.seq, kind: facet.kind, name: facet.name.clone(), number: facet.number }
     }
 }
 
 /// Submissions that came in by the door in SQL and are no jobs yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LetterCounts {
+pub struct InboxCounts {
     /// Those that wait to be taken in.
     pub waiting: u64,
     /// Those of which no job can be made, and which wait for people.
@@ -78,7 +78,7 @@ pub trait Export {
     /// Jobs in the order of submission, without their keys.
     fn jobs_after(&mut self, after: Seq, page: Page) -> EngineResult<Vec<NewRow>>;
     /// What hangs on jobs, in the order of [`FacetPlace`].
-    fn facets_after(&mut self, after: Option<&FacetPlace>, page: Page) -> EngineResult<Vec<Facet>>;
+    fn facets_after(&mut self, after: Option<&JobDataPosition>, page: Page) -> EngineResult<Vec<JobData>>;
     /// Keys and who has them, in the keys' order.
     fn keys_after(&mut self, after: Option<&Key>, page: Page) -> EngineResult<Vec<(Key, KeyHolder)>>;
     /// Edges in their order.
@@ -91,8 +91,8 @@ pub trait Export {
         page: Page,
     ) -> EngineResult<Vec<Document>>;
     /// How much lies at the door in SQL; only a server has one.
-    fn letter_counts(&mut self) -> EngineResult<LetterCounts> {
-        Ok(LetterCounts::default())
+    fn letter_counts(&mut self) -> EngineResult<InboxCounts> {
+        Ok(InboxCounts::default())
     }
 }
 
@@ -106,7 +106,7 @@ pub trait Import {
     /// Goes on with these numbers.
     fn adopt(&mut self, numbers: Numbers) -> EngineResult<()>;
     /// Shuts the door in SQL, waiting for whoever stands in it, or opens it again; only a server has one.
-    fn shut_door(&mut self, _is_shut: bool) -> EngineResult<()> {
+    fn set_inbox_paused(&mut self, _is_shut: bool) -> EngineResult<()> {
         Ok(())
     }
 }

@@ -9,19 +9,19 @@ use super::batch::{Batch, Rows};
 use super::cursor::{Cursor, PARTS};
 use super::digest::{Digests, PartDigest};
 use super::mark::Mark;
-use super::rows::{LetterCounts, Numbers, Page};
-use crate::clock::{Clock, Patience, SystemClock};
+use super::rows::{InboxCounts, Numbers, Page};
+use crate::clock::{Clock, SystemClock, WaitLimit};
 use crate::entropy::Entropy;
 use crate::error::{MoveError, OpenError, StoreError};
-use crate::job::State;
+use crate::job::JobState;
 use crate::limits;
 use crate::store::Store;
 use crate::store::command::letter;
 use crate::store::engine::DocumentKind;
 use crate::store::environment::{Environment, StoreOptions};
 use crate::store::task::Kind;
-use crate::store::unit::Unit;
-use crate::store::view::View;
+use crate::store::unit::WriteTx;
+use crate::store::view::ReadTx;
 
 /// One end of a move.
 #[derive(Debug, Clone)]
@@ -162,7 +162,7 @@ impl Move {
     pub async fn undo(from: &End, to: Option<&End>, is_forced: bool) -> Result<(), MoveError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let store = open_end(from, true, &clock)?;
-        let (id, is_done) = match look(&store).await? {
+        let (id, is_done) = match read_mark(&store).await? {
             Some(Mark::Leaving { id, .. }) => (id, false),
             Some(Mark::Moved { id, .. }) => (id, true),
             _ => return Err(MoveError::NotMoved(from.shown.clone())),
@@ -172,7 +172,7 @@ impl Move {
         }
         if let Some(to) = to {
             let target = open_end(to, true, &clock)?;
-            match look(&target).await? {
+            match read_mark(&target).await? {
                 Some(Mark::Arriving { id: other, from, .. } | Mark::Arrived { id: other, from, .. })
                     if other == id =>
                 {
@@ -191,7 +191,7 @@ impl Move {
     /// Marks both ends, or finds out where an earlier run has left them.
     async fn plan(&self) -> Result<Plan, MoveError> {
         let [from, to] = &self.names;
-        let (source, target) = (look(&self.from).await?, look(&self.to).await?);
+        let (source, target) = (read_mark(&self.from).await?, read_mark(&self.to).await?);
         match (source, target) {
             (Some(Mark::Moved { id, .. }), Some(Mark::Arrived { id: other, .. })) if id == other => {
                 Ok(Plan::Nothing)
@@ -216,7 +216,7 @@ impl Move {
                 }
                 let id = format!("{:032x}", self.from.environment().entropy.bits());
                 set(&self.from, Some(Mark::Leaving { id: id.clone(), to: to.clone() })).await?;
-                if look(&self.to).await?.is_some() {
+                if read_mark(&self.to).await?.is_some() {
                     set(&self.from, None).await?;
                     return Err(MoveError::SamePlace);
                 }
@@ -244,7 +244,7 @@ impl Move {
 
     /// How many jobs and audit records there are.
     async fn expected(&self) -> Result<u64, StoreError> {
-        let count = |view: &mut View<'_>| {
+        let count = |view: &mut ReadTx<'_>| {
             let jobs: u64 = view.db.counts()?.lanes.values().flatten().sum();
             Ok(jobs + view.db.numbers()?.record - 1)
         };
@@ -254,8 +254,8 @@ impl Move {
     /// Makes jobs of what lies at the door in SQL; nothing more comes, since the source is shut.
     async fn take_in_letters(&self) -> Result<(), StoreError> {
         loop {
-            let take = |unit: &mut Unit<'_>| -> Result<bool, StoreError> {
-                let letters = unit.db()?.take_letters(limits::LETTERS_PER_COMMIT)?;
+            let take = |unit: &mut WriteTx<'_>| -> Result<bool, StoreError> {
+                let letters = unit.db()?.take_inbox(limits::LETTERS_PER_COMMIT)?;
                 letters.iter().try_for_each(|letter| letter::deliver(unit, letter))?;
                 Ok(letters.is_empty())
             };
@@ -361,7 +361,7 @@ fn open_end(end: &End, must_exist: bool, clock: &Arc<dyn Clock>) -> Result<Store
 
 /// Refuses an end that others have open, after waiting for them to go.
 fn refuse_in_use(end: &End, wait: Duration) -> Result<(), MoveError> {
-    let patience = Patience::lasting(wait);
+    let patience = WaitLimit::for_duration(wait);
     while is_in_use(&end.address).map_err(|error| MoveError::Open { place: end.shown.clone(), error })? {
         if patience.is_over() {
             return Err(MoveError::InUse(end.shown.clone()));
@@ -383,15 +383,15 @@ fn is_in_use(address: &str) -> Result<bool, OpenError> {
     Err(OpenError::UnknownAddress(address.to_owned()))
 }
 
-async fn look(store: &Store) -> Result<Option<Mark>, StoreError> {
+async fn read_mark(store: &Store) -> Result<Option<Mark>, StoreError> {
     store.read("move", |view| Mark::read(view.db)).await
 }
 
 /// Marks a store, and shuts or opens its door in SQL.
 async fn set(store: &Store, mark: Option<Mark>) -> Result<(), StoreError> {
-    let work = move |unit: &mut Unit<'_>| -> Result<(), StoreError> {
+    let work = move |unit: &mut WriteTx<'_>| -> Result<(), StoreError> {
         let db = unit.db()?;
-        db.shut_door(mark.as_ref().is_some_and(Mark::is_shut))?;
+        db.set_inbox_paused(mark.as_ref().is_some_and(Mark::is_shut))?;
         Mark::write(db, mark.as_ref())
     };
     store.write("move", Kind::Ordinary, work).await
@@ -403,7 +403,7 @@ async fn read(store: &Store, cursor: Cursor, page: Page) -> Result<Option<Batch>
 
 /// Writes rows and the mark that says so, in one commit.
 async fn write(store: &Store, batch: Batch, mark: Mark) -> Result<(), StoreError> {
-    let work = move |unit: &mut Unit<'_>| -> Result<(), StoreError> {
+    let work = move |unit: &mut WriteTx<'_>| -> Result<(), StoreError> {
         let db = unit.db()?;
         batch.write(db)?;
         Mark::write(db, Some(&mark))
@@ -427,7 +427,7 @@ async fn digests(
 }
 
 /// Whether a store was never used.
-fn is_blank(view: &mut View<'_>) -> Result<bool, StoreError> {
+fn is_blank(view: &mut ReadTx<'_>) -> Result<bool, StoreError> {
     let page = Page { rows: 1, bytes: 1 };
     let numbers = view.db.numbers()?;
     let first = Batch::read(view.db, &Cursor::start(), page)?;
@@ -435,9 +435,9 @@ fn is_blank(view: &mut View<'_>) -> Result<bool, StoreError> {
     let has_mark = !view.db.documents(DocumentKind::Transfer)?.is_empty();
     let letters = view.db.letter_counts()?;
     let is_new = numbers == (Numbers { seq: crate::job::Seq(1), record: 1, ..numbers });
-    Ok(is_new && is_unused && !has_mark && letters == LetterCounts::default())
+    Ok(is_new && is_unused && !has_mark && letters == InboxCounts::default())
 }
 
-fn running(view: &mut View<'_>) -> Result<u64, StoreError> {
-    Ok(view.db.counts()?.sum(State::Running, |_| true))
+fn running(view: &mut ReadTx<'_>) -> Result<u64, StoreError> {
+    Ok(view.db.counts()?.sum(JobState::Running, |_| true))
 }

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use super::Unit;
+use super::WriteTx;
 use crate::audit::Record;
-use crate::job::{Lane, Seq, State};
+use crate::job::{JobState, Lane, Seq};
 use crate::store::feed::Change;
 use crate::store::rates::Minute;
-use crate::store::wakeup::WorkNews;
+use crate::store::wakeup::WorkEvents;
 
 /// What a commit announces once it is on disk.
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a name of its own")]
 pub struct Effects {
     /// Where jobs became claimable.
-    pub work: WorkNews,
+    pub work: WorkEvents,
     /// Whether jobs became final.
     pub has_ends: bool,
     /// Whether running jobs were cut off.
@@ -30,13 +30,13 @@ pub struct Effects {
     /// What happened in lanes since rates were last written, for this process's own totals.
     pub rates: Vec<(Arc<Lane>, Minute)>,
     /// Jobs that ended among those that pruning does not look at every time.
-    pub late_ends: Vec<(State, Seq)>,
+    pub late_ends: Vec<(JobState, Seq)>,
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// Says that waiting workers should look again.
     pub fn wake(&mut self) {
-        self.effects.work = WorkNews::everywhere();
+        self.effects.work = WorkEvents::everywhere();
     }
 
     /// Says that running jobs were cut off: their workers should ask.

@@ -5,32 +5,32 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Unit;
-use crate::job::{Job, Seq};
-use crate::store::engine::{EngineResult, Facet, FacetKind, FacetQuery, FacetWrite};
+use super::WriteTx;
+use crate::job::{JobRecord, Seq};
+use crate::store::engine::{EngineResult, JobData, JobDataKind, JobDataQuery, JobDataWrite};
 
 /// What names a facet.
-type FacetName = (Seq, FacetKind, String, u64);
+type JobDataName = (Seq, JobDataKind, String, u64);
 
 /// Facets that were read or changed.
 #[derive(Default)]
-pub(super) struct Facets {
+pub(super) struct JobDataBuffer {
     /// Where among the pending writes the last word on each is.
-    pending: FxHashMap<FacetName, usize>,
+    pending: FxHashMap<JobDataName, usize>,
     /// As they are stored, as far as this unit has read or written them.
-    stored: FxHashMap<FacetName, Option<Arc<[u8]>>>,
+    stored: FxHashMap<JobDataName, Option<Arc<[u8]>>>,
 }
 
-impl Facets {
+impl JobDataBuffer {
     /// Takes notice of a pending write.
-    pub(super) fn written(&mut self, write: &FacetWrite, place: usize) {
+    pub(super) fn written(&mut self, write: &JobDataWrite, place: usize) {
         if is_asked_for(write) {
             self.pending.insert(name_of(write), place);
         }
     }
 
     /// The writes from a place on are taken back.
-    pub(super) fn undone(&mut self, left: &[FacetWrite]) {
+    pub(super) fn undone(&mut self, left: &[JobDataWrite]) {
         if self.pending.values().any(|place| *place >= left.len()) {
             let asked_for = left.iter().enumerate().filter(|(_, write)| is_asked_for(write));
             self.pending = asked_for.map(|(place, write)| (name_of(write), place)).collect();
@@ -38,7 +38,7 @@ impl Facets {
     }
 
     /// All that was pending is stored.
-    pub(super) fn flushed(&mut self, writes: &[FacetWrite]) {
+    pub(super) fn flushed(&mut self, writes: &[JobDataWrite]) {
         self.pending.clear();
         let asked_for = writes.iter().filter(|write| is_asked_for(write));
         self.stored.extend(asked_for.map(|write| (name_of(write), body_of(write))));
@@ -51,12 +51,12 @@ impl Facets {
     }
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// One facet's content.
     pub(crate) fn facet(
         &mut self,
         seq: Seq,
-        kind: FacetKind,
+        kind: JobDataKind,
         name: &str,
         number: u64,
     ) -> EngineResult<Option<Arc<[u8]>>> {
@@ -67,7 +67,7 @@ impl Unit<'_> {
         if let Some(body) = self.facets.stored.get(&key) {
             return Ok(body.clone());
         }
-        let query = FacetQuery { seq, kind, name: Some(name), above: number.checked_sub(1), limit: 1 };
+        let query = JobDataQuery { seq, kind, name: Some(name), above: number.checked_sub(1), limit: 1 };
         let found = self.raw(|db| db.facets(query))?.pop().filter(|facet| facet.number == number);
         let body = found.map(|facet| facet.body);
         self.facets.stored.insert(key, body.clone());
@@ -75,30 +75,30 @@ impl Unit<'_> {
     }
 
     /// How many bytes a job's checkpoint of this name has, if there is one.
-    pub(crate) fn checkpoint_bytes(&mut self, job: &Job, step: &str) -> EngineResult<Option<u64>> {
+    pub(crate) fn checkpoint_bytes(&mut self, job: &JobRecord, step: &str) -> EngineResult<Option<u64>> {
         if !job.has.checkpoints {
             return Ok(None);
         }
-        let key = (job.seq, FacetKind::Checkpoint, step.to_owned(), 0);
+        let key = (job.seq, JobDataKind::Checkpoint, step.to_owned(), 0);
         if !self.facets.pending.contains_key(&key) && self.memo.knows_steps(job.seq) {
             return Ok(self.memo.step_bytes(job.seq, step));
         }
-        Ok(self.facet(job.seq, FacetKind::Checkpoint, step, 0)?.map(|body| body.len() as u64))
+        Ok(self.facet(job.seq, JobDataKind::Checkpoint, step, 0)?.map(|body| body.len() as u64))
     }
 
     /// Remembers checkpoints that were read for a running job.
-    pub(crate) fn learn_steps(&mut self, seq: Seq, checkpoints: &[Facet]) {
+    pub(crate) fn learn_steps(&mut self, seq: Seq, checkpoints: &[JobData]) {
         for facet in checkpoints {
             self.memo.learn_step(seq, &facet.name, facet.body.len() as u64);
         }
     }
 
     /// Takes notice that all pending writes are stored.
-    pub(super) fn facets_flushed(&mut self, writes: &[FacetWrite]) {
+    pub(super) fn facets_flushed(&mut self, writes: &[JobDataWrite]) {
         self.facets.flushed(writes);
         for write in writes {
-            if let FacetWrite::Put(facet) = write
-                && facet.kind == FacetKind::Checkpoint
+            if let JobDataWrite::Put(facet) = write
+                && facet.kind == JobDataKind::Checkpoint
             {
                 self.memo.learn_step(facet.seq, &facet.name, facet.body.len() as u64);
             }
@@ -107,21 +107,21 @@ impl Unit<'_> {
 }
 
 /// Whether it is of a kind that is asked for by name; of most jobs only the others are written.
-fn is_asked_for(write: &FacetWrite) -> bool {
-    let (FacetWrite::Put(Facet { kind, .. }) | FacetWrite::Drop { kind, .. }) = write;
-    matches!(kind, FacetKind::Checkpoint | FacetKind::Group)
+fn is_asked_for(write: &JobDataWrite) -> bool {
+    let (JobDataWrite::Put(JobData { kind, .. }) | JobDataWrite::Drop { kind, .. }) = write;
+    matches!(kind, JobDataKind::Checkpoint | JobDataKind::Group)
 }
 
-fn name_of(write: &FacetWrite) -> FacetName {
+fn name_of(write: &JobDataWrite) -> JobDataName {
     match write {
-        FacetWrite::Put(facet) => (facet.seq, facet.kind, facet.name.clone(), facet.number),
-        FacetWrite::Drop { seq, kind, name, number } => (*seq, *kind, name.clone(), *number),
+        JobDataWrite::Put(facet) => (facet.seq, facet.kind, facet.name.clone(), facet.number),
+        JobDataWrite::Drop { seq, kind, name, number } => (*seq, *kind, name.clone(), *number),
     }
 }
 
-fn body_of(write: &FacetWrite) -> Option<Arc<[u8]>> {
+fn body_of(write: &JobDataWrite) -> Option<Arc<[u8]>> {
     match write {
-        FacetWrite::Put(facet) => Some(facet.body.clone()),
-        FacetWrite::Drop { .. } => None,
+        JobDataWrite::Put(facet) => Some(facet.body.clone()),
+        JobDataWrite::Drop { .. } => None,
     }
 }

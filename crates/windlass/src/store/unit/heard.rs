@@ -1,13 +1,13 @@
 //! When workers were last heard of, as a unit of work knows and changes it. Written at once, and not undone with a command
 //! that is refused: the worker has called all the same.
 
-use super::Unit;
+use super::WriteTx;
 use crate::job::WorkerId;
 use crate::store::config::Worker;
 use crate::store::engine::{DocumentKind, EngineResult};
 use crate::store::liveness::{self, Liveness};
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// When all workers were last heard of.
     pub(crate) fn liveness(&mut self) -> EngineResult<&Liveness> {
         let read = self.memo.liveness.read_all(self.db);

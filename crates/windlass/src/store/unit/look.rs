@@ -2,12 +2,12 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Unit;
+use super::WriteTx;
 use crate::job::{Seq, Spec};
 use crate::store::engine::{EngineResult, Read};
-use crate::store::view::View;
+use crate::store::view::ReadTx;
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// What was submitted for a job.
     pub fn spec(&mut self, seq: Seq) -> EngineResult<Option<Spec>> {
         if let Some(new) = self.pending.inserts.iter().find(|new| new.seq == seq) {
@@ -36,8 +36,8 @@ impl Unit<'_> {
     }
 
     /// A look at the store from within this commit. It does not see what is pending.
-    pub(crate) fn view(&mut self) -> View<'_> {
-        View::within(self.db, self.memo, self.env, self.now)
+    pub(crate) fn view(&mut self) -> ReadTx<'_> {
+        ReadTx::within(self.db, self.memo, self.env, self.now)
     }
 
     /// The engine for reading only, with everything decided so far written to it.

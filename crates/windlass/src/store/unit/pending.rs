@@ -1,9 +1,9 @@
 //! What a unit has decided and not handed to the engine yet, beside job records; and how far a command had come.
 
 use crate::audit::Record;
-use crate::job::{Labels, Seq, Spec};
+use crate::job::{JobMetadata, Seq, Spec};
 use crate::store::cascade::Cascade;
-use crate::store::engine::{Edge, FacetWrite, Key, KeyHolder};
+use crate::store::engine::{Edge, JobDataWrite, Key, KeyHolder};
 
 /// What was submitted for a job that is not stored yet.
 pub(super) struct NewParts {
@@ -17,9 +17,9 @@ pub(super) struct NewParts {
 pub(super) struct Pending {
     pub(super) inserts: Vec<NewParts>,
     pub(super) edges: Vec<Edge>,
-    pub(super) facets: Vec<FacetWrite>,
+    pub(super) facets: Vec<JobDataWrite>,
     pub(super) released: Vec<Key>,
-    pub(super) labels: Vec<(Seq, Labels)>,
+    pub(super) labels: Vec<(Seq, JobMetadata)>,
     pub(super) removed: Vec<Seq>,
     pub(super) cascades: Vec<Cascade>,
     /// In the order they happened; the second is whether it is kept, or only shown live.

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Unit;
+use super::WriteTx;
 use crate::clock::Timestamp;
 use crate::job::{Payload, Seq};
 use crate::limits;
@@ -15,7 +15,7 @@ use crate::store::engine::{DocumentKind, EngineResult};
 /// Tallies remembered between commits; all are forgotten when there are more.
 const REMEMBERED_MAX: usize = 10_000;
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// A tally as it will be.
     pub(crate) fn tally<T: DeserializeOwned>(&mut self, key: &str) -> EngineResult<Option<T>> {
         if !self.memo.tallies.documents.contains_key(key) {
@@ -62,7 +62,7 @@ impl Unit<'_> {
             let next = self.db()?.next_due()?;
             self.memo.quiet_until(next);
         }
-        Ok(due.into_iter().map(|job| self.remember(job)).collect())
+        Ok(due.into_iter().map(|job| self.cache_job(job)).collect())
     }
 
     /// The moment before which no timer is due, as far as that is known.

@@ -4,19 +4,23 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use super::{Told, Verdict};
+use super::{VerifyFinding, VerifyReport};
 use crate::audit::{AuditEvent, Record, Seal, SealPoint};
 use crate::error::StoreError;
-use crate::job::{JobId, LIFECYCLE, State};
+use crate::job::{JobId, JobState, LIFECYCLE};
 use crate::limits;
 use crate::store::command::seal::kept_head;
 use crate::store::config::parse;
 use crate::store::engine::{DocumentKind, RecordQuery};
-use crate::store::view::View;
+use crate::store::view::ReadTx;
 use crate::ticket::TicketPublicKey;
 
 /// Calls `each` for every record, oldest first.
-fn walk(view: &mut View<'_>, told: &mut Told<'_>, mut each: impl FnMut(&Record)) -> Result<(), StoreError> {
+fn walk(
+    view: &mut ReadTx<'_>,
+    told: &mut VerifyFinding<'_>,
+    mut each: impl FnMut(&Record),
+) -> Result<(), StoreError> {
     let mut after = 0;
     loop {
         view.is_wanted()?;
@@ -30,18 +34,23 @@ fn walk(view: &mut View<'_>, told: &mut Told<'_>, mut each: impl FnMut(&Record))
 }
 
 /// I3 and I19: recorded steps are in the table, and a job ends once.
-pub(super) fn records(view: &mut View<'_>, told: &mut Told<'_>) -> Result<Vec<Verdict>, StoreError> {
-    let mut legal = Verdict::new("I3", "every recorded step is one the lifecycle allows");
-    let mut ends = Verdict::new("I19", "a job's end is recorded once, and nothing happens to it after");
+pub(super) fn records(
+    view: &mut ReadTx<'_>,
+    told: &mut VerifyFinding<'_>,
+) -> Result<Vec<VerifyReport>, StoreError> {
+    let mut legal = VerifyReport::new("I3", "every recorded step is one the lifecycle allows");
+    let mut ends = VerifyReport::new("I19", "a job's end is recorded once, and nothing happens to it after");
     let mut ended: HashMap<JobId, AuditEvent> = HashMap::new();
     walk(view, told, |record| {
         let Some(job) = record.job else { return };
         let steps = step_of(record);
         if let Some((from, to)) = steps {
             let is_legal = from == to || is_in_table(from, to);
-            legal.look((!is_legal).then(|| format!("record {}: {from} to {to} of job {job}", record.seq)));
+            legal.count_finding(
+                (!is_legal).then(|| format!("record {}: {from} to {to} of job {job}", record.seq)),
+            );
             let before = ended.get(&job).copied();
-            ends.look(
+            ends.count_finding(
                 before.filter(|_| from != to || !to.is_final()).map(|event| {
                     format!("record {}: {} of job {job} after {event}", record.seq, record.event)
                 }),
@@ -54,7 +63,7 @@ pub(super) fn records(view: &mut View<'_>, told: &mut Told<'_>) -> Result<Vec<Ve
     Ok(vec![legal, ends])
 }
 
-fn step_of(record: &Record) -> Option<(State, State)> {
+fn step_of(record: &Record) -> Option<(JobState, JobState)> {
     // An expired lease is recorded beside what it led to; the step itself is told once.
     if record.event == AuditEvent::Reaped {
         return None;
@@ -64,7 +73,7 @@ fn step_of(record: &Record) -> Option<(State, State)> {
     Some((state("previous_state")?, state("state")?))
 }
 
-fn is_in_table(from: State, to: State) -> bool {
+fn is_in_table(from: JobState, to: JobState) -> bool {
     LIFECYCLE.iter().any(|(_, states, ends)| states.contains(&from) && ends.contains(&to))
 }
 
@@ -78,7 +87,7 @@ pub struct AuditCheck {
 }
 
 /// What the store's own settings say about seals.
-pub(super) fn own_check(view: &View<'_>) -> AuditCheck {
+pub(super) fn own_check(view: &ReadTx<'_>) -> AuditCheck {
     let tickets = view.env.options.tickets.iter();
     let trusted = tickets.flat_map(|tickets| {
         std::iter::once(tickets.key.public()).chain(tickets.trusted.iter().cloned()).collect::<Vec<_>>()
@@ -88,11 +97,11 @@ pub(super) fn own_check(view: &View<'_>) -> AuditCheck {
 
 /// M93: no record was edited, removed, added or moved since it was sealed, and none that was written is missing.
 pub(super) fn chain(
-    view: &mut View<'_>,
-    told: &mut Told<'_>,
+    view: &mut ReadTx<'_>,
+    told: &mut VerifyFinding<'_>,
     check: &AuditCheck,
-) -> Result<Verdict, StoreError> {
-    let mut verdict = Verdict::new("M93", "the audit trail is as it was sealed");
+) -> Result<VerifyReport, StoreError> {
+    let mut verdict = VerifyReport::new("M93", "the audit trail is as it was sealed");
     let mut points: BTreeMap<u64, SealPoint> = BTreeMap::new();
     for document in view.db.documents(DocumentKind::Seal)? {
         let point: SealPoint = parse(&document.body)?;
@@ -103,20 +112,20 @@ pub(super) fn chain(
     let (mut seal, mut expected, mut is_head_found) = (Seal::origin(), 1, false);
     walk(view, told, |record| {
         let gap = record.seq != expected;
-        verdict.look(gap.then(|| format!("record {expected} is missing, {} follows", record.seq)));
+        verdict.count_finding(gap.then(|| format!("record {expected} is missing, {} follows", record.seq)));
         expected = record.seq + 1;
         seal = seal.extend(record);
         if let Some(head) = check.expected_head.as_ref().filter(|head| head.through == record.seq) {
             is_head_found = true;
             let differs = *head != seal;
-            verdict.look(
+            verdict.count_finding(
                 differs.then(|| format!("up to record {} the trail is not the expected one", record.seq)),
             );
         }
         if let Some(point) = points.get(&record.seq)
             && point.seal != seal
         {
-            verdict.look(Some(format!("a record up to {} is not as it was sealed", record.seq)));
+            verdict.count_finding(Some(format!("a record up to {} is not as it was sealed", record.seq)));
             // Go on from what was sealed, so that one edit is told once.
             seal = point.seal.clone();
         }
@@ -126,7 +135,7 @@ pub(super) fn chain(
     check_signatures(&mut verdict, &points, &check.trusted);
     if let Some(head) = check.expected_head.as_ref().filter(|_| !is_head_found) {
         let missing = format!("the expected head is record {}, which is not there", head.through);
-        verdict.look(Some(missing));
+        verdict.count_finding(Some(missing));
     }
     Ok(verdict)
 }
@@ -139,16 +148,16 @@ struct Ends {
 }
 
 impl Ends {
-    fn check(&self, verdict: &mut Verdict, points: &BTreeMap<u64, SealPoint>) {
+    fn check(&self, verdict: &mut VerifyReport, points: &BTreeMap<u64, SealPoint>) {
         let newest = points.last_key_value().map(|(_, point)| &point.seal);
         let sealed = newest.into_iter().chain(&self.head).map(|seal| seal.through).max().unwrap_or(0);
         let first_gone = self.last + 1;
-        verdict.look(
+        verdict.count_finding(
             (sealed > self.last)
                 .then(|| format!("records {first_gone} to {sealed} were sealed and are gone")),
         );
         let unsealed_gone = first_gone.max(sealed + 1);
-        verdict.look(
+        verdict.count_finding(
             (self.written >= unsealed_gone)
                 .then(|| format!("records {unsealed_gone} to {} were written and are gone", self.written)),
         );
@@ -165,21 +174,25 @@ impl Ends {
             }
             _ => None,
         };
-        verdict.look(finding);
+        verdict.count_finding(finding);
     }
 }
 
 /// Signatures fit, and none is missing after the first seal that has one.
-fn check_signatures(verdict: &mut Verdict, points: &BTreeMap<u64, SealPoint>, trusted: &[TicketPublicKey]) {
+fn check_signatures(
+    verdict: &mut VerifyReport,
+    points: &BTreeMap<u64, SealPoint>,
+    trusted: &[TicketPublicKey],
+) {
     let mut is_signed = false;
     for (through, point) in points {
         let is_newest = points.last_key_value().is_some_and(|(newest, _)| newest == through);
         if let Some(fault) = point.signature_fault(trusted) {
-            verdict.look(Some(format!("the signature on the seal up to record {through} {fault}")));
+            verdict.count_finding(Some(format!("the signature on the seal up to record {through} {fault}")));
         }
         if point.signature.is_none() && (is_signed || (is_newest && !trusted.is_empty())) {
             let finding = format!("the seal up to record {through} is not signed, and should be");
-            verdict.look(Some(finding));
+            verdict.count_finding(Some(finding));
         }
         is_signed |= point.signature.is_some();
     }

@@ -4,40 +4,43 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
-use super::{Facts, Verdict};
+use super::{Facts, VerifyReport};
 use crate::error::StoreError;
-use crate::job::{ChildGroup, Job, Lane, Need, Seq, State};
+use crate::job::{ChildGroup, JobRecord, JobState, Lane, Need, Seq};
 use crate::limits;
 use crate::store::cascade::{self, Cascade};
 use crate::store::command::throttle::{KeyBucket, key_bucket_key};
 use crate::store::config::parse;
-use crate::store::engine::{DocumentKind, Edge, FacetKind, FacetQuery, Key, KeyKind, Place, Side};
+use crate::store::engine::{ClaimOrder, DocumentKind, Edge, JobDataKind, JobDataQuery, Key, KeyKind, Side};
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::view::View;
+use crate::store::view::ReadTx;
 
 pub(super) struct Graph {
-    keys: Verdict,
-    dependencies: Verdict,
-    groups: Verdict,
-    tenants: Verdict,
-    blocked: Verdict,
+    keys: VerifyReport,
+    dependencies: VerifyReport,
+    groups: VerifyReport,
+    tenants: VerifyReport,
+    blocked: VerifyReport,
 }
 
 impl Default for Graph {
     fn default() -> Graph {
         Graph {
-            keys: Verdict::new("I14", "a key in force belongs to the one job that has it"),
-            dependencies: Verdict::new(
+            keys: VerifyReport::new("I14", "a key in force belongs to the one job that has it"),
+            dependencies: VerifyReport::new(
                 "I15",
                 "open dependencies equal a recount, depths grow, limits are kept",
             ),
-            groups: Verdict::new(
+            groups: VerifyReport::new(
                 "I16",
                 "open and completed children equal a recount, a live parent has all of them, and a decided group waits for \
                  nobody",
             ),
-            tenants: Verdict::new("I20", "no edge and no parent crosses tenants"),
-            blocked: Verdict::new("M110", "a job set aside for its key waits for one that has it or is next"),
+            tenants: VerifyReport::new("I20", "no edge and no parent crosses tenants"),
+            blocked: VerifyReport::new(
+                "M110",
+                "a job set aside for its key waits for one that has it or is next",
+            ),
         }
     }
 }
@@ -45,13 +48,13 @@ impl Default for Graph {
 /// What the jobs of a page wait for and whose children they are, read for all of them at once.
 pub(super) struct Near {
     edges: FxHashMap<Seq, Vec<Edge>>,
-    jobs: FxHashMap<Seq, Job>,
+    jobs: FxHashMap<Seq, JobRecord>,
     /// What passes on the ends of jobs that others wait for, as far as it was asked for.
     cascades: FxHashMap<Seq, Option<Cascade>>,
 }
 
 impl Near {
-    pub(super) fn load(view: &mut View<'_>, page: &[Facts]) -> Result<Near, StoreError> {
+    pub(super) fn load(view: &mut ReadTx<'_>, page: &[Facts]) -> Result<Near, StoreError> {
         let waits = |facts: &&Facts| !facts.spec.after.is_empty() || !facts.spec.after_any.is_empty();
         let waiting: Vec<Seq> = page.iter().filter(waits).map(|facts| facts.job.seq).collect();
         let mut edges: FxHashMap<Seq, Vec<Edge>> = FxHashMap::default();
@@ -69,7 +72,7 @@ impl Near {
     }
 
     /// Whether the end of this job has yet to be passed on along this edge.
-    fn covers(&mut self, view: &mut View<'_>, edge: &Edge) -> Result<bool, StoreError> {
+    fn covers(&mut self, view: &mut ReadTx<'_>, edge: &Edge) -> Result<bool, StoreError> {
         if !self.cascades.contains_key(&edge.dependency) {
             let ended = self.jobs.get(&edge.dependency);
             let found = ended.map(|ended| cascade::of_dependents(view.db, ended)).transpose()?.flatten();
@@ -81,23 +84,23 @@ impl Near {
 }
 
 impl Graph {
-    pub(super) fn verdicts(self) -> Vec<Verdict> {
+    pub(super) fn verdicts(self) -> Vec<VerifyReport> {
         vec![self.keys, self.dependencies, self.groups, self.tenants, self.blocked]
     }
 
     pub(super) fn check(
         &mut self,
-        view: &mut View<'_>,
+        view: &mut ReadTx<'_>,
         facts: &Facts,
         near: &mut Near,
     ) -> Result<(), StoreError> {
         let job = &facts.job;
         let say = |finding: String| format!("job {}: {finding}", job.id);
         if facts.spec.unique_key.is_some() && !job.state.is_final() {
-            self.keys.look(unique_key(view, facts)?.map(say));
+            self.keys.count_finding(unique_key(view, facts)?.map(say));
         }
         if facts.spec.idempotency_key.is_some() {
-            self.keys.look(idempotency_key(view, facts)?.map(say));
+            self.keys.count_finding(idempotency_key(view, facts)?.map(say));
         }
         if !facts.spec.after.is_empty() || !facts.spec.after_any.is_empty() {
             self.check_dependencies(view, facts, near)?;
@@ -109,17 +112,17 @@ impl Graph {
             && let Some(found) = near.jobs.get(&parent.seq)
         {
             let crosses = found.lane.tenant != job.lane.tenant || found.id != parent.id;
-            self.tenants.look(crosses.then(|| say(format!("its parent is {}", found.id))));
+            self.tenants.count_finding(crosses.then(|| say(format!("its parent is {}", found.id))));
         }
         if job.is_blocked {
-            self.blocked.look(set_aside_for_nobody(view, job)?.map(say));
+            self.blocked.count_finding(set_aside_for_nobody(view, job)?.map(say));
         }
         Ok(())
     }
 
     fn check_dependencies(
         &mut self,
-        view: &mut View<'_>,
+        view: &mut ReadTx<'_>,
         facts: &Facts,
         near: &mut Near,
     ) -> Result<(), StoreError> {
@@ -131,36 +134,37 @@ impl Graph {
         for edge in &edges {
             let Some(dependency) = near.jobs.get(&edge.dependency).cloned() else {
                 let finding = format!("job {}: waits for one that is not there", job.id);
-                self.dependencies.look(Some(finding));
+                self.dependencies.count_finding(Some(finding));
                 continue;
             };
             let crosses = dependency.lane.tenant != job.lane.tenant;
-            self.tenants.look(crosses.then(|| format!("job {}: waits for {}", job.id, dependency.id)));
+            self.tenants
+                .count_finding(crosses.then(|| format!("job {}: waits for {}", job.id, dependency.id)));
             let is_final = dependency.state.is_final();
             let is_told = is_final && (job.state.is_final() || !near.covers(view, edge)?);
             after_open +=
-                u32::from(edge.need == Need::After && !(is_told && dependency.state == State::Completed));
+                u32::from(edge.need == Need::After && !(is_told && dependency.state == JobState::Completed));
             any_ended |= edge.need == Need::AfterAny && is_told;
             let is_missed = is_told
                 && !job.state.is_final()
                 && match edge.need {
-                    Need::After => dependency.state != State::Completed,
+                    Need::After => dependency.state != JobState::Completed,
                     Need::AfterAny => job.any_unmet,
                 };
-            self.dependencies.look(is_missed.then(|| {
+            self.dependencies.count_finding(is_missed.then(|| {
                 format!("job {}: still waits for {}, which is {}", job.id, dependency.id, dependency.state)
             }));
             if dependency.depth >= job.depth {
                 let finding =
                     format!("job {}: is not deeper than {}, which it waits for", job.id, dependency.id);
-                self.dependencies.look(Some(finding));
+                self.dependencies.count_finding(Some(finding));
             }
         }
         let is_live = !job.state.is_final();
         let any_open = any_kept > 0 && !any_ended;
         let differs = is_live && (after_open != job.after_unmet || (any_open && !job.any_unmet));
         let too_many = edges.len() > limits::DEPENDENCIES_MAX || job.depth > limits::DEPENDENCY_DEPTH_MAX;
-        self.dependencies.look((differs || too_many).then(|| {
+        self.dependencies.count_finding((differs || too_many).then(|| {
             format!(
                 "job {}: says {} open and any {}, found {after_open} and {any_open}",
                 job.id, job.after_unmet, job.any_unmet
@@ -169,17 +173,18 @@ impl Graph {
         Ok(())
     }
 
-    fn check_groups(&mut self, view: &mut View<'_>, job: &Job) -> Result<(), StoreError> {
+    fn check_groups(&mut self, view: &mut ReadTx<'_>, job: &JobRecord) -> Result<(), StoreError> {
         let limit = usize::try_from(limits::CHILD_GROUPS_MAX).unwrap_or(usize::MAX);
-        let query = FacetQuery { seq: job.seq, kind: FacetKind::Group, name: None, above: None, limit };
+        let query = JobDataQuery { seq: job.seq, kind: JobDataKind::Group, name: None, above: None, limit };
         for facet in view.db.facets(query)? {
             let group: ChildGroup = parse(&facet.body)?;
             let found = count_children(view, job, facet.number)?;
             let waits = job.details.wait.as_ref().is_some_and(|wait| wait.is_for_group(facet.number));
             let is_stuck = group.decided.is_some() && waits;
             let say = |finding: String| format!("job {}: group {} {finding}", job.id, facet.number);
-            self.groups.look(found.differ_from(&group, job.state.is_final()).map(say));
-            self.groups.look(is_stuck.then(|| say("is decided, and its parent still waits for it".into())));
+            self.groups.count_finding(found.differ_from(&group, job.state.is_final()).map(say));
+            self.groups
+                .count_finding(is_stuck.then(|| say("is decided, and its parent still waits for it".into())));
         }
         Ok(())
     }
@@ -196,9 +201,9 @@ struct Recount {
 }
 
 impl Recount {
-    fn add(&mut self, child: &Job) {
+    fn add(&mut self, child: &JobRecord) {
         self.open += u32::from(!child.state.is_final());
-        self.completed += u32::from(child.state == State::Completed);
+        self.completed += u32::from(child.state == JobState::Completed);
         self.places.extend(child.parent.map(|parent| parent.index));
         self.stored += 1;
     }
@@ -223,14 +228,14 @@ impl Recount {
     }
 }
 
-fn count_children(view: &mut View<'_>, parent: &Job, group: u64) -> Result<Recount, StoreError> {
+fn count_children(view: &mut ReadTx<'_>, parent: &JobRecord, group: u64) -> Result<Recount, StoreError> {
     let (mut found, mut after) = (Recount::default(), None);
     loop {
         let filter = Filter { parent: Some(parent.id), ..Filter::default() };
         let scan = Scan { filter, order: Order::Oldest, after, limit: limits::VERIFY_PAGE };
         let page = view.db.scan(&scan)?;
         let Some(last) = page.last() else { return Ok(found) };
-        after = Some(Place::of(last));
+        after = Some(ClaimOrder::of(last));
         for child in page.iter().filter(|child| child.parent.is_some_and(|found| found.group == group)) {
             found.add(child);
         }
@@ -241,14 +246,14 @@ fn key(kind: KeyKind, lane: &Lane, text: &str) -> Key {
     Key { kind, tenant: lane.tenant.clone(), job_type: lane.job_type.clone(), text: text.to_owned() }
 }
 
-fn unique_key(view: &mut View<'_>, facts: &Facts) -> Result<Option<String>, StoreError> {
+fn unique_key(view: &mut ReadTx<'_>, facts: &Facts) -> Result<Option<String>, StoreError> {
     let text = facts.spec.unique_key.as_deref().unwrap_or_default();
     let holder = view.db.keyed(&[key(KeyKind::Unique, &facts.job.lane, text)])?.pop().flatten();
     let is_held = holder.is_some_and(|holder| holder.seq == facts.job.seq);
     Ok((!is_held).then(|| format!("does not hold its unique key, {holder:?} does")))
 }
 
-fn idempotency_key(view: &mut View<'_>, facts: &Facts) -> Result<Option<String>, StoreError> {
+fn idempotency_key(view: &mut ReadTx<'_>, facts: &Facts) -> Result<Option<String>, StoreError> {
     let text = facts.spec.idempotency_key.as_deref().unwrap_or_default();
     let holder = view.db.keyed(&[key(KeyKind::Idempotency, &facts.job.lane, text)])?.pop().flatten();
     if holder.is_some_and(|holder| holder.seq == facts.job.seq && holder.removed().is_some()) {
@@ -260,9 +265,9 @@ fn idempotency_key(view: &mut View<'_>, facts: &Facts) -> Result<Option<String>,
     Ok((!is_sound).then(|| format!("its idempotency key is held by {holder:?}")))
 }
 
-fn set_aside_for_nobody(view: &mut View<'_>, job: &Job) -> Result<Option<String>, StoreError> {
+fn set_aside_for_nobody(view: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option<String>, StoreError> {
     let Some(key) = job.concurrency else { return Ok(Some("is set aside without a key".into())) };
-    for (states, is_blocked) in [(State::Running, None), (State::Scheduled, Some(false))] {
+    for (states, is_blocked) in [(JobState::Running, None), (JobState::Scheduled, Some(false))] {
         let filter = Filter { concurrency: Some(key), states: vec![states], is_blocked, ..Filter::default() };
         let scan = Scan { filter, order: Order::Oldest, after: None, limit: 1 };
         if !view.db.scan(&scan)?.is_empty() {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Facts, Verdict};
+use super::{Facts, VerifyReport};
 use crate::clock::Timestamp;
-use crate::job::{AttemptOutcome, Category, Job, State, acts_at};
+use crate::job::{AttemptOutcome, Category, JobRecord, JobState, acts_at};
 use crate::limits;
 
 /// How late maintenance may be before a job that time should have moved counts as broken.
@@ -26,13 +26,13 @@ const CHECKS: &[(&str, &str, Check)] = &[
     ("I24", "no live job is older than its lifetime", lifetime),
 ];
 
-pub(super) fn verdicts() -> Vec<Verdict> {
-    CHECKS.iter().map(|(code, promise, _)| Verdict::new(code, promise)).collect()
+pub(super) fn verdicts() -> Vec<VerifyReport> {
+    CHECKS.iter().map(|(code, promise, _)| VerifyReport::new(code, promise)).collect()
 }
 
-pub(super) fn check(verdicts: &mut [Verdict], facts: &Facts, now: Timestamp) {
+pub(super) fn check(verdicts: &mut [VerifyReport], facts: &Facts, now: Timestamp) {
     for (verdict, (_, _, check)) in verdicts.iter_mut().zip(CHECKS) {
-        verdict.look(check(facts, now).map(|finding| format!("job {}: {finding}", facts.job.id)));
+        verdict.count_finding(check(facts, now).map(|finding| format!("job {}: {finding}", facts.job.id)));
     }
 }
 
@@ -43,19 +43,19 @@ fn whole(facts: &Facts, _: Timestamp) -> Option<String> {
 }
 
 fn finality(facts: &Facts, _: Timestamp) -> Option<String> {
-    let Job { state, completed_at, .. } = &facts.job;
+    let JobRecord { state, completed_at, .. } = &facts.job;
     (state.is_final() != completed_at.is_some()).then(|| format!("is {state} with end {completed_at:?}"))
 }
 
 fn lease(facts: &Facts, _: Timestamp) -> Option<String> {
-    let Job { state, lease, .. } = &facts.job;
-    ((*state == State::Running) != lease.is_some()).then(|| format!("is {state} with lease {lease:?}"))
+    let JobRecord { state, lease, .. } = &facts.job;
+    ((*state == JobState::Running) != lease.is_some()).then(|| format!("is {state} with lease {lease:?}"))
 }
 
 fn single_completion(facts: &Facts, _: Timestamp) -> Option<String> {
     let completed =
         facts.attempts.iter().filter(|(_, attempt)| attempt.outcome == AttemptOutcome::Completed).count();
-    let expected = usize::from(facts.job.state == State::Completed);
+    let expected = usize::from(facts.job.state == JobState::Completed);
     (completed != expected).then(|| format!("is {} with {completed} completed attempts", facts.job.state))
 }
 
@@ -76,8 +76,8 @@ fn attempts(facts: &Facts, _: Timestamp) -> Option<String> {
 }
 
 fn suspension(facts: &Facts, _: Timestamp) -> Option<String> {
-    let Job { state, details, .. } = &facts.job;
-    let is_suspended = *state == State::Suspended;
+    let JobRecord { state, details, .. } = &facts.job;
+    let is_suspended = *state == JobState::Suspended;
     (is_suspended != details.suspension.is_some())
         .then(|| format!("is {state} with {:?}", details.suspension))
 }
@@ -91,7 +91,8 @@ fn not_early(facts: &Facts, _: Timestamp) -> Option<String> {
 
 fn backoff(facts: &Facts, _: Timestamp) -> Option<String> {
     let job = &facts.job;
-    let (State::Retrying, Some(retry_at), Some(error)) = (job.state, job.retry_at, &job.details.error) else {
+    let (JobState::Retrying, Some(retry_at), Some(error)) = (job.state, job.retry_at, &job.details.error)
+    else {
         return None;
     };
     let was_released =
@@ -109,7 +110,10 @@ fn backoff(facts: &Facts, _: Timestamp) -> Option<String> {
 
 fn no_early_run(facts: &Facts, _: Timestamp) -> Option<String> {
     let job = &facts.job;
-    let has_run = matches!(job.state, State::Scheduled | State::Running | State::Completed | State::Waiting);
+    let has_run = matches!(
+        job.state,
+        JobState::Scheduled | JobState::Running | JobState::Completed | JobState::Waiting
+    );
     (has_run && job.has_unmet_dependencies()).then(|| format!("is {} with open dependencies", job.state))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Interest, Listener, WorkListener};
+use super::{Listener, WorkFilter, WorkListener};
 use crate::clock::{ManualClock, Timestamp};
 use crate::entropy::Entropy;
 use crate::job::{JobType, NewJob, Payload, QueueName, WorkerId};
@@ -117,7 +117,7 @@ impl Fixture {
         let mut work = self.store.environment().wakeups.work();
         let queues: Vec<QueueName> = queues.iter().map(|name| QueueName::new(name).unwrap()).collect();
         let types: Vec<JobType> = types.iter().map(|name| JobType::new(name).unwrap()).collect();
-        work.narrow(Interest {
+        work.narrow(WorkFilter {
             queues: (!queues.is_empty()).then_some(queues),
             types: (!types.is_empty()).then_some(types),
         });

@@ -13,15 +13,15 @@ use crate::limits::{NEWS_LANES_MAX, NEWS_REMEMBERED};
 
 /// Where jobs became claimable in one commit.
 #[derive(Debug, Clone, Default)]
-pub struct WorkNews {
+pub struct WorkEvents {
     lanes: Vec<Arc<Lane>>,
     is_everywhere: bool,
 }
 
-impl WorkNews {
+impl WorkEvents {
     /// Jobs may have become claimable anywhere.
-    pub fn everywhere() -> WorkNews {
-        WorkNews { lanes: Vec::new(), is_everywhere: true }
+    pub fn everywhere() -> WorkEvents {
+        WorkEvents { lanes: Vec::new(), is_everywhere: true }
     }
 
     /// Whether none became claimable.
@@ -37,26 +37,26 @@ impl WorkNews {
         if self.lanes.len() < NEWS_LANES_MAX {
             self.lanes.push(lane.clone());
         } else {
-            *self = WorkNews::everywhere();
+            *self = WorkEvents::everywhere();
         }
     }
 
-    fn concerns(&self, interest: &Interest) -> bool {
-        self.is_everywhere || self.lanes.iter().any(|lane| interest.fits(lane))
+    fn concerns(&self, interest: &WorkFilter) -> bool {
+        self.is_everywhere || self.lanes.iter().any(|lane| interest.matches(lane))
     }
 }
 
 /// Which jobs somebody waits for; what is not named is any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Interest {
+pub struct WorkFilter {
     /// From these queues.
     pub queues: Option<Vec<QueueName>>,
     /// Of these types.
     pub types: Option<Vec<JobType>>,
 }
 
-impl Interest {
-    fn fits(&self, lane: &Lane) -> bool {
+impl WorkFilter {
+    fn matches(&self, lane: &Lane) -> bool {
         self.queues.as_ref().is_none_or(|queues| queues.contains(&lane.queue)) && self.fits_type(lane)
     }
 
@@ -68,13 +68,13 @@ impl Interest {
 /// Somebody who waits.
 #[derive(Debug)]
 struct Waiter {
-    interest: Interest,
+    interest: WorkFilter,
     bell: Notify,
 }
 
 /// All who wait for work, and the last news.
 #[derive(Debug, Default)]
-pub(super) struct Board {
+pub(super) struct WaiterRegistry {
     state: Mutex<State>,
 }
 
@@ -83,14 +83,14 @@ struct State {
     /// How many news there were.
     number: u64,
     /// The last of them, for those who looked meanwhile.
-    recent: VecDeque<WorkNews>,
+    recent: VecDeque<WorkEvents>,
     by_queue: FxHashMap<QueueName, Vec<Arc<Waiter>>>,
     in_any_queue: Vec<Arc<Waiter>>,
 }
 
 impl State {
     /// Whether there were news for somebody since then. What is no longer remembered may have been.
-    fn has_news_since(&self, number: u64, interest: &Interest) -> bool {
+    fn has_news_since(&self, number: u64, interest: &WorkFilter) -> bool {
         let missed = usize::try_from(self.number - number).unwrap_or(usize::MAX);
         missed > self.recent.len()
             || self.recent.iter().rev().take(missed).any(|news| news.concerns(interest))
@@ -124,7 +124,7 @@ impl State {
         }
     }
 
-    fn ring(&self, news: &WorkNews) {
+    fn ring(&self, news: &WorkEvents) {
         if news.is_everywhere {
             let all = self.by_queue.values().flatten().chain(&self.in_any_queue);
             all.for_each(|waiter| waiter.bell.notify_one());
@@ -136,14 +136,14 @@ impl State {
     }
 }
 
-impl Board {
+impl WaiterRegistry {
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing that is done under the lock can leave it half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells those who wait for such jobs.
-    pub(super) fn tell(&self, news: WorkNews) {
+    pub(super) fn notify(&self, news: WorkEvents) {
         let mut state = self.state();
         state.ring(&news);
         state.number += 1;
@@ -154,26 +154,26 @@ impl Board {
     }
 
     /// Listens from now on, for any job until told otherwise.
-    pub(super) fn listen(self: &Arc<Board>, waiting: Arc<AtomicUsize>) -> WorkListener {
+    pub(super) fn listen(self: &Arc<WaiterRegistry>, waiting: Arc<AtomicUsize>) -> WorkListener {
         let number = self.state().number;
-        WorkListener { board: self.clone(), number, interest: Interest::default(), waiter: None, waiting }
+        WorkListener { board: self.clone(), number, interest: WorkFilter::default(), waiter: None, waiting }
     }
 }
 
 /// Somebody who will wait for work. It takes its number before it looks, so news that come between the look and the wait are
 /// never missed; and it waits for what it turns out to want.
 pub(crate) struct WorkListener {
-    board: Arc<Board>,
+    board: Arc<WaiterRegistry>,
     /// The last news that it knows of.
     number: u64,
-    interest: Interest,
+    interest: WorkFilter,
     waiter: Option<Arc<Waiter>>,
     waiting: Arc<AtomicUsize>,
 }
 
 impl WorkListener {
     /// Only news of such jobs count from here on, those since it was made included.
-    pub(crate) fn narrow(&mut self, interest: Interest) {
+    pub(crate) fn narrow(&mut self, interest: WorkFilter) {
         self.leave();
         self.interest = interest;
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::job::State;
+use windlass::job::JobState;
 use windlass::store::command::heartbeat::Directive;
 
 use super::{Node, SECOND, on_engines};
@@ -37,7 +37,7 @@ async fn a_restart_after_half_a_minute_ends_no_lease(on: On) {
         t.pass(8).await;
         t.pass_beating(60, worker, &held).await;
     }
-    assert_eq!(t.states().await, [(State::Running, 50)]);
+    assert_eq!(t.states().await, [(JobState::Running, 50)]);
     assert_eq!(t.job(held[0].job.id).await.crashes, 0);
     t.verify().await;
 }
@@ -52,7 +52,7 @@ async fn a_lease_that_ended_while_the_store_was_away_is_kept_for_a_heartbeat(on:
     t.tick().await;
     t.pass(9).await;
     t.pass_beating(60, worker, &held).await;
-    assert_eq!(t.states().await, [(State::Running, 3)]);
+    assert_eq!(t.states().await, [(JobState::Running, 3)]);
     t.verify().await;
 }
 
@@ -75,7 +75,7 @@ async fn a_node_that_starts_after_another_ended_a_gap_ends_no_lease(on: On) {
         assert_eq!(second.beat(worker, &held).await, [Directive::Continue; 5]);
         second.store.close();
     }
-    assert_eq!(t.states().await, [(State::Running, 5)]);
+    assert_eq!(t.states().await, [(JobState::Running, 5)]);
     assert_eq!(t.job(held[0].job.id).await.crashes, 0);
     t.verify().await;
 }
@@ -126,10 +126,10 @@ async fn a_quick_restart_changes_nothing(on: On) {
     let held = t.claim(worker, 1).await;
     let t = t.restart_after(Duration::from_secs(5));
     t.pass(24).await;
-    assert_eq!(t.job(held[0].job.id).await.state, State::Running);
+    assert_eq!(t.job(held[0].job.id).await.state, JobState::Running);
     t.pass(1).await;
     let lost = t.job(held[0].job.id).await;
-    assert_eq!((lost.state, lost.crashes), (State::Retrying, 1));
+    assert_eq!((lost.state, lost.crashes), (JobState::Retrying, 1));
     t.verify().await;
 }
 
@@ -144,7 +144,7 @@ async fn a_store_that_stood_still_ends_no_lease(on: On) {
     t.tick().await;
     t.pass(9).await;
     t.pass_beating(60, worker, &held).await;
-    assert_eq!(t.states().await, [(State::Running, 3)]);
+    assert_eq!(t.states().await, [(JobState::Running, 3)]);
     t.verify().await;
 }
 
@@ -158,10 +158,10 @@ async fn a_worker_that_does_not_come_back_after_a_gap_is_lost_without_a_crash(on
     t.clocks.pass(Duration::from_secs(60));
     t.tick().await;
     t.pass(29).await;
-    assert_eq!(t.job(held[0].job.id).await.state, State::Running);
+    assert_eq!(t.job(held[0].job.id).await.state, JobState::Running);
     t.pass(1).await;
     let lost = t.job(held[0].job.id).await;
-    assert_eq!((lost.state, lost.crashes, lost.failures), (State::Retrying, 0, 1));
+    assert_eq!((lost.state, lost.crashes, lost.failures), (JobState::Retrying, 0, 1));
     assert_eq!(t.beat(worker, &held).await, [Directive::Lost]);
     t.verify().await;
 }
@@ -179,6 +179,6 @@ async fn a_lease_given_after_a_gap_ends_as_any_other(on: On) {
     assert_eq!(held.len(), 2);
     t.pass(1).await;
     let lost = t.job(short).await;
-    assert_eq!((lost.state, lost.crashes), (State::Retrying, 1));
+    assert_eq!((lost.state, lost.crashes), (JobState::Retrying, 1));
     t.verify().await;
 }

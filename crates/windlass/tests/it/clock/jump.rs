@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::audit::AuditEvent;
 use windlass::error::ActError;
-use windlass::job::{Category, State};
+use windlass::job::{Category, JobState};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::engine::RecordQuery;
 
@@ -51,13 +51,16 @@ async fn a_wall_clock_that_jumps_destroys_nothing(on: On) {
         assert_eq!((report.is_believed, report.ahead_ms), (false, off));
         assert_eq!(report.now.since(began), Duration::from_secs(seconds), "time goes on as before");
         assert!(report.is_off() && report.doubted_since.is_some());
-        assert_eq!(t.job(delayed).await.state, State::Scheduled, "{off}: it became due in time");
+        assert_eq!(t.job(delayed).await.state, JobState::Scheduled, "{off}: it became due in time");
 
         t.step(-off);
         t.pass_beating(60, worker, &held).await;
         let report = t.store.clock();
         assert_eq!((report.is_believed, report.ahead_ms, report.is_off()), (true, 0, false));
-        assert_eq!(t.states().await, [(State::Scheduled, 21), (State::Running, 20), (State::Completed, 1)]);
+        assert_eq!(
+            t.states().await,
+            [(JobState::Scheduled, 21), (JobState::Running, 20), (JobState::Completed, 1)]
+        );
         t.verify().await;
     }
 }
@@ -89,12 +92,12 @@ async fn an_operator_accepts_a_jump_forward_and_no_lease_ends(on: On) {
     let later = t.submit(vec![later]).await[0];
     t.step(10 * MINUTE_MS);
     t.pass_beating(30, worker, &held).await;
-    assert_eq!(t.job(later).await.state, State::Delayed);
+    assert_eq!(t.job(later).await.state, JobState::Delayed);
 
     let report = t.store.accept_clock(&t.me).await.unwrap();
     assert_eq!((report.is_believed, report.ahead_ms, report.doubted_since), (true, 0, None));
     t.pass_beating(60, worker, &held).await;
-    assert_eq!(t.job(later).await.state, State::Scheduled, "its time has come");
+    assert_eq!(t.job(later).await.state, JobState::Scheduled, "its time has come");
     let query = RecordQuery { event: Some(AuditEvent::ClockAccepted), limit: 10, ..RecordQuery::default() };
     let records = t.store.audit(&t.me, query).await.unwrap();
     assert_eq!(records.len(), 1);
@@ -120,15 +123,15 @@ async fn an_accepted_jump_ends_no_attempt_and_no_time_to_start(on: On) {
     t.store.accept_clock(&t.me).await.unwrap();
     t.tick().await;
     t.pass_beating(60, worker, &held).await;
-    assert_eq!(t.states().await, [(State::Scheduled, 1), (State::Running, 3)]);
+    assert_eq!(t.states().await, [(JobState::Scheduled, 1), (JobState::Running, 3)]);
     // What was left before the jump is left after it.
     t.pass_beating(15, worker, &held[1..]).await;
     t.pass(10).await;
     let ended = t.job(held[0].job.id).await;
     assert_eq!(ended.details.error.as_ref().map(|error| error.category), Some(Category::Timeout));
-    assert_eq!(t.job(waiting).await.state, State::Scheduled);
+    assert_eq!(t.job(waiting).await.state, JobState::Scheduled);
     t.pass(500).await;
-    assert_eq!(t.job(waiting).await.state, State::Failed, "it was not started in time");
+    assert_eq!(t.job(waiting).await.state, JobState::Failed, "it was not started in time");
     t.verify().await;
 }
 
@@ -173,7 +176,7 @@ async fn only_an_administrator_accepts_a_jump(on: On) {
     for role in [Role::Operator, Role::Submitter, Role::Worker, Role::Viewer] {
         let caller = Caller { role, ..Caller::local() };
         let refused = t.store.accept_clock(&caller).await;
-        assert!(matches!(refused, Err(ActError::Denied(_))), "{role:?}");
+        assert!(matches!(refused, Err(ActError::Forbidden(_))), "{role:?}");
     }
     t.submit(vec![new_job("email.send")]).await;
     t.pass(2).await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use windlass::clock::Timestamp;
-use windlass::job::{State, WorkerId};
+use windlass::job::{JobState, WorkerId};
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::heartbeat::Directive;
 
@@ -164,7 +164,7 @@ impl Walk {
             let states = node.states().await;
             let count =
                 |state| states.iter().find(|(known, _)| *known == state).map_or(0, |(_, count)| *count);
-            let (running, waiting) = (count(State::Running), count(State::Scheduled));
+            let (running, waiting) = (count(JobState::Running), count(JobState::Scheduled));
             let expected = (self.held.len() as u64, self.submitted);
             assert_eq!((running, running + waiting), expected, "{}: {states:?}", self.told);
             node.verify().await;

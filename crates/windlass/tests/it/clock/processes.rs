@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
-use windlass::job::State;
+use windlass::job::JobState;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::heartbeat::{Beat, Directive};
+use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::StoreOptions;
@@ -63,7 +63,7 @@ async fn two_processes_whose_clocks_differ(by: &str) {
         assert_eq!(other.hear().await, "false", "{by}: it is not alone, and its clock is wrong");
         for _ in 0..3 {
             assert_eq!(other.hear().await, "rounds");
-            let beats = held.iter().map(|held| Beat::new(held.job.id, held.job.fence)).collect();
+            let beats = held.iter().map(|held| HeartbeatItem::new(held.job.id, held.job.fence)).collect();
             let pulse = store.heartbeat(&me, worker, beats).await.unwrap();
             assert!(pulse.directives.iter().all(|(_, told)| *told == Directive::Continue), "{by}: {pulse:?}");
             store.tick().await.unwrap();
@@ -73,7 +73,7 @@ async fn two_processes_whose_clocks_differ(by: &str) {
     assert!(store.clock().is_believed, "{by}: the clock here is right");
     let states = store.stats(&me).await.unwrap().states;
     let count = |state| states.get(&state).copied().unwrap_or(0);
-    assert_eq!((count(State::Running), count(State::Scheduled)), (5, 5), "{by}");
+    assert_eq!((count(JobState::Running), count(JobState::Scheduled)), (5, 5), "{by}");
     store.close();
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass::job::{NewJob, State};
+use windlass::job::{JobState, NewJob};
 use windlass::store::caller::Caller;
 
 use super::{DAY, DAY_MS, MINUTE_MS, Node, SECOND, on_engines, open};
@@ -36,7 +36,7 @@ async fn a_fleet_that_was_down_for_a_weekend_catches_up(on: On) {
     t.clocks.reboot();
     let t = t.restart_after(2 * DAY);
     t.tick().await;
-    assert_eq!(t.job(monday).await.state, State::Scheduled);
+    assert_eq!(t.job(monday).await.state, JobState::Scheduled);
     let report = t.store.clock();
     assert_eq!((report.is_believed, report.ahead_ms), (true, 0));
     t.verify().await;
@@ -54,7 +54,7 @@ async fn time_goes_on_after_a_start_with_a_clock_that_is_behind(on: On) {
     assert!(t.store.clock().now >= before.minus(SECOND));
     let soon = t.submit(vec![delayed(3 * SECOND)]).await[0];
     t.pass(6).await;
-    assert_eq!(t.job(soon).await.state, State::Scheduled, "at half of real time at the least");
+    assert_eq!(t.job(soon).await.state, JobState::Scheduled, "at half of real time at the least");
     t.verify().await;
 }
 
@@ -80,7 +80,7 @@ async fn a_process_beside_others_does_not_bring_its_own_time(on: On) {
                 t.beat(worker, &held).await;
             }
         }
-        assert_eq!(t.states().await, [(State::Running, 3)], "{off}");
+        assert_eq!(t.states().await, [(JobState::Running, 3)], "{off}");
         let passed = t.store.clock().now.since(began);
         assert!(passed >= 59 * SECOND && passed <= 61 * SECOND, "{off}: {passed:?}");
         assert_eq!(other.clock().is_believed, on == On::Postgres, "its wall clock counts only on a file");
@@ -93,19 +93,22 @@ async fn a_process_beside_others_does_not_bring_its_own_time(on: On) {
 async fn lifetimes_and_pruning_wait_after_a_start_with_a_jump(on: On) {
     let t = Node::new(on);
     let queued = t.submit(vec![new_job("email.send"); 5]).await;
-    t.store.act(&t.me, queued[0], windlass::store::command::act::Act::Cancel { reason: None }).await.unwrap();
+    t.store
+        .act(&t.me, queued[0], windlass::store::command::act::JobAction::Cancel { reason: None })
+        .await
+        .unwrap();
     t.step(8 * DAY_MS);
     let t = t.restart_after(SECOND);
     assert!(t.store.clock().lifetimes_from.is_some());
     t.pass(290).await;
     assert_eq!(t.store.prune().await.unwrap(), 0);
-    assert_eq!(t.states().await, [(State::Scheduled, 4), (State::Cancelled, 1)]);
+    assert_eq!(t.states().await, [(JobState::Scheduled, 4), (JobState::Cancelled, 1)]);
     // Whoever can run them meanwhile does.
     let worker = t.worker().await;
     assert_eq!(t.claim(worker, 1).await.len(), 1);
     t.pass(20).await;
     assert_eq!(t.store.clock().lifetimes_from, None);
-    assert_eq!(t.states().await, [(State::DeadLetter, 4), (State::Cancelled, 1)]);
+    assert_eq!(t.states().await, [(JobState::DeadLetter, 4), (JobState::Cancelled, 1)]);
     assert_eq!(t.store.prune().await.unwrap(), 1);
     t.verify().await;
 }
@@ -121,7 +124,7 @@ async fn a_wrong_clock_at_the_start_of_a_machine_that_is_set_right_loses_nothing
     t.step(-8 * DAY_MS);
     t.pass(600).await;
     assert!(!t.store.clock().is_believed);
-    assert_eq!(t.states().await, [(State::Scheduled, 5)]);
+    assert_eq!(t.states().await, [(JobState::Scheduled, 5)]);
     t.verify().await;
 }
 
@@ -136,7 +139,7 @@ async fn a_start_with_a_database_clock_that_nobody_vouches_for_is_not_believed(o
     assert_eq!(t.store.prune().await.unwrap(), 0);
     let report = t.store.clock();
     assert_eq!((report.is_believed, report.now.since(before)), (false, 60 * SECOND));
-    assert_eq!(t.states().await, [(State::Scheduled, 5)]);
+    assert_eq!(t.states().await, [(JobState::Scheduled, 5)]);
     t.clocks.step_database(-8 * DAY_MS);
     t.pass(2).await;
     assert!(t.store.clock().is_believed, "the database's clock is right again");
@@ -158,7 +161,7 @@ async fn one_node_that_starts_with_a_wrong_clock_does_not_change_the_others(on: 
         clocks.pass(10 * SECOND);
         other.tick().await.unwrap();
     }
-    assert_eq!(t.states().await, [(State::Running, 3)]);
+    assert_eq!(t.states().await, [(JobState::Running, 3)]);
     assert!(other.clock().is_believed && t.store.clock().is_believed);
     t.verify().await;
     other.close();
@@ -170,6 +173,6 @@ async fn lifetimes_end_at_once_when_two_clocks_agree(on: On) {
     let job = t.submit(vec![new_job("email.send")]).await[0];
     let t = t.restart_after(8 * DAY);
     t.tick().await;
-    assert_eq!(t.store.get(&Caller::local(), job).await.unwrap().unwrap().job.state, State::DeadLetter);
+    assert_eq!(t.store.get(&Caller::local(), job).await.unwrap().unwrap().job.state, JobState::DeadLetter);
     t.verify().await;
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use windlass::clock::Timestamp;
-use windlass::job::{State, WorkerId};
+use windlass::job::{JobState, WorkerId};
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::heartbeat::Directive;
 
@@ -104,7 +104,7 @@ impl Walk {
         assert!(directives.iter().all(|told| *told == Directive::Continue), "{}: {directives:?}", self.told);
         let states = self.node.states().await;
         let count = |state| states.iter().find(|(known, _)| *known == state).map_or(0, |(_, count)| *count);
-        let (running, waiting) = (count(State::Running), count(State::Scheduled));
+        let (running, waiting) = (count(JobState::Running), count(JobState::Scheduled));
         assert_eq!((running, running + waiting), (self.held.len() as u64, self.submitted), "{}", self.told);
         let now = self.node.store.clock().now;
         assert!(now >= before, "{}: time went back", self.told);

@@ -73,7 +73,7 @@ async fn only_admins_handle_keys(t: &Fixture) {
     let (id, _) = made(t, NewKey::new("web", Role::Submitter)).await;
     for role in [Role::Operator, Role::Submitter, Role::Worker, Role::Viewer] {
         let who = caller("mallory", role, "default");
-        let denied = |error: ActError| assert!(matches!(error, ActError::Denied(_)), "{error}");
+        let denied = |error: ActError| assert!(matches!(error, ActError::Forbidden(_)), "{error}");
         denied(t.store.create_key(&who, NewKey::new("own", Role::Admin)).await.unwrap_err());
         denied(t.store.revoke_key(&who, id.clone()).await.unwrap_err());
         denied(t.store.keys(&who).await.unwrap_err());
@@ -230,9 +230,9 @@ async fn a_key_does_not_own_what_another_of_its_name_submitted(t: &Fixture) {
     let (_, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
     t.store.revoke_key(&t.me, old).await.unwrap();
     let after = enter(t, &secret).await.expect("the key is good");
-    let cancel = windlass::store::command::act::Act::Cancel { reason: None };
+    let cancel = windlass::store::command::act::JobAction::Cancel { reason: None };
     let refused = t.store.act(&after, receipts[0].job.id, cancel.clone()).await.unwrap_err();
-    assert!(matches!(refused, ActError::Denied(_)), "{refused}");
+    assert!(matches!(refused, ActError::Forbidden(_)), "{refused}");
     assert!(t.store.act(&before, receipts[0].job.id, cancel).await.unwrap().is_changed);
 }
 

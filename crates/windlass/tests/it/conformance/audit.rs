@@ -6,10 +6,10 @@ mod trace;
 use serde_json::{Value, json};
 use windlass::audit::{AuditEvent, AuditLevel, Record, Seal, Severity};
 use windlass::clock::Timestamp;
-use windlass::job::{Failure, JobType, NewJob, Priority, State, SuspendMode};
+use windlass::job::{Failure, JobState, JobType, NewJob, Priority, SuspendMode};
 use windlass::limits;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::{Act, Suspend};
+use windlass::store::command::act::{JobAction, Suspend};
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::config::{QueueSettings, TypeSettings};
@@ -103,7 +103,7 @@ async fn each_queue_keeps_as_much_as_its_level_says(t: &Fixture) {
         t.advance(secs(2));
         t.claim_one(worker).await;
         let aggressive = Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() };
-        t.act(id, Act::Suspend(aggressive)).await;
+        t.act(id, JobAction::Suspend(aggressive)).await;
         t.resume(id).await;
         let claimed = t.claim_one(worker).await;
         t.complete(worker, &claimed).await;
@@ -115,10 +115,10 @@ async fn each_queue_keeps_as_much_as_its_level_says(t: &Fixture) {
 /// M92 M46
 async fn every_final_state_is_kept_once_by_default(t: &Fixture) {
     let ends = [
-        (State::Completed, AuditEvent::Completed),
-        (State::Failed, AuditEvent::Failed),
-        (State::DeadLetter, AuditEvent::Exhausted),
-        (State::Cancelled, AuditEvent::Cancelled),
+        (JobState::Completed, AuditEvent::Completed),
+        (JobState::Failed, AuditEvent::Failed),
+        (JobState::DeadLetter, AuditEvent::Exhausted),
+        (JobState::Cancelled, AuditEvent::Cancelled),
     ];
     for (state, event) in ends {
         let placed = t.placed(state).await;
@@ -128,10 +128,10 @@ async fn every_final_state_is_kept_once_by_default(t: &Fixture) {
 
 /// M92
 async fn a_suspension_and_a_resume_say_who_why_and_from_where(t: &Fixture) {
-    let placed = t.placed(State::Delayed).await;
+    let placed = t.placed(JobState::Delayed).await;
     let reason = Some("too early".to_owned());
-    t.act(placed.id, Act::Suspend(Suspend { reason, ..Suspend::default() })).await;
-    t.act(placed.id, Act::Resume { reason: Some("now".into()) }).await;
+    t.act(placed.id, JobAction::Suspend(Suspend { reason, ..Suspend::default() })).await;
+    t.act(placed.id, JobAction::Resume { reason: Some("now".into()) }).await;
     t.suspend(placed.id).await;
     t.resume(placed.id).await;
     // The state it went to is told beside what the model names: without it the trail of a job could not be replayed (M3).
@@ -157,8 +157,8 @@ async fn a_suspension_and_a_resume_say_who_why_and_from_where(t: &Fixture) {
 /// M92 M22
 async fn a_change_of_priority_says_who_and_from_what_to_what(t: &Fixture) {
     let job = t.submit(new_job("report")).await;
-    t.act(job.id, Act::Priority(Priority::CRITICAL)).await;
-    t.act(job.id, Act::Priority(Priority::CRITICAL)).await;
+    t.act(job.id, JobAction::Priority(Priority::CRITICAL)).await;
+    t.act(job.id, JobAction::Priority(Priority::CRITICAL)).await;
     let contexts: Vec<Value> = t.trail().await.iter().map(context).collect();
     let job_id = job.id.to_string();
     let expected =
@@ -172,7 +172,7 @@ async fn a_record_names_its_actor_tenant_and_trace(t: &Fixture) {
     let id =
         t.store.submit(&olga, vec![new_job("report")], SubmitOptions::default()).await.unwrap()[0].job.id;
     t.store
-        .act(&olga, id, Act::Suspend(Suspend { expires: Some(secs(5)), ..Suspend::default() }))
+        .act(&olga, id, JobAction::Suspend(Suspend { expires: Some(secs(5)), ..Suspend::default() }))
         .await
         .unwrap();
     t.advance(secs(5));
@@ -194,7 +194,7 @@ async fn records_are_numbered_without_gaps_and_read_in_pages(t: &Fixture) {
     let many = limits::PAGE_RECORDS_MAX + 5;
     let jobs = t.submit_all((0..many).map(|_| new_job("report")).collect()).await;
     let all = windlass::store::filter::Filter::default();
-    let cancel = windlass::store::command::bulk::BulkAct::Act(Act::Cancel { reason: None });
+    let cancel = windlass::store::command::bulk::BulkAction::JobAction(JobAction::Cancel { reason: None });
     t.store.bulk(&t.me, &all, cancel).await.unwrap();
     let trail = t.trail().await;
     let numbers: Vec<u64> = trail.iter().map(|record| record.seq).collect();
@@ -220,9 +220,9 @@ async fn each_filter_finds_its_records_and_all_of_them_together_too(t: &Fixture)
     for who in [&ann, &bob] {
         let id =
             t.store.submit(who, vec![new_job("report")], SubmitOptions::default()).await.unwrap()[0].job.id;
-        t.store.act(who, id, Act::Suspend(Suspend::default())).await.unwrap();
+        t.store.act(who, id, JobAction::Suspend(Suspend::default())).await.unwrap();
         t.advance(secs(10));
-        t.store.act(&t.me, id, Act::Resume { reason: None }).await.unwrap();
+        t.store.act(&t.me, id, JobAction::Resume { reason: None }).await.unwrap();
         jobs.push(id);
     }
     let trail = t.trail().await;
@@ -285,8 +285,8 @@ async fn the_trail_is_sealed_step_by_step_and_verified(t: &Fixture) {
     assert_eq!(t.store.seal().await.unwrap().seal, Seal::origin(), "there is nothing to seal");
     let mut expected = Seal::origin();
     for _ in 0..3 {
-        t.placed(State::Completed).await;
-        t.placed(State::Cancelled).await;
+        t.placed(JobState::Completed).await;
+        t.placed(JobState::Cancelled).await;
         for record in &t.trail().await[usize::try_from(expected.through).unwrap()..] {
             expected = expected.extend(record);
         }

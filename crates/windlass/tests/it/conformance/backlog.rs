@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use windlass::error::{ActError, SubmitError, WorkError};
-use windlass::job::{Failure, GroupStrategy, NewJob, State};
+use windlass::job::{Failure, GroupStrategy, JobState, NewJob};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::bulk::BulkAct;
+use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
@@ -90,7 +90,7 @@ async fn every_unfinished_job_counts_and_no_final_one(t: &Fixture) {
     t.refused(vec![new_job("send")]).await;
     t.cancel(suspended).await;
     let next = t.submit(new_job("send")).await;
-    assert_eq!(next.state, State::Scheduled);
+    assert_eq!(next.state, JobState::Scheduled);
     t.refused(vec![new_job("send")]).await;
 }
 
@@ -135,11 +135,11 @@ async fn redriving_in_bulk_stops_at_the_depth(t: &Fixture) {
         t.cancel(job.job.id).await;
     }
     t.set_queue("default", deep(4)).await;
-    let all = BulkAct::Redrive(Redrive::default());
+    let all = BulkAction::Redrive(Redrive::default());
     let done = t.store.bulk(&t.me, &Filter::default(), all).await.unwrap();
     assert_eq!((done.matched, done.changed), (9, 4));
     let counts = t.store.stats(&t.me).await.unwrap().states;
-    assert_eq!((counts[&State::Scheduled], counts[&State::Cancelled]), (4, 9));
+    assert_eq!((counts[&JobState::Scheduled], counts[&JobState::Cancelled]), (4, 9));
 }
 
 /// M64 M113
@@ -154,7 +154,7 @@ async fn children_over_the_depth_are_refused_and_their_parent_goes_on(t: &Fixtur
     let refused = t.store.spawn(&t.me, hand(&parent), group(3)).await;
     let Err(WorkError::Children(error)) = refused else { panic!("{refused:?}") };
     assert_eq!(too_deep(*error), ("queue default".into(), 1, 3));
-    assert_eq!(t.state(parent.job.id).await, State::Running);
+    assert_eq!(t.state(parent.job.id).await, JobState::Running);
     t.store.spawn(&t.me, hand(&parent), group(2)).await.unwrap();
     assert_eq!(t.claim(worker, 9).await.len(), 2);
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass::callback;
 use windlass::error::{ActError, SubmitError};
-use windlass::job::{Dependency, Failure, JobId, NewJob, State};
+use windlass::job::{Dependency, Failure, JobId, JobState, NewJob};
 use windlass::limits;
 use windlass::store::caller::Role;
-use windlass::store::command::act::{Act, Patch};
+use windlass::store::command::act::{JobAction, Patch};
 use windlass::store::command::finish::{Finish, Outcome};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
@@ -123,7 +123,7 @@ async fn a_report_says_what_became_of_the_job(t: &Fixture) {
         },
     });
     assert_eq!(body(report), expected);
-    assert_eq!(report.job.state, State::Scheduled);
+    assert_eq!(report.job.state, JobState::Scheduled);
     assert_eq!(report.spec.labels.callback_url.as_deref(), Some(URL));
     assert_eq!(report.spec.labels.correlation_id.as_deref(), Some("order-7"));
 }
@@ -156,10 +156,10 @@ async fn a_report_is_retried_over_days(t: &Fixture) {
         };
         let ended = t.fail(worker, &claimed, failure).await;
         let Some(wait) = callback::retry_after(failures) else {
-            assert_eq!(ended, Finish::Applied(State::DeadLetter));
+            assert_eq!(ended, Finish::Applied(JobState::DeadLetter));
             break;
         };
-        assert_eq!(ended, Finish::Applied(State::Retrying));
+        assert_eq!(ended, Finish::Applied(JobState::Retrying));
         t.advance(wait);
     }
     assert!(t.now().since(started) > Duration::from_secs(3 * 24 * 3600));
@@ -189,7 +189,7 @@ async fn a_report_goes_where_the_job_said_last(t: &Fixture) {
         t.submit(new_job("x")).await.id,
     );
     let to = |url: Option<&str>| {
-        Act::Patch(Patch { callback_url: Some(url.map(str::to_owned)), ..Patch::default() })
+        JobAction::Patch(Patch { callback_url: Some(url.map(str::to_owned)), ..Patch::default() })
     };
     t.act(moved, to(Some("https://example.com/other"))).await;
     t.act(silent, to(None)).await;
@@ -235,12 +235,12 @@ async fn only_those_who_ask_by_name_are_given_reports(t: &Fixture) {
 async fn a_report_belongs_to_the_jobs_owner(t: &Fixture) {
     let (own, other) = (caller("sue", Role::Submitter, "blue"), caller("sam", Role::Submitter, "blue"));
     let receipts = t.store.submit(&own, vec![with_callback()], SubmitOptions::default()).await.unwrap();
-    t.store.act(&own, receipts[0].job.id, Act::Cancel { reason: None }).await.unwrap();
+    t.store.act(&own, receipts[0].job.id, JobAction::Cancel { reason: None }).await.unwrap();
     let report = reports(t).await.remove(0);
     assert_eq!((report.job.lane.tenant.clone(), report.spec.owner.as_str()), (tenant("blue"), "sue"));
-    let foreign = t.store.act(&other, report.job.id, Act::Cancel { reason: None }).await.unwrap_err();
-    assert!(matches!(foreign, ActError::Denied(_)), "{foreign}");
-    t.store.act(&own, report.job.id, Act::Cancel { reason: None }).await.unwrap();
+    let foreign = t.store.act(&other, report.job.id, JobAction::Cancel { reason: None }).await.unwrap_err();
+    assert!(matches!(foreign, ActError::Forbidden(_)), "{foreign}");
+    t.store.act(&own, report.job.id, JobAction::Cancel { reason: None }).await.unwrap();
     let green = caller("gil", Role::Operator, "green");
     assert_eq!(t.store.get(&green, report.job.id).await.unwrap(), None);
 }
@@ -263,10 +263,10 @@ async fn a_tenant_has_one_secret_to_sign_with(t: &Fixture) {
     assert_eq!(t.store.webhook_secrets(&t.me, Some(tenant("default"))).await.unwrap(), own);
     assert_eq!(format!("{own:?}"), "[WebhookSecret]");
     let denied = t.store.webhook_secrets(&olga, Some(tenant("green"))).await.unwrap_err();
-    assert!(matches!(denied, ActError::Denied(_)), "{denied}");
+    assert!(matches!(denied, ActError::Forbidden(_)), "{denied}");
     for role in [Role::Submitter, Role::Worker, Role::Viewer] {
         let denied = t.store.webhook_secrets(&caller("eve", role, "blue"), None).await.unwrap_err();
-        assert!(matches!(denied, ActError::Denied(_)), "{denied}");
+        assert!(matches!(denied, ActError::Forbidden(_)), "{denied}");
     }
 }
 
@@ -324,5 +324,5 @@ async fn a_replaced_secret_signs_for_another_day(t: &Fixture) {
     let fresh = t.store.rotate_webhook_secret(&t.me, None).await.unwrap();
     assert_eq!(fresh.len(), 1, "there was none before");
     let denied = t.store.rotate_webhook_secret(&caller("eve", Role::Submitter, "blue"), None).await;
-    assert!(matches!(denied, Err(ActError::Denied(_))));
+    assert!(matches!(denied, Err(ActError::Forbidden(_))));
 }

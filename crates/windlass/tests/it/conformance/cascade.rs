@@ -5,8 +5,8 @@ mod pause;
 
 use std::time::Duration;
 
-use windlass::job::{JobId, NewJob, State};
-use windlass::store::command::act::{Act, Patch};
+use windlass::job::{JobId, JobState, NewJob};
+use windlass::store::command::act::{JobAction, Patch};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::finish::Outcome;
 use windlass::store::environment::StoreOptions;
@@ -44,7 +44,7 @@ async fn dependents(t: &Fixture, of: JobId, count: usize) -> Vec<JobId> {
     t.submit_all(jobs).await.into_iter().map(|receipt| receipt.job.id).collect()
 }
 
-async fn count_in(t: &Fixture, jobs: &[JobId], state: State) -> usize {
+async fn count_in(t: &Fixture, jobs: &[JobId], state: JobState) -> usize {
     let mut found = 0;
     for id in jobs {
         found += usize::from(t.state(*id).await == state);
@@ -63,11 +63,11 @@ async fn a_commit_tells_a_bounded_number_of_dependents(t: &Fixture) {
     let root = t.submit(new_job("root")).await.id;
     let waiting = dependents(&t, root, 3 * BOUND + 1).await;
     t.cancel(root).await;
-    let mut told = count_in(&t, &waiting, State::Cancelled).await;
+    let mut told = count_in(&t, &waiting, JobState::Cancelled).await;
     assert_eq!(told, BOUND);
     loop {
         let has_more = tick_once(&t).await;
-        let now = count_in(&t, &waiting, State::Cancelled).await;
+        let now = count_in(&t, &waiting, JobState::Cancelled).await;
         assert!(now - told <= BOUND, "{now} after {told}");
         assert_eq!(has_more, now < waiting.len());
         told = now;
@@ -84,7 +84,7 @@ async fn a_small_cascade_is_one_commit(t: &Fixture) {
     let root = t.submit(new_job("root")).await.id;
     let waiting = dependents(t, root, 50).await;
     t.cancel(root).await;
-    assert_eq!(count_in(t, &waiting, State::Cancelled).await, waiting.len());
+    assert_eq!(count_in(t, &waiting, JobState::Cancelled).await, waiting.len());
     assert!(!tick_once(t).await);
 }
 
@@ -102,7 +102,7 @@ async fn a_priority_is_passed_on_in_bounded_commits(t: &Fixture) {
     let root = t.submit(NewJob { hold: true, ..new_job("root") }).await.id;
     let waiting = dependents(&t, root, 2 * BOUND + 1).await;
     let below = dependents(&t, waiting[0], BOUND + 1).await;
-    t.act(root, Act::Priority(priority(90))).await;
+    t.act(root, JobAction::Priority(priority(90))).await;
     assert_eq!(raised(&t, &waiting, 90).await + raised(&t, &below, 90).await, BOUND);
     let (mut before, mut commits) = (BOUND, 1);
     while tick_once(&t).await {
@@ -123,10 +123,10 @@ async fn a_priority_that_is_overtaken_by_another_ends_at_the_last_one(t: &Fixtur
     let other = t.submit(NewJob { hold: true, priority: Some(priority(70)), ..new_job("other") }).await.id;
     let waiting = dependents(&t, root, 3 * BOUND).await;
     let both = t.submit(after(&[root, other])).await.id;
-    t.act(root, Act::Priority(priority(90))).await;
+    t.act(root, JobAction::Priority(priority(90))).await;
     tick_once(&t).await;
     let patch = Patch { priority: Some(priority(20)), ..Patch::default() };
-    t.act(root, Act::Patch(patch)).await;
+    t.act(root, JobAction::Patch(patch)).await;
     t.tick().await;
     assert_eq!(raised(&t, &waiting, 20).await, waiting.len());
     assert_eq!(t.get(both).await.job.inherited, priority(70));
@@ -145,14 +145,16 @@ async fn levels_are_told_one_after_the_other(t: &Fixture) {
     t.cancel(root).await;
     loop {
         let has_more = tick_once(&t).await;
-        let (upper, lower) =
-            (count_in(&t, &first, State::Cancelled).await, count_in(&t, &second, State::Cancelled).await);
+        let (upper, lower) = (
+            count_in(&t, &first, JobState::Cancelled).await,
+            count_in(&t, &second, JobState::Cancelled).await,
+        );
         assert!(lower == 0 || upper == first.len(), "{upper} of the first level, {lower} of the second");
         if !has_more {
             break;
         }
     }
-    assert_eq!(count_in(&t, &second, State::Cancelled).await, second.len());
+    assert_eq!(count_in(&t, &second, JobState::Cancelled).await, second.len());
     t.verify().await;
 }
 
@@ -166,12 +168,12 @@ async fn a_dependent_submitted_meanwhile_is_told_once(t: &Fixture) {
     let late = t.submit(after(&[root.job.id, open])).await.id;
     let late_any = t.submit(after_any(&[root.job.id])).await.id;
     assert_eq!(t.get(late).await.job.after_unmet, 1);
-    assert_eq!(t.state(late_any).await, State::Scheduled);
+    assert_eq!(t.state(late_any).await, JobState::Scheduled);
     t.tick().await;
     // Told twice, it would run without waiting for the other one.
     assert_eq!(t.get(late).await.job.after_unmet, 1);
-    assert_eq!(t.state(late).await, State::Pending);
-    assert_eq!(count_in(&t, &waiting, State::Scheduled).await, waiting.len());
+    assert_eq!(t.state(late).await, JobState::Pending);
+    assert_eq!(count_in(&t, &waiting, JobState::Scheduled).await, waiting.len());
     t.verify().await;
 }
 
@@ -185,11 +187,11 @@ async fn a_dependent_that_leaves_meanwhile_stays_as_it_is(t: &Fixture) {
     t.cancel(cancelled).await;
     t.suspend(suspended).await;
     t.tick().await;
-    assert_eq!(t.state(cancelled).await, State::Cancelled);
-    assert_eq!(t.state(suspended).await, State::Suspended);
+    assert_eq!(t.state(cancelled).await, JobState::Cancelled);
+    assert_eq!(t.state(suspended).await, JobState::Suspended);
     t.resume(suspended).await;
-    assert_eq!(t.state(suspended).await, State::Scheduled);
-    assert_eq!(count_in(&t, &waiting, State::Scheduled).await, waiting.len() - 1);
+    assert_eq!(t.state(suspended).await, JobState::Scheduled);
+    assert_eq!(count_in(&t, &waiting, JobState::Scheduled).await, waiting.len() - 1);
     t.verify().await;
 }
 
@@ -225,11 +227,11 @@ async fn children_are_cancelled_in_bounded_commits(t: &Fixture) {
     let spawned = t.store.spawn(&t.me, hand(&parent), group).await.expect("the job is held");
     let children: Vec<JobId> = spawned.children.iter().map(|child| child.id).collect();
     t.cancel(parent.job.id).await;
-    assert_eq!(count_in(&t, &children, State::Cancelled).await, BOUND);
+    assert_eq!(count_in(&t, &children, JobState::Cancelled).await, BOUND);
     assert!(tick_once(&t).await);
-    assert_eq!(count_in(&t, &children, State::Cancelled).await, 2 * BOUND);
+    assert_eq!(count_in(&t, &children, JobState::Cancelled).await, 2 * BOUND);
     t.tick().await;
-    assert_eq!(count_in(&t, &children, State::Cancelled).await, children.len());
+    assert_eq!(count_in(&t, &children, JobState::Cancelled).await, children.len());
     t.verify().await;
 }
 
@@ -246,7 +248,7 @@ async fn the_root_stays_until_its_cascade_has_ended(t: &Fixture) {
     t.store.prune().await.unwrap();
     assert!(t.store.get(&t.me, root.job.id).await.unwrap().is_some());
     t.tick().await;
-    assert_eq!(count_in(&t, &waiting, State::Scheduled).await, waiting.len());
+    assert_eq!(count_in(&t, &waiting, JobState::Scheduled).await, waiting.len());
     t.verify().await;
 }
 
@@ -275,7 +277,7 @@ async fn a_waiting_dependent_says_that_consequences_are_being_applied(t: &Fixtur
 }
 
 async fn running_of(t: &Fixture, jobs: &[JobId]) -> usize {
-    count_in(t, jobs, State::Running).await
+    count_in(t, jobs, JobState::Running).await
 }
 
 /// M9, M31: workers that fall silent together are many leases, but no commit ends more of them than the bound.
@@ -313,12 +315,12 @@ async fn a_worker_that_comes_back_keeps_what_it_claims_then(t: &Fixture) {
     let claimed = t.claim(worker, 1).await.remove(0);
     assert_eq!(claimed.job.id, fresh);
     t.tick().await;
-    assert_eq!(t.state(fresh).await, State::Running);
+    assert_eq!(t.state(fresh).await, JobState::Running);
     let lost: Vec<JobId> = lost.iter().map(|claimed| claimed.job.id).collect();
     assert_eq!(running_of(&t, &lost).await, 0);
     let end = Outcome::Completed { result: None };
     t.finish(worker, fresh, claimed.job.fence, end).await;
-    assert_eq!(t.state(fresh).await, State::Completed);
+    assert_eq!(t.state(fresh).await, JobState::Completed);
     t.verify().await;
 }
 

@@ -6,7 +6,7 @@ mod refusal;
 
 use std::sync::Arc;
 
-use windlass::job::{Decided, Failure, GroupStrategy, JobId, NewJob, State, Wait, WorkerId};
+use windlass::job::{Decided, Failure, GroupStrategy, JobId, JobState, NewJob, Wait, WorkerId};
 use windlass::store::command::children::{NewGroup, Spawned};
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::{Finish, Outcome};
@@ -71,7 +71,7 @@ async fn groups(t: &Fixture, parent: JobId) -> Vec<Group> {
     t.store.groups(&t.me, parent).await.unwrap().expect("the parent is there")
 }
 
-fn states(group: &Group) -> Vec<State> {
+fn states(group: &Group) -> Vec<JobState> {
     group.children.iter().map(|(child, _)| child.state).collect()
 }
 
@@ -80,17 +80,17 @@ async fn collect_all_waits_for_every_child_and_keeps_input_order_with_an_error_p
     let family = family(t).await;
     let spawned = family.spawn(t, GroupStrategy::CollectAll, 3).await;
     assert_eq!((spawned.group, spawned.is_known, spawned.children.len()), (1, false, 3));
-    assert_eq!(spawned.parent.state, State::Waiting);
+    assert_eq!(spawned.parent.state, JobState::Waiting);
     assert_eq!(spawned.parent.details.wait, Some(Wait::Children { group: 1 }));
     let claimed = family.claim_children(t).await;
     // They end in another order than they were spawned in.
     for (at, result) in [(2, Some("2")), (0, Some("0"))] {
-        assert_eq!(t.state(family.id()).await, State::Waiting);
+        assert_eq!(t.state(family.id()).await, JobState::Waiting);
         let outcome = Outcome::Completed { result: result.map(Into::into) };
         t.finish(family.children, claimed[at].job.id, claimed[at].job.fence, outcome).await;
     }
     t.fail(family.children, &claimed[1], Failure::permanent("gone", "no such thing")).await;
-    assert_eq!(t.state(family.id()).await, State::Scheduled);
+    assert_eq!(t.state(family.id()).await, JobState::Scheduled);
     let group = groups(t, family.id()).await.remove(0);
     assert_eq!((group.group.decided, group.group.completed), (Some(Decided::Badly), 2));
     let ids: Vec<JobId> = group.children.iter().map(|(child, _)| child.id).collect();
@@ -114,8 +114,11 @@ async fn fail_fast_is_decided_by_the_first_bad_end_and_cancels_the_rest(t: &Fixt
     t.fail(family.children, &claimed[1], Failure::permanent("gone", "never")).await;
     let group = groups(t, family.id()).await.remove(0);
     assert_eq!(group.group.decided, Some(Decided::Badly));
-    assert_eq!(states(&group), [State::Completed, State::Failed, State::Cancelled, State::Cancelled]);
-    assert_eq!((group.group.open, t.state(family.id()).await), (0, State::Scheduled));
+    assert_eq!(
+        states(&group),
+        [JobState::Completed, JobState::Failed, JobState::Cancelled, JobState::Cancelled]
+    );
+    assert_eq!((group.group.open, t.state(family.id()).await), (0, JobState::Scheduled));
     // The one that was still running is fenced off.
     assert_eq!(t.complete(family.children, &claimed[2]).await, Finish::Stale);
 }
@@ -125,11 +128,11 @@ async fn fail_fast_succeeds_when_all_complete(t: &Fixture) {
     let family = family(t).await;
     family.spawn(t, GroupStrategy::FailFast, 2).await;
     for claimed in family.claim_children(t).await {
-        assert_eq!(t.state(family.id()).await, State::Waiting);
+        assert_eq!(t.state(family.id()).await, JobState::Waiting);
         t.complete(family.children, &claimed).await;
     }
     assert_eq!(groups(t, family.id()).await[0].group.decided, Some(Decided::Well));
-    assert_eq!(t.state(family.id()).await, State::Scheduled);
+    assert_eq!(t.state(family.id()).await, JobState::Scheduled);
 }
 
 /// M64
@@ -139,12 +142,15 @@ async fn a_threshold_is_decided_when_reached_and_cancels_the_rest(t: &Fixture) {
     let claimed = family.claim_children(t).await;
     t.fail(family.children, &claimed[0], Failure::permanent("gone", "never")).await;
     t.complete(family.children, &claimed[1]).await;
-    assert_eq!(t.state(family.id()).await, State::Waiting);
+    assert_eq!(t.state(family.id()).await, JobState::Waiting);
     t.complete(family.children, &claimed[2]).await;
     let group = groups(t, family.id()).await.remove(0);
     assert_eq!(group.group.decided, Some(Decided::Well));
-    assert_eq!(states(&group), [State::Failed, State::Completed, State::Completed, State::Cancelled]);
-    assert_eq!(t.state(family.id()).await, State::Scheduled);
+    assert_eq!(
+        states(&group),
+        [JobState::Failed, JobState::Completed, JobState::Completed, JobState::Cancelled]
+    );
+    assert_eq!(t.state(family.id()).await, JobState::Scheduled);
 }
 
 /// M64
@@ -153,12 +159,12 @@ async fn a_threshold_is_decided_when_it_can_no_longer_be_reached(t: &Fixture) {
     family.spawn(t, GroupStrategy::Threshold(3), 4).await;
     let claimed = family.claim_children(t).await;
     t.fail(family.children, &claimed[0], Failure::permanent("gone", "never")).await;
-    assert_eq!(t.state(family.id()).await, State::Waiting, "three can still complete");
+    assert_eq!(t.state(family.id()).await, JobState::Waiting, "three can still complete");
     t.fail(family.children, &claimed[1], Failure::permanent("gone", "never")).await;
     let group = groups(t, family.id()).await.remove(0);
     assert_eq!(group.group.decided, Some(Decided::Badly));
-    assert_eq!(states(&group)[2..], [State::Cancelled, State::Cancelled]);
-    assert_eq!(t.state(family.id()).await, State::Scheduled);
+    assert_eq!(states(&group)[2..], [JobState::Cancelled, JobState::Cancelled]);
+    assert_eq!(t.state(family.id()).await, JobState::Scheduled);
 }
 
 /// M64
@@ -166,7 +172,7 @@ async fn an_empty_group_is_decided_at_once(t: &Fixture) {
     for strategy in [GroupStrategy::FailFast, GroupStrategy::CollectAll] {
         let family = family(t).await;
         let spawned = family.spawn(t, strategy, 0).await;
-        assert_eq!((spawned.children.len(), spawned.parent.state), (0, State::Scheduled));
+        assert_eq!((spawned.children.len(), spawned.parent.state), (0, JobState::Scheduled));
         let again = t.claim_one(family.worker).await;
         assert_eq!(again.job.attempt, 2);
         assert_eq!(groups(t, family.id()).await[0].group.decided, Some(Decided::Well));
@@ -176,18 +182,18 @@ async fn an_empty_group_is_decided_at_once(t: &Fixture) {
 
 /// M64 M61
 async fn a_child_that_ends_at_once_counts_like_any_other(t: &Fixture) {
-    let gone = t.placed(State::Failed).await.id;
+    let gone = t.placed(JobState::Failed).await.id;
     for strategy in [GroupStrategy::FailFast, GroupStrategy::Threshold(2), GroupStrategy::CollectAll] {
         let family = family(t).await;
         let mut group = group("all", strategy, 2);
         group.jobs[0].after.push(windlass::job::Dependency::Job(gone));
         let spawned = spawn(t, &family.parent, group).await;
-        assert_eq!(spawned.children[0].state, State::Failed);
+        assert_eq!(spawned.children[0].state, JobState::Failed);
         let is_decided = strategy != GroupStrategy::CollectAll;
         let (child, parent) = if is_decided {
-            (State::Cancelled, State::Scheduled)
+            (JobState::Cancelled, JobState::Scheduled)
         } else {
-            (State::Scheduled, State::Waiting)
+            (JobState::Scheduled, JobState::Waiting)
         };
         assert_eq!(t.state(spawned.children[1].id).await, child, "{strategy:?}");
         assert_eq!(t.state(family.id()).await, parent, "{strategy:?}");
@@ -218,11 +224,11 @@ async fn groups_nest_and_each_wakes_its_own_parent(t: &Fixture) {
         assert_eq!(grandchild.job.parent.unwrap().id, middle.job.id);
         t.complete(family.children, &grandchild).await;
     }
-    assert_eq!(t.state(middle.job.id).await, State::Scheduled);
-    assert_eq!(t.state(family.id()).await, State::Waiting);
+    assert_eq!(t.state(middle.job.id).await, JobState::Scheduled);
+    assert_eq!(t.state(family.id()).await, JobState::Waiting);
     let middle = t.claim_one(family.children).await;
     t.complete(family.children, &middle).await;
-    assert_eq!(t.state(family.id()).await, State::Scheduled);
+    assert_eq!(t.state(family.id()).await, JobState::Scheduled);
 }
 
 /// M64
@@ -237,8 +243,9 @@ async fn a_replay_finds_the_group_it_has_and_goes_on(t: &Fixture) {
     for _ in 0..2 {
         let counts = t.store.stats(&t.me).await.unwrap().states;
         let again = spawn(t, &parent, group("all", GroupStrategy::CollectAll, 2)).await;
-        assert_eq!((again.group, again.is_known, again.parent.state), (1, true, State::Running));
-        let ids = |children: &[windlass::job::Job]| children.iter().map(|child| child.id).collect::<Vec<_>>();
+        assert_eq!((again.group, again.is_known, again.parent.state), (1, true, JobState::Running));
+        let ids =
+            |children: &[windlass::job::JobRecord]| children.iter().map(|child| child.id).collect::<Vec<_>>();
         assert_eq!(ids(&again.children), ids(&spawned.children));
         assert_eq!(t.store.stats(&t.me).await.unwrap().states, counts, "nothing was added");
         t.advance(parent.job.policy.timeouts.lease);
@@ -248,7 +255,7 @@ async fn a_replay_finds_the_group_it_has_and_goes_on(t: &Fixture) {
     }
     // Another name is another group.
     let next = spawn(t, &parent, group("more", GroupStrategy::CollectAll, 1)).await;
-    assert_eq!((next.group, next.is_known, next.parent.state), (2, false, State::Waiting));
+    assert_eq!((next.group, next.is_known, next.parent.state), (2, false, JobState::Waiting));
     let result: Option<Arc<[u8]>> = groups(t, family.id()).await[1].children[0].1.clone();
     assert_eq!(result, None);
 }

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use windlass::entropy::Entropy;
-use windlass::error::{ActError, Refused, WorkError};
-use windlass::job::{Action, Failure, JobId, NewJob, Payload, State, WorkerId};
+use windlass::error::{ActError, InvalidTransition, WorkError};
+use windlass::job::{Action, Failure, JobId, JobState, NewJob, Payload, WorkerId};
 use windlass::limits;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::Act;
+use windlass::store::command::act::JobAction;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Outcome, Park};
 use windlass::store::command::worker::NewWorker;
@@ -112,21 +112,21 @@ async fn a_changed_priority_is_obeyed_by_the_next_claim(t: &Fixture) {
     let worker = t.worker().await;
     let receipts = t.submit_all(vec![new_job("email.send"); 4]).await;
     let all: Vec<JobId> = receipts.iter().map(|receipt| receipt.job.id).collect();
-    let acted = t.act(all[2], Act::Priority(priority(51))).await;
+    let acted = t.act(all[2], JobAction::Priority(priority(51))).await;
     assert!(acted.is_changed);
     assert_eq!(acted.job.details.priority_updated_at, Some(t.now()));
-    t.act(all[0], Act::Priority(priority(49))).await;
+    t.act(all[0], JobAction::Priority(priority(49))).await;
     assert_eq!(t.claim_ids(worker, 2).await, [all[2], all[1]]);
-    t.act(all[0], Act::Priority(priority(50))).await;
+    t.act(all[0], JobAction::Priority(priority(50))).await;
     assert_eq!(t.claim_ids(worker, 2).await, [all[0], all[3]], "back in its old place");
 }
 
 /// M1 M22
 async fn the_same_priority_again_changes_nothing(t: &Fixture) {
     let job = t.submit(new_job("email.send")).await.id;
-    t.act(job, Act::Priority(priority(70))).await;
+    t.act(job, JobAction::Priority(priority(70))).await;
     let before = t.everything().await;
-    assert!(!t.act(job, Act::Priority(priority(70))).await.is_changed);
+    assert!(!t.act(job, JobAction::Priority(priority(70))).await.is_changed);
     assert_eq!(t.everything().await, before);
     let records = t.records(RecordQuery { job: Some(job), ..RecordQuery::default() }).await;
     let context: serde_json::Value = serde_json::from_str(&records[0].context).unwrap();
@@ -139,8 +139,11 @@ async fn a_final_job_keeps_its_priority(t: &Fixture) {
     let job = t.submit(new_job("email.send")).await.id;
     t.cancel(job).await;
     let before = t.everything().await;
-    let error = t.store.act(&t.me, job, Act::Priority(priority(70))).await.unwrap_err();
-    assert_eq!(error, ActError::Refused(Refused { state: State::Cancelled, action: Action::Prioritise }));
+    let error = t.store.act(&t.me, job, JobAction::Priority(priority(70))).await.unwrap_err();
+    assert_eq!(
+        error,
+        ActError::Refused(InvalidTransition { state: JobState::Cancelled, action: Action::Prioritise })
+    );
     assert_eq!(t.everything().await, before);
 }
 
@@ -181,7 +184,7 @@ async fn a_job_of_a_type_nobody_knows_waits_and_says_so(t: &Fixture) {
     t.advance(MINUTE);
     t.tick().await;
     let snapshot = t.get(job).await;
-    assert_eq!(snapshot.job.state, State::Scheduled);
+    assert_eq!(snapshot.job.state, JobState::Scheduled);
     assert_eq!(snapshot.why.expect("it says why").code, "no_worker");
     let knowing = t.worker_for(&[], &["unheard.of"]).await;
     assert_eq!(t.get(job).await.why, None);
@@ -216,7 +219,7 @@ async fn a_job_is_never_claimed_before_its_time(t: &Fixture) {
     let first = t.submit(NewJob { delay: Some(delayed), ..new_job("email.send") }).await;
     let second = t.submit(NewJob { run_at: Some(at), ..new_job("email.send") }).await;
     let past = t.submit(NewJob { run_at: Some(t.now().minus(MINUTE)), ..new_job("email.send") }).await;
-    assert_eq!((first.state, past.state), (State::Delayed, State::Scheduled));
+    assert_eq!((first.state, past.state), (JobState::Delayed, JobState::Scheduled));
     assert_eq!(t.claim_ids(worker, 10).await, [past.id]);
     for (wait, expected) in [(4_999, vec![]), (1, vec![first.id]), (1_999, vec![]), (1, vec![second.id])] {
         t.advance(Duration::from_millis(wait));
@@ -286,7 +289,7 @@ async fn only_a_known_worker_claims(t: &Fixture) {
     for role in [Role::Viewer, Role::Submitter] {
         let caller = Caller::new("somebody", role, None);
         let error = t.store.register(&caller, NewWorker::default()).await.unwrap_err();
-        assert!(matches!(error, WorkError::Denied(_)), "{error}");
+        assert!(matches!(error, WorkError::Forbidden(_)), "{error}");
     }
     assert_eq!(t.everything().await, before);
 }

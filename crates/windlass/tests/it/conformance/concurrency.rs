@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use windlass::job::{Failure, GroupStrategy, JobId, NewJob, State, SuspendMode, WorkerId};
-use windlass::store::command::act::{Act, Suspend};
+use windlass::job::{Failure, GroupStrategy, JobId, JobState, NewJob, SuspendMode, WorkerId};
+use windlass::store::command::act::{JobAction, Suspend};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::{Outcome, Park};
@@ -65,7 +65,7 @@ async fn a_queue_runs_at_most_its_limit(t: &Fixture) {
     assert!(free.iter().all(|id| claimed.iter().any(|claimed| claimed.job.id == *id)));
     assert!(t.claim(two, 100).await.is_empty(), "the limit is the whole fleet's");
     let waiting =
-        t.everything().await.jobs.into_iter().find(|found| found.job.state == State::Scheduled).unwrap();
+        t.everything().await.jobs.into_iter().find(|found| found.job.state == JobState::Scheduled).unwrap();
     assert_eq!(waiting.why.expect("it says why").code, "max_running");
     let done = claimed.iter().find(|claimed| claimed.job.id == held[0]).unwrap();
     t.complete(one, done).await;
@@ -204,7 +204,7 @@ async fn stop_from_outside(t: &Fixture, way: &str, worker: WorkerId, claimed: &C
         }
         "suspend" => {
             let how = Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() };
-            t.act(id, Act::Suspend(how)).await;
+            t.act(id, JobAction::Suspend(how)).await;
         }
         "cancel" => {
             t.cancel(id).await;
@@ -245,7 +245,7 @@ async fn every_way_frees(t: &Fixture, job: &NewJob) {
         assert!(t.claim(other, 10).await.is_empty(), "{way}: the limit is reached");
         stop(t, way, worker, &claimed).await;
         assert_eq!(t.claim_ids(other, 10).await, [rest[0]], "{way} frees one place");
-        assert_ne!(t.state(claimed.job.id).await, State::Running, "{way}");
+        assert_ne!(t.state(claimed.job.id).await, JobState::Running, "{way}");
         for id in rest.into_iter().chain([claimed.job.id]) {
             if !t.state(id).await.is_final() {
                 t.cancel(id).await;
@@ -309,7 +309,7 @@ async fn an_urgent_job_set_aside_is_the_next_to_run(t: &Fixture) {
     let jobs = submit_many(t, key("k"), 4).await;
     let worker = t.worker().await;
     let first = t.claim(worker, 10).await;
-    t.act(jobs[3], Act::Priority(priority(90))).await;
+    t.act(jobs[3], JobAction::Priority(priority(90))).await;
     assert!(t.claim(worker, 10).await.is_empty());
     t.complete(worker, &first[0]).await;
     assert_eq!(t.claim_ids(worker, 10).await, [jobs[3]]);

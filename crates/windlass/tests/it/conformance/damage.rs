@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, params};
 use windlass::entropy::Entropy;
 use windlass::error::StoreError;
-use windlass::job::{Dependency, Failure, GroupStrategy, JobId, NewJob, State};
+use windlass::job::{Dependency, Failure, GroupStrategy, JobId, JobState, NewJob};
 use windlass::store::Store;
 use windlass::store::command::children::NewGroup;
 use windlass::store::environment::{Environment, StoreOptions};
@@ -81,7 +81,7 @@ fn seq_of(file: &Connection, id: JobId) -> i64 {
 #[tokio::test]
 async fn a_file_that_nobody_edited_is_sound() {
     let t = Fixture::new(On::Sqlite);
-    for state in State::ALL {
+    for state in JobState::ALL {
         t.placed(state).await;
     }
     assert!(broken(&edited(&t, |_| ()).await).await.is_empty());
@@ -107,7 +107,7 @@ async fn a_second_completion_is_found() {
 #[tokio::test]
 async fn an_attempt_that_is_missing_is_found() {
     let t = Fixture::new(On::Sqlite);
-    let placed = t.placed(State::Retrying).await;
+    let placed = t.placed(JobState::Retrying).await;
     let store = edited(&t, |file| {
         let seq = seq_of(file, placed.id);
         assert_eq!(file.execute("DELETE FROM facets WHERE seq = ?1 AND kind = 0", [seq]).unwrap(), 1);
@@ -119,7 +119,7 @@ async fn an_attempt_that_is_missing_is_found() {
 #[tokio::test]
 async fn a_counter_off_by_one_is_found() {
     let t = Fixture::new(On::Sqlite);
-    t.placed(State::Scheduled).await;
+    t.placed(JobState::Scheduled).await;
     let store = edited(&t, |file| {
         assert_eq!(file.execute("UPDATE counts SET n = n + 1 WHERE n > 0", []).unwrap(), 1);
     })
@@ -130,12 +130,12 @@ async fn a_counter_off_by_one_is_found() {
 #[tokio::test]
 async fn a_lease_without_a_running_job_is_found() {
     let t = Fixture::new(On::Sqlite);
-    let placed = t.placed(State::Running).await;
+    let placed = t.placed(JobState::Running).await;
     let store = edited(&t, |file| {
         rewrite(file, placed.id, |body| {
             let at = place_of_state(body);
-            assert_eq!(body[at], State::Running as u8);
-            body[at] = State::Scheduled as u8;
+            assert_eq!(body[at], JobState::Running as u8);
+            body[at] = JobState::Scheduled as u8;
         });
     })
     .await;
@@ -147,7 +147,7 @@ async fn a_lease_without_a_running_job_is_found() {
 #[tokio::test]
 async fn a_wrong_number_of_open_dependencies_is_found() {
     let t = Fixture::new(On::Sqlite);
-    let placed = t.placed(State::Pending).await;
+    let placed = t.placed(JobState::Pending).await;
     let store = edited(&t, |file| {
         rewrite(file, placed.id, |body| {
             let at = place_of_unmet(body);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::audit::AuditEvent;
 use windlass::error::SubmitError;
-use windlass::job::{Debounce, JobId, NewJob, Payload, State};
+use windlass::job::{Debounce, JobId, JobState, NewJob, Payload};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::engine::RecordQuery;
@@ -73,7 +73,7 @@ async fn a_job_whose_delay_is_over_runs_with_the_last_payload(t: &Fixture) {
     let (first, _) = submit(t, save(1, 5)).await;
     t.advance(secs(5));
     t.tick().await;
-    assert_eq!(t.state(first).await, State::Scheduled);
+    assert_eq!(t.state(first).await, JobState::Scheduled);
     assert_eq!(submit(t, save(2, 5)).await, (first, true));
     let claimed = t.claim_one(worker).await;
     assert_eq!(&*claimed.spec.payload.bytes, b"2");
@@ -127,7 +127,7 @@ async fn nobody_replaces_the_job_of_another_who_may_not_manage_it(t: &Fixture) {
     let options = SubmitOptions::default();
     let first = t.store.submit(&ann, vec![save(1, 60)], options).await.unwrap().remove(0).job.id;
     let refused = t.store.submit(&bob, vec![save(2, 60)], options).await;
-    assert!(matches!(refused, Err(SubmitError::Denied(_))), "{refused:?}");
+    assert!(matches!(refused, Err(SubmitError::Forbidden(_))), "{refused:?}");
     assert_eq!(payload(t, first).await, "1");
     assert!(t.store.submit(&ann, vec![save(3, 60)], options).await.unwrap()[0].is_debounced);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::job::{JobId, NewJob, State};
+use windlass::job::{JobId, JobState, NewJob};
 use windlass::limits;
 use windlass::store::command::hold::{Pause, Target};
 
@@ -42,7 +42,7 @@ async fn a_claim_takes_the_most_urgent_of_all_that_are_due(t: &Fixture) {
     let worker = t.worker().await;
     let claimed: Vec<JobId> = t.claim(worker, 3).await.iter().map(|claimed| claimed.job.id).collect();
     assert_eq!(claimed, [first, second, third]);
-    assert_eq!(t.state(early).await, State::Delayed);
+    assert_eq!(t.state(early).await, JobState::Delayed);
     // The others follow, each once.
     let mut rest = 0;
     loop {

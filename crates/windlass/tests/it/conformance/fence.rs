@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use windlass::audit::AuditEvent;
 use windlass::error::{ActError, WorkError};
-use windlass::job::{Failure, Fence, GroupStrategy, JobId, NewJob, Progress, State, SuspendMode, WorkerId};
+use windlass::job::{
+    Failure, Fence, GroupStrategy, JobId, JobState, NewJob, Progress, SuspendMode, WorkerId,
+};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::{Act, Suspend};
+use windlass::store::command::act::{JobAction, Suspend};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
-use windlass::store::command::heartbeat::{Beat, Directive};
-use windlass::store::command::step::{Hand, Note};
+use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
+use windlass::store::command::step::{AttemptWrite, LeaseRef};
 use windlass::store::command::worker::NewWorker;
 
 use crate::fixture::{Fixture, hand, new_job, on_every_engine, tenant};
@@ -38,11 +40,11 @@ fn progress() -> Progress {
     Progress { percent: 50.0, message: Some("half".into()) }
 }
 
-fn notes() -> Vec<Note> {
+fn notes() -> Vec<AttemptWrite> {
     vec![
-        Note::Checkpoint { step: "charge".into(), value: b"1".to_vec() },
-        Note::Progress(progress()),
-        Note::Logs(vec!["hello".into()]),
+        AttemptWrite::Checkpoint { step: "charge".into(), value: b"1".to_vec() },
+        AttemptWrite::Progress(progress()),
+        AttemptWrite::Logs(vec!["hello".into()]),
     ]
 }
 
@@ -68,15 +70,15 @@ async fn nothing_is_written(t: &Fixture, worker: WorkerId, job: JobId, fence: Fe
         let answer = t.store.finish(&t.me, worker, vec![report]).await.unwrap();
         assert_eq!(answer, [Finish::Stale]);
     }
-    let beat = Beat {
+    let beat = HeartbeatItem {
         progress: Some(progress()),
         logs: vec!["hello".into()],
         timeout: Some(Duration::from_millis(1)),
-        ..Beat::new(job, fence)
+        ..HeartbeatItem::new(job, fence)
     };
     let pulse = t.store.heartbeat(&t.me, worker, vec![beat]).await.unwrap();
     assert_ne!(pulse.directives[0].1, Directive::Continue);
-    let hand = Hand { job, fence, worker: Some(worker) };
+    let hand = LeaseRef { job, fence, worker: Some(worker) };
     for note in notes() {
         assert_eq!(t.store.note(&t.me, hand, vec![note]).await.unwrap_err(), WorkError::Stale(job));
     }
@@ -98,7 +100,7 @@ async fn a_stale_fence_changes_nothing(t: &Fixture) {
     let again = t.claim_one(worker).await;
     assert!(again.job.fence > old);
     nothing_is_written(t, worker, job, old).await;
-    assert_eq!(t.complete(worker, &again).await, Finish::Applied(State::Completed));
+    assert_eq!(t.complete(worker, &again).await, Finish::Applied(JobState::Completed));
     nothing_is_written(t, worker, job, again.job.fence).await;
 }
 
@@ -107,7 +109,7 @@ async fn another_workers_fence_changes_nothing(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     let other = t.worker().await;
     nothing_is_written(t, other, claimed.job.id, claimed.job.fence).await;
-    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(State::Completed));
+    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed));
 }
 
 /// M5
@@ -128,7 +130,7 @@ async fn a_fence_grows_and_is_never_used_again(t: &Fixture) {
     for _ in 0..4 {
         let claimed = t.claim_one(worker).await;
         seen.push(claimed.job.fence);
-        t.act(job, Act::Suspend(Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() })).await;
+        t.act(job, JobAction::Suspend(Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() })).await;
         seen.push(t.get(job).await.job.fence);
         t.resume(job).await;
     }
@@ -154,7 +156,7 @@ async fn every_loss_of_a_lease_makes_the_fence_stale(t: &Fixture) {
         match way {
             "suspend" => {
                 let how = Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() };
-                t.act(id, Act::Suspend(how)).await;
+                t.act(id, JobAction::Suspend(how)).await;
             }
             "cancel" => {
                 t.cancel(id).await;
@@ -183,7 +185,7 @@ async fn a_returning_worker_writes_nothing(t: &Fixture) {
             assert_eq!(call(t, claimed.clone()).await, Some(WorkError::Stale(claimed.job.id)));
         }
         let job = t.get(claimed.job.id).await.job;
-        assert_eq!((job.state, job.crashes), (State::Retrying, 1));
+        assert_eq!((job.state, job.crashes), (JobState::Retrying, 1));
         t.cancel(claimed.job.id).await;
     }
 }
@@ -220,10 +222,10 @@ async fn one_stale_report_does_not_touch_the_others(t: &Fixture) {
     let bad = Report { cost_cents: -1, ..done(2) };
     let answers =
         t.store.finish(&t.me, worker, vec![done(0), done(1), unknown, bad, done(2), done(2)]).await.unwrap();
-    assert_eq!(answers[0], Finish::Applied(State::Completed));
+    assert_eq!(answers[0], Finish::Applied(JobState::Completed));
     assert_eq!((&answers[1], &answers[2]), (&Finish::Stale, &Finish::Stale));
     assert!(matches!(answers[3], Finish::Rejected(_)));
-    assert_eq!((&answers[4], &answers[5]), (&Finish::Applied(State::Completed), &Finish::Stale));
+    assert_eq!((&answers[4], &answers[5]), (&Finish::Applied(JobState::Completed), &Finish::Stale));
 }
 
 /// M5 M90
@@ -235,10 +237,10 @@ async fn another_tenants_worker_writes_nothing(t: &Fixture) {
     let before = t.everything().await;
     let report = Report::new(id, fence, Outcome::Completed { result: None });
     assert_eq!(t.store.finish(&acme, theirs, vec![report]).await.unwrap(), [Finish::Stale]);
-    let pulse = t.store.heartbeat(&acme, theirs, vec![Beat::new(id, fence)]).await.unwrap();
+    let pulse = t.store.heartbeat(&acme, theirs, vec![HeartbeatItem::new(id, fence)]).await.unwrap();
     assert_eq!(pulse.directives, [(id, Directive::Lost)]);
     for worker in [None, Some(theirs)] {
-        let hand = Hand { job: id, fence, worker };
+        let hand = LeaseRef { job: id, fence, worker };
         assert_eq!(t.store.note(&acme, hand, notes()).await.unwrap_err(), WorkError::NoSuchJob(id));
         assert_eq!(t.store.spawn(&acme, hand, group()).await.unwrap_err(), WorkError::NoSuchJob(id));
     }
@@ -249,12 +251,12 @@ async fn another_tenants_worker_writes_nothing(t: &Fixture) {
 async fn a_write_is_all_or_nothing(t: &Fixture) {
     let (_, claimed) = t.running(new_job("email.send")).await;
     let mut bad = notes();
-    bad.push(Note::Progress(Progress { percent: 101.0, message: None }));
+    bad.push(AttemptWrite::Progress(Progress { percent: 101.0, message: None }));
     let before = t.everything().await;
     let error = t.store.note(&t.me, hand(&claimed), bad).await.unwrap_err();
     assert!(matches!(error, WorkError::Invalid(_)), "{error}");
     assert_eq!(t.everything().await, before);
-    let nobody = Hand { worker: None, ..hand(&claimed) };
+    let nobody = LeaseRef { worker: None, ..hand(&claimed) };
     t.store.note(&t.me, nobody, notes()).await.unwrap();
     let job = t.get(claimed.job.id).await.job;
     assert_eq!(job.details.progress, Some(progress()));
@@ -298,7 +300,7 @@ async fn a_new_generation_fences_off_every_lease(t: &Fixture) {
         (claimed.job.id, 2, 0, 0)
     );
     nothing_is_written(t, worker, claimed.job.id, claimed.job.fence).await;
-    assert_eq!(t.complete(worker, &again).await, Finish::Applied(State::Completed));
+    assert_eq!(t.complete(worker, &again).await, Finish::Applied(JobState::Completed));
     let records = t.trail().await;
     let record =
         records.iter().find(|record| record.event == AuditEvent::GenerationChanged).expect("recorded");
@@ -316,7 +318,7 @@ async fn a_new_generation_is_an_administrators_business(t: &Fixture) {
     for role in Role::ALL.into_iter().filter(|role| *role != Role::Admin) {
         let caller = Caller::new("ann", role, Some(tenant("default")));
         let refused = t.store.begin_generation(&caller, "mine").await;
-        assert!(matches!(refused, Err(ActError::Denied(_))), "{role:?}: {refused:?}");
+        assert!(matches!(refused, Err(ActError::Forbidden(_))), "{role:?}: {refused:?}");
     }
     assert_eq!(t.store.generation().await.unwrap(), 1);
 }

@@ -6,7 +6,7 @@ mod retry;
 mod start;
 
 use windlass::error::WorkError;
-use windlass::job::{AttemptOutcome, Category, Failure, JobId, JobType, State};
+use windlass::job::{AttemptOutcome, Category, Failure, JobId, JobState, JobType};
 use windlass::limits;
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
 use windlass::store::query::side::JobResult;
@@ -35,7 +35,7 @@ async fn a_result_is_kept_byte_for_byte_and_a_job_without_one_says_so(t: &Fixtur
     let outcome = Outcome::Completed { result: Some(result.clone()) };
     assert_eq!(
         t.finish(worker, claimed.job.id, claimed.job.fence, outcome).await,
-        Finish::Applied(State::Completed)
+        Finish::Applied(JobState::Completed)
     );
     let kept = t.store.result(&t.me, claimed.job.id).await.unwrap().unwrap();
     assert_eq!(kept.0.as_deref(), Some(result.as_slice()));
@@ -57,7 +57,7 @@ async fn a_result_at_the_limit_is_kept_and_one_byte_more_is_rejected_while_the_l
     assert!(matches!(&answer, Finish::Rejected(invalid) if invalid.field == "result"), "{answer:?}");
     assert_eq!(t.picture(id).await, before);
     let answer = t.finish(worker, id, fence, of_size(limits::PAYLOAD_BYTES_DEFAULT)).await;
-    assert_eq!(answer, Finish::Applied(State::Completed));
+    assert_eq!(answer, Finish::Applied(JobState::Completed));
     let kept = t.store.result(&t.me, id).await.unwrap().unwrap().0.unwrap();
     assert_eq!(kept.len(), limits::PAYLOAD_BYTES_DEFAULT);
 }
@@ -110,7 +110,7 @@ async fn a_long_message_is_cut_to_4_kib_at_the_boundary_of_a_character(t: &Fixtu
 async fn a_permanent_first_failure_counts_no_retry(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("report")).await;
     let answer = t.fail(worker, &claimed, Failure::permanent("gone", "no such address")).await;
-    assert_eq!(answer, Finish::Applied(State::Failed));
+    assert_eq!(answer, Finish::Applied(JobState::Failed));
     let job = t.get(claimed.job.id).await.job;
     assert_eq!((job.attempt, job.failures, job.retry_count()), (1, 0, 0));
     assert_eq!((job.completed_at, job.lease), (Some(t.now()), None));
@@ -120,7 +120,7 @@ async fn a_permanent_first_failure_counts_no_retry(t: &Fixture) {
 async fn a_release_is_no_failure_and_is_due_at_once(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("report")).await;
     let answer = t.finish(worker, claimed.job.id, claimed.job.fence, Outcome::Released).await;
-    assert_eq!(answer, Finish::Applied(State::Retrying));
+    assert_eq!(answer, Finish::Applied(JobState::Retrying));
     let job = t.get(claimed.job.id).await.job;
     assert_eq!((job.failures, job.crashes, job.retry_at), (0, 0, Some(t.now())));
     assert_eq!(job.details.error, None);
@@ -151,7 +151,7 @@ async fn costs_add_up_per_job_and_per_tenant_and_type(t: &Fixture) {
         let report = Report { cost_cents: 100, ..Report::new(claimed.job.id, claimed.job.fence, outcome) };
         // The second report is stale: what it says it cost is not booked again.
         let answers = t.store.finish(&t.me, worker, vec![report.clone(), report]).await.unwrap();
-        assert_eq!(answers, [Finish::Applied(State::Completed), Finish::Stale]);
+        assert_eq!(answers, [Finish::Applied(JobState::Completed), Finish::Stale]);
     }
     for (cents, id) in [103, 105, 107, 111].into_iter().zip(jobs) {
         assert_eq!(t.get(id).await.job.cost_cents, cents);
@@ -183,18 +183,18 @@ async fn a_batch_is_answered_in_order_and_a_bad_item_is_rejected_alone(t: &Fixtu
         .collect();
     reports[2].cost_cents = -1;
     let answers = t.store.finish(&t.me, worker, reports).await.unwrap();
-    assert_eq!(answers[0], Finish::Applied(State::Completed));
+    assert_eq!(answers[0], Finish::Applied(JobState::Completed));
     assert!(matches!(&answers[1], Finish::Rejected(invalid) if invalid.field == "park.signal"));
     assert!(matches!(&answers[2], Finish::Rejected(invalid) if invalid.field == "cost_cents"));
-    assert_eq!(answers[3], Finish::Applied(State::Failed));
-    assert_eq!(answers[4], Finish::Applied(State::Retrying));
-    assert_eq!(answers[5], Finish::Applied(State::Waiting));
+    assert_eq!(answers[3], Finish::Applied(JobState::Failed));
+    assert_eq!(answers[4], Finish::Applied(JobState::Retrying));
+    assert_eq!(answers[5], Finish::Applied(JobState::Waiting));
     for rejected in &claimed[1..3] {
         assert_eq!(t.get(rejected.job.id).await.job, rejected.job, "the lease goes on");
         assert!(t.events_of(rejected.job.id).await.is_empty());
     }
-    assert_eq!(t.complete(worker, &claimed[1]).await, Finish::Applied(State::Completed));
-    assert_eq!(t.complete(worker, &claimed[2]).await, Finish::Applied(State::Completed));
+    assert_eq!(t.complete(worker, &claimed[1]).await, Finish::Applied(JobState::Completed));
+    assert_eq!(t.complete(worker, &claimed[2]).await, Finish::Applied(JobState::Completed));
 }
 
 /// M5
@@ -210,12 +210,15 @@ async fn a_thousand_outcomes_are_taken_and_one_more_is_refused_as_a_whole(t: &Fi
     let mut reports: Vec<Report> = claimed.iter().map(report).collect();
     let refused = t.store.finish(&t.me, worker, reports.clone()).await.unwrap_err();
     assert!(matches!(&refused, WorkError::Invalid(invalid) if invalid.field == "outcomes"), "{refused:?}");
-    assert_eq!(t.store.stats(&t.me).await.unwrap().states[&State::Running], many as u64 + 1);
+    assert_eq!(t.store.stats(&t.me).await.unwrap().states[&JobState::Running], many as u64 + 1);
     assert!(t.trail().await.is_empty());
     let last = reports.pop().unwrap();
     let answers = t.store.finish(&t.me, worker, reports).await.unwrap();
-    assert_eq!(answers, vec![Finish::Applied(State::Completed); many]);
-    assert_eq!(t.store.finish(&t.me, worker, vec![last]).await.unwrap(), [Finish::Applied(State::Completed)]);
+    assert_eq!(answers, vec![Finish::Applied(JobState::Completed); many]);
+    assert_eq!(
+        t.store.finish(&t.me, worker, vec![last]).await.unwrap(),
+        [Finish::Applied(JobState::Completed)]
+    );
 }
 
 /// M5

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use windlass::clock::{ManualClock, Timestamp};
 use windlass::entropy::Entropy;
-use windlass::job::{Failure, NewJob, State};
+use windlass::job::{Failure, JobState, NewJob};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
@@ -147,5 +147,5 @@ async fn nothing_leaked(t: &Fixture) {
     submit_many(t, NewJob { tenant: Some(tenant("blue")), ..new_job("send") }, 20).await;
     assert_eq!(t.claim(worker, 100).await.len(), 5);
     let states = t.store.stats(&t.me).await.unwrap().states;
-    assert_eq!(states[&State::Running], 15);
+    assert_eq!(states[&JobState::Running], 15);
 }

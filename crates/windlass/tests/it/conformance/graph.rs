@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use windlass::error::{Problem, SubmitError};
-use windlass::job::{Dependency, Failure, Job, JobId, NewJob, State};
+use windlass::error::{FieldProblem, SubmitError};
+use windlass::job::{Dependency, Failure, JobId, JobRecord, JobState, NewJob};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::Act;
+use windlass::store::command::act::JobAction;
 use windlass::store::command::finish::Outcome;
 use windlass::store::command::submit::SubmitOptions;
 
@@ -38,18 +38,18 @@ on_every_engine!(
 );
 
 /// Ends a job in this state, by a worker or an operator.
-async fn end(t: &Fixture, id: JobId, state: State) {
+async fn end(t: &Fixture, id: JobId, state: JobState) {
     let outcome = match state {
-        State::Completed => Outcome::Completed { result: None },
-        State::Failed => Outcome::Failed(Failure::permanent("bad", "bad")),
-        State::DeadLetter => Outcome::Failed(Failure::temporary("spent")),
-        State::Cancelled => {
+        JobState::Completed => Outcome::Completed { result: None },
+        JobState::Failed => Outcome::Failed(Failure::permanent("bad", "bad")),
+        JobState::DeadLetter => Outcome::Failed(Failure::temporary("spent")),
+        JobState::Cancelled => {
             t.cancel(id).await;
             return;
         }
         other => panic!("{other} is not final"),
     };
-    t.act(id, Act::Priority(priority(100))).await;
+    t.act(id, JobAction::Priority(priority(100))).await;
     let worker = t.worker().await;
     let claimed = t.claim_one(worker).await;
     assert_eq!(claimed.job.id, id);
@@ -73,35 +73,35 @@ async fn effective(t: &Fixture, id: JobId) -> i64 {
 async fn a_job_waits_until_all_it_comes_after_are_completed(t: &Fixture) {
     let (a, b) = (t.submit(once()).await.id, t.submit(once()).await.id);
     let job = t.submit(after(&[a, b])).await;
-    assert_eq!(job.state, State::Pending);
+    assert_eq!(job.state, JobState::Pending);
     assert_eq!(t.get(job.id).await.why.unwrap().code, "dependencies_unmet");
-    end(t, a, State::Completed).await;
-    assert_eq!(t.state(job.id).await, State::Pending);
+    end(t, a, JobState::Completed).await;
+    assert_eq!(t.state(job.id).await, JobState::Pending);
     t.advance(Duration::from_secs(5));
-    end(t, b, State::Completed).await;
+    end(t, b, JobState::Completed).await;
     let job = t.get(job.id).await.job;
-    assert_eq!((job.state, job.eligible_at), (State::Scheduled, Some(t.now())));
+    assert_eq!((job.state, job.eligible_at), (JobState::Scheduled, Some(t.now())));
 }
 
 /// M60
 async fn a_job_waits_until_any_one_has_ended(t: &Fixture) {
     let (a, b) = (t.submit(once()).await.id, t.submit(once()).await.id);
     let job = t.submit(after_any(&[a, b])).await.id;
-    assert_eq!(t.state(job).await, State::Pending);
-    end(t, b, State::Completed).await;
-    assert_eq!(t.state(job).await, State::Scheduled);
+    assert_eq!(t.state(job).await, JobState::Pending);
+    end(t, b, JobState::Completed).await;
+    assert_eq!(t.state(job).await, JobState::Scheduled);
     let before = t.get(job).await.job;
-    end(t, a, State::Cancelled).await;
+    end(t, a, JobState::Cancelled).await;
     assert_eq!(t.get(job).await.job, before, "the others do not matter any more");
 }
 
 /// M60 M62
 async fn a_bad_end_is_an_end_for_after_any(t: &Fixture) {
-    for state in [State::Failed, State::DeadLetter, State::Cancelled] {
+    for state in [JobState::Failed, JobState::DeadLetter, JobState::Cancelled] {
         let (a, b) = (t.submit(once()).await.id, t.submit(once()).await.id);
         let job = t.submit(after_any(&[a, b])).await.id;
         end(t, a, state).await;
-        assert_eq!(t.state(job).await, State::Scheduled);
+        assert_eq!(t.state(job).await, JobState::Scheduled);
         t.cancel(job).await;
         t.cancel(b).await;
     }
@@ -113,23 +113,25 @@ async fn both_kinds_of_dependency_must_be_met(t: &Fixture) {
         let (all, any) = (t.submit(once()).await.id, t.submit(once()).await.id);
         let job = t.submit(NewJob { after_any: vec![Dependency::Job(any)], ..after(&[all]) }).await.id;
         let (first, second) = if any_first { (any, all) } else { (all, any) };
-        end(t, first, State::Completed).await;
-        assert_eq!(t.state(job).await, State::Pending);
-        end(t, second, State::Completed).await;
-        assert_eq!(t.state(job).await, State::Scheduled);
+        end(t, first, JobState::Completed).await;
+        assert_eq!(t.state(job).await, JobState::Pending);
+        end(t, second, JobState::Completed).await;
+        assert_eq!(t.state(job).await, JobState::Scheduled);
         t.cancel(job).await;
     }
 }
 
 /// M60
 async fn one_job_may_be_named_for_both_kinds(t: &Fixture) {
-    for (state, expected) in [(State::Completed, State::Scheduled), (State::Failed, State::Failed)] {
+    for (state, expected) in
+        [(JobState::Completed, JobState::Scheduled), (JobState::Failed, JobState::Failed)]
+    {
         let dependency = t.submit(once()).await.id;
         let both = NewJob { after_any: vec![Dependency::Job(dependency)], ..after(&[dependency]) };
         let job = t.submit(both).await.id;
         end(t, dependency, state).await;
         assert_eq!(t.state(job).await, expected);
-        if expected == State::Scheduled {
+        if expected == JobState::Scheduled {
             t.cancel(job).await;
         }
     }
@@ -140,8 +142,8 @@ async fn a_dependency_named_twice_counts_once(t: &Fixture) {
     let dependency = t.submit(once()).await.id;
     let job = t.submit(after(&[dependency, dependency])).await;
     assert_eq!(job.after_unmet, 1);
-    end(t, dependency, State::Completed).await;
-    assert_eq!(t.state(job.id).await, State::Scheduled);
+    end(t, dependency, JobState::Completed).await;
+    assert_eq!(t.state(job.id).await, JobState::Scheduled);
 }
 
 /// M60
@@ -149,24 +151,24 @@ async fn a_dependent_keeps_its_own_delay(t: &Fixture) {
     let dependency = t.submit(once()).await.id;
     let minute = Duration::from_secs(60);
     let job = t.submit(NewJob { delay: Some(minute), ..after(&[dependency]) }).await.id;
-    end(t, dependency, State::Completed).await;
-    assert_eq!(t.state(job).await, State::Delayed);
+    end(t, dependency, JobState::Completed).await;
+    assert_eq!(t.state(job).await, JobState::Delayed);
     t.advance(minute);
     t.tick().await;
-    assert_eq!(t.state(job).await, State::Scheduled);
+    assert_eq!(t.state(job).await, JobState::Scheduled);
 }
 
 /// M61
 async fn a_dependency_that_ended_well_is_met_at_once(t: &Fixture) {
     let dependency = t.submit(once()).await.id;
-    end(t, dependency, State::Completed).await;
-    assert_eq!(t.submit(after(&[dependency])).await.state, State::Scheduled);
-    assert_eq!(t.submit(after_any(&[dependency])).await.state, State::Scheduled);
+    end(t, dependency, JobState::Completed).await;
+    assert_eq!(t.submit(after(&[dependency])).await.state, JobState::Scheduled);
+    assert_eq!(t.submit(after_any(&[dependency])).await.state, JobState::Scheduled);
 }
 
 /// M61 M62
 async fn a_dependency_that_ended_badly_ends_the_dependent_at_once(t: &Fixture) {
-    for state in [State::Failed, State::DeadLetter, State::Cancelled] {
+    for state in [JobState::Failed, JobState::DeadLetter, JobState::Cancelled] {
         let dependency = t.submit(once()).await.id;
         end(t, dependency, state).await;
         let first = NewJob { name: Some("first".into()), ..after(&[dependency]) };
@@ -177,7 +179,7 @@ async fn a_dependency_that_ended_badly_ends_the_dependent_at_once(t: &Fixture) {
             let error = receipt.job.details.error.clone().expect("it says why");
             assert_eq!(error.code.as_deref(), Some("dependency_failed"));
         }
-        assert_eq!(t.submit(after_any(&[dependency])).await.state, State::Scheduled);
+        assert_eq!(t.submit(after_any(&[dependency])).await.state, JobState::Scheduled);
         for job in t.everything().await.jobs.iter().filter(|found| !found.job.state.is_final()) {
             t.cancel(job.job.id).await;
         }
@@ -186,7 +188,7 @@ async fn a_dependency_that_ended_badly_ends_the_dependent_at_once(t: &Fixture) {
 
 /// M3 M62
 async fn a_bad_end_reaches_all_dependents_in_the_same_commit(t: &Fixture) {
-    for state in [State::Failed, State::DeadLetter, State::Cancelled] {
+    for state in [JobState::Failed, JobState::DeadLetter, JobState::Cancelled] {
         let root = t.submit(once()).await.id;
         let middle = t.submit_all((0..3).map(|_| after(&[root])).collect()).await;
         let middle: Vec<JobId> = middle.iter().map(|receipt| receipt.job.id).collect();
@@ -198,7 +200,7 @@ async fn a_bad_end_reaches_all_dependents_in_the_same_commit(t: &Fixture) {
             let job = t.get(id).await.job;
             assert_eq!((job.state, job.completed_at), (state, Some(t.now())));
         }
-        assert_eq!(t.state(any).await, State::Scheduled, "it asked only for an end");
+        assert_eq!(t.state(any).await, JobState::Scheduled, "it asked only for an end");
         t.cancel(any).await;
     }
 }
@@ -209,8 +211,8 @@ async fn a_bad_end_reaches_held_and_suspended_dependents(t: &Fixture) {
     let held = t.submit(NewJob { hold: true, ..after(&[root]) }).await.id;
     let suspended = t.submit(after(&[root])).await.id;
     t.suspend(suspended).await;
-    end(t, root, State::Failed).await;
-    assert_eq!((t.state(held).await, t.state(suspended).await), (State::Failed, State::Failed));
+    end(t, root, JobState::Failed).await;
+    assert_eq!((t.state(held).await, t.state(suspended).await), (JobState::Failed, JobState::Failed));
 }
 
 /// M52 M60
@@ -222,12 +224,12 @@ async fn an_end_is_remembered_by_a_suspended_dependent(t: &Fixture) {
     for id in [both, any] {
         t.suspend(id).await;
     }
-    end(t, a, State::Completed).await;
-    assert_eq!((t.state(both).await, t.state(any).await), (State::Suspended, State::Suspended));
-    assert_eq!(t.state(held).await, State::Created);
-    assert_eq!(t.resume(both).await.job.state, State::Pending, "one is still open");
-    assert_eq!(t.resume(any).await.job.state, State::Scheduled);
-    assert_eq!(t.act(held, Act::Submit).await.job.state, State::Scheduled);
+    end(t, a, JobState::Completed).await;
+    assert_eq!((t.state(both).await, t.state(any).await), (JobState::Suspended, JobState::Suspended));
+    assert_eq!(t.state(held).await, JobState::Created);
+    assert_eq!(t.resume(both).await.job.state, JobState::Pending, "one is still open");
+    assert_eq!(t.resume(any).await.job.state, JobState::Scheduled);
+    assert_eq!(t.act(held, JobAction::Submit).await.job.state, JobState::Scheduled);
 }
 
 /// M2 M62
@@ -235,13 +237,13 @@ async fn a_dependent_that_was_cancelled_does_not_listen_any_more(t: &Fixture) {
     let root = t.submit(once()).await.id;
     let job = t.submit(after(&[root])).await.id;
     let cancelled = t.cancel(job).await.job;
-    end(t, root, State::Failed).await;
+    end(t, root, JobState::Failed).await;
     assert_eq!(t.get(job).await.job, cancelled);
 }
 
 /// M61
 async fn a_chain_is_at_most_a_hundred_jobs_deep(t: &Fixture) {
-    let mut last: Job = t.submit(once()).await;
+    let mut last: JobRecord = t.submit(once()).await;
     for depth in 2..=100 {
         last = t.submit(if depth % 2 == 0 { after(&[last.id]) } else { after_any(&[last.id]) }).await;
         assert_eq!(last.depth, depth);
@@ -266,9 +268,9 @@ async fn a_chain_in_one_batch_is_at_most_a_hundred_jobs_deep(t: &Fixture) {
     assert!(matches!(error, SubmitError::Invalid { index: 100, .. }), "{error}");
     let receipts = t.submit_all(chain(100)).await;
     assert_eq!(receipts.last().unwrap().job.depth, 100);
-    end(t, receipts[0].job.id, State::Cancelled).await;
+    end(t, receipts[0].job.id, JobState::Cancelled).await;
     for receipt in receipts {
-        assert_eq!(t.state(receipt.job.id).await, State::Cancelled);
+        assert_eq!(t.state(receipt.job.id).await, JobState::Cancelled);
     }
 }
 
@@ -282,11 +284,11 @@ async fn a_job_waits_for_at_most_a_thousand(t: &Fixture) {
     for job in [after(&all), after_any(&all), split] {
         let error = t.refused(vec![job]).await;
         let SubmitError::Invalid { invalid, .. } = error else { panic!("{error}") };
-        assert_eq!(invalid.problem, Problem::TooLong { length: 1_001, limit: 1_000 });
+        assert_eq!(invalid.problem, FieldProblem::TooLong { length: 1_001, limit: 1_000 });
     }
-    end(t, all[1_000], State::Completed).await;
-    end(t, all[0], State::Cancelled).await;
-    assert_eq!(t.state(job.id).await, State::Cancelled);
+    end(t, all[1_000], JobState::Completed).await;
+    end(t, all[0], JobState::Cancelled).await;
+    assert_eq!(t.state(job.id).await, JobState::Cancelled);
 }
 
 /// M61
@@ -302,7 +304,7 @@ async fn jobs_that_would_wait_for_themselves_are_refused(t: &Fixture) {
     for cycle in cycles {
         let error = t.refused(cycle).await;
         let SubmitError::Invalid { invalid, .. } = error else { panic!("{error}") };
-        assert!(matches!(invalid.problem, Problem::Cycle(_)), "{invalid}");
+        assert!(matches!(invalid.problem, FieldProblem::Cycle(_)), "{invalid}");
     }
 }
 
@@ -315,7 +317,7 @@ async fn an_unknown_id_is_refused(t: &Fixture) {
         let SubmitError::Invalid { index: 0, invalid } = error else { panic!("{error}") };
         assert_eq!(
             (invalid.field.as_str(), invalid.problem),
-            (field, Problem::NoSuchJob(unknown.to_string()))
+            (field, FieldProblem::NoSuchJob(unknown.to_string()))
         );
     }
 }
@@ -340,7 +342,7 @@ async fn a_name_of_another_tenants_job_looks_like_an_unknown_one(t: &Fixture) {
     let theirs = NewJob { tenant: Some(tenant("umbrella")), ..named("first", &[]) };
     let error = t.refused(vec![theirs, named("second", &["first"])]).await;
     let SubmitError::Invalid { index, invalid } = error else { panic!("{error}") };
-    assert_eq!((index, invalid.problem), (1, Problem::NoSuchJob("@first".into())));
+    assert_eq!((index, invalid.problem), (1, FieldProblem::NoSuchJob("@first".into())));
 }
 
 /// M24
@@ -370,7 +372,7 @@ async fn raising_a_dependency_raises_all_that_wait_for_it(t: &Fixture) {
     let suspended = t.submit(low(after(&[root]))).await.id;
     t.suspend(suspended).await;
     let join = t.submit(low(after(&[left, right]))).await.id;
-    t.act(root, Act::Priority(priority(80))).await;
+    t.act(root, JobAction::Priority(priority(80))).await;
     for id in [left, right, held, suspended, join] {
         assert_eq!(effective(t, id).await, 80);
         assert_eq!(t.get(id).await.job.priority, priority(20), "its own stays");
@@ -383,10 +385,10 @@ async fn lowering_a_dependency_lowers_what_it_had_raised(t: &Fixture) {
     let other = t.submit(NewJob { priority: Some(priority(70)), ..once() }).await.id;
     let job = t.submit(NewJob { priority: Some(priority(50)), ..after(&[root, other]) }).await.id;
     let leaf = t.submit(NewJob { priority: Some(priority(10)), ..after(&[job]) }).await.id;
-    t.act(root, Act::Priority(priority(5))).await;
+    t.act(root, JobAction::Priority(priority(5))).await;
     assert_eq!((effective(t, job).await, effective(t, leaf).await), (70, 70), "the other one still counts");
-    t.act(other, Act::Priority(priority(5))).await;
+    t.act(other, JobAction::Priority(priority(5))).await;
     assert_eq!((effective(t, job).await, effective(t, leaf).await), (50, 50));
-    t.act(job, Act::Priority(priority(0))).await;
+    t.act(job, JobAction::Priority(priority(0))).await;
     assert_eq!((effective(t, job).await, effective(t, leaf).await), (5, 10));
 }

@@ -6,12 +6,12 @@ use windlass::audit::AuditEvent;
 use windlass::clock::{ManualClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::error::ActError;
-use windlass::job::{Failure, JobId, NewJob, State, WorkerId};
+use windlass::job::{Failure, JobId, JobState, NewJob, WorkerId};
 use windlass::store::Store;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::Finish;
-use windlass::store::command::heartbeat::{Beat, Directive};
+use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
@@ -75,11 +75,14 @@ async fn a_closed_gate_lets_nothing_start_and_running_work_go_on(t: &Fixture) {
     assert!(t.claim(worker, 10).await.is_empty());
     let other = t.worker().await;
     assert!(t.claim(other, 10).await.is_empty());
-    let pulse =
-        t.store.heartbeat(&t.me, worker, vec![Beat::new(claimed.job.id, claimed.job.fence)]).await.unwrap();
+    let pulse = t
+        .store
+        .heartbeat(&t.me, worker, vec![HeartbeatItem::new(claimed.job.id, claimed.job.fence)])
+        .await
+        .unwrap();
     assert_eq!(pulse.directives, [(claimed.job.id, Directive::Continue)]);
-    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(State::Completed));
-    assert_eq!(t.submit(new_job("email.send")).await.state, State::Scheduled, "submissions are taken");
+    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed));
+    assert_eq!(t.submit(new_job("email.send")).await.state, JobState::Scheduled, "submissions are taken");
     assert!(lift(t, Target::Gate).await);
     assert_eq!(t.claim_one(worker).await.job.id, waiting);
 }
@@ -242,7 +245,7 @@ async fn an_operators_pause_counts_for_the_own_tenant(t: &Fixture) {
     }
     for target in [Target::Gate, Target::Tenant(tenant("acme"))] {
         let error = t.store.pause(&operator, target, Pause::default()).await.unwrap_err();
-        assert!(matches!(error, ActError::Denied(_)), "{error}");
+        assert!(matches!(error, ActError::Forbidden(_)), "{error}");
     }
     let worker = t.worker().await;
     let open = [0, 1, 2, 3, 7].map(|n| all[n]);
@@ -251,7 +254,7 @@ async fn an_operators_pause_counts_for_the_own_tenant(t: &Fixture) {
     for role in [Role::Viewer, Role::Submitter, Role::Worker] {
         let caller = Caller::new("somebody", role, Some(tenant("acme")));
         let error = t.store.resume(&caller, Target::Queue(queue("mail")), None).await.unwrap_err();
-        assert!(matches!(error, ActError::Denied(_)), "{error}");
+        assert!(matches!(error, ActError::Forbidden(_)), "{error}");
     }
     assert_eq!(t.store.config(&t.me).await.unwrap().holds.len(), 2);
 }
@@ -264,7 +267,7 @@ async fn an_operator_pauses_workers_of_the_own_tenant_only(t: &Fixture) {
     let theirs = register(&Caller::new("w", Role::Worker, Some(tenant("umbrella")))).await;
     for worker in [theirs, t.worker().await, WorkerId::new(7)] {
         let error = t.store.pause(&operator, Target::Worker(worker), aggressive()).await.unwrap_err();
-        assert!(matches!(error, ActError::Denied(_)), "{error}");
+        assert!(matches!(error, ActError::Forbidden(_)), "{error}");
     }
     assert!(t.store.config(&t.me).await.unwrap().holds.is_empty());
     assert!(t.store.pause(&operator, Target::Worker(own), Pause::default()).await.unwrap());
@@ -277,7 +280,7 @@ async fn a_resumed_job_in_a_paused_queue_is_scheduled_and_not_claimed(t: &Fixtur
     let job = t.submit(new_job("email.send")).await.id;
     t.suspend(job).await;
     pause(t, Target::Queue(queue("default")), Pause::default()).await;
-    assert_eq!(t.resume(job).await.job.state, State::Scheduled);
+    assert_eq!(t.resume(job).await.job.state, JobState::Scheduled);
     assert!(t.claim(worker, 1).await.is_empty());
     lift(t, Target::Queue(queue("default"))).await;
     assert_eq!(t.claim_one(worker).await.job.id, job);
@@ -294,12 +297,12 @@ async fn an_aggressive_queue_pause_suspends_what_runs(t: &Fixture) {
     pause(t, Target::Queue(queue("mail")), how).await;
     for claimed in &claimed[..2] {
         let job = t.get(claimed.job.id).await.job;
-        assert_eq!((job.state, job.failures, job.attempt), (State::Suspended, 0, 1));
+        assert_eq!((job.state, job.failures, job.attempt), (JobState::Suspended, 0, 1));
         assert_eq!(job.details.suspension.as_ref().unwrap().reason.as_deref(), Some("fire"));
         assert_eq!(t.complete(worker, claimed).await, Finish::Stale, "the lease was cut");
     }
-    assert_eq!(t.state(waiting).await, State::Scheduled, "only what runs is suspended");
-    assert_eq!(t.complete(worker, &claimed[2]).await, Finish::Applied(State::Completed));
+    assert_eq!(t.state(waiting).await, JobState::Scheduled, "only what runs is suspended");
+    assert_eq!(t.complete(worker, &claimed[2]).await, Finish::Applied(JobState::Completed));
     t.advance(MINUTE);
     t.tick().await;
     let expected = [claimed[0].job.id, claimed[1].job.id, waiting];
@@ -310,9 +313,9 @@ async fn an_aggressive_queue_pause_suspends_what_runs(t: &Fixture) {
 async fn a_graceful_queue_pause_lets_running_jobs_end(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     pause(t, Target::Queue(queue("default")), Pause::default()).await;
-    assert_eq!(t.state(claimed.job.id).await, State::Running);
+    assert_eq!(t.state(claimed.job.id).await, JobState::Running);
     let failed = t.fail(worker, &claimed, Failure::temporary("again")).await;
-    assert_eq!(failed, Finish::Applied(State::Retrying));
+    assert_eq!(failed, Finish::Applied(JobState::Retrying));
     t.advance(MINUTE);
     assert!(t.claim(worker, 1).await.is_empty(), "but a retry does not start");
 }
@@ -325,11 +328,14 @@ async fn a_paused_worker_gets_nothing_and_finishes_what_it_has(t: &Fixture) {
     pause(t, Target::Worker(worker), Pause::default()).await;
     let answer = t.store.claim(&t.me, &ClaimRequest::new(worker, 1), Duration::ZERO).await.unwrap();
     assert!(answer.jobs.is_empty() && answer.is_paused);
-    let pulse =
-        t.store.heartbeat(&t.me, worker, vec![Beat::new(claimed.job.id, claimed.job.fence)]).await.unwrap();
+    let pulse = t
+        .store
+        .heartbeat(&t.me, worker, vec![HeartbeatItem::new(claimed.job.id, claimed.job.fence)])
+        .await
+        .unwrap();
     assert_eq!(pulse.directives, [(claimed.job.id, Directive::Continue)]);
     assert_eq!(pulse.paused, Some(PauseMode::Graceful));
-    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(State::Completed));
+    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed));
     assert_eq!(t.claim_ids(other, 1).await, [waiting], "others are not concerned");
     lift(t, Target::Worker(worker)).await;
     let answer = t.store.claim(&t.me, &ClaimRequest::new(worker, 1), Duration::ZERO).await.unwrap();
@@ -342,9 +348,12 @@ async fn an_aggressive_worker_pause_releases_what_it_has(t: &Fixture) {
     let other = t.worker().await;
     pause(t, Target::Worker(worker), aggressive()).await;
     let job = t.get(claimed.job.id).await.job;
-    assert_eq!((job.state, job.failures, job.crashes), (State::Retrying, 0, 0));
-    let pulse =
-        t.store.heartbeat(&t.me, worker, vec![Beat::new(claimed.job.id, claimed.job.fence)]).await.unwrap();
+    assert_eq!((job.state, job.failures, job.crashes), (JobState::Retrying, 0, 0));
+    let pulse = t
+        .store
+        .heartbeat(&t.me, worker, vec![HeartbeatItem::new(claimed.job.id, claimed.job.fence)])
+        .await
+        .unwrap();
     assert_eq!(pulse.directives, [(claimed.job.id, Directive::Lost)]);
     assert_eq!(pulse.paused, Some(PauseMode::Aggressive));
     assert_eq!(t.complete(worker, &claimed).await, Finish::Stale);

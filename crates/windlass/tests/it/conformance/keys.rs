@@ -4,8 +4,8 @@ mod removed;
 
 use std::time::Duration;
 
-use windlass::error::{ActError, Problem, SubmitError};
-use windlass::job::{Category, Failure, JobId, NewJob, Payload, RetryPolicy, State};
+use windlass::error::{ActError, FieldProblem, SubmitError};
+use windlass::job::{Category, Failure, JobId, JobState, NewJob, Payload, RetryPolicy};
 use windlass::store::command::finish::{Outcome, Park};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::{Receipt, SubmitOptions};
@@ -72,7 +72,7 @@ async fn a_final_job_still_answers_for_its_key(t: &Fixture) {
     t.complete(worker, &claimed).await;
     let again = receipt(t, keyed("order-1")).await;
     assert!(again.is_duplicate);
-    assert_eq!((again.job.id, again.job.state), (claimed.job.id, State::Completed));
+    assert_eq!((again.job.id, again.job.state), (claimed.job.id, JobState::Completed));
 }
 
 /// M13
@@ -178,7 +178,7 @@ async fn a_duplicate_cannot_hide_a_cycle(t: &Fixture) {
     let twin = NewJob { idempotency_key: Some("first".into()), ..named("twin", &[]) };
     let error = t.refused(vec![first, twin, named("second", &["twin"])]).await;
     let SubmitError::Invalid { invalid, .. } = error else { panic!("{error}") };
-    assert!(matches!(invalid.problem, Problem::Cycle(_)), "{invalid}");
+    assert!(matches!(invalid.problem, FieldProblem::Cycle(_)), "{invalid}");
 }
 
 /// M13
@@ -226,7 +226,7 @@ async fn an_earlier_job_may_outlive_the_latest_with_its_key(t: &Fixture) {
     let second = receipt(t, keyed("order-1")).await.job.id;
     t.cancel(second).await;
     t.store.delete(&t.me, second).await.unwrap();
-    assert_eq!(t.state(first).await, State::Scheduled, "an earlier job may stay, and all is sound");
+    assert_eq!(t.state(first).await, JobState::Scheduled, "an earlier job may stay, and all is sound");
 }
 
 /// M2 M13
@@ -282,7 +282,7 @@ async fn every_unfinished_state_holds_the_unique_key(t: &Fixture) {
     t.claim_one(worker).await;
     let scheduled = t.submit(unique("scheduled")).await.id;
     let holders = [created, pending, delayed, scheduled, running, waiting, retrying, suspended];
-    for (state, id) in State::ALL.into_iter().zip(holders) {
+    for (state, id) in JobState::ALL.into_iter().zip(holders) {
         assert_eq!(t.state(id).await, state);
         assert_eq!(holder_of(t, state.as_str()).await, id);
     }
@@ -292,9 +292,9 @@ async fn every_unfinished_state_holds_the_unique_key(t: &Fixture) {
 async fn every_final_state_frees_the_unique_key(t: &Fixture) {
     let worker = t.worker().await;
     let endings = [
-        (State::Completed, Outcome::Completed { result: None }),
-        (State::Failed, Outcome::Failed(Failure::permanent("gone", "no such account"))),
-        (State::DeadLetter, Outcome::Failed(Failure::new(Category::Temporary, "again"))),
+        (JobState::Completed, Outcome::Completed { result: None }),
+        (JobState::Failed, Outcome::Failed(Failure::permanent("gone", "no such account"))),
+        (JobState::DeadLetter, Outcome::Failed(Failure::new(Category::Temporary, "again"))),
     ];
     for (state, outcome) in endings {
         let retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::standard() });
@@ -324,7 +324,7 @@ async fn a_unique_key_appears_once_in_a_batch(t: &Fixture) {
     let error = t.refused(vec![unique("k"), new_job("sync"), unique("k")]).await;
     let SubmitError::Invalid { index, invalid } = error else { panic!("{error}") };
     assert_eq!((index, invalid.field.as_str()), (2, "unique_key"));
-    assert!(matches!(invalid.problem, Problem::Contradiction(_)));
+    assert!(matches!(invalid.problem, FieldProblem::Contradiction(_)));
 }
 
 /// M14 M33
@@ -333,7 +333,7 @@ async fn a_lifetime_that_is_over_frees_the_unique_key_at_once(t: &Fixture) {
     t.advance(DAY);
     // No maintenance has run: the submission itself finds that the holder's time is over.
     t.submit(unique("k")).await;
-    assert_eq!(t.state(old.id).await, State::DeadLetter);
+    assert_eq!(t.state(old.id).await, JobState::DeadLetter);
 }
 
 /// M14 M61
@@ -341,9 +341,9 @@ async fn a_job_that_ends_at_once_frees_its_unique_key(t: &Fixture) {
     let dependency = t.submit(new_job("sync")).await.id;
     t.cancel(dependency).await;
     let ended = t.submit(NewJob { unique_key: Some("k".into()), ..after(&[dependency]) }).await;
-    assert_eq!(ended.state, State::Cancelled);
+    assert_eq!(ended.state, JobState::Cancelled);
     let next = t.submit(NewJob { unique_key: Some("k".into()), ..after_any(&[dependency]) }).await;
-    assert_eq!(next.state, State::Scheduled);
+    assert_eq!(next.state, JobState::Scheduled);
 }
 
 /// M2 M14

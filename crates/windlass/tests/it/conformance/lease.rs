@@ -5,12 +5,12 @@ use std::time::Duration;
 use windlass::audit::AuditEvent;
 use windlass::error::WorkError;
 use windlass::job::{
-    AttemptOutcome, Category, Failure, JobId, NewJob, RetryPolicy, State, SuspendMode, WorkerId,
+    AttemptOutcome, Category, Failure, JobId, JobState, NewJob, RetryPolicy, SuspendMode, WorkerId,
 };
-use windlass::store::command::act::{Act, Suspend};
+use windlass::store::command::act::{JobAction, Suspend};
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::{Finish, Outcome, Park};
-use windlass::store::command::heartbeat::{Beat, Directive};
+use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::worker::NewWorker;
 use windlass::store::engine::RecordQuery;
 
@@ -45,10 +45,10 @@ const LEASE: Duration = Duration::from_secs(300);
 const INSTANT: Duration = Duration::from_millis(1);
 
 async fn beat(t: &Fixture, worker: WorkerId, claimed: &Claimed) -> Directive {
-    beat_with(t, worker, Beat::new(claimed.job.id, claimed.job.fence)).await
+    beat_with(t, worker, HeartbeatItem::new(claimed.job.id, claimed.job.fence)).await
 }
 
-async fn beat_with(t: &Fixture, worker: WorkerId, beat: Beat) -> Directive {
+async fn beat_with(t: &Fixture, worker: WorkerId, beat: HeartbeatItem) -> Directive {
     t.store.heartbeat(&t.me, worker, vec![beat]).await.unwrap().directives[0].1
 }
 
@@ -73,7 +73,7 @@ async fn a_heartbeat_extends_the_lease(t: &Fixture) {
         assert_eq!(beat(t, worker, &claimed).await, Directive::Continue);
         assert_eq!(t.get(claimed.job.id).await.job.lease.unwrap().expires_at, t.now().plus(LEASE));
     }
-    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(State::Completed), "ten minutes later");
+    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed), "ten minutes later");
 }
 
 /// M31 M35
@@ -83,10 +83,10 @@ async fn a_lease_ends_at_its_own_time(t: &Fixture) {
     t.claim_one(worker).await;
     t.advance(just_before(LEASE));
     t.tick().await;
-    assert_eq!(t.state(job).await, State::Running);
+    assert_eq!(t.state(job).await, JobState::Running);
     t.advance(INSTANT);
     t.tick().await;
-    assert_eq!(t.state(job).await, State::Retrying);
+    assert_eq!(t.state(job).await, JobState::Retrying);
     let records = t.records(RecordQuery { job: Some(job), ..RecordQuery::default() }).await;
     assert!(records.iter().all(|record| record.event != AuditEvent::Exhausted), "{records:?}");
 }
@@ -98,10 +98,10 @@ async fn a_lease_shorter_than_the_silence_ends_at_its_own_time(t: &Fixture) {
             t.running(NewJob { lease_timeout: Some(lease), ..new_job("email.send") }).await;
         t.advance(just_before(lease));
         t.tick().await;
-        assert_eq!(t.state(claimed.job.id).await, State::Running);
+        assert_eq!(t.state(claimed.job.id).await, JobState::Running);
         t.advance(INSTANT);
         t.tick().await;
-        assert_eq!(t.state(claimed.job.id).await, State::Retrying);
+        assert_eq!(t.state(claimed.job.id).await, JobState::Retrying);
         assert_eq!(beat(t, worker, &claimed).await, Directive::Lost);
         t.cancel(claimed.job.id).await;
     }
@@ -113,13 +113,13 @@ async fn a_silent_worker_loses_its_leases(t: &Fixture) {
     let (other, kept) = t.running(new_job("email.send")).await;
     t.advance(just_before(SECOND * 30));
     t.tick().await;
-    assert_eq!(t.state(claimed.job.id).await, State::Running);
+    assert_eq!(t.state(claimed.job.id).await, JobState::Running);
     assert_eq!(beat(t, other, &kept).await, Directive::Continue);
     t.advance(INSTANT);
     let ticked = t.store.tick().await.unwrap();
     assert_eq!(ticked.leases, 1);
-    assert_eq!(t.state(claimed.job.id).await, State::Retrying);
-    assert_eq!(t.state(kept.job.id).await, State::Running, "who was heard of keeps what it has");
+    assert_eq!(t.state(claimed.job.id).await, JobState::Retrying);
+    assert_eq!(t.state(kept.job.id).await, JobState::Running, "who was heard of keeps what it has");
     t.advance(SECOND * 2);
     let again = t.claim_one(other).await;
     assert_eq!((again.job.id, again.job.attempt), (claimed.job.id, 2));
@@ -133,7 +133,7 @@ async fn a_worker_that_does_not_beat_keeps_the_full_lease(t: &Fixture) {
     let claimed = t.claim_one(worker).await;
     t.advance(just_before(LEASE));
     t.tick().await;
-    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(State::Completed));
+    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed));
 }
 
 /// M31
@@ -144,7 +144,7 @@ async fn a_worker_that_does_not_beat_is_not_forgotten_while_it_works(t: &Fixture
     let claimed = t.claim_one(worker).await;
     t.advance(SECOND * 3_600 * 4);
     t.tick().await;
-    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(State::Completed));
+    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed));
     t.advance(SECOND * 3_601);
     t.tick().await;
     let error = t.store.deregister(&t.me, worker).await.unwrap_err();
@@ -157,13 +157,13 @@ async fn a_worker_that_comes_back_finds_its_leases_gone(t: &Fixture) {
     t.advance(SECOND * 30);
     // Maintenance has not run: the call itself finds that its time is over.
     assert_eq!(t.complete(worker, &claimed).await, Finish::Stale);
-    assert_eq!(t.state(claimed.job.id).await, State::Retrying);
+    assert_eq!(t.state(claimed.job.id).await, JobState::Retrying);
     t.advance(SECOND * 2);
     let again = t.claim_one(worker).await;
     assert_eq!(again.job.id, claimed.job.id, "it is alive again and may claim");
     t.advance(SECOND * 29);
     t.tick().await;
-    assert_eq!(t.complete(worker, &again).await, Finish::Applied(State::Completed));
+    assert_eq!(t.complete(worker, &again).await, Finish::Applied(JobState::Completed));
 }
 
 /// M31
@@ -177,7 +177,7 @@ async fn every_sign_of_life_counts(t: &Fixture) {
         t.claim(worker, 1).await;
     }
     t.tick().await;
-    assert_eq!(t.state(claimed.job.id).await, State::Running);
+    assert_eq!(t.state(claimed.job.id).await, JobState::Running);
 }
 
 async fn seen_after(t: &Fixture, worker: WorkerId) -> Duration {
@@ -239,7 +239,7 @@ async fn a_job_that_crashes_its_workers_is_poison(t: &Fixture) {
         t.advance(SECOND);
     }
     let found = t.get(job).await.job;
-    assert_eq!(found.state, State::DeadLetter);
+    assert_eq!(found.state, JobState::DeadLetter);
     assert_eq!(found.details.error.as_ref().unwrap().code.as_deref(), Some("poison"));
     let exhausted =
         RecordQuery { job: Some(job), event: Some(AuditEvent::Exhausted), ..RecordQuery::default() };
@@ -260,14 +260,14 @@ async fn poison_is_counted_apart_from_other_failures(t: &Fixture) {
     ];
     for failure in failures {
         let claimed = t.claim_one(worker).await;
-        assert_eq!(t.fail(worker, &claimed, failure).await, Finish::Applied(State::Retrying));
+        assert_eq!(t.fail(worker, &claimed, failure).await, Finish::Applied(JobState::Retrying));
         t.advance(SECOND);
     }
     let found = t.get(job).await.job;
     assert_eq!((found.failures, found.crashes), (5, 2));
     let claimed = t.claim_one(worker).await;
     let panicked = Failure::new(Category::System, "panic");
-    assert_eq!(t.fail(worker, &claimed, panicked).await, Finish::Applied(State::DeadLetter));
+    assert_eq!(t.fail(worker, &claimed, panicked).await, Finish::Applied(JobState::DeadLetter));
 }
 
 /// M30 M35
@@ -280,11 +280,11 @@ async fn the_store_itself_ends_an_attempt_that_takes_too_long(t: &Fixture) {
     }
     t.advance(just_before(SECOND * 10));
     t.tick().await;
-    assert_eq!(t.state(claimed.job.id).await, State::Running);
+    assert_eq!(t.state(claimed.job.id).await, JobState::Running);
     t.advance(INSTANT);
     assert_eq!(beat(t, worker, &claimed).await, Directive::Timeout, "however alive the worker is");
     let job = t.get(claimed.job.id).await.job;
-    assert_eq!((job.state, job.failures, job.crashes), (State::Retrying, 1, 0));
+    assert_eq!((job.state, job.failures, job.crashes), (JobState::Retrying, 1, 0));
     assert_eq!(job.details.error.as_ref().unwrap().category, Category::Timeout);
     assert_eq!(outcomes(t, job.id).await, [AttemptOutcome::TimedOut]);
     assert_eq!(t.complete(worker, &claimed).await, Finish::Stale, "a later outcome is stale");
@@ -297,7 +297,7 @@ async fn a_timeout_that_is_not_retried_fails_the_job(t: &Fixture) {
     let (_, claimed) = t.running(job).await;
     t.advance(SECOND * 5);
     t.tick().await;
-    assert_eq!(t.state(claimed.job.id).await, State::Failed);
+    assert_eq!(t.state(claimed.job.id).await, JobState::Failed);
 }
 
 /// M30
@@ -306,13 +306,13 @@ async fn a_handler_may_shorten_its_time_and_not_lengthen_it(t: &Fixture) {
     let (worker, claimed) = t.running(job).await;
     let start = t.now();
     let deadline = async || t.get(claimed.job.id).await.job.lease.unwrap().deadline_at;
-    let plain = Beat::new(claimed.job.id, claimed.job.fence);
+    let plain = HeartbeatItem::new(claimed.job.id, claimed.job.fence);
     t.advance(SECOND * 10);
-    beat_with(t, worker, Beat { timeout: Some(SECOND * 3_600), ..plain.clone() }).await;
+    beat_with(t, worker, HeartbeatItem { timeout: Some(SECOND * 3_600), ..plain.clone() }).await;
     assert_eq!(deadline().await, start.plus(SECOND * 60));
-    beat_with(t, worker, Beat { timeout: Some(SECOND * 5), ..plain.clone() }).await;
+    beat_with(t, worker, HeartbeatItem { timeout: Some(SECOND * 5), ..plain.clone() }).await;
     assert_eq!(deadline().await, start.plus(SECOND * 15));
-    beat_with(t, worker, Beat { timeout: Some(SECOND * 20), ..plain }).await;
+    beat_with(t, worker, HeartbeatItem { timeout: Some(SECOND * 20), ..plain }).await;
     assert_eq!(deadline().await, start.plus(SECOND * 15), "nor take back what it gave up");
     t.advance(SECOND * 5);
     t.tick().await;
@@ -326,15 +326,15 @@ async fn a_heartbeat_says_what_to_do(t: &Fixture) {
     t.submit_all(vec![job; 6]).await;
     let claimed = t.claim(worker, 6).await;
     let id = |n: usize| claimed[n].job.id;
-    t.act(id(1), Act::Suspend(Suspend { mode: SuspendMode::Graceful, ..Suspend::default() })).await;
-    t.act(id(2), Act::Suspend(Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() })).await;
+    t.act(id(1), JobAction::Suspend(Suspend { mode: SuspendMode::Graceful, ..Suspend::default() })).await;
+    t.act(id(2), JobAction::Suspend(Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() })).await;
     t.cancel(id(3)).await;
     t.finish(worker, id(4), claimed[4].job.fence, Outcome::Parked(Park::For(SECOND * 60))).await;
-    let beats = || -> Vec<Beat> {
-        claimed.iter().map(|claimed| Beat::new(claimed.job.id, claimed.job.fence)).collect()
+    let beats = || -> Vec<HeartbeatItem> {
+        claimed.iter().map(|claimed| HeartbeatItem::new(claimed.job.id, claimed.job.fence)).collect()
     };
     let mut asked = beats();
-    asked.push(Beat::new(JobId::new(t.now(), 7), claimed[0].job.fence));
+    asked.push(HeartbeatItem::new(JobId::new(t.now(), 7), claimed[0].job.fence));
     let pulse = t.store.heartbeat(&t.me, worker, asked).await.unwrap();
     let expected = [
         Directive::Continue,
@@ -361,7 +361,7 @@ async fn leaving_gives_jobs_back_without_counting(t: &Fixture) {
     assert_eq!(t.store.deregister(&t.me, worker).await.unwrap(), 3);
     for claimed in &claimed {
         let job = t.get(claimed.job.id).await.job;
-        assert_eq!((job.state, job.failures, job.crashes), (State::Retrying, 0, 0));
+        assert_eq!((job.state, job.failures, job.crashes), (JobState::Retrying, 0, 0));
         assert_eq!(outcomes(t, job.id).await, [AttemptOutcome::Released]);
     }
     let next = t.worker().await;
@@ -384,7 +384,8 @@ async fn a_worker_is_somebody_new_at_every_start(t: &Fixture) {
 /// M7
 async fn a_workers_clock_does_not_matter(t: &Fixture) {
     let hour = SECOND * 3_600;
-    for (said, state) in [(t.now().minus(hour), State::Scheduled), (t.now().plus(hour), State::Waiting)] {
+    for (said, state) in [(t.now().minus(hour), JobState::Scheduled), (t.now().plus(hour), JobState::Waiting)]
+    {
         let (worker, claimed) = t.running(new_job("email.send")).await;
         let parked = Outcome::Parked(Park::Until(said));
         assert_eq!(t.finish(worker, claimed.job.id, claimed.job.fence, parked).await, Finish::Applied(state));

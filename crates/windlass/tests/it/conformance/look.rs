@@ -10,7 +10,7 @@ mod tenants;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use windlass::job::{Failure, JobId, NewJob, State};
+use windlass::job::{Failure, JobId, JobState, NewJob};
 use windlass::store::query::list::ListRequest;
 use windlass::store::rates::{Minute, minute_of};
 
@@ -28,15 +28,15 @@ on_every_engine!(
 
 /// M3
 async fn counts_equal_a_recount_of_every_job(t: &Fixture) {
-    for (n, state) in State::ALL.into_iter().enumerate() {
+    for (n, state) in JobState::ALL.into_iter().enumerate() {
         let name = if n % 2 == 0 { "blue" } else { "red" };
         // A job waits only for jobs of its own tenant, and what `placed` adds is of the default one.
-        let tenant = (state != State::Pending).then(|| tenant(name));
+        let tenant = (state != JobState::Pending).then(|| tenant(name));
         t.placed_as(state, NewJob { tenant, ..new_job(&format!("type-{name}")) }).await;
     }
     let kept = t.store.stats(&t.me).await.unwrap();
     let page = t.store.list(&t.me, ListRequest { limit: 500, ..ListRequest::default() }).await.unwrap();
-    let mut recount: BTreeMap<State, u64> = State::ALL.into_iter().map(|state| (state, 0)).collect();
+    let mut recount: BTreeMap<JobState, u64> = JobState::ALL.into_iter().map(|state| (state, 0)).collect();
     let (mut queues, mut types, mut tenants) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for found in &page.jobs {
         let (lane, state) = (&found.job.lane, found.job.state);
@@ -51,7 +51,7 @@ async fn counts_equal_a_recount_of_every_job(t: &Fixture) {
     assert_eq!(flat(kept.tenants), tenants);
 }
 
-fn flat<K: Ord + Clone>(counts: BTreeMap<K, BTreeMap<State, u64>>) -> BTreeMap<(K, State), u64> {
+fn flat<K: Ord + Clone>(counts: BTreeMap<K, BTreeMap<JobState, u64>>) -> BTreeMap<(K, JobState), u64> {
     let pairs = counts.into_iter().flat_map(|(key, states)| {
         states.into_iter().map(move |(state, count)| ((key.clone(), state), count))
     });
@@ -142,7 +142,7 @@ async fn a_wait_returns_when_the_job_is_final(t: &Fixture) {
     tokio::task::yield_now().await;
     t.complete(worker, &claimed).await;
     let found = waiting.await.unwrap().unwrap().expect("the job is there");
-    assert_eq!(found.job.state, State::Completed);
+    assert_eq!(found.job.state, JobState::Completed);
     let again = t.store.wait(&t.me, id, secs(600)).await.unwrap().unwrap();
     assert_eq!(again, found, "a job that is final already is not waited for");
 }
@@ -151,7 +151,7 @@ async fn a_wait_returns_when_the_job_is_final(t: &Fixture) {
 async fn a_wait_that_is_over_shows_the_job_as_it_is(t: &Fixture) {
     let job = t.submit(new_job("report")).await;
     let found = t.store.wait(&t.me, job.id, Duration::ZERO).await.unwrap().unwrap();
-    assert_eq!(found.job.state, State::Scheduled);
+    assert_eq!(found.job.state, JobState::Scheduled);
     let nobody = JobId::from_bytes([7; 16]);
     assert_eq!(t.store.wait(&t.me, nobody, secs(600)).await.unwrap(), None);
 }

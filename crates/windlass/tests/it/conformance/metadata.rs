@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use windlass::error::{ActError, Refused, SubmitError};
-use windlass::job::{Action, Failure, Labels, NewJob, Payload, State, SuspendMode};
-use windlass::store::command::act::{Act, Patch, Suspend};
+use windlass::error::{ActError, InvalidTransition, SubmitError};
+use windlass::job::{Action, Failure, JobMetadata, JobState, NewJob, Payload, SuspendMode};
+use windlass::store::command::act::{JobAction, Patch, Suspend};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::environment::StoreOptions;
 use windlass::target::TargetPolicy;
@@ -106,23 +106,23 @@ async fn the_limit_of_payloads_can_be_set(t: &Fixture) {
 }
 
 /// Labels as large as allowed; the letter is two bytes long, since limits count characters.
-fn largest() -> Labels {
+fn largest() -> JobMetadata {
     let tags = (0..64).map(|n| (format!("{n:0>2}{}", "ü".repeat(62)), "ü".repeat(256))).collect();
     let callback_url = Some(format!("https://example.com/{}", "x".repeat(2048 - 20)));
-    Labels { tags, correlation_id: Some("ü".repeat(256)), callback_url }
+    JobMetadata { tags, correlation_id: Some("ü".repeat(256)), callback_url }
 }
 
 /// Each limit exceeded by one, with the field that is to blame.
-fn too_large() -> Vec<(&'static str, Labels)> {
+fn too_large() -> Vec<(&'static str, JobMetadata)> {
     let one = |name: String, value: String| BTreeMap::from([(name, value)]);
     let many: BTreeMap<String, String> = (0..65).map(|n| (n.to_string(), String::new())).collect();
     vec![
-        ("tags", Labels { tags: many, ..Labels::default() }),
-        ("tags", Labels { tags: one("n".repeat(65), String::new()), ..Labels::default() }),
-        ("tags", Labels { tags: one(String::new(), "v".into()), ..Labels::default() }),
-        ("tags.n", Labels { tags: one("n".into(), "v".repeat(257)), ..Labels::default() }),
-        ("correlation_id", Labels { correlation_id: Some("c".repeat(257)), ..Labels::default() }),
-        ("callback_url", Labels { callback_url: Some("u".repeat(2049)), ..Labels::default() }),
+        ("tags", JobMetadata { tags: many, ..JobMetadata::default() }),
+        ("tags", JobMetadata { tags: one("n".repeat(65), String::new()), ..JobMetadata::default() }),
+        ("tags", JobMetadata { tags: one(String::new(), "v".into()), ..JobMetadata::default() }),
+        ("tags.n", JobMetadata { tags: one("n".into(), "v".repeat(257)), ..JobMetadata::default() }),
+        ("correlation_id", JobMetadata { correlation_id: Some("c".repeat(257)), ..JobMetadata::default() }),
+        ("callback_url", JobMetadata { callback_url: Some("u".repeat(2049)), ..JobMetadata::default() }),
     ]
 }
 
@@ -131,14 +131,14 @@ async fn labels_are_kept_up_to_their_limits(t: &Fixture) {
     let job = t.submit(NewJob { labels: largest(), ..new_job("email.send") }).await;
     assert_eq!(t.get(job.id).await.spec.labels, largest());
     let plain = t.submit(new_job("email.send")).await;
-    let Labels { tags, correlation_id, callback_url } = largest();
+    let JobMetadata { tags, correlation_id, callback_url } = largest();
     let patch = Patch {
         tags: Some(tags),
         correlation_id: Some(correlation_id),
         callback_url: Some(callback_url),
         ..Patch::default()
     };
-    assert!(t.act(plain.id, Act::Patch(patch)).await.is_changed);
+    assert!(t.act(plain.id, JobAction::Patch(patch)).await.is_changed);
     assert_eq!(t.get(plain.id).await.spec.labels, largest());
 }
 
@@ -154,18 +154,18 @@ async fn labels_past_their_limits_are_refused(t: &Fixture) {
 /// M16 M22
 async fn a_patch_changes_what_it_names_and_nothing_else(t: &Fixture) {
     let tags = BTreeMap::from([("team".to_owned(), "blue".to_owned())]);
-    let labels = Labels { tags, correlation_id: Some("order-7".into()), callback_url: None };
+    let labels = JobMetadata { tags, correlation_id: Some("order-7".into()), callback_url: None };
     let job = t.submit(NewJob { labels: labels.clone(), ..new_job("email.send") }).await;
     t.advance(Duration::from_secs(1));
     let same = Patch { tags: Some(labels.tags.clone()), priority: Some(job.priority), ..Patch::default() };
     let before = t.everything().await;
-    assert!(!t.act(job.id, Act::Patch(same)).await.is_changed, "what is there already is no change");
+    assert!(!t.act(job.id, JobAction::Patch(same)).await.is_changed, "what is there already is no change");
     assert_eq!(t.everything().await, before);
     let patch = Patch { correlation_id: Some(None), ..Patch::default() };
-    let acted = t.act(job.id, Act::Patch(patch)).await;
+    let acted = t.act(job.id, JobAction::Patch(patch)).await;
     assert!(acted.is_changed);
     assert_eq!(acted.job.updated_at, t.now());
-    assert_eq!(t.get(job.id).await.spec.labels, Labels { correlation_id: None, ..labels });
+    assert_eq!(t.get(job.id).await.spec.labels, JobMetadata { correlation_id: None, ..labels });
     assert_eq!(t.get(job.id).await.spec.payload, new_job("email.send").payload);
 }
 
@@ -176,17 +176,17 @@ async fn a_callback_to_a_literal_private_address_is_refused(t: &Fixture) {
     for url in
         ["http://127.0.0.1/", "https://[::ffff:10.0.0.1]/", "https://2852039166/", "ftp://a.b/", "hook"]
     {
-        let labels = Labels { callback_url: Some(url.into()), ..Labels::default() };
+        let labels = JobMetadata { callback_url: Some(url.into()), ..JobMetadata::default() };
         let error = t.refused(vec![NewJob { labels, ..new_job("email.send") }]).await;
         let SubmitError::Invalid { invalid, .. } = error else { panic!("{error}") };
         assert_eq!(invalid.field, "callback_url", "{url}");
         let patch = Patch { callback_url: Some(Some(url.into())), ..Patch::default() };
-        let error = t.store.act(&t.me, job.id, Act::Patch(patch)).await.unwrap_err();
+        let error = t.store.act(&t.me, job.id, JobAction::Patch(patch)).await.unwrap_err();
         assert!(matches!(&error, ActError::Invalid(invalid) if invalid.field == "callback_url"), "{error}");
     }
     assert_eq!(t.everything().await, before);
     // Where a name leads is not known before it is resolved, at delivery.
-    let labels = Labels { callback_url: Some("https://localhost/".into()), ..Labels::default() };
+    let labels = JobMetadata { callback_url: Some("https://localhost/".into()), ..JobMetadata::default() };
     t.submit(NewJob { labels, ..new_job("email.send") }).await;
 }
 
@@ -195,7 +195,7 @@ async fn a_callback_to_an_allowed_network_is_taken(t: &Fixture) {
     let networks = vec!["127.0.0.0/8".parse().unwrap()];
     let targets = TargetPolicy { networks, allows_http: true, ports: None };
     let t = t.another(StoreOptions { targets, ..StoreOptions::default() });
-    let to = |url: &str| Labels { callback_url: Some(url.into()), ..Labels::default() };
+    let to = |url: &str| JobMetadata { callback_url: Some(url.into()), ..JobMetadata::default() };
     t.submit(NewJob { labels: to("http://127.0.0.1:1234/hook"), ..new_job("email.send") }).await;
     t.refused(vec![NewJob { labels: to("http://10.0.0.1/"), ..new_job("email.send") }]).await;
 }
@@ -204,14 +204,14 @@ async fn a_callback_to_an_allowed_network_is_taken(t: &Fixture) {
 async fn a_patch_past_the_limits_changes_nothing(t: &Fixture) {
     let job = t.submit(new_job("email.send")).await;
     let before = t.everything().await;
-    for (field, Labels { tags, correlation_id, callback_url }) in too_large() {
+    for (field, JobMetadata { tags, correlation_id, callback_url }) in too_large() {
         let patch = Patch {
             priority: Some(crate::fixture::priority(99)),
             tags: Some(tags),
             correlation_id: Some(correlation_id),
             callback_url: Some(callback_url),
         };
-        let error = t.store.act(&t.me, job.id, Act::Patch(patch)).await.unwrap_err();
+        let error = t.store.act(&t.me, job.id, JobAction::Patch(patch)).await.unwrap_err();
         let ActError::Invalid(invalid) = error else { panic!("{error}") };
         assert_eq!(invalid.field, field);
         assert_eq!(t.everything().await, before, "not even the priority");
@@ -224,8 +224,11 @@ async fn a_final_job_cannot_be_patched(t: &Fixture) {
     t.complete(worker, &claimed).await;
     let before = t.everything().await;
     let patch = Patch { correlation_id: Some(Some("late".into())), ..Patch::default() };
-    let error = t.store.act(&t.me, claimed.job.id, Act::Patch(patch)).await.unwrap_err();
-    assert_eq!(error, ActError::Refused(Refused { state: State::Completed, action: Action::Patch }));
+    let error = t.store.act(&t.me, claimed.job.id, JobAction::Patch(patch)).await.unwrap_err();
+    assert_eq!(
+        error,
+        ActError::Refused(InvalidTransition { state: JobState::Completed, action: Action::Patch })
+    );
     assert_eq!(t.everything().await, before);
 }
 
@@ -243,10 +246,10 @@ async fn facts_tell_the_life_of_a_job(t: &Fixture) {
     assert_eq!((failed.attempt, failed.failures, failed.retry_count()), (1, 1, 1));
     assert_eq!((failed.policy.retry.max_attempts, failed.policy.retry.max_retries()), (3, 2));
     assert_eq!(failed.details.error.as_ref().unwrap().message, "no route to host");
-    t.act(job.id, Act::Suspend(Suspend { mode: SuspendMode::IdleOnly, ..Suspend::default() })).await;
+    t.act(job.id, JobAction::Suspend(Suspend { mode: SuspendMode::IdleOnly, ..Suspend::default() })).await;
     t.advance(second);
     t.resume(job.id).await;
-    t.act(job.id, Act::Priority(crate::fixture::priority(70))).await;
+    t.act(job.id, JobAction::Priority(crate::fixture::priority(70))).await;
     let claimed = t.claim_one(worker).await;
     t.advance(second);
     t.complete(worker, &claimed).await;
@@ -274,5 +277,5 @@ async fn a_redrive_is_told_by_both_jobs(t: &Fixture) {
     assert_eq!(t.get(second.id).await.job.details.retry_of, Some(old));
     let old = t.get(old).await.job;
     assert_eq!(old.details.superseded_by, Some(second.id), "the latest");
-    assert_eq!(old.state, State::Completed);
+    assert_eq!(old.state, JobState::Completed);
 }

@@ -1,7 +1,7 @@
 //! How many queues, types and lanes a tenant may have, lists of queues page by page, and numbers about all of them.
 
-use windlass::error::{Problem, SubmitError};
-use windlass::job::{NewJob, State};
+use windlass::error::{FieldProblem, SubmitError};
+use windlass::job::{JobState, NewJob};
 use windlass::limits::STATS_NAMES_MAX;
 use windlass::store::config::TenantSettings;
 use windlass::store::query::stats::LeftOut;
@@ -25,12 +25,12 @@ async fn a_tenant_has_as_many_queues_and_types_as_it_may(t: &Fixture) {
     let first = t.submit(job("acme", "a", "x")).await.id;
     let refused = t.refused(vec![job("acme", "a", "x"), job("acme", "b", "x"), job("acme", "c", "x")]).await;
     let SubmitError::Invalid { index: 2, invalid } = refused else { panic!("{refused}") };
-    let limit = Problem::LimitReached { name: "max_queues", limit: 2, tenant: "acme".into() };
+    let limit = FieldProblem::LimitReached { name: "max_queues", limit: 2, tenant: "acme".into() };
     assert_eq!((invalid.field.as_str(), invalid.problem), ("queue", limit));
     t.submit_all(vec![job("acme", "b", "y"), job("acme", "a", "y"), job("acme", "b", "x")]).await;
     let refused = t.refused(vec![job("acme", "b", "z")]).await;
     let SubmitError::Invalid { index: 0, invalid } = refused else { panic!("{refused}") };
-    let limit = Problem::LimitReached { name: "max_types", limit: 2, tenant: "acme".into() };
+    let limit = FieldProblem::LimitReached { name: "max_types", limit: 2, tenant: "acme".into() };
     assert_eq!((invalid.field.as_str(), invalid.problem), ("type", limit));
     // Others are not concerned, and a queue without jobs does not count.
     t.submit_all(vec![job("other", "c", "z"), job("other", "d", "z"), job("other", "e", "z")]).await;
@@ -52,7 +52,7 @@ async fn a_tenant_has_as_many_lanes_as_it_may(t: &Fixture) {
     // Queues and types are known: only the pairs are new.
     let refused = t.refused(vec![job("acme", "b", "x"), job("acme", "b", "x"), job("acme", "b", "y")]).await;
     let SubmitError::Invalid { index: 2, invalid } = refused else { panic!("{refused}") };
-    let limit = Problem::LimitReached { name: "max_lanes", limit: 3, tenant: "acme".into() };
+    let limit = FieldProblem::LimitReached { name: "max_lanes", limit: 3, tenant: "acme".into() };
     assert_eq!((invalid.field.as_str(), invalid.problem), ("queue", limit));
     let third = t.submit(job("acme", "b", "x")).await.id;
     t.submit_all(vec![job("acme", "a", "x"), job("acme", "b", "x"), job("other", "b", "y")]).await;
@@ -93,7 +93,7 @@ async fn numbers_about_everything_name_a_bounded_number(t: &Fixture) {
     let stats = t.store.stats(&t.me).await.unwrap();
     assert_eq!((stats.queues.len(), stats.types.len(), stats.tenants.len()), (STATS_NAMES_MAX, 1, 1));
     assert_eq!(stats.left_out, LeftOut { queues: 5, ..LeftOut::default() });
-    assert_eq!(stats.states[&State::Created], count as u64, "sums count all of them");
+    assert_eq!(stats.states[&JobState::Created], count as u64, "sums count all of them");
     assert!(stats.queues.contains_key(&queue("q00000")) && !stats.queues.contains_key(&queue("q01004")));
     let totals = t.store.totals(&t.me).await.unwrap();
     assert_eq!((totals.queues.len(), totals.left_out), (count, LeftOut::default()));

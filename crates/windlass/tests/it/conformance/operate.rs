@@ -8,13 +8,13 @@ mod suspend;
 use std::collections::BTreeMap;
 
 use windlass::audit::AuditEvent;
-use windlass::error::{ActError, Refused};
-use windlass::job::{Action, AttemptOutcome, JobId, NewJob, Priority, State};
+use windlass::error::{ActError, InvalidTransition};
+use windlass::job::{Action, AttemptOutcome, JobId, JobState, NewJob, Priority};
 use windlass::limits;
 use windlass::store::caller::Role;
-use windlass::store::command::act::{Act, Patch, Suspend};
+use windlass::store::command::act::{JobAction, Patch, Suspend};
 use windlass::store::command::finish::Finish;
-use windlass::store::command::heartbeat::{Beat, Directive};
+use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::Filter;
@@ -36,22 +36,22 @@ on_every_engine!(
     a_submitter_manages_its_own_jobs_only,
 );
 
-fn cancel() -> Act {
-    Act::Cancel { reason: Some("not needed".into()) }
+fn cancel() -> JobAction {
+    JobAction::Cancel { reason: Some("not needed".into()) }
 }
 
 /// Asserts that an action is refused by the state machine and leaves no trace.
-async fn is_refused(t: &Fixture, id: JobId, act: Act, action: Action) {
+async fn is_refused(t: &Fixture, id: JobId, act: JobAction, action: Action) {
     let before = t.picture(id).await;
     let state = t.state(id).await;
     let refused = t.store.act(&t.me, id, act).await;
-    assert_eq!(refused, Err(ActError::Refused(Refused { state, action })));
+    assert_eq!(refused, Err(ActError::Refused(InvalidTransition { state, action })));
     assert_eq!(refused.unwrap_err().to_string(), format!("cannot {action} a job that is {state}"));
     assert_eq!(t.picture(id).await, before);
 }
 
 /// Asserts that an action finds the job as asked and leaves no trace.
-async fn is_unchanged(t: &Fixture, id: JobId, act: Act) {
+async fn is_unchanged(t: &Fixture, id: JobId, act: JobAction) {
     let before = t.picture(id).await;
     assert!(!t.act(id, act.clone()).await.is_changed, "{act:?}");
     assert_eq!(t.picture(id).await, before);
@@ -59,10 +59,10 @@ async fn is_unchanged(t: &Fixture, id: JobId, act: Act) {
 
 /// M1
 async fn cancelling_ends_a_job_in_every_state_that_is_not_final(t: &Fixture) {
-    for state in State::ALL.into_iter().filter(|state| !state.is_final()) {
+    for state in JobState::ALL.into_iter().filter(|state| !state.is_final()) {
         let placed = t.placed(state).await;
         let acted = t.act(placed.id, cancel()).await;
-        assert!(acted.is_changed && acted.job.state == State::Cancelled, "{state}");
+        assert!(acted.is_changed && acted.job.state == JobState::Cancelled, "{state}");
         assert_eq!((acted.job.completed_at, acted.job.lease), (Some(t.now()), None));
         let error = acted.job.details.error.clone().unwrap();
         assert_eq!(error.message, "cancelled by local: not needed");
@@ -70,15 +70,15 @@ async fn cancelling_ends_a_job_in_every_state_that_is_not_final(t: &Fixture) {
         assert_eq!(events.last(), Some(&AuditEvent::Cancelled));
         t.advance(secs(7200));
         t.tick().await;
-        assert_eq!(t.state(placed.id).await, State::Cancelled, "nothing brings it back");
+        assert_eq!(t.state(placed.id).await, JobState::Cancelled, "nothing brings it back");
     }
 }
 
 /// M1
 async fn cancelling_twice_changes_nothing_and_other_ends_are_refused(t: &Fixture) {
-    let cancelled = t.placed(State::Cancelled).await.id;
+    let cancelled = t.placed(JobState::Cancelled).await.id;
     is_unchanged(t, cancelled, cancel()).await;
-    for state in [State::Completed, State::Failed, State::DeadLetter] {
+    for state in [JobState::Completed, JobState::Failed, JobState::DeadLetter] {
         is_refused(t, t.placed(state).await.id, cancel(), Action::Cancel).await;
     }
 }
@@ -90,36 +90,37 @@ async fn cancelling_a_running_job_fences_its_worker_off(t: &Fixture) {
     let job = t.act(id, cancel()).await.job;
     assert!(job.fence > claimed.job.fence);
     assert_eq!(t.complete(worker, &claimed).await, Finish::Stale);
-    let pulse = t.store.heartbeat(&t.me, worker, vec![Beat::new(id, claimed.job.fence)]).await.unwrap();
+    let pulse =
+        t.store.heartbeat(&t.me, worker, vec![HeartbeatItem::new(id, claimed.job.fence)]).await.unwrap();
     assert_eq!(pulse.directives, [(id, Directive::Cancel)]);
     assert_eq!(t.attempts(id).await[0].record.as_ref().unwrap().outcome, AttemptOutcome::Cancelled);
 }
 
 /// M1
 async fn a_held_job_is_submitted_once(t: &Fixture) {
-    let placed = t.placed(State::Created).await;
+    let placed = t.placed(JobState::Created).await;
     assert!(t.claim(placed.worker, 1).await.is_empty());
-    assert_eq!(t.act(placed.id, Act::Submit).await.job.state, State::Scheduled);
-    is_refused(t, placed.id, Act::Submit, Action::Submit).await;
+    assert_eq!(t.act(placed.id, JobAction::Submit).await.job.state, JobState::Scheduled);
+    is_refused(t, placed.id, JobAction::Submit, Action::Submit).await;
     assert_eq!(t.claim_one(placed.worker).await.job.id, placed.id);
     let delayed = t.submit(NewJob { hold: true, delay: Some(secs(60)), ..new_job("report") }).await;
-    assert_eq!(t.act(delayed.id, Act::Submit).await.job.state, State::Delayed);
+    assert_eq!(t.act(delayed.id, JobAction::Submit).await.job.state, JobState::Delayed);
 }
 
 /// M22
 async fn a_priority_counts_for_the_next_claim_and_the_same_one_is_no_change(t: &Fixture) {
     let jobs = t.submit_all(vec![new_job("report"), new_job("report")]).await;
     let second = jobs[1].job.id;
-    let acted = t.act(second, Act::Priority(Priority::HIGH)).await;
+    let acted = t.act(second, JobAction::Priority(Priority::HIGH)).await;
     assert!(acted.is_changed);
     assert_eq!(acted.job.details.priority_updated_at, Some(t.now()));
-    is_unchanged(t, second, Act::Priority(Priority::HIGH)).await;
+    is_unchanged(t, second, JobAction::Priority(Priority::HIGH)).await;
     assert_eq!(t.events_of(second).await, [AuditEvent::PriorityUpdated]);
     let worker = t.worker().await;
     assert_eq!(t.claim_one(worker).await.job.id, second);
-    for state in State::ALL {
+    for state in JobState::ALL {
         let placed = t.placed(state).await;
-        let act = Act::Priority(Priority::CRITICAL);
+        let act = JobAction::Priority(Priority::CRITICAL);
         if state.is_final() {
             is_refused(t, placed.id, act, Action::Prioritise).await;
         } else {
@@ -141,16 +142,16 @@ async fn labels_can_be_changed_until_the_end(t: &Fixture) {
         correlation_id: Some(Some("order-7".into())),
         callback_url: Some(Some("https://example.com/done".into())),
     };
-    assert!(t.act(id, Act::Patch(patch.clone())).await.is_changed);
+    assert!(t.act(id, JobAction::Patch(patch.clone())).await.is_changed);
     let found = t.get(id).await;
     assert_eq!((found.spec.labels.tags, found.job.priority), (tags, Priority::LOW));
     assert_eq!(found.spec.labels.correlation_id.as_deref(), Some("order-7"));
     assert!(found.job.has.callback);
     assert_eq!(t.events_of(id).await, [AuditEvent::Patched, AuditEvent::PriorityUpdated]);
-    is_unchanged(t, id, Act::Patch(patch.clone())).await;
-    is_unchanged(t, id, Act::Patch(Patch::default())).await;
+    is_unchanged(t, id, JobAction::Patch(patch.clone())).await;
+    is_unchanged(t, id, JobAction::Patch(Patch::default())).await;
     // What is not named stays; what is named as nothing is cleared.
-    t.act(id, Act::Patch(Patch { callback_url: Some(None), ..Patch::default() })).await;
+    t.act(id, JobAction::Patch(Patch { callback_url: Some(None), ..Patch::default() })).await;
     let labels = t.get(id).await.spec.labels;
     assert_eq!((labels.callback_url, labels.correlation_id.as_deref()), (None, Some("order-7")));
     let with_tag = async |value: &str| {
@@ -158,8 +159,8 @@ async fn labels_can_be_changed_until_the_end(t: &Fixture) {
         t.store.list(&t.me, ListRequest { filter, ..ListRequest::default() }).await.unwrap().jobs.len()
     };
     assert_eq!((with_tag("blue").await, with_tag("red").await), (0, 1));
-    for state in State::FINAL {
-        is_refused(t, t.placed(state).await.id, Act::Patch(patch.clone()), Action::Patch).await;
+    for state in JobState::FINAL {
+        is_refused(t, t.placed(state).await.id, JobAction::Patch(patch.clone()), Action::Patch).await;
     }
 }
 
@@ -180,12 +181,12 @@ async fn labels_beyond_their_limits_change_nothing(t: &Fixture) {
         Patch { callback_url: Some(Some(long(limits::CALLBACK_URL_CHARS_MAX))), ..Patch::default() },
     ];
     for patch in bad {
-        let refused = t.store.act(&t.me, id, Act::Patch(patch)).await;
+        let refused = t.store.act(&t.me, id, JobAction::Patch(patch)).await;
         assert!(matches!(refused, Err(ActError::Invalid(_))), "{refused:?}");
     }
     for act in [
-        Act::Cancel { reason: Some(long(limits::REASON_CHARS_MAX)) },
-        Act::Suspend(Suspend { reason: Some(long(limits::REASON_CHARS_MAX)), ..Suspend::default() }),
+        JobAction::Cancel { reason: Some(long(limits::REASON_CHARS_MAX)) },
+        JobAction::Suspend(Suspend { reason: Some(long(limits::REASON_CHARS_MAX)), ..Suspend::default() }),
     ] {
         assert!(matches!(t.store.act(&t.me, id, act).await, Err(ActError::Invalid(_))));
     }
@@ -194,12 +195,12 @@ async fn labels_beyond_their_limits_change_nothing(t: &Fixture) {
 
 /// M92 M1
 async fn only_a_final_job_is_deleted_and_its_audit_stays(t: &Fixture) {
-    for state in State::ALL {
+    for state in JobState::ALL {
         let placed = t.placed(state).await;
         let before = t.picture(placed.id).await;
         let deleted = t.store.delete(&t.me, placed.id).await;
         if !state.is_final() {
-            assert_eq!(deleted, Err(ActError::Refused(Refused { state, action: Action::Delete })));
+            assert_eq!(deleted, Err(ActError::Refused(InvalidTransition { state, action: Action::Delete })));
             assert_eq!(t.picture(placed.id).await, before);
             continue;
         }
@@ -214,7 +215,7 @@ async fn only_a_final_job_is_deleted_and_its_audit_stays(t: &Fixture) {
 
 /// M3
 async fn of_many_deletions_of_one_job_one_succeeds(t: &Fixture) {
-    let id = t.placed(State::Completed).await.id;
+    let id = t.placed(JobState::Completed).await.id;
     let mut deleting = tokio::task::JoinSet::new();
     for _ in 0..8 {
         let (store, me) = (t.store.clone(), t.me.clone());
@@ -229,12 +230,12 @@ async fn of_many_deletions_of_one_job_one_succeeds(t: &Fixture) {
 async fn an_unknown_job_is_not_found_by_any_action(t: &Fixture) {
     let nobody = JobId::from_bytes([7; 16]);
     let acts = [
-        Act::Submit,
-        Act::Suspend(Suspend::default()),
-        Act::Resume { reason: None },
+        JobAction::Submit,
+        JobAction::Suspend(Suspend::default()),
+        JobAction::Resume { reason: None },
         cancel(),
-        Act::Priority(Priority::HIGH),
-        Act::Patch(Patch::default()),
+        JobAction::Priority(Priority::HIGH),
+        JobAction::Patch(Patch::default()),
     ];
     for act in acts {
         assert_eq!(t.store.act(&t.me, nobody, act).await, Err(ActError::NotFound(nobody)));
@@ -251,16 +252,16 @@ async fn a_submitter_manages_its_own_jobs_only(t: &Fixture) {
     let id = submitted[0].job.id;
     assert_eq!(submitted[0].job.lane.tenant, tenant("blue"));
     let before = t.picture(id).await;
-    for act in [cancel(), Act::Suspend(Suspend::default()), Act::Priority(Priority::HIGH)] {
+    for act in [cancel(), JobAction::Suspend(Suspend::default()), JobAction::Priority(Priority::HIGH)] {
         let refused = t.store.act(&bob, id, act).await;
-        assert!(matches!(refused, Err(ActError::Denied(_))), "{refused:?}");
+        assert!(matches!(refused, Err(ActError::Forbidden(_))), "{refused:?}");
     }
-    assert!(matches!(t.store.signal(&bob, id, "go", b"1".to_vec()).await, Err(ActError::Denied(_))));
+    assert!(matches!(t.store.signal(&bob, id, "go", b"1".to_vec()).await, Err(ActError::Forbidden(_))));
     assert_eq!(t.picture(id).await, before);
-    assert!(t.store.act(&ann, id, Act::Priority(Priority::HIGH)).await.unwrap().is_changed);
+    assert!(t.store.act(&ann, id, JobAction::Priority(Priority::HIGH)).await.unwrap().is_changed);
     t.store.act(&ann, id, cancel()).await.unwrap();
-    assert!(matches!(t.store.delete(&bob, id).await, Err(ActError::Denied(_))));
-    assert!(matches!(t.store.redrive(&bob, id, Redrive::default()).await, Err(ActError::Denied(_))));
+    assert!(matches!(t.store.delete(&bob, id).await, Err(ActError::Forbidden(_))));
+    assert!(matches!(t.store.redrive(&bob, id, Redrive::default()).await, Err(ActError::Forbidden(_))));
     t.store.redrive(&ann, id, Redrive::default()).await.unwrap();
     t.store.delete(&ann, id).await.unwrap();
 }

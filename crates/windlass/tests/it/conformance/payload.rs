@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use windlass::error::StoreError;
-use windlass::job::{GroupStrategy, JobId, Labels, NewJob, Payload};
+use windlass::job::{GroupStrategy, JobId, JobMetadata, NewJob, Payload};
 use windlass::key::KeyId;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::step::{Hand, Note};
+use windlass::store::command::step::{AttemptWrite, LeaseRef};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::query::list::ListRequest;
@@ -32,7 +32,7 @@ fn bearer(digit: char, role: Role) -> Caller {
 
 fn secret_job() -> NewJob {
     let url = format!("https://example.com/hook?token={MARK}#{MARK}");
-    let labels = Labels { callback_url: Some(url), ..Labels::default() };
+    let labels = JobMetadata { callback_url: Some(url), ..JobMetadata::default() };
     NewJob {
         payload: Payload::json(format!("{MARK:?}")),
         labels,
@@ -60,7 +60,7 @@ async fn reads(t: &Fixture, caller: &Caller, id: JobId) -> bool {
         assert!(url.starts_with("https://example.com/hook"));
         assert_eq!(snapshot.version(), t.get(id).await.version(), "the version is the same for everybody");
     }
-    let denied = |error: StoreError| assert!(matches!(error, StoreError::Denied(_)), "{error}");
+    let denied = |error: StoreError| assert!(matches!(error, StoreError::Forbidden(_)), "{error}");
     let parts = [
         t.store.result(caller, id).await.map(drop),
         t.store.checkpoints(caller, id).await.map(drop),
@@ -83,8 +83,9 @@ async fn payloads_are_for_operators_owners_and_the_worker_that_runs_the_job(t: &
     assert!(!reads(t, &worker, id).await, "before it has the lease");
     let request = ClaimRequest::new(works, 1);
     let claimed = t.store.claim(&worker, &request, Duration::ZERO).await.unwrap().jobs.remove(0);
-    let (hand, value) = (Hand::new(id, claimed.job.fence, works), format!("{MARK:?}").into_bytes());
-    let notes = vec![Note::Checkpoint { step: "s".into(), value }, Note::Logs(vec![MARK.into()])];
+    let (hand, value) = (LeaseRef::new(id, claimed.job.fence, works), format!("{MARK:?}").into_bytes());
+    let notes =
+        vec![AttemptWrite::Checkpoint { step: "s".into(), value }, AttemptWrite::Logs(vec![MARK.into()])];
     t.store.note(&worker, hand, notes).await.unwrap();
     assert!(reads(t, &worker, id).await, "while it has the lease");
     for other in &others {
@@ -127,7 +128,7 @@ async fn results_of_children_are_for_those_who_read_the_parent(t: &Fixture) {
     let claimed = claim().await;
     let group =
         NewGroup { name: "all".into(), strategy: GroupStrategy::CollectAll, jobs: vec![new_job("child")] };
-    let hand = Hand::new(parent, claimed.job.fence, works);
+    let hand = LeaseRef::new(parent, claimed.job.fence, works);
     let child = t.store.spawn(&worker, hand, group).await.unwrap().children[0].id;
     let claimed = claim().await;
     let result = Some(format!("{MARK:?}").into_bytes());

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use windlass::error::ActError;
-use windlass::job::{Failure, Labels, NewJob, Priority, Progress, State, SuspendMode, Version};
-use windlass::store::command::act::{Act, Patch, Suspend};
+use windlass::job::{Failure, JobMetadata, JobState, NewJob, Priority, Progress, SuspendMode, Version};
+use windlass::store::command::act::{JobAction, Patch, Suspend};
 use windlass::store::command::finish::Outcome;
-use windlass::store::command::heartbeat::Beat;
+use windlass::store::command::heartbeat::HeartbeatItem;
 use windlass::store::command::precondition::{ActOptions, IfMatch};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::engine::RecordQuery;
@@ -25,13 +25,13 @@ fn only(version: Version) -> ActOptions {
     ActOptions { strict: false, if_match: version.into() }
 }
 
-fn priority(value: i64) -> Act {
-    Act::Priority(Priority::new(value).unwrap())
+fn priority(value: i64) -> JobAction {
+    JobAction::Priority(Priority::new(value).unwrap())
 }
 
-fn tagged(value: &str) -> Act {
+fn tagged(value: &str) -> JobAction {
     let tags = [("k".to_owned(), value.to_owned())].into();
-    Act::Patch(Patch { tags: Some(tags), ..Patch::default() })
+    JobAction::Patch(Patch { tags: Some(tags), ..Patch::default() })
 }
 
 async fn an_action_on_a_version_that_is_gone_is_refused_and_changes_nothing(t: &Fixture) {
@@ -44,10 +44,10 @@ async fn an_action_on_a_version_that_is_gone_is_refused_and_changes_nothing(t: &
     for act in [
         priority(9),
         tagged("x"),
-        Act::Suspend(Suspend::default()),
-        Act::Resume { reason: None },
-        Act::Cancel { reason: None },
-        Act::Submit,
+        JobAction::Suspend(Suspend::default()),
+        JobAction::Resume { reason: None },
+        JobAction::Cancel { reason: None },
+        JobAction::Submit,
     ] {
         let refused = t.store.act_with(&t.me, id, act, only(seen)).await;
         assert_eq!(refused, Err(ActError::Changed { id, version: now.version() }));
@@ -64,13 +64,18 @@ async fn an_action_on_a_version_that_is_gone_is_refused_and_changes_nothing(t: &
 /// Whatever happens to a job, also twice within one millisecond.
 async fn every_change_of_a_job_gives_it_another_version(t: &Fixture) {
     let mut versions = Vec::new();
-    let job = NewJob { hold: true, labels: Labels::default(), ..new_job("email.send") };
+    let job = NewJob { hold: true, labels: JobMetadata::default(), ..new_job("email.send") };
     let id = t.submit(job).await.id;
     let worker = t.worker().await;
     versions.push(t.get(id).await.version());
-    for act in
-        [tagged("a"), tagged("b"), priority(3), priority(4), Act::Submit, Act::Suspend(Suspend::default())]
-    {
+    for act in [
+        tagged("a"),
+        tagged("b"),
+        priority(3),
+        priority(4),
+        JobAction::Submit,
+        JobAction::Suspend(Suspend::default()),
+    ] {
         assert!(t.act(id, act).await.is_changed);
         versions.push(t.get(id).await.version());
     }
@@ -102,16 +107,16 @@ async fn a_running_attempt_that_reports_changes_no_version(t: &Fixture) {
     let id = claimed.job.id;
     let seen = t.get(id).await;
     t.advance(Duration::from_secs(20));
-    let beat = Beat {
+    let beat = HeartbeatItem {
         progress: Some(Progress { percent: 50.0, message: None }),
         logs: vec!["half".into()],
-        ..Beat::new(id, claimed.job.fence)
+        ..HeartbeatItem::new(id, claimed.job.fence)
     };
     t.store.heartbeat(&t.me, worker, vec![beat]).await.unwrap();
     let now = t.get(id).await;
     assert_ne!(now.job.lease, seen.job.lease);
     assert_eq!(now.version(), seen.version());
-    let suspend = Act::Suspend(Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() });
+    let suspend = JobAction::Suspend(Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() });
     assert!(t.store.act_with(&t.me, id, suspend, only(seen.version())).await.unwrap().is_changed);
 }
 
@@ -124,7 +129,7 @@ async fn redriving_and_deleting_look_at_the_version_too(t: &Fixture) {
     let redriven = t.store.redrive_if(&t.me, id, Redrive::default(), seen.into()).await;
     assert_eq!(redriven, Err(changed.clone()));
     assert_eq!(t.store.delete_if(&t.me, id, seen.into()).await, Err(changed));
-    assert_eq!(t.state(id).await, State::Cancelled);
+    assert_eq!(t.state(id).await, JobState::Cancelled);
     t.store.delete_if(&t.me, id, now.into()).await.unwrap();
     assert_eq!(t.store.delete_if(&t.me, id, now.into()).await, Err(ActError::NotFound(id)));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::job::{Failure, JobId, NewJob, State};
+use windlass::job::{Failure, JobId, JobState, NewJob};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::settings::Settings;
@@ -78,7 +78,7 @@ async fn a_throttled_job_stays_scheduled_and_uses_no_attempt(t: &Fixture) {
         assert!(t.claim(worker, 9).await.is_empty());
     }
     let waiting = t.get(all[1]).await.job;
-    assert_eq!((waiting.state, waiting.attempt, waiting.fence.0), (State::Scheduled, 0, 0));
+    assert_eq!((waiting.state, waiting.attempt, waiting.fence.0), (JobState::Scheduled, 0, 0));
 }
 
 /// M111

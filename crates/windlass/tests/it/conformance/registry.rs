@@ -1,6 +1,6 @@
 //! How many workers a key and a tenant may have registered, and how much they may name.
 
-use windlass::error::{Problem, WorkError};
+use windlass::error::{FieldProblem, WorkError};
 use windlass::job::{JobType, QueueName};
 use windlass::key::KeyId;
 use windlass::limits;
@@ -35,7 +35,7 @@ async fn a_worker_names_a_bounded_number_of_bytes(t: &Fixture) {
     let refused = t.store.register(&t.me, naming(MOST + 1)).await.unwrap_err();
     let WorkError::Invalid(invalid) = refused else { panic!("{refused}") };
     let length = limits::WORKER_BYTES_MAX + 256;
-    let problem = Problem::TooManyBytes { length, limit: limits::WORKER_BYTES_MAX };
+    let problem = FieldProblem::TooManyBytes { length, limit: limits::WORKER_BYTES_MAX };
     assert_eq!((invalid.field.as_str(), invalid.problem), ("types", problem));
     // A thousand names of ordinary length are few.
     let names = (0..limits::WORKER_NAMES_MAX).map(|number| QueueName::new(&format!("reports.{number}")));

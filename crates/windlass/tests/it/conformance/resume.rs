@@ -1,7 +1,7 @@
 //! After a pause: who resumed a queue, and the jobs that an aggressive pause suspended.
 
 use windlass::error::ActError;
-use windlass::job::{NewJob, State};
+use windlass::job::{JobState, NewJob};
 use windlass::store::caller::Role;
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::filter::Filter;
@@ -30,7 +30,7 @@ async fn a_queue_says_who_resumed_it_last(t: &Fixture) {
     let (end, at) = (look().await.resumed.unwrap(), t.now());
     assert_eq!((end.by.as_str(), end.at, end.reason.as_deref()), ("local", at, Some("all is well")));
     // It stays while the queue is paused again, and a pause that lifts itself is the system's.
-    t.store.pause(&t.me, mail(), Pause::graceful().lasting(secs(10))).await.unwrap();
+    t.store.pause(&t.me, mail(), Pause::graceful().expires_in(secs(10))).await.unwrap();
     assert_eq!(look().await.resumed.unwrap(), end);
     t.advance(secs(10));
     t.tick().await;
@@ -63,15 +63,15 @@ async fn the_jobs_that_a_pause_suspended_are_resumed_together_and_no_others(t: &
     assert_eq!(t.store.bulk_dry_run(&t.me, &by_pause).await.unwrap(), 4);
     t.store.resume(&t.me, mail(), None).await.unwrap();
     for id in &running {
-        assert_eq!(t.state(*id).await, State::Suspended, "a queue alone resumes no job");
+        assert_eq!(t.state(*id).await, JobState::Suspended, "a queue alone resumes no job");
     }
     let done = t.store.resume_paused_jobs(&t.me, queue("mail"), Some("go on".into())).await.unwrap();
     assert_eq!((done.matched, done.changed), (3, 3));
     for id in &running {
-        assert_eq!(t.state(*id).await, State::Scheduled);
+        assert_eq!(t.state(*id).await, JobState::Scheduled);
     }
-    assert_eq!(t.state(single).await, State::Suspended);
-    assert_eq!(t.state(elsewhere).await, State::Suspended);
+    assert_eq!(t.state(single).await, JobState::Suspended);
+    assert_eq!(t.state(elsewhere).await, JobState::Suspended);
     assert_eq!(t.store.resume_paused_jobs(&t.me, queue("mail"), None).await.unwrap().matched, 0);
     // Suspended by a person later, it is that person's.
     t.suspend(running[0]).await;
@@ -82,7 +82,7 @@ async fn the_jobs_that_a_pause_suspended_are_resumed_together_and_no_others(t: &
 async fn pausing_and_resuming_strictly_names_what_is_in_the_way(t: &Fixture) {
     let resumed = t.store.resume_strictly(&t.me, mail(), None).await;
     assert_eq!(resumed, Err(ActError::NotPaused("queue mail".into())));
-    t.store.pause_strictly(&t.me, mail(), Pause::graceful().because("first")).await.unwrap();
+    t.store.pause_strictly(&t.me, mail(), Pause::graceful().reason("first")).await.unwrap();
     let paused = t.store.pause_strictly(&t.me, mail(), Pause::graceful()).await;
     assert_eq!(paused, Err(ActError::AlreadyPaused("queue mail".into())));
     let look = t.store.queue(&t.me, queue("mail")).await.unwrap();

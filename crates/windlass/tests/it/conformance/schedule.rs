@@ -9,9 +9,9 @@ use std::time::Duration;
 use windlass::audit::AuditEvent;
 use windlass::clock::Timestamp;
 use windlass::error::ScheduleError;
-use windlass::job::{Job, NewJob, Payload, ScheduleName, State};
+use windlass::job::{JobRecord, JobState, NewJob, Payload, ScheduleName};
 use windlass::limits;
-use windlass::schedule::{Missed, Overlap, Timing};
+use windlass::schedule::{CatchUp, Overlap, ScheduleSpec};
 use windlass::store::command::worker::NewWorker;
 use windlass::store::config::QueueSettings;
 use windlass::store::engine::RecordQuery;
@@ -42,11 +42,11 @@ pub(super) fn named(name: &str) -> ScheduleName {
 }
 
 pub(super) fn every(seconds: u64) -> NewSchedule {
-    NewSchedule::new(Timing::Every(secs(seconds)), new_job("report"))
+    NewSchedule::new(ScheduleSpec::Every(secs(seconds)), new_job("report"))
 }
 
 pub(super) fn cron(expression: &str, zone: &str) -> NewSchedule {
-    let timing = Timing::Cron { cron: expression.parse().unwrap(), timezone: zone.parse().unwrap() };
+    let timing = ScheduleSpec::Cron { cron: expression.parse().unwrap(), timezone: zone.parse().unwrap() };
     NewSchedule::new(timing, new_job("report"))
 }
 
@@ -59,8 +59,8 @@ pub(super) async fn get(t: &Fixture, name: &str) -> Arc<Schedule> {
 }
 
 /// The jobs there are, oldest first.
-pub(super) async fn jobs(t: &Fixture) -> Vec<Job> {
-    let mut jobs: Vec<Job> = t.everything().await.jobs.into_iter().map(|found| found.job).collect();
+pub(super) async fn jobs(t: &Fixture) -> Vec<JobRecord> {
+    let mut jobs: Vec<JobRecord> = t.everything().await.jobs.into_iter().map(|found| found.job).collect();
     jobs.reverse();
     jobs
 }
@@ -93,7 +93,7 @@ async fn each_run_submits_one_job(t: &Fixture) {
     }
     assert_eq!(runs(t).await, moments(start, 60, 1..=3));
     let found = t.get(jobs(t).await[0].id).await;
-    assert_eq!(found.job.state, State::Scheduled);
+    assert_eq!(found.job.state, JobState::Scheduled);
     assert_eq!(found.spec.owner, "schedule:often");
     let key = format!("schedule:often:{}", start.plus(secs(60)));
     assert_eq!(found.spec.idempotency_key, Some(key));
@@ -125,7 +125,7 @@ async fn a_cron_expression_is_read_on_the_clocks_of_its_zone(t: &Fixture) {
 /// M80
 async fn a_one_off_runs_once_and_stays_to_be_seen(t: &Fixture) {
     let at = t.now().plus(secs(90));
-    put(t, "launch", NewSchedule::new(Timing::At(at), new_job("report"))).await;
+    put(t, "launch", NewSchedule::new(ScheduleSpec::At(at), new_job("report"))).await;
     assert_eq!(get(t, "launch").await.next_runs(), [at]);
     for _ in 0..4 {
         t.advance(secs(45));
@@ -135,14 +135,14 @@ async fn a_one_off_runs_once_and_stays_to_be_seen(t: &Fixture) {
     let after = get(t, "launch").await;
     assert_eq!((after.next_runs(), after.last_run), (Vec::new(), Some(at)));
     // Putting it in place again, as a program does at every start, runs nothing again.
-    let again = put(t, "launch", NewSchedule::new(Timing::At(at), new_job("report"))).await;
+    let again = put(t, "launch", NewSchedule::new(ScheduleSpec::At(at), new_job("report"))).await;
     assert!(!again.is_changed);
     t.advance(secs(45));
     t.tick().await;
     assert_eq!(runs(t).await, [at]);
 }
 
-async fn after_downtime(t: &Fixture, missed: Missed, downtime: Duration) -> Vec<Timestamp> {
+async fn after_downtime(t: &Fixture, missed: CatchUp, downtime: Duration) -> Vec<Timestamp> {
     put(t, "often", NewSchedule { missed, ..every(60) }).await;
     t.advance(secs(60));
     t.tick().await;
@@ -159,7 +159,7 @@ async fn missed_records(t: &Fixture) -> usize {
 /// M80
 async fn missed_runs_are_skipped(t: &Fixture) {
     let start = t.now();
-    assert_eq!(after_downtime(t, Missed::Skip, secs(5 * 60 + 30)).await, moments(start, 60, 1..=1));
+    assert_eq!(after_downtime(t, CatchUp::Skip, secs(5 * 60 + 30)).await, moments(start, 60, 1..=1));
     assert_eq!(missed_records(t).await, 1);
     t.advance(secs(30));
     t.tick().await;
@@ -169,7 +169,7 @@ async fn missed_runs_are_skipped(t: &Fixture) {
 /// M80
 async fn missed_runs_are_made_up_for_once(t: &Fixture) {
     let start = t.now();
-    let found = after_downtime(t, Missed::Once, secs(5 * 60 + 30)).await;
+    let found = after_downtime(t, CatchUp::Once, secs(5 * 60 + 30)).await;
     assert_eq!(found, [start.plus(secs(60)), start.plus(secs(6 * 60))]);
     assert_eq!(missed_records(t).await, 1);
 }
@@ -177,7 +177,7 @@ async fn missed_runs_are_made_up_for_once(t: &Fixture) {
 /// M80
 async fn missed_runs_are_all_made_up_for_up_to_a_limit(t: &Fixture) {
     let start = t.now();
-    let found = after_downtime(t, Missed::All, secs(5 * 60 + 30)).await;
+    let found = after_downtime(t, CatchUp::All, secs(5 * 60 + 30)).await;
     assert_eq!(found, moments(start, 60, 1..=6));
     let limit = limits::SCHEDULE_MISSED_MAX as u64;
     t.advance(secs(60 * 10 * limit));
@@ -197,14 +197,14 @@ async fn runs_may_overlap(t: &Fixture) {
         t.tick().await;
         assert_eq!(jobs(t).await.len(), n);
     }
-    assert!(jobs(t).await.iter().all(|job| job.state == State::Scheduled));
+    assert!(jobs(t).await.iter().all(|job| job.state == JobState::Scheduled));
     assert_eq!(get(t, "often").await.open.len(), 1, "those before are nobody's business any more");
 }
 
 /// M80
 async fn a_run_is_left_out_while_the_one_before_is_not_over(t: &Fixture) {
     let start = t.now();
-    put(t, "often", NewSchedule { overlap: Overlap::Skip, missed: Missed::All, ..every(60) }).await;
+    put(t, "often", NewSchedule { overlap: Overlap::Skip, missed: CatchUp::All, ..every(60) }).await;
     let quiet = NewWorker { heartbeats: false, ..NewWorker::default() };
     let worker = t.store.register(&t.me, quiet).await.unwrap().id;
     t.advance(secs(60));
@@ -236,10 +236,10 @@ async fn a_run_cancels_the_one_before(t: &Fixture) {
         t.tick().await;
         t.advance(secs(40));
         t.tick().await;
-        let states: Vec<State> = jobs(t).await.iter().map(|job| job.state).collect();
+        let states: Vec<JobState> = jobs(t).await.iter().map(|job| job.state).collect();
         assert_eq!(states.len(), n);
-        assert!(states[..n - 1].iter().all(|state| *state == State::Cancelled), "{states:?}");
-        assert_eq!(states[n - 1], State::Scheduled);
+        assert!(states[..n - 1].iter().all(|state| *state == JobState::Cancelled), "{states:?}");
+        assert_eq!(states[n - 1], JobState::Scheduled);
     }
 }
 
@@ -256,8 +256,8 @@ async fn a_cancelled_run_hands_on_its_unique_key(t: &Fixture) {
     assert!(refused.message.contains("unique key"), "{}", refused.message);
     t.advance(secs(30));
     t.tick().await;
-    let states: Vec<State> = jobs(t).await.iter().map(|job| job.state).collect();
-    assert_eq!(states, [State::Cancelled, State::Scheduled]);
+    let states: Vec<JobState> = jobs(t).await.iter().map(|job| job.state).collect();
+    assert_eq!(states, [JobState::Cancelled, JobState::Scheduled]);
     let by_hand = t.store.trigger_schedule(&t.me, named("other")).await.unwrap_err();
     assert!(matches!(by_hand, ScheduleError::Refused(_)), "{by_hand}");
 }
@@ -327,7 +327,7 @@ async fn a_run_whose_unique_key_is_taken_is_left_out_and_told(t: &Fixture) {
 async fn a_run_that_finds_no_room_for_an_hour_is_given_up(t: &Fixture) {
     t.set_queue("default", QueueSettings { max_depth: Some(1), ..QueueSettings::default() }).await;
     t.submit(NewJob { lifetime: Some(secs(90_000)), ..new_job("other") }).await;
-    let once = Timing::At(t.now().plus(secs(10)));
+    let once = ScheduleSpec::At(t.now().plus(secs(10)));
     put(t, "once", NewSchedule { timing: once, ..every(60) }).await;
     t.advance(secs(10));
     t.tick().await;
@@ -365,7 +365,7 @@ async fn a_job_of_a_schedule_is_what_was_asked_for(t: &Fixture) {
     let (binary, text) = (t.get(all[0].id).await, t.get(all[1].id).await);
     assert_eq!((binary.spec.payload, text.spec.payload), (payload, spaced));
     assert_eq!((binary.job.priority.value(), binary.job.lane.queue.as_str()), (77, "slow"));
-    assert_eq!((binary.job.state, binary.job.run_at), (State::Delayed, t.now().plus(secs(4))));
+    assert_eq!((binary.job.state, binary.job.run_at), (JobState::Delayed, t.now().plus(secs(4))));
     assert_eq!(binary.job.policy.timeouts.execution, secs(7));
     assert_eq!(binary.spec.labels.tags.get("team").map(String::as_str), Some("data"));
 }

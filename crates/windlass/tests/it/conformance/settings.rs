@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::error::ActError;
-use windlass::job::{NewJob, State};
+use windlass::job::{JobState, NewJob};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::settings::{Configured, Settings};
@@ -103,14 +103,14 @@ async fn a_queue_shows_depth_age_rates_pause_and_settings(t: &Fixture) {
     t.advance(Duration::from_secs(5));
     t.submit(to_mail()).await;
     let look = t.store.queue(&t.me, queue("mail")).await.unwrap();
-    assert_eq!((look.depth[&State::Scheduled], look.depth[&State::Running]), (5, 0));
+    assert_eq!((look.depth[&JobState::Scheduled], look.depth[&JobState::Running]), (5, 0));
     assert_eq!((look.oldest, look.paused.is_none()), (Some(since), true));
     assert_eq!(look.minutes.values().map(|minute| minute.submitted).sum::<u64>(), 5);
     let why = Pause { reason: Some("lunch".into()), ..Pause::default() };
     t.store.pause(&t.me, Target::Queue(queue("mail")), why).await.unwrap();
     let acme = Caller::new("acme", Role::Viewer, Some(tenant("acme")));
     let look = t.store.queue(&acme, queue("mail")).await.unwrap();
-    assert_eq!(look.depth[&State::Scheduled], 1);
+    assert_eq!(look.depth[&JobState::Scheduled], 1);
     assert_eq!(look.paused.expect("everybody's pause counts for it too").reason.as_deref(), Some("lunch"));
 }
 

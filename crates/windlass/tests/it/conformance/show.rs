@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use windlass::job::{Dependency, Labels, NewJob, State};
-use windlass::store::command::act::{Act, Patch, Suspend};
+use windlass::job::{Dependency, JobMetadata, JobState, NewJob};
+use windlass::store::command::act::{JobAction, Patch, Suspend};
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::precondition::{ActOptions, IfMatch};
 use windlass::store::command::redrive::Redrive;
@@ -18,7 +18,7 @@ on_every_engine!(
 );
 
 async fn a_submission_shows_its_jobs_as_they_were_submitted(t: &Fixture) {
-    let labels = Labels { correlation_id: Some("c".into()), ..Labels::default() };
+    let labels = JobMetadata { correlation_id: Some("c".into()), ..JobMetadata::default() };
     let first = NewJob { name: Some("first".into()), labels, ..new_job("email.send") };
     let second = NewJob { after: vec![Dependency::Named("first".into())], ..new_job("email.send") };
     let keyed = NewJob { idempotency_key: Some("k".into()), ..new_job("email.send") };
@@ -43,18 +43,21 @@ fn strict() -> ActOptions {
 /// M51, M16, M2
 async fn an_action_shows_the_job_as_it_left_it(t: &Fixture) {
     let id = t.submit(new_job("email.send")).await.id;
-    let suspend = || Act::Suspend(Suspend::default());
+    let suspend = || JobAction::Suspend(Suspend::default());
     let done = t.store.act_shown(&t.me, id, suspend(), strict()).await.unwrap();
     assert!(done.is_changed);
-    assert_eq!((done.snapshot.job.state, done.snapshot.why.unwrap().code), (State::Suspended, "suspended"));
+    assert_eq!(
+        (done.snapshot.job.state, done.snapshot.why.unwrap().code),
+        (JobState::Suspended, "suspended")
+    );
     assert!(!t.store.act_shown(&t.me, id, suspend(), ActOptions::default()).await.unwrap().is_changed);
     t.store.act_shown(&t.me, id, suspend(), strict()).await.unwrap_err();
     let patch = Patch { correlation_id: Some(Some("new".into())), ..Patch::default() };
-    let patched = t.store.act_shown(&t.me, id, Act::Patch(patch), ActOptions::default()).await.unwrap();
+    let patched = t.store.act_shown(&t.me, id, JobAction::Patch(patch), ActOptions::default()).await.unwrap();
     assert_eq!(patched.snapshot.spec.labels.correlation_id.as_deref(), Some("new"));
     t.cancel(id).await;
     let again = t.store.redrive_shown(&t.me, id, Redrive::default(), IfMatch::any()).await.unwrap();
-    assert_eq!((again.job.details.retry_of, again.job.state), (Some(id), State::Scheduled));
+    assert_eq!((again.job.details.retry_of, again.job.state), (Some(id), JobState::Scheduled));
     assert_eq!(again.spec.labels.correlation_id.as_deref(), Some("new"));
 }
 
@@ -62,11 +65,11 @@ async fn a_claim_of_somebody_who_is_gone_stops_waiting(t: &Fixture) {
     let worker = t.worker().await;
     let request = ClaimRequest::new(worker, 1);
     let gone = std::future::ready(());
-    let answer = t.store.claim_unless(&t.me, &request, Duration::from_secs(60), gone).await.unwrap();
+    let answer = t.store.claim_until(&t.me, &request, Duration::from_secs(60), gone).await.unwrap();
     assert_eq!(answer.jobs, []);
     let id = t.submit(new_job("email.send")).await.id;
     // A job that is there is handed over all the same: the caller gives it back.
     let gone = std::future::ready(());
-    let answer = t.store.claim_unless(&t.me, &request, Duration::from_secs(60), gone).await.unwrap();
+    let answer = t.store.claim_until(&t.me, &request, Duration::from_secs(60), gone).await.unwrap();
     assert_eq!(answer.jobs[0].job.id, id);
 }

@@ -1,5 +1,5 @@
 //! The walk of one job.
-use windlass::job::State;
+use windlass::job::JobState;
 use windlass::store::command::finish::Finish;
 
 use crate::fixture::{Fixture, new_job, on_every_engine};
@@ -10,7 +10,7 @@ on_every_engine!(a_job_is_submitted_claimed_and_completed);
 async fn a_job_is_submitted_claimed_and_completed(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     assert_eq!(claimed.job.attempt, 1);
-    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(State::Completed));
-    assert_eq!(t.state(claimed.job.id).await, State::Completed);
+    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed));
+    assert_eq!(t.state(claimed.job.id).await, JobState::Completed);
     assert_eq!(t.complete(worker, &claimed).await, Finish::Stale);
 }

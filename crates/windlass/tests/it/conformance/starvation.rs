@@ -1,8 +1,8 @@
 //! Random work under limits: nothing is exceeded on the way, and in the end nobody was forgotten.
 
 use windlass::entropy::Entropy;
-use windlass::job::{JobId, NewJob, State, WorkerId};
-use windlass::store::command::act::{Act, Suspend};
+use windlass::job::{JobId, JobState, NewJob, WorkerId};
+use windlass::store::command::act::{JobAction, Suspend};
 use windlass::store::command::claim::Claimed;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
@@ -47,11 +47,13 @@ async fn random_work(t: &Fixture, random: &Entropy) {
             }
             _ => {
                 let open: Vec<JobId> =
-                    in_state(t, State::Scheduled).await.iter().map(|found| found.job.id).collect();
+                    in_state(t, JobState::Scheduled).await.iter().map(|found| found.job.id).collect();
                 if !open.is_empty() {
                     let id = open[pick(open.len())];
-                    let acts =
-                        [Act::Suspend(Suspend::default()), Act::Priority(priority([0, 1, 2, 3, 4][pick(5)]))];
+                    let acts = [
+                        JobAction::Suspend(Suspend::default()),
+                        JobAction::Priority(priority([0, 1, 2, 3, 4][pick(5)])),
+                    ];
                     t.act(id, acts[pick(2)].clone()).await;
                 }
             }
@@ -60,14 +62,14 @@ async fn random_work(t: &Fixture, random: &Entropy) {
     work_off(t, worker, running, limit).await;
 }
 
-async fn in_state(t: &Fixture, state: State) -> Vec<Snapshot> {
+async fn in_state(t: &Fixture, state: JobState) -> Vec<Snapshot> {
     let filter = Filter { states: vec![state], ..Filter::default() };
     let request = ListRequest { filter, limit: 500, ..ListRequest::default() };
     t.store.list(&t.me, request).await.unwrap().jobs
 }
 
 async fn within_limits(t: &Fixture, limit: u64) {
-    let running = in_state(t, State::Running).await;
+    let running = in_state(t, JobState::Running).await;
     let in_queue = running.iter().filter(|found| found.job.lane.queue == queue("a")).count();
     assert!(in_queue as u64 <= limit, "{in_queue} run in a queue of {limit}");
     for name in ["a", "b", "c"] {
@@ -88,7 +90,7 @@ async fn work_off(t: &Fixture, worker: WorkerId, mut running: Vec<Claimed>, limi
         }
     }
     for found in t.everything().await.jobs {
-        assert_ne!(found.job.state, State::Scheduled, "{} starves: {:?}", found.job.id, found.why);
+        assert_ne!(found.job.state, JobState::Scheduled, "{} starves: {:?}", found.job.id, found.why);
         if !found.job.state.is_final() {
             t.cancel(found.job.id).await;
         }

@@ -5,13 +5,13 @@ mod signal;
 mod timer;
 
 use windlass::error::WorkError;
-use windlass::job::{Failure, JobId, Progress, State, SuspendMode};
+use windlass::job::{Failure, JobId, JobState, Progress, SuspendMode};
 use windlass::limits;
-use windlass::store::command::act::{Act, Suspend};
+use windlass::store::command::act::{JobAction, Suspend};
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::Outcome;
 use windlass::store::command::redrive::Redrive;
-use windlass::store::command::step::{Hand, Note};
+use windlass::store::command::step::{AttemptWrite, LeaseRef};
 
 use crate::fixture::{Fixture, hand, new_job, on_every_engine, secs};
 
@@ -32,8 +32,8 @@ fn saved(claimed: &Claimed) -> Vec<(&str, &str)> {
     claimed.checkpoints.iter().map(|found| (found.step.as_str(), text(&*found.value))).collect()
 }
 
-fn checkpoint(step: &str, value: impl Into<Vec<u8>>) -> Note {
-    Note::Checkpoint { step: step.to_owned(), value: value.into() }
+fn checkpoint(step: &str, value: impl Into<Vec<u8>>) -> AttemptWrite {
+    AttemptWrite::Checkpoint { step: step.to_owned(), value: value.into() }
 }
 
 /// M70 M71 M73
@@ -79,7 +79,7 @@ async fn checkpoints_survive_a_suspension_and_cannot_be_written_during_it(t: &Fi
     let (worker, claimed) = t.running(new_job("import")).await;
     t.checkpoint(&claimed, "one", "1").await;
     let suspend = Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() };
-    t.act(claimed.job.id, Act::Suspend(suspend)).await;
+    t.act(claimed.job.id, JobAction::Suspend(suspend)).await;
     let before = t.picture(claimed.job.id).await;
     let refused = t.store.note(&t.me, hand(&claimed), vec![checkpoint("two", "2")]).await;
     assert_eq!(refused, Err(WorkError::Stale(claimed.job.id)));
@@ -116,19 +116,20 @@ async fn a_stale_hand_writes_nothing(t: &Fixture) {
     let before = t.picture(id).await;
     let current = hand(&second);
     for stale in
-        [hand(&first), Hand { worker: Some(other), ..current }, Hand { worker: None, ..hand(&first) }]
+        [hand(&first), LeaseRef { worker: Some(other), ..current }, LeaseRef { worker: None, ..hand(&first) }]
     {
-        for note in [checkpoint("one", "1"), Note::Logs(vec!["hello".into()])] {
+        for note in [checkpoint("one", "1"), AttemptWrite::Logs(vec!["hello".into()])] {
             let refused = t.store.note(&t.me, stale, vec![note]).await;
             assert_eq!(refused, Err(WorkError::Stale(id)), "{stale:?}");
         }
     }
     let nobody = JobId::from_bytes([7; 16]);
-    let refused = t.store.note(&t.me, Hand { job: nobody, ..current }, vec![checkpoint("one", "1")]).await;
+    let refused =
+        t.store.note(&t.me, LeaseRef { job: nobody, ..current }, vec![checkpoint("one", "1")]).await;
     assert_eq!(refused, Err(WorkError::NoSuchJob(nobody)));
     assert_eq!(t.picture(id).await, before);
     // A worker that names only job and fence is the one that holds it.
-    t.store.note(&t.me, Hand { worker: None, ..current }, vec![checkpoint("one", "1")]).await.unwrap();
+    t.store.note(&t.me, LeaseRef { worker: None, ..current }, vec![checkpoint("one", "1")]).await.unwrap();
     t.complete(worker, &second).await;
     let refused = t.store.note(&t.me, current, vec![checkpoint("one", "2")]).await;
     assert_eq!(refused, Err(WorkError::Stale(id)));
@@ -139,7 +140,7 @@ async fn a_stale_hand_writes_nothing(t: &Fixture) {
 async fn notes_are_all_written_or_none(t: &Fixture) {
     let (_, claimed) = t.running(new_job("import")).await;
     let before = t.picture(claimed.job.id).await;
-    let progress = |percent| Note::Progress(Progress { percent, message: None });
+    let progress = |percent| AttemptWrite::Progress(Progress { percent, message: None });
     for bad in [checkpoint("", "1"), progress(100.5), progress(f64::NAN)] {
         let notes = vec![checkpoint("one", "1"), progress(50.0), bad];
         let refused = t.store.note(&t.me, hand(&claimed), notes).await;
@@ -186,7 +187,7 @@ async fn ten_thousand_checkpoints_are_kept_and_one_more_is_refused(t: &Fixture) 
     // One that is there already may still be replaced.
     t.store.note(&t.me, hand(&claimed), vec![checkpoint("step 0", "2")]).await.unwrap();
     let job = t.get(claimed.job.id).await.job;
-    assert_eq!((job.details.checkpoints, job.state), (many as u64, State::Running));
+    assert_eq!((job.details.checkpoints, job.state), (many as u64, JobState::Running));
     assert_eq!(t.checkpoints(job.id).await.len(), many);
 }
 
@@ -196,7 +197,7 @@ async fn progress_and_log_lines_are_kept_and_progress_begins_anew(t: &Fixture) {
     let id = claimed.job.id;
     let half = Progress { percent: 50.0, message: Some("half".into()) };
     let lines = vec!["first".to_owned(), "é".repeat(limits::LOG_LINE_BYTES_MAX)];
-    let notes = vec![Note::Progress(half.clone()), Note::Logs(lines)];
+    let notes = vec![AttemptWrite::Progress(half.clone()), AttemptWrite::Logs(lines)];
     t.store.note(&t.me, hand(&claimed), notes).await.unwrap();
     assert_eq!(t.get(id).await.job.details.progress, Some(half));
     let logs = t.store.logs(&t.me, id, 0).await.unwrap().unwrap();

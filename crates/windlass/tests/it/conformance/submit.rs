@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use windlass::clock::Clock;
-use windlass::error::{ActError, Problem, Refused, SubmitError};
-use windlass::job::{Action, Dependency, NewJob, Policy, Priority, RetryPolicy, State, Timeouts};
+use windlass::error::{ActError, FieldProblem, InvalidTransition, SubmitError};
+use windlass::job::{Action, Dependency, JobState, NewJob, Policy, Priority, RetryPolicy, Timeouts};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::Act;
+use windlass::store::command::act::JobAction;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::config::{PartialTimeouts, QueueSettings, TypeSettings};
@@ -39,7 +39,7 @@ on_every_engine!(
 /// M11 M15 M20 M30 M31 M33 M40
 async fn a_job_without_wishes_gets_the_defaults(t: &Fixture) {
     let job = t.submit(new_job("email.send")).await;
-    assert_eq!(job.state, State::Scheduled);
+    assert_eq!(job.state, JobState::Scheduled);
     assert_eq!((job.lane.tenant.as_str(), job.lane.queue.as_str()), ("default", "default"));
     assert_eq!(job.priority, Priority::NORMAL);
     assert_eq!(*job.policy, Policy::default());
@@ -95,14 +95,14 @@ async fn ten_thousand_jobs_are_one_batch(t: &Fixture) {
     assert_eq!(receipts.len(), 10_000);
     assert!(receipts.is_sorted_by_key(|receipt| receipt.job.seq));
     let stats = t.store.stats(&t.me).await.unwrap();
-    assert_eq!(stats.states[&State::Scheduled], 10_000);
+    assert_eq!(stats.states[&JobState::Scheduled], 10_000);
 }
 
 /// M63
 async fn one_job_more_than_ten_thousand_is_refused(t: &Fixture) {
     let error = t.refused(vec![new_job("email.send"); 10_001]).await;
     let SubmitError::Invalid { invalid, .. } = error else { panic!("{error}") };
-    assert_eq!(invalid.problem, Problem::TooLong { length: 10_001, limit: 10_000 });
+    assert_eq!(invalid.problem, FieldProblem::TooLong { length: 10_001, limit: 10_000 });
 }
 
 /// M60 M63
@@ -115,8 +115,8 @@ async fn a_whole_graph_is_one_call(t: &Fixture) {
     ];
     let receipts = t.submit_all(batch).await;
     let jobs: Vec<_> = receipts.iter().map(|receipt| &receipt.job).collect();
-    let states: Vec<State> = jobs.iter().map(|job| job.state).collect();
-    assert_eq!(states, [State::Scheduled, State::Pending, State::Pending, State::Pending]);
+    let states: Vec<JobState> = jobs.iter().map(|job| job.state).collect();
+    assert_eq!(states, [JobState::Scheduled, JobState::Pending, JobState::Pending, JobState::Pending]);
     assert_eq!(jobs.iter().map(|job| job.depth).collect::<Vec<_>>(), [1, 2, 2, 3]);
     let join = t.get(jobs[3].id).await;
     assert_eq!(join.spec.after, [jobs[1].id, jobs[2].id], "names became ids");
@@ -128,7 +128,7 @@ async fn a_whole_graph_is_one_call(t: &Fixture) {
             t.complete(worker, claimed).await;
         }
     }
-    assert_eq!(t.state(jobs[3].id).await, State::Completed);
+    assert_eq!(t.state(jobs[3].id).await, JobState::Completed);
 }
 
 /// M21 M63
@@ -154,7 +154,7 @@ async fn a_graph_may_name_what_comes_later(t: &Fixture) {
 async fn a_name_stands_for_one_job_of_its_batch(t: &Fixture) {
     let error = t.refused(vec![named("twin", &[]), named("twin", &[])]).await;
     let SubmitError::Invalid { index, invalid } = error else { panic!("{error}") };
-    assert_eq!((index, invalid.problem), (1, Problem::NameTwice("twin".into())));
+    assert_eq!((index, invalid.problem), (1, FieldProblem::NameTwice("twin".into())));
 }
 
 /// M60 M61
@@ -162,20 +162,20 @@ async fn a_name_does_not_outlive_its_batch(t: &Fixture) {
     t.submit(named("first", &[])).await;
     let error = t.refused(vec![named("second", &["first"])]).await;
     let SubmitError::Invalid { invalid, .. } = error else { panic!("{error}") };
-    assert_eq!(invalid.problem, Problem::NoSuchJob("@first".into()));
+    assert_eq!(invalid.problem, FieldProblem::NoSuchJob("@first".into()));
 }
 
 /// M1
 async fn a_held_job_waits_until_it_is_submitted(t: &Fixture) {
     let worker = t.worker().await;
     let job = t.submit(NewJob { hold: true, ..new_job("email.send") }).await;
-    assert_eq!(job.state, State::Created);
+    assert_eq!(job.state, JobState::Created);
     assert_eq!(t.get(job.id).await.why.expect("it says why it waits").code, "held");
     assert!(t.claim(worker, 1).await.is_empty());
     t.advance(Duration::from_secs(60));
-    let acted = t.act(job.id, Act::Submit).await;
+    let acted = t.act(job.id, JobAction::Submit).await;
     assert!(acted.is_changed);
-    assert_eq!((acted.job.state, acted.job.eligible_at), (State::Scheduled, Some(t.now())));
+    assert_eq!((acted.job.state, acted.job.eligible_at), (JobState::Scheduled, Some(t.now())));
     assert_eq!(t.claim_one(worker).await.job.id, job.id);
 }
 
@@ -185,16 +185,19 @@ async fn a_held_job_goes_where_its_facts_say(t: &Fixture) {
     let pending = t.submit(NewJob { hold: true, ..after(&[other.id]) }).await;
     let delay = Some(Duration::from_secs(60));
     let delayed = t.submit(NewJob { hold: true, delay, ..new_job("email.send") }).await;
-    assert_eq!(t.act(pending.id, Act::Submit).await.job.state, State::Pending);
-    assert_eq!(t.act(delayed.id, Act::Submit).await.job.state, State::Delayed);
+    assert_eq!(t.act(pending.id, JobAction::Submit).await.job.state, JobState::Pending);
+    assert_eq!(t.act(delayed.id, JobAction::Submit).await.job.state, JobState::Delayed);
 }
 
 /// M1
 async fn only_a_held_job_can_be_submitted_by_name(t: &Fixture) {
     let job = t.submit(new_job("email.send")).await;
     let before = t.everything().await;
-    let error = t.store.act(&t.me, job.id, Act::Submit).await.unwrap_err();
-    assert_eq!(error, ActError::Refused(Refused { state: State::Scheduled, action: Action::Submit }));
+    let error = t.store.act(&t.me, job.id, JobAction::Submit).await.unwrap_err();
+    assert_eq!(
+        error,
+        ActError::Refused(InvalidTransition { state: JobState::Scheduled, action: Action::Submit })
+    );
     assert_eq!(t.everything().await, before);
 }
 
@@ -220,7 +223,7 @@ fn attempts(max_attempts: u32) -> RetryPolicy {
 
 /// M34
 async fn the_most_specific_setting_wins(t: &Fixture) {
-    let timeouts = limits(1_000).over(Timeouts::default());
+    let timeouts = limits(1_000).applied_to(Timeouts::default());
     let policy = Policy { retry: attempts(10), timeouts, crashes_max: 7 };
     let t = t.another(StoreOptions { policy, ..StoreOptions::default() });
     let queue_settings = QueueSettings {
@@ -312,12 +315,12 @@ async fn nobody_submits_for_another_tenant(t: &Fixture) {
         let caller = Caller::new("acme-app", role, Some(tenant("acme")));
         let jobs = vec![own.clone(), foreign.clone()];
         let error = t.store.submit(&caller, jobs, SubmitOptions::default()).await.unwrap_err();
-        assert!(matches!(error, SubmitError::Denied(_)), "{error}");
+        assert!(matches!(error, SubmitError::Forbidden(_)), "{error}");
     }
     for role in [Role::Viewer, Role::Worker] {
         let caller = Caller::new("looker", role, None);
         let error = t.store.submit(&caller, vec![own.clone()], SubmitOptions::default()).await.unwrap_err();
-        assert!(matches!(error, SubmitError::Denied(_)), "{error}");
+        assert!(matches!(error, SubmitError::Forbidden(_)), "{error}");
     }
     assert_eq!(t.everything().await, before);
     assert_eq!(t.submit(foreign).await.lane.job_type, job_type("email.send"), "an admin may");

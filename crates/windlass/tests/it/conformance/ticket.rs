@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use windlass::audit::{AuditEvent, AuditLevel};
 use windlass::clock::Timestamp;
-use windlass::job::{Debounce, Details, Failure, Job, JobId, Lane, NewJob, Payload, Spec, State};
-use windlass::store::command::act::{Act, Patch, Suspend};
+use windlass::job::{Debounce, Failure, JobId, JobRecord, JobState, Lane, NewJob, Payload, RareFields, Spec};
+use windlass::store::command::act::{JobAction, Patch, Suspend};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::config::QueueSettings;
 use windlass::store::engine::RecordQuery;
@@ -46,12 +46,12 @@ fn ticketed(t: &Fixture) -> Fixture {
 
 async fn code_of(t: &Fixture, id: JobId) -> Option<String> {
     let job = t.get(id).await.job;
-    assert_eq!((job.state, job.attempt), (State::Failed, 0), "it never ran");
+    assert_eq!((job.state, job.attempt), (JobState::Failed, 0), "it never ran");
     job.details.error.as_ref().and_then(|error| error.code.clone())
 }
 
 /// Submits a job, changes it, and gives the code with which it is refused.
-async fn refusal(t: &Fixture, change: fn(&mut Job, &mut Spec)) -> Option<String> {
+async fn refusal(t: &Fixture, change: fn(&mut JobRecord, &mut Spec)) -> Option<String> {
     let id = t.submit(new_job("email.send")).await.id;
     tamper(&t.store, id, change).await;
     let worker = t.worker().await;
@@ -59,7 +59,7 @@ async fn refusal(t: &Fixture, change: fn(&mut Job, &mut Spec)) -> Option<String>
     code_of(t, id).await
 }
 
-fn ticket_of(job: &mut Job) -> &mut Ticket {
+fn ticket_of(job: &mut JobRecord) -> &mut Ticket {
     job.details_mut().ticket.as_mut().expect("it has a ticket")
 }
 
@@ -87,7 +87,7 @@ async fn a_job_that_was_not_touched_runs(t: &Fixture) {
 /// M94: every field.
 async fn a_changed_ticket_is_refused(t: &Fixture) {
     let t = ticketed(t);
-    let changes: [fn(&mut Job, &mut Spec); 12] = [
+    let changes: [fn(&mut JobRecord, &mut Spec); 12] = [
         |job, _| flip(&mut ticket_of(job).queue),
         |job, _| flip(&mut ticket_of(job).key_id),
         |job, _| flip(&mut ticket_of(job).actor),
@@ -110,7 +110,7 @@ async fn a_changed_ticket_is_refused(t: &Fixture) {
 /// M94: everything that the ticket speaks of.
 async fn a_changed_job_is_refused(t: &Fixture) {
     let t = ticketed(t);
-    let moved: [fn(&mut Job, &mut Spec); 13] = [
+    let moved: [fn(&mut JobRecord, &mut Spec); 13] = [
         |job, _| job.lane = Arc::new(Lane { queue: queue("other"), ..Lane::clone(&job.lane) }),
         |_, spec| spec.payload.content_type = "text/plain".into(),
         |_, spec| spec.idempotency_key = Some("other".into()),
@@ -128,7 +128,7 @@ async fn a_changed_job_is_refused(t: &Fixture) {
     for change in moved {
         assert_eq!(refusal(&t, change).await.as_deref(), Some("ticket_invalid"));
     }
-    let forged = |_: &mut Job, spec: &mut Spec| spec.payload = Payload::json(r#"{"to":"x@y.z"}"#);
+    let forged = |_: &mut JobRecord, spec: &mut Spec| spec.payload = Payload::json(r#"{"to":"x@y.z"}"#);
     assert_eq!(refusal(&t, forged).await.as_deref(), Some("payload_mismatch"));
     // A ticket of one job does not fit another, though both are genuine.
     let first = t.submit(new_job("email.send")).await;
@@ -152,7 +152,7 @@ async fn a_refusal_is_final_audited_and_in_nobodys_way(t: &Fixture) {
     let good = t.submit(new_job("email.send")).await.id;
     let worker = t.worker().await;
     assert_eq!(t.claim_ids(worker, 1).await, [good]);
-    assert_eq!(t.state(dependent).await, State::Failed, "it ends as any other failure");
+    assert_eq!(t.state(dependent).await, JobState::Failed, "it ends as any other failure");
     let query = RecordQuery { event: Some(AuditEvent::Refused), ..RecordQuery::default() };
     let records = t.records(query).await;
     assert_eq!(records.len(), 1);
@@ -186,7 +186,7 @@ async fn a_resume_issues_a_new_ticket(t: &Fixture) {
     let (by_hand, by_itself) = (t.submit(job.clone()).await, t.submit(job).await);
     t.suspend(by_hand.id).await;
     let expiring = Suspend { expires: Some(secs(120)), ..Suspend::default() };
-    t.act(by_itself.id, Act::Suspend(expiring)).await;
+    t.act(by_itself.id, JobAction::Suspend(expiring)).await;
     t.advance(secs(120));
     t.resume(by_hand.id).await;
     t.tick().await;
@@ -207,7 +207,7 @@ async fn a_change_of_labels_issues_a_new_ticket(t: &Fixture) {
     let t = ticketed(t);
     let relabel = || {
         let callback_url = Some(Some("https://example.com/new".to_owned()));
-        Act::Patch(Patch { callback_url, ..Patch::default() })
+        JobAction::Patch(Patch { callback_url, ..Patch::default() })
     };
     let (good, bad) = (t.submit(new_job("email.send")).await.id, t.submit(new_job("email.send")).await.id);
     tamper(&t.store, bad, |_, spec| spec.owner = "mallory".into()).await;
@@ -256,7 +256,7 @@ async fn a_redrive_issues_a_new_ticket(t: &Fixture) {
 /// M94: neither by a resume nor by a redrive.
 async fn what_was_tampered_with_is_not_made_good(t: &Fixture) {
     let t = ticketed(t);
-    let forge = |_: &mut Job, spec: &mut Spec| spec.payload = Payload::json(r#"{"to":"x@y.z"}"#);
+    let forge = |_: &mut JobRecord, spec: &mut Spec| spec.payload = Payload::json(r#"{"to":"x@y.z"}"#);
     let id = t.submit(new_job("email.send")).await.id;
     t.suspend(id).await;
     tamper(&t.store, id, forge).await;
@@ -269,7 +269,7 @@ async fn what_was_tampered_with_is_not_made_good(t: &Fixture) {
     assert_eq!(code_of(&t, again).await.as_deref(), Some("ticket_invalid"));
     // One that never had a ticket is vouched for by whoever redrives it.
     let before = t.submit(new_job("email.send")).await.id;
-    tamper(&t.store, before, |job, _| job.details = Arc::new(Details::default())).await;
+    tamper(&t.store, before, |job, _| job.details = Arc::new(RareFields::default())).await;
     assert!(t.claim(worker, 10).await.is_empty());
     let again = t.store.redrive(&t.me, before, Redrive::default()).await.unwrap().id;
     assert_eq!(t.claim_ids(worker, 10).await, [again]);

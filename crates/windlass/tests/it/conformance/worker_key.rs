@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use windlass::audit::AuditEvent;
 use windlass::error::WorkError;
-use windlass::job::{GroupStrategy, State, WorkerId};
+use windlass::job::{GroupStrategy, JobState, WorkerId};
 use windlass::key::KeyId;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::heartbeat::Beat;
+use windlass::store::command::heartbeat::HeartbeatItem;
 use windlass::store::command::hold::{Pause, Target};
-use windlass::store::command::step::{Hand, Note};
+use windlass::store::command::step::{AttemptWrite, LeaseRef};
 use windlass::store::command::worker::NewWorker;
 
 use crate::fixture::{Fixture, new_job, on_every_engine, tenant};
@@ -44,7 +44,7 @@ async fn only_the_key_that_registered_a_worker_acts_for_it(t: &Fixture) {
     let (worker, claimed) = claimed_by(t, &owner).await;
     let (id, fence) = (claimed.job.id, claimed.job.fence);
     let done = || vec![Report::new(id, fence, Outcome::Completed { result: None })];
-    let note = || vec![Note::Checkpoint { step: "charge".into(), value: b"1".to_vec() }];
+    let note = || vec![AttemptWrite::Checkpoint { step: "charge".into(), value: b"1".to_vec() }];
     let group =
         || NewGroup { name: "all".into(), strategy: GroupStrategy::CollectAll, jobs: vec![new_job("child")] };
     let before = t.everything().await;
@@ -53,27 +53,30 @@ async fn only_the_key_that_registered_a_worker_acts_for_it(t: &Fixture) {
         let unknown = Some(WorkError::NoSuchWorker(worker));
         let request = ClaimRequest::new(worker, 1);
         assert_eq!(t.store.claim(stranger, &request, Duration::ZERO).await.err(), unknown);
-        assert_eq!(t.store.heartbeat(stranger, worker, vec![Beat::new(id, fence)]).await.err(), unknown);
+        assert_eq!(
+            t.store.heartbeat(stranger, worker, vec![HeartbeatItem::new(id, fence)]).await.err(),
+            unknown
+        );
         assert_eq!(t.store.finish(stranger, worker, done()).await.err(), unknown);
-        let named = Hand::new(id, fence, worker);
+        let named = LeaseRef::new(id, fence, worker);
         assert_eq!(t.store.note(stranger, named, note()).await.err(), unknown);
         assert_eq!(t.store.spawn(stranger, named, group()).await.err(), unknown);
         // With the right fence, and without naming the worker.
-        let nameless = Hand { worker: None, ..named };
+        let nameless = LeaseRef { worker: None, ..named };
         assert_eq!(t.store.note(stranger, nameless, note()).await.err(), Some(WorkError::Stale(id)));
         assert_eq!(t.store.spawn(stranger, nameless, group()).await.err(), Some(WorkError::Stale(id)));
         // As a worker of its own.
         let own = t.store.register(stranger, NewWorker::default()).await.unwrap().id;
         assert_eq!(t.store.finish(stranger, own, done()).await.unwrap(), [Finish::Stale]);
-        let refused = t.store.note(stranger, Hand::new(id, fence, own), note()).await;
+        let refused = t.store.note(stranger, LeaseRef::new(id, fence, own), note()).await;
         assert_eq!(refused, Err(WorkError::Stale(id)));
         t.store.deregister(stranger, own).await.unwrap();
     }
     let refused = t.store.deregister(&strangers[0], worker).await;
     assert_eq!(refused, Err(WorkError::NoSuchWorker(worker)), "another worker's key does not remove it");
     assert_eq!(t.everything().await, before);
-    t.store.note(&owner, Hand { job: id, fence, worker: None }, note()).await.unwrap();
-    assert_eq!(t.store.finish(&owner, worker, done()).await.unwrap(), [Finish::Applied(State::Completed)]);
+    t.store.note(&owner, LeaseRef { job: id, fence, worker: None }, note()).await.unwrap();
+    assert_eq!(t.store.finish(&owner, worker, done()).await.unwrap(), [Finish::Applied(JobState::Completed)]);
 }
 
 /// M55 M91: whoever may pause a worker may also remove it; its jobs go back.
@@ -82,7 +85,7 @@ async fn people_who_pause_workers_remove_them(t: &Fixture) {
         let (worker, claimed) = claimed_by(t, &bearer('a', Role::Worker)).await;
         t.store.pause(&person, Target::Worker(worker), Pause::default()).await.unwrap();
         assert_eq!(t.store.deregister(&person, worker).await.unwrap(), 1);
-        assert_eq!(t.state(claimed.job.id).await, State::Retrying);
+        assert_eq!(t.state(claimed.job.id).await, JobState::Retrying);
         t.cancel(claimed.job.id).await;
     }
 }

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use windlass::clock::ManualClock;
 use windlass::error::{StoreError, SubmitError};
-use windlass::job::{JobId, NewJob, State};
+use windlass::job::{JobId, JobState, NewJob};
 use windlass::limits;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::act::Act;
+use windlass::store::command::act::JobAction;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::step::Note;
+use windlass::store::command::step::AttemptWrite;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 
@@ -164,7 +164,7 @@ async fn end_all(
     let me = Caller::local();
     let mut refused = 0;
     for (number, claimed) in running.iter().enumerate() {
-        let note = Note::Checkpoint { step: "last".into(), value: b"1".to_vec() };
+        let note = AttemptWrite::Checkpoint { step: "last".into(), value: b"1".to_vec() };
         store.note(&me, hand(claimed), vec![note]).await.expect("a checkpoint fits");
         let report = Report::new(
             claimed.job.id,
@@ -172,7 +172,7 @@ async fn end_all(
             Outcome::Completed { result: Some(b"2".to_vec()) },
         );
         let answers = store.finish(&me, worker, vec![report]).await.expect("a completion fits");
-        assert_eq!(answers, [Finish::Applied(State::Completed)]);
+        assert_eq!(answers, [Finish::Applied(JobState::Completed)]);
         if number % 10 == 0 {
             clock.advance(limits::RESERVE_RETRY_EVERY);
             refused += usize::from(submit(store, &format!("while{number}"), 1, 200_000).await.is_err());
@@ -183,7 +183,10 @@ async fn end_all(
 
 async fn delete_all(store: &Store, jobs: &Kept) {
     for (id, _) in jobs {
-        store.act(&Caller::local(), *id, Act::Cancel { reason: None }).await.expect("a cancellation fits");
+        store
+            .act(&Caller::local(), *id, JobAction::Cancel { reason: None })
+            .await
+            .expect("a cancellation fits");
         store.delete(&Caller::local(), *id).await.expect("a deletion fits");
     }
 }

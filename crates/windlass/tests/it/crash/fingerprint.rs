@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass::job::{JobId, State};
+use windlass::job::{JobId, JobState};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
@@ -27,7 +27,7 @@ impl Fingerprint {
         for id in ids {
             taken.jobs.insert(id.to_string(), job(store, *id).await);
         }
-        for state in State::ALL {
+        for state in JobState::ALL {
             let filter = Filter { states: vec![state], ..Filter::default() };
             taken.others.insert(format!("list {state}"), list(store, filter).await);
         }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use windlass::clock::ManualClock;
-use windlass::job::{AttemptOutcome, Job, JobId, QueueName, State};
+use windlass::job::{AttemptOutcome, JobId, JobRecord, JobState, QueueName};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::claim::ClaimRequest;
@@ -140,7 +140,7 @@ impl Ledger {
     }
 }
 
-async fn check_finish(store: &Store, job: &Job, ack: &Ack, attempt: u32, outcome: &str) {
+async fn check_finish(store: &Store, job: &JobRecord, ack: &Ack, attempt: u32, outcome: &str) {
     let me = Caller::local();
     let attempts = store.attempts(&me, job.id).await.unwrap().unwrap();
     let kept = attempts.iter().find(|kept| kept.id.number == attempt).and_then(|kept| kept.record.as_ref());
@@ -153,7 +153,7 @@ async fn check_finish(store: &Store, job: &Job, ack: &Ack, attempt: u32, outcome
     };
     assert_eq!(kept.map(|record| record.outcome), Some(expected), "{ack}");
     if expected == AttemptOutcome::Completed {
-        assert_eq!(job.state, State::Completed, "{ack}");
+        assert_eq!(job.state, JobState::Completed, "{ack}");
         let stored = store.result(&me, job.id).await.unwrap().and_then(|result| result.0);
         assert_eq!(stored.as_deref(), Some(result(job).as_bytes()), "{ack}");
     }
@@ -219,7 +219,7 @@ pub(super) async fn drain(store: &Store, clock: &ManualClock) -> usize {
                 })
                 .collect();
             for answer in store.finish(&me, worker, reports).await.unwrap() {
-                assert_eq!(answer, Finish::Applied(State::Completed));
+                assert_eq!(answer, Finish::Applied(JobState::Completed));
             }
         }
         let jobs = all_jobs(store, Filter::default()).await;

@@ -7,14 +7,14 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use windlass::error::{StoreError, SubmitError, WorkError};
 use windlass::job::{
-    Dependency, Failure, GroupStrategy, Job, JobId, JobType, NewJob, Payload, QueueName, WorkerId,
+    Dependency, Failure, GroupStrategy, JobId, JobRecord, JobType, NewJob, Payload, QueueName, WorkerId,
 };
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
-use windlass::store::command::step::Note;
+use windlass::store::command::step::AttemptWrite;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 
@@ -165,8 +165,8 @@ impl Laborer {
 
     async fn note(&mut self, claimed: &Claimed) -> Result<(), WorkError> {
         let step = format!("step-{}", claimed.job.attempt);
-        let note = Note::Checkpoint { step: step.clone(), value: result(&claimed.job).into_bytes() };
-        let logs = Note::Logs(vec!["noted".into()]);
+        let note = AttemptWrite::Checkpoint { step: step.clone(), value: result(&claimed.job).into_bytes() };
+        let logs = AttemptWrite::Logs(vec!["noted".into()]);
         match self.store.note(&Caller::local(), hand(claimed), vec![note, logs]).await {
             Ok(()) => say(&Ack::Noted { id: claimed.job.id, step }.to_string()),
             Err(WorkError::Stale(_)) => {}
@@ -209,7 +209,7 @@ impl Laborer {
 }
 
 /// A result, or a checkpoint's value, that follows from the job.
-pub(super) fn result(job: &Job) -> String {
+pub(super) fn result(job: &JobRecord) -> String {
     format!(r#""{}""#, job.id)
 }
 

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use windlass::job::{JobId, NewJob, State, WorkerId};
+use windlass::job::{JobId, JobState, NewJob, WorkerId};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::heartbeat::{Beat, Directive};
+use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 
@@ -69,7 +69,8 @@ impl Fleet {
             for node in &self.nodes {
                 while node.tick().await.unwrap().has_more {}
             }
-            let beats = self.held.iter().map(|held| Beat::new(held.job.id, held.job.fence)).collect();
+            let beats =
+                self.held.iter().map(|held| HeartbeatItem::new(held.job.id, held.job.fence)).collect();
             let pulse = self.nodes[0].heartbeat(&Caller::local(), self.worker, beats).await.unwrap();
             let lost = pulse.directives.iter().filter(|(_, told)| *told != Directive::Continue).count();
             assert_eq!(lost, 0, "leases are lost");
@@ -83,13 +84,13 @@ impl Fleet {
         self.nodes.iter().all(|node| node.clock().is_believed == is_believed)
     }
 
-    async fn count(&self, state: State) -> u64 {
+    async fn count(&self, state: JobState) -> u64 {
         self.nodes[0].stats(&Caller::local()).await.unwrap().states.get(&state).copied().unwrap_or(0)
     }
 
     async fn assert_whole(&self) {
-        let counts = [self.count(State::Running).await, self.count(State::Completed).await];
-        assert_eq!((counts, self.count(State::DeadLetter).await), ([20, 10], 0));
+        let counts = [self.count(JobState::Running).await, self.count(JobState::Completed).await];
+        assert_eq!((counts, self.count(JobState::DeadLetter).await), ([20, 10], 0));
         verify(&self.nodes[0]).await;
     }
 }
@@ -114,7 +115,7 @@ async fn time_goes_on(fleet: &Fleet) {
     loop {
         fleet.go_on(Duration::from_millis(200), |_| true).await;
         let found = fleet.nodes[1].get(&Caller::local(), id).await.unwrap().expect("the job is there");
-        if found.job.state == State::Scheduled {
+        if found.job.state == JobState::Scheduled {
             return;
         }
         assert!(began.elapsed() < LONG, "it is {} at {}", found.job.state, fleet.nodes[1].clock().now);

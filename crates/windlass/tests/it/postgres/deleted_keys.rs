@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::Queue;
+use windlass::Client;
 use windlass::error::SubmitError;
 
 use super::door::stranger;
@@ -14,7 +14,7 @@ use crate::worker::kinds::greet;
 #[tokio::test]
 async fn a_deleted_job_answers_for_its_key_in_sql() {
     let address = new_schema();
-    let jobs = Queue::open(&address).await.unwrap();
+    let jobs = Client::open(&address).await.unwrap();
     let (mut client, _) = stranger(&address).await;
     let month = Duration::from_secs(30 * 86_400);
     let first = jobs.submit(greet("a")).key("k").key_window(month).await.unwrap();

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{Client as PgClient, NoTls};
 use uuid::Uuid;
 use windlass::clock::Timestamp;
 use windlass::error::{StoreError, SubmitError};
 use windlass::job::{
-    Category, Dependency, JitterMode, JobId, JobType, NewJob, Payload, Priority, RetryPolicy, State, Strategy,
+    Category, Dependency, JitterMode, JobId, JobState, JobType, NewJob, Payload, Priority, RetryPolicy,
+    Strategy,
 };
-use windlass::queue::Queue;
+use windlass::queue::Client;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::letter::REFUSED;
@@ -24,7 +25,7 @@ use crate::fixture::queue;
 use crate::worker::kinds::{Greet, greet};
 
 /// A program beside the store, with a connection of its own.
-pub(super) async fn stranger(address: &str) -> (Client, String) {
+pub(super) async fn stranger(address: &str) -> (PgClient, String) {
     let (server, schema) = address.rsplit_once("&schema=").expect("the schema comes last");
     let (client, connection) = tokio_postgres::connect(server, NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -35,7 +36,7 @@ pub(super) async fn stranger(address: &str) -> (Client, String) {
 }
 
 /// Submits a job whose payload is JSON; the error is the field that was refused and the message.
-async fn submit(client: &Client, schema: &str, options: &str) -> Result<JobId, (String, String)> {
+async fn submit(client: &PgClient, schema: &str, options: &str) -> Result<JobId, (String, String)> {
     let sql = format!("SELECT {schema}.submit('greet', '{{\"name\": \"a\"}}', $1::text::jsonb)");
     let rows = client.query_typed(&sql, &[(&options, tokio_postgres::types::Type::TEXT)]).await;
     let row = rows.map_err(|error| {
@@ -152,7 +153,7 @@ async fn the_door_and_the_library_make_the_same_jobs() {
         let expected = library.get(&Caller::local(), expected.id).await.unwrap().unwrap();
         let spec = windlass::job::Spec { owner: expected.spec.owner.clone(), ..found.spec.clone() };
         assert_eq!(spec, expected.spec, "{options}");
-        let facts = |job: &windlass::job::Job| {
+        let facts = |job: &windlass::job::JobRecord| {
             let delay = job.run_at.since(job.created_at);
             (job.lane.clone(), job.state, job.priority, delay, job.policy.clone(), job.concurrency)
         };
@@ -329,7 +330,7 @@ async fn hello(job: Greet) -> anyhow::Result<String> {
 async fn a_committed_transaction_makes_its_jobs_and_wakes_a_worker() {
     for option in ["", "&notify=off", "&statement_cache=off"] {
         let address = new_schema();
-        let jobs = Queue::open(&format!("{address}{option}")).await.unwrap();
+        let jobs = Client::open(&format!("{address}{option}")).await.unwrap();
         let (mut client, schema) = stranger(&address).await;
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let running = tokio::spawn(Worker::new(&jobs).handle(hello).run_until(async { drop(stopped.await) }));
@@ -358,7 +359,7 @@ async fn a_committed_transaction_makes_its_jobs_and_wakes_a_worker() {
 #[tokio::test]
 async fn a_rolled_back_transaction_leaves_nothing_and_a_refusal_leaves_the_rest() {
     let address = new_schema();
-    let jobs = Queue::open(&address).await.unwrap();
+    let jobs = Client::open(&address).await.unwrap();
     let (mut client, schema) = stranger(&address).await;
     let transaction = client.transaction().await.unwrap();
     let gone = jobs.submit(greet("a")).key("k").within_postgres(&transaction).await.unwrap();
@@ -384,7 +385,7 @@ async fn a_rolled_back_transaction_leaves_nothing_and_a_refusal_leaves_the_rest(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_transactions_with_one_key_make_one_job() {
     let address = new_schema();
-    let jobs = Queue::open(&address).await.unwrap();
+    let jobs = Client::open(&address).await.unwrap();
     let mut callers = Vec::new();
     for number in 0..32 {
         let (jobs, address) = (jobs.clone(), address.clone());
@@ -421,13 +422,14 @@ async fn many_transactions_with_one_key_make_one_job() {
 #[tokio::test]
 async fn a_transaction_that_stays_open_stops_nobody_else() {
     let address = new_schema();
-    let jobs = Queue::open(&address).await.unwrap();
+    let jobs = Client::open(&address).await.unwrap();
     let (mut client, _) = stranger(&address).await;
     let transaction = client.transaction().await.unwrap();
     let open = jobs.submit(greet("a")).key("mine").unique("too").within_postgres(&transaction).await.unwrap();
     let busy = jobs.submit(greet("a")).key("mine");
     let also_busy = jobs.submit(greet("a")).unique("too");
-    let others = (0..200).map(|number| windlass::queue::Draft::new(&greet("b")).key(&format!("k{number}")));
+    let others =
+        (0..200).map(|number| windlass::queue::JobBuilder::new(&greet("b")).key(&format!("k{number}")));
     let (busy, also_busy, others, plain) = tokio::join!(
         busy.into_future(),
         also_busy.into_future(),
@@ -455,7 +457,7 @@ async fn what_is_refused_inside_is_not_lost_and_blocks_nobody() {
         .await
         .unwrap();
     let found = taken_in(&store, inside).await;
-    assert_eq!(found.job.state, State::Failed);
+    assert_eq!(found.job.state, JobState::Failed);
     let error = found.job.details.error.as_ref().expect("it says why");
     assert_eq!(error.code.as_deref(), Some(REFUSED));
     assert!(error.message.contains("callback_url"), "{}", error.message);

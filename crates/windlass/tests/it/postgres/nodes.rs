@@ -7,13 +7,13 @@ use std::time::Duration;
 use windlass::clock::{Clock, Reading, Stopwatch, SystemClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::error::WorkError;
-use windlass::job::{State, WorkerId};
+use windlass::job::{JobState, WorkerId};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::act::Act;
+use windlass::store::command::act::JobAction;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::heartbeat::{Beat, Directive};
+use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
@@ -52,7 +52,7 @@ async fn many_claimers_on_many_nodes_claim_each_job_once() {
                     if claimed.is_empty() {
                         return Ok::<_, WorkError>(own);
                     }
-                    let done = |job: &windlass::job::Job| {
+                    let done = |job: &windlass::job::JobRecord| {
                         Report::new(job.id, job.fence, Outcome::Completed { result: None })
                     };
                     let reports = claimed.iter().map(|claimed| done(&claimed.job)).collect();
@@ -71,7 +71,7 @@ async fn many_claimers_on_many_nodes_claim_each_job_once() {
     }
     assert_eq!((total, all.len()), (JOBS, JOBS), "each job was claimed, and by one");
     let stats = nodes[1].stats(&me).await.unwrap();
-    assert_eq!(stats.states.get(&State::Completed).copied(), Some(JOBS as u64));
+    assert_eq!(stats.states.get(&JobState::Completed).copied(), Some(JOBS as u64));
     verify(&nodes[2]).await;
     nodes.iter().for_each(Store::close);
 }
@@ -176,8 +176,8 @@ async fn a_cancellation_is_heard_on_another_node_without_polling() {
     let job = claimed[0].job.clone();
     let (waiting, caller) = (there.clone(), me.clone());
     let beating = tokio::spawn(async move {
-        let beats = vec![Beat::new(job.id, job.fence)];
-        waiting.heartbeat_with_news(&caller, worker, beats, Duration::from_secs(20)).await
+        let beats = vec![HeartbeatItem::new(job.id, job.fence)];
+        waiting.heartbeat_wait(&caller, worker, beats, Duration::from_secs(20)).await
     });
     while !there.environment().wakeups.has_waiters() {
         tokio::task::yield_now().await;
@@ -186,7 +186,7 @@ async fn a_cancellation_is_heard_on_another_node_without_polling() {
     for number in 1..200 {
         submit(&here, number).await;
     }
-    here.act(&me, claimed[0].job.id, Act::Cancel { reason: None }).await.unwrap();
+    here.act(&me, claimed[0].job.id, JobAction::Cancel { reason: None }).await.unwrap();
     let pulse = tokio::time::timeout(LONG, beating).await.expect("in time").unwrap().unwrap();
     assert_ne!(pulse.directives[0].1, Directive::Continue);
     assert!(watch.elapsed() < Duration::from_secs(15), "before the heartbeat asked by itself");

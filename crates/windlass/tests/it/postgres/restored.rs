@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use windlass::audit::AuditEvent;
 use windlass::error::{StoreError, SubmitError, WorkError};
-use windlass::job::{GroupStrategy, State, WorkerId};
+use windlass::job::{GroupStrategy, JobState, WorkerId};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::step::{Hand, Note};
+use windlass::store::command::step::{AttemptWrite, LeaseRef};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::engine::RecordQuery;
@@ -45,8 +45,8 @@ async fn finish(node: &Store, worker: WorkerId, claimed: &Claimed) -> Finish {
 async fn writes_nothing(node: &Store, worker: WorkerId, before: &Claimed) {
     let (job, fence) = (before.job.id, before.job.fence);
     for worker in [Some(worker), None] {
-        let hand = Hand { job, fence, worker };
-        let checkpoint = Note::Checkpoint { step: "charge".into(), value: b"1".to_vec() };
+        let hand = LeaseRef { job, fence, worker };
+        let checkpoint = AttemptWrite::Checkpoint { step: "charge".into(), value: b"1".to_vec() };
         let refused = node.note(&me(), hand, vec![checkpoint]).await;
         assert_eq!(refused, Err(WorkError::Stale(job)), "a checkpoint by {worker:?}");
         let (name, jobs) = ("children".into(), vec![numbered(99)]);
@@ -104,7 +104,7 @@ async fn another_worker_runs_it(address: &str, before: &Before, generation: u64)
         assert_eq!(node.generation().await.unwrap(), generation);
         writes_nothing(node, before.worker, &before.claimed).await;
     }
-    assert_eq!(finish(&nodes[0], other, &again).await, Finish::Applied(State::Completed));
+    assert_eq!(finish(&nodes[0], other, &again).await, Finish::Applied(JobState::Completed));
     let reasons = reasons(&nodes[0]).await;
     verify(&nodes[0]).await;
     nodes.iter().for_each(Store::close);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass::clock::{Clock, SystemClock, Timestamp};
 use windlass::context::Cx;
-use windlass::job::{AttemptOutcome, State};
-use windlass::queue::Queue;
+use windlass::job::{AttemptOutcome, JobState};
+use windlass::queue::Client;
 use windlass::store::Store;
 use windlass::store::attempt::AttemptRecord;
 use windlass::store::caller::Caller;
@@ -34,7 +34,7 @@ const LATE: Duration = Duration::from_secs(20);
 async fn child() {
     let Ok(address) = std::env::var(ADDRESS) else { return };
     eprintln!("@clock {}", SystemClock::new().now().as_millis());
-    let queue = Queue::over(open(&address));
+    let queue = Client::from_store(open(&address));
     let worker =
         Worker::new(&queue).heartbeat_every(Duration::from_millis(200)).handle(run).queue("default", 8);
     let dismissed = tokio::task::spawn_blocking(|| std::io::stdin().lines().for_each(drop));
@@ -65,7 +65,11 @@ fn assert_between(first: Timestamp, at: Timestamp, context: &str) {
 async fn a_worker_with_a_wrong_clock_breaks_nothing(by: &str, is_kept_here: bool) {
     let address = new_schema();
     let store = open(&address);
-    let queue = if is_kept_here { Queue::over(store.clone()) } else { Queue::over_kept(store.clone()) };
+    let queue = if is_kept_here {
+        Client::from_store(store.clone())
+    } else {
+        Client::from_store_without_maintenance(store.clone())
+    };
     let me = Caller::local();
     let worker =
         store.register(&me, NewWorker { heartbeats: false, ..NewWorker::default() }).await.unwrap().id;
@@ -92,7 +96,7 @@ async fn a_worker_with_a_wrong_clock_breaks_nothing(by: &str, is_kept_here: bool
     assert_eq!(heard, ["started held 2", "started later 1", "started long 1"]);
     for job in [&held, &later, &long] {
         let ended = job.wait(LONG).await.unwrap().expect("it ends in time");
-        assert_eq!(ended.job.state, State::Completed, "{by}");
+        assert_eq!(ended.job.state, JobState::Completed, "{by}");
     }
     let [lost, done] = &attempts(&store, held.id()).await[..] else { panic!("two attempts") };
     assert_eq!((lost.outcome, done.outcome), (AttemptOutcome::Lost, AttemptOutcome::Completed));

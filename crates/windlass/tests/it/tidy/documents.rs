@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn what_only_resembles_a_path_is_left_alone() {
-        let text = "`POST /jobs/` `/api/v1/` `text/plain` `http://x/y.md` `a::b/c.rs` `State::Ready`\n```\n`no/way.rs`\n```\nit's ` unpaired/x.rs";
+        let text = "`POST /jobs/` `/api/v1/` `text/plain` `http://x/y.md` `a::b/c.rs` `JobState::Ready`\n```\n`no/way.rs`\n```\nit's ` unpaired/x.rs";
         assert_eq!(missing(text), [""; 0]);
     }
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use windlass::clock::SystemClock;
 use windlass::job::{Dependency, Failure, GroupStrategy, JobId, NewJob, Payload, ScheduleName, WorkerId};
-use windlass::schedule::Timing;
+use windlass::schedule::ScheduleSpec;
 use windlass::store::Store;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::{Act, Suspend};
+use windlass::store::command::act::{JobAction, Suspend};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
@@ -17,7 +17,7 @@ use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::key::NewKey;
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
-use windlass::store::command::step::Note;
+use windlass::store::command::step::AttemptWrite;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::config::{BudgetPeriod, QueueSettings, Rate, TenantSettings, TypeSettings};
@@ -87,7 +87,7 @@ async fn configure(store: &Store) -> String {
     let pause = Pause { reason: Some("repairs ✓".into()), expires: Some(secs(86_400)), ..Pause::default() };
     store.pause(&me, Target::Queue(queue("slow")), pause.clone()).await.unwrap();
     store.pause(&me, Target::Tenant(tenant("zoo")), pause).await.unwrap();
-    let schedule = NewSchedule::new(Timing::Every(secs(3600)), new_job("report"));
+    let schedule = NewSchedule::new(ScheduleSpec::Every(secs(3600)), new_job("report"));
     store.put_schedule(&me, ScheduleName::new("hourly").unwrap(), schedule).await.unwrap();
     store.webhook_secrets(&me, None).await.unwrap();
     let key = NewKey { tenant: Some(tenant("acme")), ..NewKey::new("billing", Role::Operator) };
@@ -102,12 +102,12 @@ async fn work(store: &Store, worker: WorkerId) -> (Claimed, JobId) {
     let claimed = claim(store, worker).await;
     assert_eq!(claimed.job.id, first);
     let notes = vec![
-        Note::Checkpoint { step: "rows ✓".into(), value: b"17".to_vec() },
-        Note::Logs((0..9).map(|line| format!("line {line}")).collect()),
+        AttemptWrite::Checkpoint { step: "rows ✓".into(), value: b"17".to_vec() },
+        AttemptWrite::Logs((0..9).map(|line| format!("line {line}")).collect()),
     ];
     store.note(&me, hand(&claimed), notes).await.unwrap();
     finish(store, worker, &claimed, Outcome::Failed(Failure::temporary("busy"))).await;
-    store.act(&me, first, Act::Suspend(Suspend::default())).await.unwrap();
+    store.act(&me, first, JobAction::Suspend(Suspend::default())).await.unwrap();
     let parent = submit(store, new_job("parent")).await;
     let claimed = claim(store, worker).await;
     let jobs = (0..3).map(|_| new_job("child")).collect();
@@ -172,7 +172,7 @@ pub(super) async fn fill(address: &str) -> Known {
     let month = Some(secs(30 * 86_400));
     let gone = NewJob { idempotency_key: Some("gone".into()), idempotency_window: month, ..new_job("gone") };
     let gone = submit(&store, gone).await;
-    store.act(&me, gone, Act::Cancel { reason: None }).await.unwrap();
+    store.act(&me, gone, JobAction::Cancel { reason: None }).await.unwrap();
     store.delete(&me, gone).await.unwrap();
     store.tick().await.unwrap();
     store.seal().await.unwrap();

@@ -1,11 +1,11 @@
 //! What a claim may give and what it must not leave: pauses, limits, order.
 
-use windlass::job::{Job, State};
+use windlass::job::{JobRecord, JobState};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::claim::{ClaimAnswer, ClaimRequest};
 use windlass::store::config::Config;
-use windlass::store::engine::Place;
+use windlass::store::engine::ClaimOrder;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
 
@@ -26,12 +26,13 @@ pub(super) async fn check(store: &Store, request: &ClaimRequest, answer: &ClaimA
 async fn gave(store: &Store, config: &Config, answer: &ClaimAnswer) -> Result<(), String> {
     let Some(first) = answer.jobs.first() else { return Ok(()) };
     let now = first.job.updated_at;
-    let running = jobs(store, State::Running).await?;
+    let running = jobs(store, JobState::Running).await?;
     for (place, claimed) in answer.jobs.iter().enumerate() {
         let job = &claimed.job;
         // As it was when this one was taken: the next may be of a queue that allows more for the same key.
-        let is_later = |other: &Job| answer.jobs[place + 1..].iter().any(|later| later.job.id == other.id);
-        let running: Vec<&Job> = running.iter().filter(|other| !is_later(other)).collect();
+        let is_later =
+            |other: &JobRecord| answer.jobs[place + 1..].iter().any(|later| later.job.id == other.id);
+        let running: Vec<&JobRecord> = running.iter().filter(|other| !is_later(other)).collect();
         if let Some(hold) = config.holds_on(&job.lane, now).next() {
             return Err(format!("job {} was claimed in spite of {hold:?}", job.id));
         }
@@ -40,7 +41,8 @@ async fn gave(store: &Store, config: &Config, answer: &ClaimAnswer) -> Result<()
     if has_an_order_of_its_own(config) {
         return Ok(());
     }
-    let is_ordered = answer.jobs.windows(2).all(|two| Place::of(&two[0].job) < Place::of(&two[1].job));
+    let is_ordered =
+        answer.jobs.windows(2).all(|two| ClaimOrder::of(&two[0].job) < ClaimOrder::of(&two[1].job));
     if is_ordered { Ok(()) } else { Err("the claimed jobs are not in order".to_owned()) }
 }
 
@@ -54,8 +56,8 @@ async fn left(
 ) -> Result<(), String> {
     let Some(worker) = config.workers.get(&request.worker) else { return Ok(()) };
     let is_full = answer.jobs.len() >= request.limit;
-    let last = answer.jobs.last().map(|claimed| Place::of(&claimed.job));
-    for job in jobs(store, State::Scheduled).await? {
+    let last = answer.jobs.last().map(|claimed| ClaimOrder::of(&claimed.job));
+    for job in jobs(store, JobState::Scheduled).await? {
         let is_wanted = request.queues.as_ref().is_none_or(|queues| queues.contains(&job.lane.queue))
             && request.types.as_ref().is_none_or(|types| types.contains(&job.lane.job_type));
         let is_held = config.holds_on(&job.lane, store.environment().clock.now()).next().is_some();
@@ -63,7 +65,7 @@ async fn left(
             continue;
         }
         let is_before_last =
-            !has_an_order_of_its_own(config) && last.is_some_and(|last| Place::of(&job) < last);
+            !has_an_order_of_its_own(config) && last.is_some_and(|last| ClaimOrder::of(&job) < last);
         if !is_full || is_before_last {
             return Err(format!("job {} was left", job.id));
         }
@@ -71,7 +73,7 @@ async fn left(
     Ok(())
 }
 
-fn has_limits(config: &Config, job: &Job) -> bool {
+fn has_limits(config: &Config, job: &JobRecord) -> bool {
     let tenant = config.tenants.get(&job.lane.tenant);
     !config.running_limits(&job.lane).is_empty()
         || !config.rates(&job.lane).is_empty()
@@ -84,8 +86,8 @@ fn has_an_order_of_its_own(config: &Config) -> bool {
     config.queues.values().any(|settings| settings.aging.is_some() || settings.fair_by.is_some())
 }
 
-fn within_limits(config: &Config, running: &[&Job], job: &Job) -> Result<(), String> {
-    let count = |fits: &dyn Fn(&Job) -> bool| running.iter().filter(|job| fits(job)).count() as u64;
+fn within_limits(config: &Config, running: &[&JobRecord], job: &JobRecord) -> Result<(), String> {
+    let count = |fits: &dyn Fn(&JobRecord) -> bool| running.iter().filter(|job| fits(job)).count() as u64;
     let over = |what: &str, found: u64, limit: Option<u64>| match limit {
         Some(limit) if found > limit => {
             Err(format!("{found} jobs run for {what} of job {}, not {limit}", job.id))
@@ -93,8 +95,8 @@ fn within_limits(config: &Config, running: &[&Job], job: &Job) -> Result<(), Str
         _ => Ok(()),
     };
     let lane = &job.lane;
-    let own_queue = |other: &Job| other.lane.queue == lane.queue;
-    let own_tenant = |other: &Job| other.lane.tenant == lane.tenant;
+    let own_queue = |other: &JobRecord| other.lane.queue == lane.queue;
+    let own_tenant = |other: &JobRecord| other.lane.tenant == lane.tenant;
     for ((queue, tenant), settings) in &config.queues {
         if *queue == lane.queue && tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant) {
             let found = count(&|other| own_queue(other) && (tenant.is_none() || own_tenant(other)));
@@ -111,7 +113,7 @@ fn within_limits(config: &Config, running: &[&Job], job: &Job) -> Result<(), Str
     Ok(())
 }
 
-async fn jobs(store: &Store, state: State) -> Result<Vec<Job>, String> {
+async fn jobs(store: &Store, state: JobState) -> Result<Vec<JobRecord>, String> {
     let filter = Filter { states: vec![state], ..Filter::default() };
     let request = ListRequest { filter, limit: 500, ..ListRequest::default() };
     let pages = told(pages(store, &Caller::local(), &request).await)?;

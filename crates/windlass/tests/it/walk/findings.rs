@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use windlass::error::{Invalid, Problem, SubmitError, WorkError};
-use windlass::job::{Dependency, NewJob, State};
+use windlass::error::{FieldProblem, Invalid, SubmitError, WorkError};
+use windlass::job::{Dependency, JobState, NewJob};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
-use windlass::store::command::step::Note;
+use windlass::store::command::step::AttemptWrite;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::config::QueueSettings;
 
@@ -31,10 +31,10 @@ fn named(name: &str, after: &[&str]) -> NewJob {
 async fn a_stale_note_of_a_worker_that_fell_silent_is_refused_by_name(t: &Fixture) {
     let (_, claimed) = t.running(new_job("email.send")).await;
     t.advance(Duration::from_secs(31));
-    let note = Note::Logs(vec!["still here".to_owned()]);
+    let note = AttemptWrite::Logs(vec!["still here".to_owned()]);
     let answer = t.store.note(&t.me, hand(&claimed), vec![note]).await;
     assert_eq!(answer, Err(WorkError::Stale(claimed.job.id)));
-    assert_eq!(t.state(claimed.job.id).await, State::Retrying);
+    assert_eq!(t.state(claimed.job.id).await, JobState::Retrying);
 }
 
 /// M110: what one queue allows for a key does not hide from another how many there are.
@@ -72,7 +72,7 @@ async fn waiting_for_a_duplicate_is_waiting_for_the_job_it_stands_for(t: &Fixtur
         named("a", &[]),
     ];
     let receipts = t.submit_all(jobs).await;
-    assert_eq!(receipts[0].job.state, State::Pending);
+    assert_eq!(receipts[0].job.state, JobState::Pending);
     assert_eq!(t.get(receipts[0].job.id).await.spec.after, [receipts[1].job.id]);
     assert_eq!(receipts[0].job.depth, 3);
 }
@@ -86,7 +86,8 @@ async fn jobs_of_a_batch_that_wait_for_each_other_through_a_duplicate_are_a_cycl
         named("c", &["b"]),
     ];
     let answer = t.store.submit(&t.me, jobs, SubmitOptions::default()).await;
-    let Err(SubmitError::Invalid { invalid: Invalid { problem: Problem::Cycle(_), .. }, .. }) = answer else {
+    let Err(SubmitError::Invalid { invalid: Invalid { problem: FieldProblem::Cycle(_), .. }, .. }) = answer
+    else {
         panic!("{answer:?}");
     };
 }
@@ -96,7 +97,7 @@ async fn a_name_in_a_batch_does_not_reach_into_another_tenant(t: &Fixture) {
     let jobs = vec![NewJob { tenant: Some(tenant("acme")), ..named("a", &[]) }, named("b", &["a"])];
     let answer = t.store.submit(&t.me, jobs, SubmitOptions::default()).await;
     let Err(SubmitError::Invalid { index: 1, invalid }) = answer else { panic!("{answer:?}") };
-    assert_eq!(invalid, Invalid::new("after.0", Problem::NoSuchJob("@a".to_owned())));
+    assert_eq!(invalid, Invalid::new("after.0", FieldProblem::NoSuchJob("@a".to_owned())));
 }
 
 /// M14: a holder whose time is over lets go of the key before the next one takes it.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use windlass::audit::{AuditEvent, Record};
 use windlass::clock::Timestamp;
-use windlass::job::{Fence, Job, JobId, JobType, Priority, State, Tenant, WorkerId};
+use windlass::job::{Fence, JobId, JobRecord, JobState, JobType, Priority, Tenant, WorkerId};
 use windlass::store::command::finish::Finish;
 use windlass::store::command::heartbeat::Directive;
 use windlass::store::environment::StoreOptions;
@@ -17,7 +17,7 @@ use super::operation::{Answer, Operation};
 /// generation.
 #[derive(Default)]
 pub(super) struct Laws {
-    before: HashMap<JobId, Job>,
+    before: HashMap<JobId, JobRecord>,
     claims: HashMap<JobId, (Fence, WorkerId)>,
     generation: u64,
     /// The children of each parent, as they were spawned.
@@ -46,7 +46,7 @@ impl Laws {
     /// M60, M64: nothing that a live job needs is deleted or pruned: no child of it, nothing that it depends on.
     fn has_what_it_needs(
         &self,
-        before: &HashMap<JobId, Job>,
+        before: &HashMap<JobId, JobRecord>,
         Snapshot { job, spec, .. }: &Snapshot,
     ) -> Result<(), String> {
         if job.state.is_final() {
@@ -156,12 +156,12 @@ impl Laws {
                 let mut taken = taken.filter(|(_, (_, directive))| *directive == Directive::Continue);
                 taken.try_for_each(|(beat, _)| self.is_last(beat.job, beat.fence, Some(*worker)))
             }
-            (Operation::Note(_, hand, _), Answer::Noted(Ok(()))) => {
+            (Operation::AttemptWrite(_, hand, _), Answer::Noted(Ok(()))) => {
                 self.is_last(hand.job, hand.fence, hand.worker)
             }
             (Operation::Spawn(_, hand, _), Answer::Spawned(Ok(spawned))) => {
                 // M64: a group that is decided is no reason to stop again.
-                if spawned.is_known && spawned.parent.state == State::Scheduled {
+                if spawned.is_known && spawned.parent.state == JobState::Scheduled {
                     return Err(format!("job {} was stopped for nothing", spawned.parent.id));
                 }
                 if !spawned.is_known {
@@ -191,7 +191,7 @@ impl Laws {
 /// The live trail of every job: each step begins where the one before it ended (M3).
 #[derive(Default)]
 pub(super) struct Steps {
-    states: HashMap<JobId, State>,
+    states: HashMap<JobId, JobState>,
 }
 
 impl Steps {
@@ -204,15 +204,16 @@ impl Steps {
     }
 }
 
-fn grew(before: &Job, now: &Job) -> Result<(), String> {
-    let counts =
-        |job: &Job| [u64::from(job.attempt), u64::from(job.failures), u64::from(job.crashes), job.fence.0];
+fn grew(before: &JobRecord, now: &JobRecord) -> Result<(), String> {
+    let counts = |job: &JobRecord| {
+        [u64::from(job.attempt), u64::from(job.failures), u64::from(job.crashes), job.fence.0]
+    };
     let has_fallen = counts(before).iter().zip(counts(now)).any(|(before, now)| *before > now);
     if has_fallen || before.updated_at > now.updated_at || before.expires_at > now.expires_at {
         return Err(format!("job {} went back\n  from {before:?}\n  to {now:?}", now.id));
     }
     let has_changed =
-        |job: &Job| (job.state, job.completed_at, job.fence, job.cost_cents, job.details.error.clone());
+        |job: &JobRecord| (job.state, job.completed_at, job.fence, job.cost_cents, job.details.error.clone());
     if before.state.is_final() && has_changed(before) != has_changed(now) {
         return Err(format!("job {} was final\n  {before:?}\n  and is now {now:?}", now.id));
     }
@@ -220,7 +221,7 @@ fn grew(before: &Job, now: &Job) -> Result<(), String> {
 }
 
 /// The step that a record tells of, if it tells of one.
-pub(super) fn step_of(record: &Record) -> Option<(State, State)> {
+pub(super) fn step_of(record: &Record) -> Option<(JobState, JobState)> {
     // A lease that ended is told of beside what that led to.
     if record.event == AuditEvent::Reaped {
         return None;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use windlass::audit::AuditLevel;
-use windlass::job::{State, SuspendMode};
+use windlass::job::{JobState, SuspendMode};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::{Act, Patch, Suspend};
-use windlass::store::command::bulk::BulkAct;
+use windlass::store::command::act::{JobAction, Patch, Suspend};
+use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
@@ -27,7 +27,7 @@ pub(super) fn act(dice: &mut Dice, world: &World) -> Operation {
     match dice.below(20) {
         0..=2 => Operation::ActStrictly(caller, job, act),
         3..=4 => Operation::ActIfSeen(caller, job, act, dice.chance(70)),
-        _ => Operation::Act(caller, job, act),
+        _ => Operation::JobAction(caller, job, act),
     }
 }
 
@@ -37,14 +37,14 @@ pub(super) fn signal(dice: &mut Dice, world: &World) -> Operation {
 
 pub(super) fn bulk(dice: &mut Dice, world: &World) -> Operation {
     let action = match dice.below(5) {
-        0 => BulkAct::Redrive(Redrive { reset_checkpoints: dice.chance(50), only_once: dice.chance(20) }),
-        1 => BulkAct::Delete,
-        _ => BulkAct::Act(one_act(dice)),
+        0 => BulkAction::Redrive(Redrive { reset_checkpoints: dice.chance(50), only_once: dice.chance(20) }),
+        1 => BulkAction::Delete,
+        _ => BulkAction::JobAction(one_act(dice)),
     };
     let mut filter = if dice.chance(30) { filter(dice, world) } else { Filter::default() };
     // Never all jobs at once: the walk would start anew each time.
     if filter.states.is_empty() {
-        filter.states = vec![dice.pick(&State::ALL)];
+        filter.states = vec![dice.pick(&JobState::ALL)];
     }
     if dice.chance(70) {
         filter.queue = Some(world::queue(dice));
@@ -130,7 +130,7 @@ pub(super) fn filter(dice: &mut Dice, world: &World) -> Filter {
             9 => filter.workers = vec![world.worker(dice)],
             10 => filter.is_blocked = Some(dice.chance(50)),
             11 => filter.is_redriven = Some(dice.chance(50)),
-            _ => filter.states.extend([dice.pick(&State::ALL), dice.pick(&State::ALL)]),
+            _ => filter.states.extend([dice.pick(&JobState::ALL), dice.pick(&JobState::ALL)]),
         }
     }
     filter
@@ -140,19 +140,19 @@ pub(super) fn order(dice: &mut Dice) -> Order {
     dice.pick(&[Order::Newest, Order::Oldest, Order::Claim])
 }
 
-fn one_act(dice: &mut Dice) -> Act {
+fn one_act(dice: &mut Dice) -> JobAction {
     let reason = dice.maybe(30, &["asked for".to_owned()]);
     match dice.below(16) {
-        0 => Act::Submit,
-        1..=5 => Act::Suspend(Suspend {
+        0 => JobAction::Submit,
+        1..=5 => JobAction::Suspend(Suspend {
             mode: dice.pick(&[SuspendMode::IdleOnly, SuspendMode::Graceful, SuspendMode::Aggressive]),
             reason,
             expires: dice.chance(40).then(|| dice.time(&[0, 800, 40_000])),
         }),
-        6..=10 => Act::Resume { reason },
-        11 => Act::Cancel { reason },
-        12..=13 => Act::Priority(priority(dice)),
-        _ => Act::Patch(Patch {
+        6..=10 => JobAction::Resume { reason },
+        11 => JobAction::Cancel { reason },
+        12..=13 => JobAction::Priority(priority(dice)),
+        _ => JobAction::Patch(Patch {
             priority: dice.chance(30).then(|| priority(dice)),
             tags: dice.chance(40).then(|| tags(dice)),
             correlation_id: dice.chance(40).then(|| correlation_id(dice)),

@@ -6,24 +6,24 @@ use std::time::Duration;
 use windlass::audit::Record;
 use windlass::clock::Timestamp;
 use windlass::error::{ActError, StoreError, SubmitError, WorkError};
-use windlass::job::{Job, JobId, NewJob, QueueName, WorkerId};
+use windlass::job::{JobId, JobRecord, NewJob, QueueName, WorkerId};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::act::{Act, Acted};
-use windlass::store::command::bulk::{Bulk, BulkAct};
+use windlass::store::command::act::{ActionReport, JobAction};
+use windlass::store::command::bulk::{BulkAction, BulkReport};
 use windlass::store::command::children::{NewGroup, Spawned};
 use windlass::store::command::claim::{ClaimAnswer, ClaimRequest};
 use windlass::store::command::finish::{Finish, Report};
 use windlass::store::command::generation::NewGeneration;
-use windlass::store::command::heartbeat::{Beat, Pulse};
+use windlass::store::command::heartbeat::{HeartbeatItem, HeartbeatReply};
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::precondition::{ActOptions, IfMatch};
 use windlass::store::command::redrive::Redrive;
-use windlass::store::command::seal::Sealed;
+use windlass::store::command::seal::SealReport;
 use windlass::store::command::settings::{Configured, Settings};
-use windlass::store::command::step::{Hand, Note};
+use windlass::store::command::step::{AttemptWrite, LeaseRef};
 use windlass::store::command::submit::{Receipt, SubmitOptions};
-use windlass::store::command::tick::Ticked;
+use windlass::store::command::tick::TickReport;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::config::{Config, Worker};
 use windlass::store::engine::RecordQuery;
@@ -34,24 +34,24 @@ use windlass::store::query::list::{ListRequest, Page};
 #[derive(Debug, Clone)]
 pub(super) enum Operation {
     Submit(Caller, Vec<NewJob>, SubmitOptions),
-    Act(Caller, JobId, Act),
-    ActStrictly(Caller, JobId, Act),
+    JobAction(Caller, JobId, JobAction),
+    ActStrictly(Caller, JobId, JobAction),
     /// On the version that is there, or on one that is not.
-    ActIfSeen(Caller, JobId, Act, bool),
+    ActIfSeen(Caller, JobId, JobAction, bool),
     Redrive(Caller, JobId, Redrive),
     Delete(Caller, JobId),
     Signal(Caller, JobId, &'static str, Vec<u8>),
     Register(Caller, NewWorker),
     Deregister(Caller, WorkerId),
     Claim(Caller, ClaimRequest),
-    Heartbeat(Caller, WorkerId, Vec<Beat>),
+    Heartbeat(Caller, WorkerId, Vec<HeartbeatItem>),
     Finish(Caller, WorkerId, Vec<Report>),
-    Note(Caller, Hand, Vec<Note>),
-    Spawn(Caller, Hand, NewGroup),
+    AttemptWrite(Caller, LeaseRef, Vec<AttemptWrite>),
+    Spawn(Caller, LeaseRef, NewGroup),
     Pause(Caller, Target, Pause),
     Resume(Caller, Target),
     Configure(Caller, Settings),
-    Bulk(Caller, Filter, BulkAct),
+    Bulk(Caller, Filter, BulkAction),
     Count(Caller, Filter),
     List(Caller, ListRequest),
     Audit(Caller, RecordQuery),
@@ -68,25 +68,25 @@ pub(super) enum Operation {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
     Submitted(Result<Vec<Receipt>, SubmitError>),
-    Acted(Result<Acted, ActError>),
-    Redriven(Result<Job, ActError>),
+    Acted(Result<ActionReport, ActError>),
+    Redriven(Result<JobRecord, ActError>),
     Deleted(Result<(), ActError>),
     Registered(Result<Worker, WorkError>),
     Left(WorkerId, Result<usize, WorkError>),
     Claimed(WorkerId, Result<ClaimAnswer, WorkError>),
-    Beaten(Result<Pulse, WorkError>),
+    Beaten(Result<HeartbeatReply, WorkError>),
     Finished(Result<Vec<Finish>, WorkError>),
     Noted(Result<(), WorkError>),
     Spawned(Result<Spawned, WorkError>),
     Switched(Result<bool, ActError>),
     Configured(Result<Configured, ActError>),
-    Bulk(Result<Bulk, ActError>),
+    Bulk(Result<BulkReport, ActError>),
     Counted(Result<u64, ActError>),
     Listed(Result<Vec<Page>, StoreError>),
     Audited(Result<Vec<Record>, StoreError>),
     Oldest(Result<Option<Timestamp>, StoreError>),
-    Ticked(Result<Ticked, StoreError>),
-    Sealed(Result<Sealed, StoreError>),
+    Ticked(Result<TickReport, StoreError>),
+    Sealed(Result<SealReport, StoreError>),
     Pruned(Result<usize, StoreError>),
     Config(Result<Config, StoreError>),
     Began(Result<NewGeneration, ActError>),
@@ -100,7 +100,7 @@ impl Operation {
             Operation::Submit(who, jobs, how) => {
                 Answer::Submitted(store.submit(who, jobs.clone(), *how).await)
             }
-            Operation::Act(who, id, act) => Answer::Acted(store.act(who, *id, act.clone()).await),
+            Operation::JobAction(who, id, act) => Answer::Acted(store.act(who, *id, act.clone()).await),
             Operation::ActStrictly(who, id, act) => {
                 Answer::Acted(store.act_strictly(who, *id, act.clone()).await)
             }
@@ -114,7 +114,7 @@ impl Operation {
             Operation::Delete(who, id) => Answer::Deleted(store.delete(who, *id).await),
             Operation::Signal(who, id, name, value) => {
                 let sent = store.signal(who, *id, name, value.clone()).await;
-                Answer::Acted(sent.map(|job| Acted { job, is_changed: true }))
+                Answer::Acted(sent.map(|job| ActionReport { job, is_changed: true }))
             }
             Operation::Register(who, new) => Answer::Registered(store.register(who, new.clone()).await),
             Operation::Deregister(who, worker) => Answer::Left(*worker, store.deregister(who, *worker).await),
@@ -127,7 +127,9 @@ impl Operation {
             Operation::Finish(who, worker, reports) => {
                 Answer::Finished(store.finish(who, *worker, reports.clone()).await)
             }
-            Operation::Note(who, hand, notes) => Answer::Noted(store.note(who, *hand, notes.clone()).await),
+            Operation::AttemptWrite(who, hand, notes) => {
+                Answer::Noted(store.note(who, *hand, notes.clone()).await)
+            }
             Operation::Spawn(who, hand, group) => {
                 Answer::Spawned(store.spawn(who, *hand, group.clone()).await)
             }

@@ -9,9 +9,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use windlass::audit::AuditLevel;
-use windlass::job::{Fence, JobId, State, WorkerId};
-use windlass::store::command::act::Act;
-use windlass::store::command::bulk::BulkAct;
+use windlass::job::{Fence, JobId, JobState, WorkerId};
+use windlass::store::command::act::JobAction;
+use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::finish::{Finish, Outcome};
 use windlass::store::command::hold::Target;
 use windlass::store::command::settings::Settings;
@@ -70,7 +70,7 @@ struct Told {
     /// Every lease that was handed out, with the number of the attempt.
     claims: Vec<(JobId, Fence, u32)>,
     /// Every report that was taken.
-    applied: Vec<(JobId, Fence, State)>,
+    applied: Vec<(JobId, Fence, JobState)>,
 }
 
 async fn race(on: On, seed: u64) {
@@ -130,11 +130,12 @@ impl Arena {
         }
         let worker = self.worker(false).await;
         for _ in 0..DRAIN_ROUNDS_MAX {
-            for (state, act) in
-                [(State::Suspended, Act::Resume { reason: None }), (State::Created, Act::Submit)]
-            {
+            for (state, act) in [
+                (JobState::Suspended, JobAction::Resume { reason: None }),
+                (JobState::Created, JobAction::Submit),
+            ] {
                 let filter = Filter { states: vec![state], ..Filter::default() };
-                store.bulk(me, &filter, BulkAct::Act(act)).await.expect("an admin may");
+                store.bulk(me, &filter, BulkAction::JobAction(act)).await.expect("an admin may");
             }
             self.fixture.advance(Duration::from_secs(60));
             self.fixture.tick().await;
@@ -179,7 +180,7 @@ impl Arena {
                 "{job} was never given"
             );
             assert!(ends.insert((job, fence)), "two reports for job {job} with {fence:?} were taken");
-            if *state == State::Completed {
+            if *state == JobState::Completed {
                 assert!(completions.insert(job), "job {job} completed twice");
             }
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use windlass::audit::AuditEvent;
 use windlass::error::{ActError, SubmitError, WorkError};
-use windlass::job::State;
+use windlass::job::JobState;
 use windlass::store::command::finish::Finish;
 use windlass::store::query::snapshot::Snapshot;
 
@@ -15,7 +15,7 @@ use super::operation::Answer;
 #[derive(Debug, Default)]
 pub(super) struct Reach {
     answers: BTreeMap<&'static str, usize>,
-    states: BTreeSet<State>,
+    states: BTreeSet<JobState>,
     reasons: BTreeSet<&'static str>,
     events: BTreeSet<AuditEvent>,
 }
@@ -78,7 +78,7 @@ impl Reach {
     /// Fails if the walks did not get everywhere.
     pub(super) fn assert_everywhere(&self) {
         let answers: Vec<_> = ANSWERS.iter().filter(|name| !self.answers.contains_key(*name)).collect();
-        let states: Vec<_> = State::ALL.iter().filter(|state| !self.states.contains(state)).collect();
+        let states: Vec<_> = JobState::ALL.iter().filter(|state| !self.states.contains(state)).collect();
         let walked = AuditEvent::ALL.iter().filter(|event| !is_beyond(**event));
         let events: Vec<_> = walked.filter(|event| !self.events.contains(event)).collect();
         let is_everywhere = answers.is_empty() && states.is_empty() && events.is_empty();
@@ -112,7 +112,7 @@ fn names(answer: &Answer) -> Vec<&'static str> {
         Answer::Submitted(Err(error)) => vec![match error {
             SubmitError::UniqueKeyTaken { .. } => "unique key taken",
             SubmitError::TooDeep { .. } => "too deep",
-            SubmitError::Denied(_) => "denied",
+            SubmitError::Forbidden(_) => "denied",
             _ => "invalid submission",
         }],
         Answer::Acted(Ok(acted)) => vec![if acted.is_changed { "acted" } else { "found as asked" }],

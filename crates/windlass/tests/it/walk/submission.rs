@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use windlass::job::{
-    Category, Debounce, Dependency, JitterMode, Labels, NewJob, Payload, Priority, RetryPolicy, Strategy,
+    Category, Debounce, Dependency, JitterMode, JobMetadata, NewJob, Payload, Priority, RetryPolicy, Strategy,
 };
 use windlass::store::caller::Role;
 use windlass::store::command::submit::SubmitOptions;
@@ -117,8 +117,8 @@ pub(super) fn priority(dice: &mut Dice) -> Priority {
     dice.pick(&[Priority::CRITICAL, Priority::HIGH, Priority::NORMAL, Priority::LOW, Priority::BULK])
 }
 
-pub(super) fn labels(dice: &mut Dice) -> Labels {
-    Labels { tags: tags(dice), correlation_id: correlation_id(dice), callback_url: callback_url(dice) }
+pub(super) fn labels(dice: &mut Dice) -> JobMetadata {
+    JobMetadata { tags: tags(dice), correlation_id: correlation_id(dice), callback_url: callback_url(dice) }
 }
 
 pub(super) fn tags(dice: &mut Dice) -> BTreeMap<String, String> {

@@ -5,8 +5,8 @@ use windlass::store::caller::{Caller, Role};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Outcome, Park, Report};
-use windlass::store::command::heartbeat::Beat;
-use windlass::store::command::step::{Hand, Note};
+use windlass::store::command::heartbeat::HeartbeatItem;
+use windlass::store::command::step::{AttemptWrite, LeaseRef};
 use windlass::store::command::worker::NewWorker;
 
 use super::dice::Dice;
@@ -57,11 +57,11 @@ pub(super) fn heartbeat(dice: &mut Dice, world: &World) -> Operation {
     let mut beats = Vec::new();
     for _ in 0..dice.below(4) {
         if let Some(held) = theirs(dice, world, &mut worker, beats.is_empty()) {
-            beats.push(Beat {
+            beats.push(HeartbeatItem {
                 progress: dice.chance(30).then(|| progress(dice)),
                 logs: vec!["a line".to_owned(); dice.below(3)],
                 timeout: dice.chance(25).then(|| dice.time(&[0, 500, 60_000, 10_000_000])),
-                ..Beat::new(held.job, held.fence)
+                ..HeartbeatItem::new(held.job, held.fence)
             });
         }
     }
@@ -73,18 +73,18 @@ pub(super) fn note(dice: &mut Dice, world: &World) -> Operation {
     let mut notes = Vec::new();
     for _ in 0..dice.below(4) {
         notes.push(match dice.below(6) {
-            0 => Note::Progress(progress(dice)),
-            1 => Note::Logs(vec!["another".to_owned(); dice.below(3)]),
-            _ => Note::Checkpoint { step: dice.pick(&STEPS).to_owned(), value: value(dice) },
+            0 => AttemptWrite::Progress(progress(dice)),
+            1 => AttemptWrite::Logs(vec!["another".to_owned(); dice.below(3)]),
+            _ => AttemptWrite::Checkpoint { step: dice.pick(&STEPS).to_owned(), value: value(dice) },
         });
     }
-    Operation::Note(somebody(dice), hand, notes)
+    Operation::AttemptWrite(somebody(dice), hand, notes)
 }
 
 pub(super) fn spawn(dice: &mut Dice, world: &World) -> Operation {
     let Some(mut hand) = hand(dice, world) else { return register(dice) };
     if let Some(again) = world.lease_of_a_parent().filter(|_| dice.chance(50)) {
-        hand = Hand { job: again.job, fence: again.fence, worker: None };
+        hand = LeaseRef { job: again.job, fence: again.fence, worker: None };
     }
     let jobs: Vec<_> = (0..dice.pick(&[0, 0, 1, 1, 2, 4])).map(|_| child(dice, world)).collect();
     let strategy = match dice.below(3) {
@@ -118,9 +118,9 @@ fn theirs(dice: &mut Dice, world: &World, worker: &mut WorkerId, is_first: bool)
     Some(held)
 }
 
-fn hand(dice: &mut Dice, world: &World) -> Option<Hand> {
+fn hand(dice: &mut Dice, world: &World) -> Option<LeaseRef> {
     let held = world.lease(dice)?;
-    Some(Hand { job: held.job, fence: held.fence, worker: dice.chance(70).then_some(held.worker) })
+    Some(LeaseRef { job: held.job, fence: held.fence, worker: dice.chance(70).then_some(held.worker) })
 }
 
 fn progress(dice: &mut Dice) -> Progress {

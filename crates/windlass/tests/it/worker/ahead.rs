@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Semaphore;
 use windlass::context::Cx;
 use windlass::handler::State as Given;
-use windlass::job::{AttemptOutcome, JobId, State};
+use windlass::job::{AttemptOutcome, JobId, JobState};
 use windlass::store::caller::Caller;
 
 use super::bench::{Bench, PROMPTLY, Started, outcomes};
@@ -34,7 +34,7 @@ async fn handle(job: Greet, cx: Cx, Given(room): Given<Arc<Room>>) -> anyhow::Re
     Ok(job.name)
 }
 
-async fn count(bench: &Bench, state: State) -> u64 {
+async fn count(bench: &Bench, state: JobState) -> u64 {
     bench.queue.store().stats(&Caller::local()).await.unwrap().states[&state]
 }
 
@@ -53,7 +53,7 @@ async fn what_was_claimed_ahead_goes_back_when_handlers_turn_slow() {
     bench.let_time_pass().await;
     let slots = SLOTS as u64;
     assert_eq!(
-        (count(&bench, State::Running).await, count(&bench, State::Scheduled).await),
+        (count(&bench, JobState::Running).await, count(&bench, JobState::Scheduled).await),
         (slots, 2 * slots)
     );
     room.slow_may_end.add_permits(3 * SLOTS);

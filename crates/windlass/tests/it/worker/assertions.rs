@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::task::Poll;
 use std::time::Duration;
 
-use windlass::job::{AttemptOutcome, RetryPolicy, State as JobState};
+use windlass::job::{AttemptOutcome, JobState, RetryPolicy};
 use windlass::testing::{CrashPoint, StepRun, TestQueue};
 use windlass::{Cx, Failure, GroupStrategy, Worker};
 

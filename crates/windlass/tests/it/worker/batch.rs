@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::context::Cx;
 use windlass::handler::{BatchOptions, Extract, Snooze, State};
-use windlass::job::{AttemptOutcome, Category, ErrorRecord, Failure, JobId, RetryPolicy, State as JobState};
+use windlass::job::{AttemptOutcome, Category, ErrorRecord, Failure, JobId, JobState, RetryPolicy};
 use windlass::testing::{CrashPoint, StepRun, TestQueue};
 use windlass::worker::Worker;
 
@@ -333,7 +333,7 @@ async fn layers_costs_and_delays_are_those_of_each_job(t: &TestQueue) {
         let told = told.clone();
         Worker::new(t.queue())
             .handle_batch(up_to(10), handler)
-            .around(move |cx, next| {
+            .layer(move |cx, next| {
                 told.say(cx.job_id().to_string());
                 next
             })

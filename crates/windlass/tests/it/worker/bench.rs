@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use windlass::clock::{Clock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::job::{AttemptOutcome, JobId};
-use windlass::queue::Queue;
+use windlass::queue::Client;
 use windlass::store::Store;
 use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::query::snapshot::Snapshot;
@@ -21,7 +21,7 @@ use crate::fixture::{On, START};
 
 /// A queue that is kept going, and whose workers run.
 pub(super) struct Bench {
-    pub(super) queue: Queue,
+    pub(super) queue: Client,
     pub(super) address: String,
     _files: Option<TempDir>,
 }
@@ -39,17 +39,21 @@ impl Bench {
     pub(super) fn new(on: On) -> Bench {
         let (files, address) = on.address();
         let store = Store::open(&address, StoreOptions::default()).unwrap();
-        Bench { queue: Queue::over(store), address, _files: files }
+        Bench { queue: Client::from_store(store), address, _files: files }
     }
 
     /// In memory, where nothing leaves the thread: with tokio's time paused, hours pass in no time.
     pub(super) fn in_virtual_time() -> Bench {
-        Bench { queue: Queue::over(store_in_virtual_time()), address: "memory:".into(), _files: None }
+        Bench { queue: Client::from_store(store_in_virtual_time()), address: "memory:".into(), _files: None }
     }
 
     /// The same, but nobody keeps the store going: no promotion, no reaping, no news of what time does.
     pub(super) fn in_silence() -> Bench {
-        Bench { queue: Queue::over_kept(store_in_virtual_time()), address: "memory:".into(), _files: None }
+        Bench {
+            queue: Client::from_store_without_maintenance(store_in_virtual_time()),
+            address: "memory:".into(),
+            _files: None,
+        }
     }
 
     pub(super) fn worker(&self) -> Worker {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use windlass::job::{AttemptOutcome, State as JobState};
+use windlass::job::{AttemptOutcome, JobState};
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::{Cx, GroupStrategy, Worker};
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use windlass::error::{ActError, SubmitError};
 use windlass::handler::State;
-use windlass::job::{Priority, RetryPolicy, State as JobState, Tenant};
-use windlass::queue::{Draft, ForeignNode, Outcome, Submit};
+use windlass::job::{JobState, Priority, RetryPolicy, Tenant};
+use windlass::queue::{ActionResult, JobBuilder, Submit, UnknownNode};
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;
 
@@ -86,7 +86,7 @@ async fn everything_a_builder_says_is_kept(t: &TestQueue) {
 
 /// M63
 async fn a_draft_says_the_same_as_a_submission(t: &TestQueue) {
-    let draft = Draft::new(&greet("x")).queue("letters").priority(3).hold();
+    let draft = JobBuilder::new(&greet("x")).queue("letters").priority(3).hold();
     let handle = t.queue().submit(draft).await.unwrap();
     let job = t.job(handle.id()).await.job;
     assert_eq!((job.lane.queue.as_str(), job.priority.value()), ("letters", 3));
@@ -207,14 +207,14 @@ async fn one_of_several_is_enough_for_after_any(t: &TestQueue) {
 /// M63
 async fn many_of_a_kind_are_submitted_in_order_or_not_at_all(t: &TestQueue) {
     let (told, mut heard) = events();
-    let drafts = ["a", "b", "c"].map(|name| Draft::new(&greet(name)).priority(60));
+    let drafts = ["a", "b", "c"].map(|name| JobBuilder::new(&greet(name)).priority(60));
     let handles = t.queue().submit_all(drafts).await.unwrap();
     let plain = t.queue().submit_all([greet("d"), greet("e")]).await.unwrap();
     t.run_due(quickly(t, &told).queue("default", 1)).await;
     assert_eq!(heard.all(), ["a", "b", "c", "d", "e"]);
     assert_eq!(handles[2].result(Duration::ZERO).await.unwrap(), "c");
     assert_eq!(plain[1].result(Duration::ZERO).await.unwrap(), "e");
-    let bad = [Draft::new(&greet("f")), Draft::new(&greet("g")).priority(1000)];
+    let bad = [JobBuilder::new(&greet("f")), JobBuilder::new(&greet("g")).priority(1000)];
     let refused = t.queue().submit_all(bad).await.err().unwrap();
     assert!(matches!(refused, SubmitError::Invalid { index: 1, .. }), "{refused}");
     assert_eq!(t.run_due(quickly(t, &told)).await, 0);
@@ -227,9 +227,9 @@ async fn a_graph_of_any_kinds_is_one_submission(t: &TestQueue) {
     let (told, mut heard) = events();
     let mut batch = t.queue().batch();
     let top = batch.add(greet("top"));
-    let left = batch.add(Draft::new(&greet("left")).after(&top).priority(90));
-    let right = batch.add(Draft::new(&Add { numbers: vec![1, 2] }).after(&top));
-    let bottom = batch.add(Draft::new(&greet("bottom")).after(&left).after(&right));
+    let left = batch.add(JobBuilder::new(&greet("left")).after(&top).priority(90));
+    let right = batch.add(JobBuilder::new(&Add { numbers: vec![1, 2] }).after(&top));
+    let bottom = batch.add(JobBuilder::new(&greet("bottom")).after(&left).after(&right));
     let submitted = batch.submit().await.unwrap();
     assert_eq!(submitted.jobs().len(), 4);
     t.run_due(quickly(t, &told)).await;
@@ -244,10 +244,10 @@ async fn a_node_of_another_batch_is_refused(t: &TestQueue) {
     let (mut one, mut other) = (t.queue().batch(), t.queue().batch());
     let (mine, theirs) = (one.add(greet("mine")), other.add(greet("theirs")));
     let submitted = one.submit().await.unwrap();
-    assert_eq!(submitted.handle(theirs).err(), Some(ForeignNode));
+    assert_eq!(submitted.handle(theirs).err(), Some(UnknownNode));
     assert_eq!(submitted.handle(mine).unwrap().id(), submitted.jobs()[0].id());
     // Nor does one that waits for another batch's node wait for its own instead.
-    other.add(Draft::new(&greet("late")).after(&mine));
+    other.add(JobBuilder::new(&greet("late")).after(&mine));
     let refused = other.submit().await.err().unwrap();
     assert!(matches!(refused, SubmitError::Invalid { index: 1, .. }), "{refused}");
     assert_eq!(t.submitted::<Greet>().await.len(), 1);
@@ -273,12 +273,12 @@ async fn anything_that_stands_for_a_job_can_be_waited_for(t: &TestQueue) {
 async fn a_batch_with_one_bad_job_stores_nothing(t: &TestQueue) {
     let mut batch = t.queue().batch();
     batch.add(greet("fine"));
-    batch.add(Draft::new(&greet("bad")).queue(""));
+    batch.add(JobBuilder::new(&greet("bad")).queue(""));
     let refused = batch.submit().await.err().unwrap();
     assert!(matches!(refused, SubmitError::Invalid { index: 1, .. }), "{refused}");
     let mut batch = t.queue().batch();
-    batch.add(Draft::new(&greet("x")).unique("u"));
-    batch.add(Draft::new(&greet("y")).unique("u"));
+    batch.add(JobBuilder::new(&greet("x")).unique("u"));
+    batch.add(JobBuilder::new(&greet("y")).unique("u"));
     assert!(matches!(batch.submit().await, Err(SubmitError::Invalid { index: 1, .. })));
     assert!(t.queue().store().stats(t.queue().caller()).await.unwrap().states.values().all(|n| *n == 0));
 }
@@ -287,7 +287,7 @@ async fn a_batch_with_one_bad_job_stores_nothing(t: &TestQueue) {
 async fn a_chain_runs_link_by_link(t: &TestQueue) {
     let (told, mut heard) = events();
     let chain = t.queue().chain().then(greet("1")).then(Add { numbers: vec![] }).then(greet("3"));
-    let jobs = chain.then(Draft::new(&greet("4")).priority(100)).submit().await.unwrap();
+    let jobs = chain.then(JobBuilder::new(&greet("4")).priority(100)).submit().await.unwrap();
     t.assert_state(jobs[3].id(), JobState::Pending).await;
     t.run_due(quickly(t, &told)).await;
     assert_eq!(heard.all(), ["1", "3", "4"]);
@@ -310,12 +310,12 @@ async fn priorities_have_numbers_and_names(t: &TestQueue) {
         queue.submit(greet("a")).priority(80).await.unwrap(),
         queue.submit(greet("b")).priority(80_i64).await.unwrap(),
         queue.submit(greet("c")).priority("high").await.unwrap(),
-        queue.submit(Draft::new(&greet("d")).priority(Priority::HIGH)).await.unwrap(),
+        queue.submit(JobBuilder::new(&greet("d")).priority(Priority::HIGH)).await.unwrap(),
     ];
     for job in &jobs {
         assert_eq!(t.job(job.id()).await.job.priority, Priority::HIGH);
-        assert_eq!(job.set_priority("high").await.unwrap(), Outcome::Unchanged);
-        assert_eq!(job.set_priority(81).await.unwrap(), Outcome::Changed);
+        assert_eq!(job.set_priority("high").await.unwrap(), ActionResult::Unchanged);
+        assert_eq!(job.set_priority(81).await.unwrap(), ActionResult::Changed);
         assert!(matches!(job.set_priority("urgent").await, Err(ActError::Invalid(_))));
     }
     let refused = queue.submit(greet("e")).priority("urgent").await.unwrap_err();

@@ -1,7 +1,7 @@
 //! One queue as several callers see it. Embedded only: a server knows its callers by their keys.
 
 use windlass::error::ActError;
-use windlass::job::State as JobState;
+use windlass::job::JobState;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::hold::Pause;
 use windlass::testing::TestQueue;
@@ -18,7 +18,7 @@ async fn somebody_elses_eyes_see_only_their_tenant(t: &TestQueue) {
     let viewer = Caller::new("eve", Role::Viewer, Some(tenant("default")));
     let eve = t.queue().as_caller(viewer).job(job.id());
     assert_eq!(eve.state().await.unwrap(), Some(JobState::Scheduled));
-    assert!(matches!(eve.cancel().await, Err(ActError::Denied(_))));
+    assert!(matches!(eve.cancel().await, Err(ActError::Forbidden(_))));
     let stranger = Caller::new("mallory", Role::Operator, Some(tenant("other")));
     let mallory = t.queue().as_caller(stranger).job(job.id());
     assert_eq!(mallory.state().await.unwrap(), None);
@@ -29,7 +29,7 @@ async fn somebody_elses_eyes_see_only_their_tenant(t: &TestQueue) {
 async fn pauses_are_listed_with_who_and_why(t: &TestQueue) {
     let queue = t.queue();
     assert_eq!(queue.pauses().await.unwrap(), []);
-    let how = Pause::graceful().because("lunch").lasting(secs(3600));
+    let how = Pause::graceful().reason("lunch").expires_in(secs(3600));
     queue.pause_queue("mail", how.clone()).await.unwrap();
     let theirs = queue.as_caller(Caller::new("ada", Role::Operator, Some(tenant("theirs"))));
     theirs.pause_type("greet", Pause::aggressive()).await.unwrap();

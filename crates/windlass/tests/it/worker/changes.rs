@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use windlass::context::{Cx, First};
-use windlass::job::{GroupStrategy, RetryPolicy, State as JobState};
-use windlass::queue::{Draft, Handle};
+use windlass::job::{GroupStrategy, JobState, RetryPolicy};
+use windlass::queue::{Handle, JobBuilder};
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::worker::Worker;
 
@@ -285,7 +285,7 @@ async fn a_long_name_is_refused_before_the_work(t: &TestQueue) {
 /// M14, M64
 async fn children_behind_a_unique_key_say_so(t: &TestQueue) {
     let parent = |_: Greet, cx: Cx| async move {
-        let child = Draft::new(&Fill { bytes: 1 }).unique("only");
+        let child = JobBuilder::new(&Fill { bytes: 1 }).unique("only");
         cx.spawn_all([child], GroupStrategy::FailFast).await?;
         anyhow::Ok(String::new())
     };

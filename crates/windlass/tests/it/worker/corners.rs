@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windlass::context::Cx;
 use windlass::handler::State;
-use windlass::job::{AttemptOutcome, Failure, GroupStrategy, State as JobState};
+use windlass::job::{AttemptOutcome, Failure, GroupStrategy, JobState};
 use windlass::store::config::PauseMode;
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use windlass::context::Cx;
 use windlass::handler::State;
-use windlass::job::{AttemptOutcome, Category, ErrorRecord, JobId, RetryPolicy, State as JobState};
+use windlass::job::{AttemptOutcome, Category, ErrorRecord, JobId, JobState, RetryPolicy};
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;
 
@@ -67,7 +67,7 @@ async fn a_panic_anywhere_is_a_crash_and_three_are_poison() {
     let id = submit("blocking").await.unwrap().id();
     crashes_counted(&t, id, || t.run_due(worker().handle_blocking(blocking))).await;
     let id = submit("layer").await.unwrap().id();
-    crashes_counted(&t, id, || t.run_due(worker().handle(fine).around(|_, _| panic!("in a layer")))).await;
+    crashes_counted(&t, id, || t.run_due(worker().handle(fine).layer(|_, _| panic!("in a layer")))).await;
     let id = t.queue().submit(Trap).retry(policy.clone()).await.unwrap().id();
     crashes_counted(&t, id, || t.run_due(worker().handle(|_: Trap| async { anyhow::Ok(()) }))).await;
 }

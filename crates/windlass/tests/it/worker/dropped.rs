@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use windlass::context::Cx;
 use windlass::handler::State;
-use windlass::job::{RetryPolicy, State as JobState};
-use windlass::queue::{Handle, Queue};
+use windlass::job::{JobState, RetryPolicy};
+use windlass::queue::{Client, Handle};
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;
 
@@ -41,7 +41,7 @@ mod replayed {
     );
 }
 
-async fn submit(queue: &Queue) -> Handle<Greet> {
+async fn submit(queue: &Client) -> Handle<Greet> {
     queue.submit(greet("x")).retry(RetryPolicy::fixed().attempts(8)).await.unwrap()
 }
 

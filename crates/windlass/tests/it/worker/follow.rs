@@ -6,28 +6,28 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use windlass::error::WorkError;
-use windlass::job::{AttemptOutcome, JobId, State};
-use windlass::queue::Queue;
+use windlass::job::{AttemptOutcome, JobId, JobState};
+use windlass::queue::Client;
 use windlass::store::caller::Caller;
-use windlass::worker::{Farewell, Worker, WorkerControl};
+use windlass::worker::{ShutdownReport, Worker, WorkerControl};
 
 /// Longer than anything that happens promptly, shorter than the wait for a heartbeat that is not told to come earlier.
 pub(super) const PROMPTLY: Duration = Duration::from_secs(8);
 /// What a worker beats at that must hear its news without a beat.
 pub(super) const RARELY: Duration = Duration::from_secs(15);
 
-pub(super) async fn verify(queue: &Queue) {
+pub(super) async fn verify(queue: &Client) {
     for verdict in queue.store().verify().await.unwrap() {
         assert!(verdict.holds(), "{}: {}: {:#?}", verdict.code, verdict.promise, verdict.findings);
     }
 }
 
-pub(super) async fn outcomes(queue: &Queue, id: JobId) -> Vec<AttemptOutcome> {
+pub(super) async fn outcomes(queue: &Client, id: JobId) -> Vec<AttemptOutcome> {
     let attempts = queue.store().attempts(&Caller::local(), id).await.unwrap().expect("the job is there");
     attempts.into_iter().filter_map(|attempt| attempt.record).map(|record| record.outcome).collect()
 }
 
-pub(super) async fn state(queue: &Queue, id: JobId) -> State {
+pub(super) async fn state(queue: &Client, id: JobId) -> JobState {
     queue.job(id).state().await.unwrap().expect("the job is there")
 }
 
@@ -35,7 +35,7 @@ pub(super) async fn state(queue: &Queue, id: JobId) -> State {
 pub(super) struct Started {
     pub(super) control: WorkerControl,
     stop: oneshot::Sender<()>,
-    ended: JoinHandle<Result<Farewell, WorkError>>,
+    ended: JoinHandle<Result<ShutdownReport, WorkError>>,
 }
 
 impl Started {
@@ -47,17 +47,17 @@ impl Started {
     }
 
     /// Begins to stop; what is returned ends with the worker.
-    pub(super) fn stopping(self) -> JoinHandle<Result<Farewell, WorkError>> {
+    pub(super) fn stopping(self) -> JoinHandle<Result<ShutdownReport, WorkError>> {
         self.stop.send(()).expect("the worker still runs");
         self.ended
     }
 
-    pub(super) async fn stop(self) -> Farewell {
+    pub(super) async fn stop(self) -> ShutdownReport {
         self.stopping().await.unwrap().unwrap()
     }
 
     /// What the worker ended with by itself.
-    pub(super) async fn ended(self) -> Result<Farewell, WorkError> {
+    pub(super) async fn ended(self) -> Result<ShutdownReport, WorkError> {
         self.ended.await.unwrap()
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use windlass::context::{Cx, Interruption};
+use windlass::context::{CancelReason, Cx};
 use windlass::handler::{BatchOptions, State};
-use windlass::job::{AttemptOutcome, RetryPolicy, State as JobState};
+use windlass::job::{AttemptOutcome, JobState, RetryPolicy};
 use windlass::queue::Suspend;
 use windlass::store::config::PauseMode;
 use windlass::worker::Worker;
@@ -60,7 +60,7 @@ impl House {
     fn worker(&self, bench: &Bench, options: BatchOptions) -> Worker {
         let told = self.told.clone();
         let worker = bench.worker().with(self.told.clone()).with(self.gate.clone());
-        worker.handle_batch(options, gated).around(move |_, next| {
+        worker.handle_batch(options, gated).layer(move |_, next| {
             told.say("here");
             next
         })
@@ -117,9 +117,9 @@ async fn a_job_that_is_cancelled_or_suspended_leaves_the_others_alone(bench: &Be
         let (cancelled, suspended) = (&contexts[place("cancelled")], &contexts[place("suspended")]);
         told.say(format!("batch of {}", jobs.len()));
         cancelled.cancelled().await;
-        assert_eq!(cancelled.interruption(), Some(Interruption::Cancelled));
+        assert_eq!(cancelled.interruption(), Some(CancelReason::Cancelled));
         suspended.cancelled().await;
-        assert_eq!(suspended.interruption(), Some(Interruption::Suspended));
+        assert_eq!(suspended.interruption(), Some(CancelReason::Suspended));
         told.say("two are gone");
         gate.acquire().await.unwrap().forget();
         assert!(!contexts[place("stays")].is_cancelled());
@@ -235,7 +235,7 @@ async fn a_batch_that_hangs_is_dropped_when_the_time_of_all_its_jobs_is_over() {
         }
         let quick = jobs.iter().zip(&contexts).find(|(job, _)| job.name == "quick").expect("it is here").1;
         quick.cancelled().await;
-        assert_eq!(quick.interruption(), Some(Interruption::TimedOut));
+        assert_eq!(quick.interruption(), Some(CancelReason::TimedOut));
         told.say("one is over");
         std::future::pending().await
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use windlass::context::Cx;
 use windlass::handler::{Extract, Snooze, State};
-use windlass::job::{Category, ErrorCause, ErrorRecord, Failure, JobId, RetryPolicy, State as JobState};
+use windlass::job::{Category, ErrorCause, ErrorRecord, Failure, JobId, JobState, RetryPolicy};
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;
 
@@ -244,7 +244,7 @@ async fn the_last_layer_is_the_outermost(t: &TestQueue) {
     let mut worker = Worker::new(t.queue()).with(told).handle(handler);
     for name in ["inner", "outer"] {
         let said = said.clone();
-        worker = worker.around(move |_, next| {
+        worker = worker.layer(move |_, next| {
             let said = said.clone();
             Box::pin(async move {
                 said.say(format!("{name} before"));
@@ -259,7 +259,7 @@ async fn the_last_layer_is_the_outermost(t: &TestQueue) {
     assert_eq!(heard.all(), ["outer before", "inner before", "handler", "inner after", "outer after"]);
     let job = t.queue().submit(greet("b")).await.unwrap();
     let shut = Worker::new(t.queue()).handle(|_: Greet| async { anyhow::Ok("never".to_owned()) });
-    t.run_due(shut.around(|_, _| Box::pin(async { Err(Failure::permanent("shut", "not today").into()) })))
+    t.run_due(shut.layer(|_, _| Box::pin(async { Err(Failure::permanent("shut", "not today").into()) })))
         .await;
     t.assert_state(job.id(), JobState::Failed).await;
 }

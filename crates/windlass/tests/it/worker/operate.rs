@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass::error::{ActError, SubmitError};
-use windlass::job::{Action, Failure, Priority, State as JobState, SuspendMode};
-use windlass::queue::{Outcome, ResultError};
+use windlass::job::{Action, Failure, JobState, Priority, SuspendMode};
+use windlass::queue::{ActionResult, ResultError};
 use windlass::store::command::act::{Patch, Suspend};
 use windlass::store::command::hold::Pause;
 use windlass::store::command::redrive::Redrive;
@@ -49,11 +49,11 @@ fn echoing(t: &TestQueue) -> Worker {
 /// M50, M51
 async fn suspending_and_resuming_say_whether_they_changed_anything(t: &TestQueue) {
     let job = t.queue().submit(greet("a")).await.unwrap();
-    assert_eq!(job.resume().await.unwrap(), Outcome::Unchanged);
-    assert_eq!(job.suspend(Suspend::default()).await.unwrap(), Outcome::Changed);
-    assert_eq!(job.suspend(Suspend::default()).await.unwrap(), Outcome::Unchanged);
+    assert_eq!(job.resume().await.unwrap(), ActionResult::Unchanged);
+    assert_eq!(job.suspend(Suspend::default()).await.unwrap(), ActionResult::Changed);
+    assert_eq!(job.suspend(Suspend::default()).await.unwrap(), ActionResult::Unchanged);
     assert_eq!(t.run_due(echoing(t)).await, 0);
-    assert_eq!(job.resume().await.unwrap(), Outcome::Changed);
+    assert_eq!(job.resume().await.unwrap(), ActionResult::Changed);
     assert_eq!(t.run_due(echoing(t)).await, 1);
     // M1: it is final.
     let how = Suspend { mode: SuspendMode::Graceful, ..Suspend::default() };
@@ -78,7 +78,7 @@ async fn a_held_job_is_let_go_once(t: &TestQueue) {
     let job = t.queue().submit(greet("a")).hold().await.unwrap();
     assert_eq!(job.state().await.unwrap(), Some(JobState::Created));
     assert_eq!(t.run_due(echoing(t)).await, 0);
-    assert_eq!(job.submit().await.unwrap(), Outcome::Changed);
+    assert_eq!(job.submit().await.unwrap(), ActionResult::Changed);
     let refused = job.submit().await.unwrap_err();
     let ActError::Refused(refused) = refused else { panic!("{refused}") };
     assert_eq!((refused.state, refused.action), (JobState::Scheduled, Action::Submit));
@@ -88,8 +88,8 @@ async fn a_held_job_is_let_go_once(t: &TestQueue) {
 /// M1, M2
 async fn cancelling_is_final_and_repeatable(t: &TestQueue) {
     let job = t.queue().submit(greet("a")).await.unwrap();
-    assert_eq!(job.cancel().await.unwrap(), Outcome::Changed);
-    assert_eq!(job.cancel().await.unwrap(), Outcome::Unchanged);
+    assert_eq!(job.cancel().await.unwrap(), ActionResult::Changed);
+    assert_eq!(job.cancel().await.unwrap(), ActionResult::Unchanged);
     let done = t.queue().submit(greet("b")).await.unwrap();
     t.run_due(echoing(t)).await;
     let refused = done.cancel().await.unwrap_err();
@@ -101,12 +101,12 @@ async fn cancelling_is_final_and_repeatable(t: &TestQueue) {
 /// M16, M22
 async fn priority_and_labels_change_until_the_end(t: &TestQueue) {
     let job = t.queue().submit(greet("a")).tag("old", "1").await.unwrap();
-    assert_eq!(job.set_priority(Priority::CRITICAL).await.unwrap(), Outcome::Changed);
-    assert_eq!(job.set_priority(Priority::CRITICAL).await.unwrap(), Outcome::Unchanged);
+    assert_eq!(job.set_priority(Priority::CRITICAL).await.unwrap(), ActionResult::Changed);
+    assert_eq!(job.set_priority(Priority::CRITICAL).await.unwrap(), ActionResult::Unchanged);
     let tags = BTreeMap::from([("new".to_owned(), "2".to_owned())]);
     let patch = Patch { tags: Some(tags), ..Patch::default() };
-    assert_eq!(job.patch(patch.clone()).await.unwrap(), Outcome::Changed);
-    assert_eq!(job.patch(patch.clone()).await.unwrap(), Outcome::Unchanged);
+    assert_eq!(job.patch(patch.clone()).await.unwrap(), ActionResult::Changed);
+    assert_eq!(job.patch(patch.clone()).await.unwrap(), ActionResult::Unchanged);
     let found = job.snapshot().await.unwrap().unwrap();
     assert_eq!(found.spec.labels.tags.keys().collect::<Vec<_>>(), ["new"]);
     assert_eq!(found.job.priority, Priority::CRITICAL);
@@ -159,13 +159,13 @@ async fn a_result_of_another_kind_is_unreadable(t: &TestQueue) {
 async fn holds_of_every_scope_are_repeatable(t: &TestQueue) {
     let q = t.queue();
     let how = Pause::default;
-    let (yes, no) = (Outcome::Changed, Outcome::Unchanged);
+    let (yes, no) = (ActionResult::Changed, ActionResult::Unchanged);
     q.submit(greet("a")).await.unwrap();
     for changed in [yes, no] {
         assert_eq!(q.pause_queue("default", how()).await.unwrap(), changed);
         assert_eq!(q.pause_type("greet", how()).await.unwrap(), changed);
         assert_eq!(q.pause_tenant("default", how()).await.unwrap(), changed);
-        assert_eq!(q.close_gate(how()).await.unwrap(), changed);
+        assert_eq!(q.pause_all(how()).await.unwrap(), changed);
     }
     for lift in 0..4 {
         assert_eq!(t.run_due(echoing(t)).await, 0, "{lift} of four holds are lifted");
@@ -173,13 +173,13 @@ async fn holds_of_every_scope_are_repeatable(t: &TestQueue) {
             0 => q.resume_queue("default").await,
             1 => q.resume_type("greet").await,
             2 => q.resume_tenant("default").await,
-            _ => q.open_gate().await,
+            _ => q.resume_all().await,
         };
         assert_eq!(lifted.unwrap(), yes);
     }
     assert_eq!(t.run_due(echoing(t)).await, 1);
     assert_eq!(q.resume_queue("default").await.unwrap(), no);
-    assert_eq!(q.open_gate().await.unwrap(), no);
+    assert_eq!(q.resume_all().await.unwrap(), no);
     assert!(matches!(q.pause_queue("", how()).await, Err(ActError::Invalid(_))));
 }
 
@@ -200,11 +200,11 @@ async fn a_held_job_says_why_it_does_not_run(t: &TestQueue) {
 /// M34, M92, M110
 async fn what_counts_for_a_kind_or_a_queue_is_set_once(t: &TestQueue) {
     let settings = TypeSettings { success_event: Some("GREETED".into()), ..TypeSettings::default() };
-    assert_eq!(t.queue().configure_type::<Greet>(settings.clone()).await.unwrap(), Outcome::Changed);
-    assert_eq!(t.queue().configure_type::<Greet>(settings).await.unwrap(), Outcome::Unchanged);
+    assert_eq!(t.queue().configure_type::<Greet>(settings.clone()).await.unwrap(), ActionResult::Changed);
+    assert_eq!(t.queue().configure_type::<Greet>(settings).await.unwrap(), ActionResult::Unchanged);
     let settings = QueueSettings { max_depth: Some(1), ..QueueSettings::default() };
-    assert_eq!(t.queue().configure_queue("default", settings.clone()).await.unwrap(), Outcome::Changed);
-    assert_eq!(t.queue().configure_queue("default", settings).await.unwrap(), Outcome::Unchanged);
+    assert_eq!(t.queue().configure_queue("default", settings.clone()).await.unwrap(), ActionResult::Changed);
+    assert_eq!(t.queue().configure_queue("default", settings).await.unwrap(), ActionResult::Unchanged);
     let job = t.queue().submit(greet("a")).await.unwrap();
     assert!(matches!(t.queue().submit(greet("b")).await, Err(SubmitError::TooDeep { .. })));
     t.run_due(echoing(t)).await;
@@ -215,7 +215,7 @@ async fn what_counts_for_a_kind_or_a_queue_is_set_once(t: &TestQueue) {
 /// M92
 async fn a_reason_stays_with_what_was_cancelled(t: &TestQueue) {
     let job = t.queue().submit(greet("a")).await.unwrap();
-    assert_eq!(job.cancel_because("sold out").await.unwrap(), Outcome::Changed);
+    assert_eq!(job.cancel_because("sold out").await.unwrap(), ActionResult::Changed);
     let error = t.job(job.id()).await.job.details.error.clone().unwrap();
     assert!(error.message.ends_with("sold out"), "{}", error.message);
     assert_eq!(job.attempts().await.unwrap(), Some(vec![]));
@@ -225,7 +225,7 @@ async fn a_reason_stays_with_what_was_cancelled(t: &TestQueue) {
 async fn actions_on_a_version_that_is_gone_are_refused(t: &TestQueue) {
     let job = t.queue().submit(greet("a")).await.unwrap();
     let seen = job.snapshot().await.unwrap().unwrap().version();
-    assert_eq!(job.if_match(seen).set_priority("HIGH").await.unwrap(), Outcome::Changed);
+    assert_eq!(job.if_match(seen).set_priority("HIGH").await.unwrap(), ActionResult::Changed);
     let now = job.snapshot().await.unwrap().unwrap().version();
     assert_ne!(seen, now);
     let changed = ActError::Changed { id: job.id(), version: now };
@@ -236,7 +236,7 @@ async fn actions_on_a_version_that_is_gone_are_refused(t: &TestQueue) {
     assert_eq!(old.patch(Patch::default()).await, Err(changed.clone()));
     assert_eq!(old.delete().await, Err(changed.clone()));
     assert_eq!(old.redrive(Redrive::default()).await.map(|new| new.id()), Err(changed));
-    assert_eq!(job.if_match(now).cancel().await.unwrap(), Outcome::Changed);
+    assert_eq!(job.if_match(now).cancel().await.unwrap(), ActionResult::Changed);
     let end = job.snapshot().await.unwrap().unwrap().version();
     job.if_match(end).delete().await.unwrap();
 }

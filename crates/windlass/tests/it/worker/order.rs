@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use windlass::job::State as JobState;
+use windlass::job::JobState;
 use windlass::testing::{CrashPoint, TestQueue};
-use windlass::{Cx, Failure, Handle, Queue, RetryPolicy, Worker};
+use windlass::{Client, Cx, Failure, Handle, RetryPolicy, Worker};
 
 use super::bench::{Bench, Started, step_by_step_on_every_engine};
 use super::kinds::{Fill, Greet, greet};
@@ -24,7 +24,7 @@ step_by_step_on_every_engine!(
     hundreds_of_concurrent_steps_replay,
 );
 
-async fn submit(queue: &Queue) -> Handle<Greet> {
+async fn submit(queue: &Client) -> Handle<Greet> {
     queue.submit(greet("x")).retry(RetryPolicy::fixed().attempts(10)).await.unwrap()
 }
 

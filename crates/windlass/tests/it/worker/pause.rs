@@ -7,8 +7,8 @@ use tokio::sync::Semaphore;
 use windlass::context::Cx;
 use windlass::error::ActError;
 use windlass::handler::State;
-use windlass::job::{AttemptOutcome, JobId, State as JobState, SuspendMode, WorkerId};
-use windlass::queue::{Handle, Job, Outcome, Queue};
+use windlass::job::{AttemptOutcome, JobId, JobState, SuspendMode, WorkerId};
+use windlass::queue::{ActionResult, Client, Handle, Job};
 use windlass::store::command::act::Suspend;
 use windlass::store::command::hold::Pause;
 use windlass::store::config::PauseMode;
@@ -91,7 +91,7 @@ impl Scene {
     }
 
     /// A worker that hears of nothing by its heartbeats: they are too rare.
-    fn worker(&self, queue: &Queue) -> Worker {
+    fn worker(&self, queue: &Client) -> Worker {
         let worker = Worker::new(queue).with(self.told.clone()).with(self.gate.clone());
         worker.heartbeat_every(RARELY).grace(secs(3600)).queue("default", 1)
     }
@@ -126,12 +126,12 @@ async fn a_job_suspended_in_mid_run_goes_on_after_its_last_step(bench: &Bench) {
     let mut scene = Scene::new();
     let running = scene.polite(bench);
     let job = scene.in_mid_run(bench).await;
-    assert_eq!(job.suspend(aggressively()).await.unwrap(), Outcome::Changed);
+    assert_eq!(job.suspend(aggressively()).await.unwrap(), ActionResult::Changed);
     scene.heard.expect("cancelled").await;
     bench.settle().await;
     assert_eq!(state(&bench.queue, job.id()).await, JobState::Suspended);
     assert_eq!(bench.outcomes(job.id()).await, [AttemptOutcome::Suspended]);
-    assert_eq!(job.resume().await.unwrap(), Outcome::Changed);
+    assert_eq!(job.resume().await.unwrap(), ActionResult::Changed);
     scene.heard.expect("second").await;
     scene.gate.add_permits(1);
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 2");
@@ -178,8 +178,8 @@ async fn a_graceful_suspension_waits_for_the_attempt(bench: &Bench) {
     let job = scene.in_mid_run(bench).await;
     let how = || Suspend { mode: SuspendMode::Graceful, ..Suspend::default() };
     assert!(matches!(job.suspend(Suspend::default()).await, Err(ActError::Refused(_))));
-    assert_eq!(job.suspend(how()).await.unwrap(), Outcome::Changed);
-    assert_eq!(job.suspend(how()).await.unwrap(), Outcome::Unchanged);
+    assert_eq!(job.suspend(how()).await.unwrap(), ActionResult::Changed);
+    assert_eq!(job.suspend(how()).await.unwrap(), ActionResult::Unchanged);
     bench.settle().await;
     assert_eq!(state(&bench.queue, job.id()).await, JobState::Running);
     scene.gate.add_permits(1);
@@ -194,7 +194,7 @@ async fn a_cancelled_job_tells_its_handler_at_once(bench: &Bench) {
     let mut scene = Scene::new();
     let running = scene.polite(bench);
     let job = scene.in_mid_run(bench).await;
-    assert_eq!(job.cancel().await.unwrap(), Outcome::Changed);
+    assert_eq!(job.cancel().await.unwrap(), ActionResult::Changed);
     scene.heard.expect("cancelled").await;
     bench.settle().await;
     assert_eq!(state(&bench.queue, job.id()).await, JobState::Cancelled);
@@ -310,7 +310,7 @@ async fn a_worker_paused_from_afar_finishes_what_it_runs(bench: &Bench) {
     let running = scene.polite(bench);
     let id = running.control.started().await;
     let job = scene.in_mid_run(bench).await;
-    assert_eq!(bench.queue.pause_worker(id, Pause::default()).await.unwrap(), Outcome::Changed);
+    assert_eq!(bench.queue.pause_worker(id, Pause::default()).await.unwrap(), ActionResult::Changed);
     scene.gate.add_permits(1);
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 1");
     let next = bench.queue.submit(greet("next")).await.unwrap();
@@ -319,8 +319,8 @@ async fn a_worker_paused_from_afar_finishes_what_it_runs(bench: &Bench) {
     running.control.resume();
     bench.settle().await;
     assert_eq!(state(&bench.queue, next.id()).await, JobState::Scheduled, "paused from afar it stays paused");
-    assert_eq!(bench.queue.resume_worker(id).await.unwrap(), Outcome::Changed);
-    assert_eq!(bench.queue.resume_worker(id).await.unwrap(), Outcome::Unchanged);
+    assert_eq!(bench.queue.resume_worker(id).await.unwrap(), ActionResult::Changed);
+    assert_eq!(bench.queue.resume_worker(id).await.unwrap(), ActionResult::Unchanged);
     scene.gate.add_permits(1);
     assert_eq!(next.result(PROMPTLY).await.unwrap(), "next 1 1");
     running.stop().await;
@@ -360,16 +360,16 @@ async fn pauses_and_suspensions_survive_a_restart() {
     bench.queue.job(suspended).suspend(Suspend::default()).await.unwrap();
     let held = bench.queue.submit(greet("held")).await.unwrap().id();
     bench.queue.pause_queue("default", Pause::default()).await.unwrap();
-    bench.queue.close_gate(Pause::default()).await.unwrap();
+    bench.queue.pause_all(Pause::default()).await.unwrap();
     bench.queue.close();
-    let queue = Queue::open(&bench.address).await.unwrap();
+    let queue = Client::open(&bench.address).await.unwrap();
     let running = Started::new(scene.worker(&queue).handle(polite));
     running.control.started().await;
     assert_eq!(state(&queue, suspended).await, JobState::Suspended);
-    assert_eq!(queue.close_gate(Pause::default()).await.unwrap(), Outcome::Unchanged);
-    assert_eq!(queue.open_gate().await.unwrap(), Outcome::Changed);
+    assert_eq!(queue.pause_all(Pause::default()).await.unwrap(), ActionResult::Unchanged);
+    assert_eq!(queue.resume_all().await.unwrap(), ActionResult::Changed);
     assert_eq!(state(&queue, held).await, JobState::Scheduled);
-    assert_eq!(queue.resume_queue("default").await.unwrap(), Outcome::Changed);
+    assert_eq!(queue.resume_queue("default").await.unwrap(), ActionResult::Changed);
     scene.gate.add_permits(2);
     queue.job(held).result_json(PROMPTLY).await.unwrap();
     assert_eq!(state(&queue, suspended).await, JobState::Suspended);

@@ -9,8 +9,8 @@ use std::time::Duration;
 use windlass::context::Cx;
 use windlass::entropy::Entropy;
 use windlass::handler::State;
-use windlass::job::{AttemptOutcome, GroupStrategy, RetryPolicy, State as JobState};
-use windlass::queue::{Draft, Queue};
+use windlass::job::{AttemptOutcome, GroupStrategy, JobState, RetryPolicy};
+use windlass::queue::{Client, JobBuilder};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::environment::StoreOptions;
@@ -106,7 +106,11 @@ async fn child() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let store = Store::open(&std::env::var(ADDRESS).unwrap(), StoreOptions::default()).unwrap();
     // A process that is stopped must not be stopped while it writes, so the zombie does nothing by itself.
-    let queue = if role == "zombie" { Queue::over_kept(store) } else { Queue::over(store) };
+    let queue = if role == "zombie" {
+        Client::from_store_without_maintenance(store)
+    } else {
+        Client::from_store(store)
+    };
     let worker = Worker::new(&queue).name(&role).heartbeat_every(Duration::from_millis(200));
     let moment = Duration::from_millis(2);
     let own = std::env::var(QUEUE).unwrap();
@@ -144,7 +148,7 @@ async fn a_hundred_terminations_burn_no_attempt(bench: Bench) {
     let mut jobs = Vec::new();
     for _ in 0..25 {
         // More than enough for each to be in the middle of eight when it is told to end.
-        let drafts = (0..96).map(|number| Draft::new(&greet("x")).queue(QUEUES[number % 4]));
+        let drafts = (0..96).map(|number| JobBuilder::new(&greet("x")).queue(QUEUES[number % 4]));
         jobs.extend(bench.queue.submit_all(drafts).await.unwrap());
         let mut processes = ["drained", "interrupted", "drained", "interrupted"].into_iter().zip(QUEUES);
         let mut processes = [(); 4].map(|()| {
@@ -257,7 +261,7 @@ const CHILDREN: u64 = 100;
 async fn parent(_: Add, cx: Cx) -> anyhow::Result<u64> {
     let policy = RetryPolicy { max_attempts: 10, ..RetryPolicy::fixed() };
     let drafts = (0..CHILDREN)
-        .map(|number| Draft::new(&greet(&number.to_string())).lease(LEASE).retry(policy.clone()));
+        .map(|number| JobBuilder::new(&greet(&number.to_string())).lease(LEASE).retry(policy.clone()));
     let results = cx.spawn_all(drafts, GroupStrategy::FailFast).await?.all()?;
     say(format!("resumed in attempt {}", cx.attempt()));
     if let Ok(State(told)) = <State<Told> as windlass::handler::Extract>::extract(&cx) {

@@ -8,11 +8,11 @@ mod world;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use windlass::job::{AttemptOutcome, JobId, RetryPolicy, State as JobState};
+use windlass::job::{AttemptOutcome, JobId, JobState, RetryPolicy};
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::worker::Worker;
 
-use self::acts::{Act, next};
+use self::acts::{Call, next};
 use self::handler::{child, follow};
 use self::world::World;
 use super::bench::outcomes;
@@ -30,7 +30,7 @@ enum Trouble {
 }
 
 /// Runs a program to its end, with trouble at first.
-async fn run(t: &TestQueue, program: &[Act], trouble: &Trouble) -> (JobId, World) {
+async fn run(t: &TestQueue, program: &[Call], trouble: &Trouble) -> (JobId, World) {
     let world = World::default();
     world.facts(|facts| facts.program = program.to_vec());
     let job = t.queue().submit(greet("x")).retry(RetryPolicy::fixed().attempts(100)).await.unwrap();
@@ -108,7 +108,7 @@ fn troubles(t: &TestQueue, id: JobId) -> Vec<Trouble> {
 async fn trouble_at_any_point_changes_nothing_that_a_handler_was_told() {
     for seed in 0..24 {
         let mut dice = Dice::new(seed);
-        let program: Vec<Act> = (0..3 + dice.below(6)).map(|_| next(&mut dice)).collect();
+        let program: Vec<Call> = (0..3 + dice.below(6)).map(|_| next(&mut dice)).collect();
         let t = TestQueue::new();
         let (id, world) = run(&t, &program, &Trouble::None).await;
         check(&t, id, &world, &format!("seed {seed}, {program:?}, no trouble")).await;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use windlass::context::Cx;
 use windlass::handler::State;
-use windlass::job::{AttemptOutcome, GroupStrategy, State as JobState};
-use windlass::queue::Queue;
+use windlass::job::{AttemptOutcome, GroupStrategy, JobState};
+use windlass::queue::Client;
 use windlass::store::caller::Caller;
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::worker::Worker;
@@ -188,7 +188,7 @@ async fn a_long_job_is_kept_by_its_heartbeats() {
 async fn work_and_news_cross_from_one_store_to_another() {
     let bench = Bench::new(On::Sqlite);
     let (told, mut heard) = events();
-    let other = Queue::open(&bench.address).await.unwrap();
+    let other = Client::open(&bench.address).await.unwrap();
     let waiting = |_: Greet, cx: Cx, State(told): State<Told>| async move {
         told.say("started");
         cx.cancelled().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass::context::Cx;
-use windlass::job::{Failure, RetryPolicy, State as JobState};
+use windlass::job::{Failure, JobState, RetryPolicy};
 use windlass::queue::{Handle, Job};
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::worker::Worker;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use windlass::handler::State;
-use windlass::job::State as JobState;
-use windlass::queue::Queue;
+use windlass::job::JobState;
+use windlass::queue::Client;
 use windlass::worker::Worker;
 
 use super::kinds::{Greet, greet};
@@ -17,7 +17,7 @@ async fn hello(job: Greet, State(word): State<&'static str>) -> anyhow::Result<S
 
 #[tokio::test]
 async fn a_job_is_handled_and_its_result_is_typed() {
-    let queue = Queue::open("memory:").await.unwrap();
+    let queue = Client::open("memory:").await.unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let worker = Worker::new(&queue).with("hello").queue("default", 4).handle(hello);
     let running = tokio::spawn(worker.run_until(async { drop(stopped.await) }));

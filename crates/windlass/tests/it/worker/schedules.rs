@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass::error::ScheduleError;
 use windlass::handler::State;
-use windlass::queue::{Draft, Missed, Outcome, Overlap, PauseSchedule, When};
+use windlass::queue::{ActionResult, CatchUp, JobBuilder, Overlap, PauseSchedule, Trigger};
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;
 
@@ -34,9 +34,9 @@ async fn a_schedule_runs_its_handler_day_by_day_in_virtual_time(t: &TestQueue) {
     let runs = Count::default();
     let nightly = t
         .queue()
-        .schedule("nightly", When::cron("30 2 * * *"), Draft::new(&greet("night")).queue("slow"))
+        .schedule("nightly", Trigger::cron("30 2 * * *"), JobBuilder::new(&greet("night")).queue("slow"))
         .timezone("Europe/Berlin")
-        .missed(Missed::Once)
+        .missed(CatchUp::Once)
         .overlap(Overlap::Skip)
         .await
         .unwrap();
@@ -54,15 +54,15 @@ async fn a_schedule_runs_its_handler_day_by_day_in_virtual_time(t: &TestQueue) {
 
 /// M81
 async fn a_schedule_is_paused_triggered_and_deleted_by_its_name(t: &TestQueue) {
-    t.queue().schedule("hourly", When::Every(HOUR), greet("hour")).await.unwrap();
+    t.queue().schedule("hourly", Trigger::Every(HOUR), greet("hour")).await.unwrap();
     let hourly = t.queue().schedule_named("hourly").unwrap();
-    assert_eq!(hourly.pause(PauseSchedule::default()).await.unwrap(), Outcome::Changed);
-    assert_eq!(hourly.pause(PauseSchedule::default()).await.unwrap(), Outcome::Unchanged);
+    assert_eq!(hourly.pause(PauseSchedule::default()).await.unwrap(), ActionResult::Changed);
+    assert_eq!(hourly.pause(PauseSchedule::default()).await.unwrap(), ActionResult::Unchanged);
     t.advance(3 * HOUR).await;
     assert_eq!(hourly.get().await.unwrap().unwrap().submitted, 0);
     let job = hourly.trigger().await.unwrap();
     assert_eq!(t.job(job.id()).await.spec.owner, "schedule:hourly");
-    assert_eq!(hourly.resume().await.unwrap(), Outcome::Changed);
+    assert_eq!(hourly.resume().await.unwrap(), ActionResult::Changed);
     t.advance(2 * HOUR).await;
     assert_eq!(hourly.get().await.unwrap().unwrap().submitted, 3);
     assert_eq!(t.queue().schedules().await.unwrap().len(), 1);
@@ -72,8 +72,8 @@ async fn a_schedule_is_paused_triggered_and_deleted_by_its_name(t: &TestQueue) {
 
 /// M35: a delay of the job itself is kept to the moment.
 async fn a_job_of_a_schedule_waits_for_its_own_delay(t: &TestQueue) {
-    let draft = Draft::new(&greet("later")).delay(Duration::from_secs(90));
-    let hourly = t.queue().schedule("hourly", When::Every(HOUR), draft).await.unwrap();
+    let draft = JobBuilder::new(&greet("later")).delay(Duration::from_secs(90));
+    let hourly = t.queue().schedule("hourly", Trigger::Every(HOUR), draft).await.unwrap();
     let start = t.now();
     t.advance(HOUR + Duration::from_secs(120)).await;
     let id = hourly.get().await.unwrap().unwrap().last_job.expect("it ran");
@@ -87,16 +87,17 @@ async fn a_schedule_that_cannot_be_meant_is_refused(t: &TestQueue) {
         other => panic!("{other}"),
     };
     let queue = t.queue();
-    let refused = async |placing: windlass::queue::PlaceSchedule| field(placing.await.map(drop).unwrap_err());
-    assert_eq!(refused(queue.schedule("a", When::cron("61 * * * *"), greet("x"))).await, "cron");
-    let nowhere = queue.schedule("a", When::cron("* * * * *"), greet("x")).timezone("Mars/Olympus");
+    let refused =
+        async |placing: windlass::queue::ScheduleBuilder| field(placing.await.map(drop).unwrap_err());
+    assert_eq!(refused(queue.schedule("a", Trigger::cron("61 * * * *"), greet("x"))).await, "cron");
+    let nowhere = queue.schedule("a", Trigger::cron("* * * * *"), greet("x")).timezone("Mars/Olympus");
     assert_eq!(refused(nowhere).await, "timezone");
-    let timeless = queue.schedule("a", When::Every(HOUR), greet("x")).timezone("UTC");
+    let timeless = queue.schedule("a", Trigger::Every(HOUR), greet("x")).timezone("UTC");
     assert_eq!(refused(timeless).await, "timezone");
-    assert_eq!(refused(queue.schedule("1", When::Every(HOUR), greet("x"))).await, "name");
-    let bad_job = Draft::new(&greet("x")).priority(101);
-    assert_eq!(refused(queue.schedule("a", When::Every(HOUR), bad_job)).await, "job.priority");
-    assert_eq!(refused(queue.schedule("a", When::At(t.now()), greet("x"))).await, "at");
+    assert_eq!(refused(queue.schedule("1", Trigger::Every(HOUR), greet("x"))).await, "name");
+    let bad_job = JobBuilder::new(&greet("x")).priority(101);
+    assert_eq!(refused(queue.schedule("a", Trigger::Every(HOUR), bad_job)).await, "job.priority");
+    assert_eq!(refused(queue.schedule("a", Trigger::At(t.now()), greet("x"))).await, "at");
     assert!(queue.schedule_named("").is_err());
     assert!(queue.schedules().await.unwrap().is_empty());
 }

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use windlass::context::Cx;
 use windlass::error::{StoreError, WorkError};
 use windlass::handler::State;
-use windlass::job::{AttemptOutcome, State as JobState};
+use windlass::job::{AttemptOutcome, JobState};
 use windlass::store::caller::Caller;
 use windlass::store::config::PauseMode;
 

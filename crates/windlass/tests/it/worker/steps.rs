@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Context;
 use windlass::context::Cx;
 use windlass::handler::State;
-use windlass::job::{AttemptOutcome, Failure, State as JobState, SuspendMode};
-use windlass::queue::Outcome;
+use windlass::job::{AttemptOutcome, Failure, JobState, SuspendMode};
+use windlass::queue::ActionResult;
 use windlass::store::command::act::Suspend;
 use windlass::store::command::redrive::Redrive;
 use windlass::testing::{CrashPoint, TestQueue};
@@ -250,7 +250,7 @@ async fn a_checkpoint_outlives_a_suspension(t: &TestQueue) {
         }
         cx.checkpoint(&"saved").await?;
         let how = Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() };
-        assert_eq!(cx.queue().job(cx.job_id()).suspend(how).await?, Outcome::Changed);
+        assert_eq!(cx.queue().job(cx.job_id()).suspend(how).await?, ActionResult::Changed);
         // Cut off: none of this reaches the store.
         assert!(cx.checkpoint(&"too late").await.is_err());
         assert!(cx.log("too late").await.is_err());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::error::{StoreError, SubmitError};
-use windlass::queue::Queue;
+use windlass::queue::Client;
 use windlass::rusqlite::{Connection, TransactionBehavior};
 use windlass::worker::Worker;
 
@@ -16,7 +16,7 @@ async fn hello(job: Greet) -> anyhow::Result<String> {
 }
 
 struct Place {
-    queue: Queue,
+    queue: Client,
     own: Connection,
     _files: tempfile::TempDir,
 }
@@ -24,7 +24,7 @@ struct Place {
 async fn place() -> Place {
     let files = tempfile::tempdir().unwrap();
     let path = files.path().join("app.db");
-    let queue = Queue::open(&format!("sqlite:{}", path.display())).await.unwrap();
+    let queue = Client::open(&format!("sqlite:{}", path.display())).await.unwrap();
     let own = Connection::open(&path).unwrap();
     own.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)").unwrap();
     Place { queue, own, _files: files }
@@ -43,14 +43,14 @@ async fn a_committed_transaction_makes_its_job_visible_and_wakes_a_worker() {
     let running = tokio::spawn(worker.run_until(async { drop(stopped.await) }));
     let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     transaction.execute("INSERT INTO orders VALUES (1)", []).unwrap();
-    let handle = queue.submit_within(&transaction, greet("a")).unwrap();
+    let handle = queue.submit_in_tx(&transaction, greet("a")).unwrap();
     assert_eq!(handle.state().await.unwrap(), None, "nobody sees it before the commit");
     transaction.commit().unwrap();
     assert_eq!(handle.result(LONG).await.unwrap(), "hello, a");
     assert_eq!(orders(&own), 1);
     stop.send(()).unwrap();
     running.await.unwrap().unwrap();
-    assert!(queue.store().verify().await.unwrap().iter().all(windlass::store::verify::Verdict::holds));
+    assert!(queue.store().verify().await.unwrap().iter().all(windlass::store::verify::VerifyReport::holds));
 }
 
 /// M3
@@ -59,13 +59,13 @@ async fn a_rolled_back_transaction_leaves_nothing() {
     let Place { queue, mut own, _files } = place().await;
     let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     transaction.execute("INSERT INTO orders VALUES (1)", []).unwrap();
-    let handle = queue.submit_within(&transaction, greet("a")).unwrap();
+    let handle = queue.submit_in_tx(&transaction, greet("a")).unwrap();
     transaction.rollback().unwrap();
     assert_eq!(handle.state().await.unwrap(), None);
     let next = queue.submit(greet("b")).await.unwrap();
     assert_ne!(next.id(), handle.id());
     assert_eq!(orders(&own), 0);
-    assert!(queue.store().verify().await.unwrap().iter().all(windlass::store::verify::Verdict::holds));
+    assert!(queue.store().verify().await.unwrap().iter().all(windlass::store::verify::VerifyReport::holds));
 }
 
 /// M1
@@ -75,20 +75,20 @@ async fn a_refused_submission_leaves_the_rest_of_the_transaction() {
     let holder = queue.submit(greet("a")).unique("one").await.unwrap();
     let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     transaction.execute("INSERT INTO orders VALUES (1)", []).unwrap();
-    let taken = queue.submit_within(&transaction, windlass::queue::Draft::new(&greet("b")).unique("one"));
+    let taken = queue.submit_in_tx(&transaction, windlass::queue::JobBuilder::new(&greet("b")).unique("one"));
     let expected = SubmitError::UniqueKeyTaken { index: 0, key: "one".into(), holder: holder.id() };
     assert_eq!(taken.err(), Some(expected));
-    queue.submit_within(&transaction, greet("c")).unwrap();
+    queue.submit_in_tx(&transaction, greet("c")).unwrap();
     transaction.commit().unwrap();
     assert_eq!(orders(&own), 1);
     let stats = queue.store().stats(queue.caller()).await.unwrap();
-    assert_eq!(stats.states[&windlass::job::State::Scheduled], 2);
+    assert_eq!(stats.states[&windlass::job::JobState::Scheduled], 2);
 }
 
 #[tokio::test]
 async fn a_transaction_on_another_file_is_refused() {
     let (here, mut elsewhere) = (place().await, place().await);
     let transaction = elsewhere.own.transaction().unwrap();
-    let refused = here.queue.submit_within(&transaction, greet("a")).err();
+    let refused = here.queue.submit_in_tx(&transaction, greet("a")).err();
     assert!(matches!(refused, Some(SubmitError::Store(StoreError::Database(_)))), "{refused:?}");
 }

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use windlass::context::Cx;
 use windlass::handler::State;
 use windlass::job::AttemptOutcome;
-use windlass::store::command::heartbeat::{Beat, Directive};
+use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 
 use super::bench::{Bench, PROMPTLY, Started, Told, events, within};
 use super::kinds::{Greet, greet};
@@ -82,7 +82,7 @@ async fn a_lease_that_is_fresh_is_not_written_again() {
             job.lease_timeout = Some(lease);
             let (worker, claimed) = t.running(job).await;
             let beat = || async {
-                let beat = Beat::new(claimed.job.id, claimed.job.fence);
+                let beat = HeartbeatItem::new(claimed.job.id, claimed.job.fence);
                 let pulse = t.store.heartbeat(&t.me, worker, vec![beat]).await.unwrap();
                 assert_eq!(pulse.directives, [(claimed.job.id, Directive::Continue)]);
                 t.get(claimed.job.id).await.job.lease.unwrap().expires_at

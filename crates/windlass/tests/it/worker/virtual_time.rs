@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass::context::Cx;
 use windlass::handler::State;
-use windlass::job::{Failure, GroupStrategy, State as JobState};
+use windlass::job::{Failure, GroupStrategy, JobState};
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::worker::Worker;
 

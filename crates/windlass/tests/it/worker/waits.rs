@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use windlass::context::{ChildError, Children, Cx};
 use windlass::handler::State;
-use windlass::job::{Failure, GroupStrategy, JobId, State as JobState};
-use windlass::queue::Draft;
+use windlass::job::{Failure, GroupStrategy, JobId, JobState};
+use windlass::queue::JobBuilder;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
 use windlass::testing::{CrashPoint, TestQueue};
@@ -137,7 +137,7 @@ async fn child(job: Greet, cx: Cx) -> anyhow::Result<String> {
 
 /// A parent's strategy, and what it heard of its children.
 async fn gather(_: Add, cx: Cx, State(how): State<How>) -> anyhow::Result<u64> {
-    let drafts = how.names.iter().map(|name| Draft::new(&greet(name)).priority(70));
+    let drafts = how.names.iter().map(|name| JobBuilder::new(&greet(name)).priority(70));
     let children = cx.spawn_all(drafts, how.strategy).await?;
     how.told.say(describe(&children));
     Ok(children.results.iter().flatten().count() as u64)
@@ -268,7 +268,7 @@ async fn children_are_spawned_once_wherever_the_parent_dies(t: &TestQueue) {
 /// M61, M64
 async fn children_that_are_not_allowed_fail_their_parent_for_good(t: &TestQueue) {
     let bad_child = |_: Greet, cx: Cx| async move {
-        cx.spawn_all([Draft::new(&greet("x")).priority(1000)], GroupStrategy::FailFast).await?;
+        cx.spawn_all([JobBuilder::new(&greet("x")).priority(1000)], GroupStrategy::FailFast).await?;
         anyhow::Ok(String::new())
     };
     let bad_strategy = |_: Add, cx: Cx| async move {

@@ -6,9 +6,9 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Padding, Paragraph, Wrap};
 
-use crate::cli::top::details::{Details, Weight};
+use crate::cli::top::details::{Details, LineStyle};
 use crate::cli::top::keys::HELP;
-use crate::cli::top::order::Order;
+use crate::cli::top::order::Command;
 use crate::cli::top::screen::{Mode, Screen};
 use crate::cli::top::theme::Theme;
 use crate::cli::top::words::cut;
@@ -55,7 +55,7 @@ fn draw_help(frame: &mut Frame<'_>, area: Rect, theme: Theme) {
     frame.render_widget(Paragraph::new(lines).block(frame_of("Keys", theme.frame(true))), area);
 }
 
-fn draw_question(frame: &mut Frame<'_>, area: Rect, order: &Order, theme: Theme) {
+fn draw_question(frame: &mut Frame<'_>, area: Rect, order: &Command, theme: Theme) {
     let area = middle(frame, area, 68, 9);
     let lines = vec![
         Line::styled(order.question.clone(), theme.strong()),
@@ -86,12 +86,12 @@ fn draw_details(frame: &mut Frame<'_>, area: Rect, details: &Details, theme: The
         .skip(details.skipped)
         .map(|line| {
             let style = match line.weight {
-                Weight::Heading => theme.strong(),
-                Weight::Text if line.label == "state" => theme.state(&line.text),
-                Weight::Text => Style::new(),
-                Weight::Trouble => theme.bad(),
+                LineStyle::Heading => theme.strong(),
+                LineStyle::Text if line.label == "state" => theme.state(&line.text),
+                LineStyle::Text => Style::new(),
+                LineStyle::Trouble => theme.bad(),
             };
-            if line.weight == Weight::Heading {
+            if line.weight == LineStyle::Heading {
                 return Line::styled(line.text.clone(), style);
             }
             let label = format!("{:<LABEL$} ", cut(&line.label, LABEL));

@@ -10,7 +10,7 @@ use ratatui::widgets::Sparkline;
 
 use crate::cli::top::look::{Plain, sum};
 use crate::cli::top::rates::Reading;
-use crate::cli::top::screen::{Link, Screen};
+use crate::cli::top::screen::{Connection, Screen};
 use crate::cli::top::theme::Theme;
 use crate::cli::top::words::{age, columns, count, cut, per_second, several};
 
@@ -63,9 +63,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Th
 fn draw_title(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) {
     let clock = screen.now.to_string().get(11..19).map_or(String::new(), |time| format!("{time}Z "));
     let (said, style) = match &screen.link {
-        Link::New => (" connecting …".to_owned(), theme.faint()),
-        Link::Up => (String::new(), theme.faint()),
-        Link::Lost { since, why } => {
+        Connection::New => (" connecting …".to_owned(), theme.faint()),
+        Connection::Up => (String::new(), theme.faint()),
+        Connection::Lost { since, why } => {
             let silence = age(screen.now.since(*since));
             (format!(" connection lost {silence} ago, trying again: {why}"), theme.bad())
         }

@@ -6,7 +6,7 @@ use ratatui::crossterm::event::KeyCode;
 use ratatui::style::Color;
 
 use super::draw;
-use crate::cli::top::screen::{Look, Screen};
+use crate::cli::top::screen::{Screen, Snapshot};
 use crate::cli::top::tests::{look, now, press, screen};
 use crate::cli::top::theme::Theme;
 
@@ -160,7 +160,7 @@ fn an_empty_server_says_so() {
     let mut screen = Screen::new("127.0.0.1:7788".to_owned(), now());
     let mut empty = look();
     empty.stats.states.clear();
-    screen.take(Look {
+    screen.take(Snapshot {
         queues: Vec::new(),
         running: Vec::new(),
         failures: Vec::new(),

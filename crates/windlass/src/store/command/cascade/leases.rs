@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use super::{Consequences, Rest};
 use crate::clock::Timestamp;
-use crate::job::{Event, Job, Seq, State, WorkerId};
+use crate::job::{Event, JobRecord, JobState, Seq, WorkerId};
 use crate::store::cascade::{LeaseEnd, Task};
-use crate::store::command::record::Cause;
+use crate::store::command::record::RecordActor;
 use crate::store::engine::EngineResult;
 use crate::store::filter::Filter;
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     pub(super) fn end_leases(&mut self, task: Task, todo: &mut Consequences) -> EngineResult<Rest> {
         let Task::Leases { workers, before, end, trace_id, mut after } = task else { return Ok(None) };
         let leased = workers.iter().copied().collect();
-        let filter = Filter { workers: leased, states: vec![State::Running], ..Filter::default() };
+        let filter = Filter { workers: leased, states: vec![JobState::Running], ..Filter::default() };
         let page = self.scan_page(filter, after, todo)?;
         // What else this commit records has its own trace.
         let call_trace = self.call_trace.clone();
@@ -27,7 +27,7 @@ impl Unit<'_> {
             after = Some(seq);
             let Some((job, worker)) = self.leased_to(seq, &workers, before)? else { continue };
             let reason = Some(format!("worker {worker} is gone"));
-            let cause = Cause { reason, trace_id: trace_id.clone(), ..Cause::system() };
+            let cause = RecordActor { reason, trace_id: trace_id.clone(), ..RecordActor::system() };
             let random = self.env.entropy.fraction();
             let event = match end {
                 LeaseEnd::Release => Event::Release,
@@ -46,7 +46,7 @@ impl Unit<'_> {
         seq: Seq,
         workers: &BTreeSet<WorkerId>,
         before: Timestamp,
-    ) -> EngineResult<Option<(Job, WorkerId)>> {
+    ) -> EngineResult<Option<(JobRecord, WorkerId)>> {
         let Some(job) = self.job(seq)? else { return Ok(None) };
         let worker = job.lease.map(|lease| lease.worker).filter(|worker| workers.contains(worker));
         let is_old = job.started_at.is_none_or(|started_at| started_at < before);

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::{Consequences, Rest};
-use crate::job::{Job, Need, Priority, Seq};
+use crate::job::{JobRecord, Need, Priority, Seq};
 use crate::limits;
 use crate::store::cascade::Task;
 use crate::store::engine::{EngineResult, Side};
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// Jobs that wait inherit the highest priority of those they wait for (M24).
     pub(super) fn pass_on_priority(
         &mut self,
@@ -17,7 +17,7 @@ impl Unit<'_> {
         mut after: Option<(Seq, Need)>,
         todo: &mut Consequences,
     ) -> EngineResult<Rest> {
-        let Some(priority) = self.job(job)?.map(Job::effective_priority) else { return Ok(None) };
+        let Some(priority) = self.job(job)?.map(JobRecord::effective_priority) else { return Ok(None) };
         let (edges, has_more) = self.edges_after(job, after, todo)?;
         for some in edges.chunks(limits::CASCADE_INHERITING_AT_ONCE) {
             if after.is_some() && self.budgets[todo.source as usize].left() == 0 {
@@ -29,7 +29,7 @@ impl Unit<'_> {
                 let Some(dependent) = self.job(seq)?.cloned() else { continue };
                 self.budgets[todo.source as usize].change(&dependent);
                 let was = dependent.effective_priority();
-                let next = Job { inherited, ..dependent };
+                let next = JobRecord { inherited, ..dependent };
                 if next.effective_priority() != was && next.has.dependents {
                     todo.add(self.now, next.depth, Task::Priority { job: seq, after: None });
                 }
@@ -70,7 +70,7 @@ impl Unit<'_> {
         self.load(&edges.iter().map(|edge| edge.dependency).collect::<Vec<_>>())?;
         let mut highest: BTreeMap<Seq, Priority> = BTreeMap::new();
         for edge in edges {
-            let priority = self.job(edge.dependency)?.map_or(Priority::BULK, Job::effective_priority);
+            let priority = self.job(edge.dependency)?.map_or(Priority::BULK, JobRecord::effective_priority);
             let best = highest.entry(edge.dependent).or_insert(Priority::BULK);
             *best = priority.max(*best);
         }

@@ -1,15 +1,15 @@
 //! Suspending the running jobs of a queue that was paused aggressively (M54).
 
 use super::{Consequences, Rest};
-use crate::job::{Event, Job, State, SuspendMode, Suspension};
+use crate::job::{Event, JobRecord, JobState, SuspendMode, Suspension};
 use crate::store::cascade::Task;
-use crate::store::command::record::Cause;
+use crate::store::command::record::RecordActor;
 use crate::store::config::{Hold, Scope};
 use crate::store::engine::EngineResult;
 use crate::store::filter::Filter;
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// Begins to suspend what runs in a queue that this call has just paused.
     pub(in crate::store::command) fn suspend_all_running(&mut self, hold: &Hold) -> EngineResult<()> {
         let (scope, since, trace_id) = (hold.scope.clone(), hold.since, self.call_trace.clone());
@@ -25,7 +25,8 @@ impl Unit<'_> {
             return Ok(None);
         };
         let Scope::Queue { queue, tenant } = scope.clone() else { return Ok(None) };
-        let filter = Filter { queue: Some(queue), tenant, states: vec![State::Running], ..Filter::default() };
+        let filter =
+            Filter { queue: Some(queue), tenant, states: vec![JobState::Running], ..Filter::default() };
         let page = self.scan_page(filter, after, todo)?;
         let suspension = Suspension {
             by: hold.by.clone(),
@@ -35,7 +36,7 @@ impl Unit<'_> {
             expires_at: hold.expires_at,
             by_pause: true,
         };
-        let cause = Cause { trace_id: trace_id.clone(), ..Cause::suspension(&suspension) };
+        let cause = RecordActor { trace_id: trace_id.clone(), ..RecordActor::suspension(&suspension) };
         let event = Event::Suspend { suspension };
         // What else this commit records has its own trace.
         let call_trace = self.call_trace.clone();
@@ -45,7 +46,7 @@ impl Unit<'_> {
                 return Ok(Some(Task::Suspend { scope, since, trace_id, after }));
             }
             after = Some(seq);
-            let running = self.job(seq)?.filter(|job: &&Job| job.state == State::Running).cloned();
+            let running = self.job(seq)?.filter(|job: &&JobRecord| job.state == JobState::Running).cloned();
             if let Some(job) = running {
                 self.step_in_cascade(&job, &event, &cause, todo)?;
             }

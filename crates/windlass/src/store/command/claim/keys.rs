@@ -7,11 +7,11 @@ use crate::error::StoreError;
 use crate::job::{ConcurrencyKey, Lane, QueueName};
 use crate::store::command::throttle::KeyBucket;
 use crate::store::config::Config;
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// Whether a job may run as far as its key is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum KeyDecision {
     /// It may.
     Free,
     /// As many run as may.
@@ -31,11 +31,11 @@ impl Keys {
     /// Whether one more job with this key may run in this lane; if so, it is counted.
     pub(super) fn take(
         &mut self,
-        unit: &mut Unit<'_>,
+        unit: &mut WriteTx<'_>,
         config: &Config,
         lane: &Lane,
         key: ConcurrencyKey,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<KeyDecision, StoreError> {
         let running = match self.running.entry(key) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => unknown.insert(unit.running_with(key)?),
@@ -43,7 +43,7 @@ impl Keys {
         let has_room = *running < config.running_per_key(lane);
         let Some(rate) = config.rate_per_key(lane) else {
             *running += u64::from(has_room);
-            return Ok(if has_room { Verdict::Free } else { Verdict::Held });
+            return Ok(if has_room { KeyDecision::Free } else { KeyDecision::Held });
         };
         let kept = match self.buckets.entry((lane.queue.clone(), key)) {
             Entry::Occupied(known) => known.into_mut(),
@@ -52,19 +52,19 @@ impl Keys {
         if !has_room {
             // The end of a holder is its next chance, not a token.
             kept.has_waiting = false;
-            return Ok(Verdict::Held);
+            return Ok(KeyDecision::Held);
         }
         if kept.bucket.tokens() == 0 {
             kept.has_waiting = true;
-            return Ok(Verdict::Throttled);
+            return Ok(KeyDecision::Throttled);
         }
         kept.bucket = kept.bucket.without(1);
         *running += 1;
-        Ok(Verdict::Free)
+        Ok(KeyDecision::Free)
     }
 
     /// Takes the tokens.
-    pub(super) fn settle(self, unit: &mut Unit<'_>) -> Result<(), StoreError> {
+    pub(super) fn write_back(self, unit: &mut WriteTx<'_>) -> Result<(), StoreError> {
         let mut buckets: Vec<_> = self.buckets.into_iter().collect();
         buckets.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         for ((queue, key), kept) in buckets {

@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{Bucket, Lane, Rate, Tenant};
-use crate::store::budget::{self, Spent};
+use crate::store::budget::{self, BudgetUsage};
 use crate::store::config::Config;
-use crate::store::engine::Part;
-use crate::store::unit::Unit;
+use crate::store::engine::LimitScope;
+use crate::store::unit::WriteTx;
 
 /// Room in one part for one reason.
 struct Slot {
@@ -21,13 +21,13 @@ struct Slot {
 
 #[derive(PartialEq, Eq, Hash)]
 enum Reason {
-    Running(Part),
-    Rate(Part),
+    Running(LimitScope),
+    Rate(LimitScope),
 }
 
 /// Room in every part that a claim has met.
 #[derive(Default)]
-pub(super) struct Room {
+pub(super) struct Capacity {
     slots: Vec<Slot>,
     places: HashMap<Reason, usize>,
     /// Until when tenants have used up their budgets.
@@ -35,11 +35,11 @@ pub(super) struct Room {
     throttled_until: Option<Timestamp>,
 }
 
-impl Room {
+impl Capacity {
     /// The slots that count for a lane; none if one of them has no room.
     pub(super) fn open(
         &mut self,
-        unit: &mut Unit<'_>,
+        unit: &mut WriteTx<'_>,
         config: &Config,
         lane: &Lane,
     ) -> Result<Option<Vec<usize>>, StoreError> {
@@ -61,7 +61,12 @@ impl Room {
         Ok(is_open.then_some(found))
     }
 
-    fn running(&mut self, unit: &mut Unit<'_>, part: &Part, limit: u64) -> Result<usize, StoreError> {
+    fn running(
+        &mut self,
+        unit: &mut WriteTx<'_>,
+        part: &LimitScope,
+        limit: u64,
+    ) -> Result<usize, StoreError> {
         let reason = Reason::Running(part.clone());
         if let Some(known) = self.places.get(&reason) {
             return Ok(*known);
@@ -70,7 +75,7 @@ impl Room {
         Ok(self.add(reason, Slot { left, taken: 0, bucket: None }))
     }
 
-    fn rate(&mut self, unit: &mut Unit<'_>, part: Part, rate: Rate) -> Result<usize, StoreError> {
+    fn rate(&mut self, unit: &mut WriteTx<'_>, part: LimitScope, rate: Rate) -> Result<usize, StoreError> {
         let (key, reason) = (part.bucket_key(), Reason::Rate(part));
         if let Some(known) = self.places.get(&reason) {
             return Ok(*known);
@@ -90,7 +95,7 @@ impl Room {
 
     fn overdrawn_until(
         &mut self,
-        unit: &mut Unit<'_>,
+        unit: &mut WriteTx<'_>,
         config: &Config,
         lane: &Lane,
     ) -> Result<Option<Timestamp>, StoreError> {
@@ -102,7 +107,7 @@ impl Room {
         if let Some(known) = self.overdrawn.get(tenant) {
             return Ok(*known);
         }
-        let spent: Option<Spent> = unit.tally(&budget::spent_key(tenant))?;
+        let spent: Option<BudgetUsage> = unit.tally(&budget::spent_key(tenant))?;
         let until = budget::overdrawn(settings, spent.as_ref(), unit.now).map(|over| over.until);
         self.overdrawn.insert(tenant.clone(), until);
         Ok(until)
@@ -137,7 +142,7 @@ impl Room {
     }
 
     /// Takes the tokens; says when the first job that was kept back may be let through.
-    pub(super) fn settle(self, unit: &mut Unit<'_>) -> Option<Timestamp> {
+    pub(super) fn write_back(self, unit: &mut WriteTx<'_>) -> Option<Timestamp> {
         for slot in self.slots {
             if let Some((key, bucket)) = slot.bucket.filter(|_| slot.taken > 0) {
                 unit.put_tally(key, Some(&bucket.without(slot.taken)));

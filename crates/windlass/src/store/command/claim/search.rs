@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ClaimRequest;
-use super::keys::{Keys, Verdict};
-use super::room::Room;
+use super::keys::{KeyDecision, Keys};
+use super::room::Capacity;
 use super::turns::FairQueue;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{Job, Lane, QueueName, Seq, State};
+use crate::job::{JobRecord, JobState, Lane, QueueName, Seq};
 use crate::limits;
 use crate::store::config::{Config, Worker};
-use crate::store::engine::{LaneCursor, Place, StateCounts};
-use crate::store::unit::Unit;
+use crate::store::engine::{ClaimOrder, LaneCursor, StateCounts};
+use crate::store::unit::WriteTx;
 
 /// How many jobs of each lane are read at once when there are several lanes.
 const READ_AHEAD: usize = 16;
@@ -25,15 +25,15 @@ const READ_AHEAD: usize = 16;
 const READ_AHEAD_MIN: usize = 4;
 
 /// States in which a job waits for its time.
-const TIMED: [State; 3] = [State::Delayed, State::Retrying, State::Waiting];
+const TIMED: [JobState; 3] = [JobState::Delayed, JobState::Retrying, JobState::Waiting];
 
 /// One lane's jobs, read ahead in order; where jobs age, those of one rank, since the first of them has aged most.
-struct Strand {
+struct LaneScan {
     lane: Arc<Lane>,
     rank: Option<u8>,
     aging: Option<Duration>,
-    jobs: std::vec::IntoIter<Job>,
-    last: Option<Place>,
+    jobs: std::vec::IntoIter<JobRecord>,
+    last: Option<ClaimOrder>,
     is_drained: bool,
     /// The room it needs.
     slots: Vec<usize>,
@@ -43,17 +43,17 @@ struct Strand {
 
 /// Whose head is next.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Seat {
+enum Candidate {
     Strand(usize),
     Fair(usize),
 }
 
 /// The walk.
 pub(super) struct Search {
-    strands: Vec<Strand>,
+    strands: Vec<LaneScan>,
     fair: Vec<FairQueue>,
-    heads: BinaryHeap<Reverse<(Place, Seat)>>,
-    room: Room,
+    heads: BinaryHeap<Reverse<(ClaimOrder, Candidate)>>,
+    room: Capacity,
     keys: Keys,
     config: Arc<Config>,
     now: Timestamp,
@@ -62,7 +62,7 @@ pub(super) struct Search {
 
 impl Search {
     pub(super) fn new(
-        unit: &mut Unit<'_>,
+        unit: &mut WriteTx<'_>,
         config: &Arc<Config>,
         worker: &Worker,
         request: &ClaimRequest,
@@ -70,20 +70,20 @@ impl Search {
     ) -> Result<Search, StoreError> {
         let counts = unit.db()?.counts()?;
         let has_jobs = |counts: &StateCounts| {
-            counts[State::Scheduled as usize] > 0
+            counts[JobState::Scheduled as usize] > 0
                 || (has_more_due && TIMED.iter().any(|state| counts[*state as usize] > 0))
         };
         let open: Vec<Arc<Lane>> = counts
             .lanes
             .iter()
-            .filter(|(lane, counts)| has_jobs(counts) && worker.takes(lane) && request.wants(lane))
+            .filter(|(lane, counts)| has_jobs(counts) && worker.takes(lane) && request.matches(lane))
             .map(|(lane, _)| lane.clone())
             .collect();
         let mut search = Search {
             strands: Vec::with_capacity(open.len()),
             fair: Vec::new(),
             heads: BinaryHeap::new(),
-            room: Room::default(),
+            room: Capacity::default(),
             keys: Keys::default(),
             config: config.clone(),
             now: unit.now,
@@ -115,7 +115,7 @@ impl Search {
     }
 
     /// Opens the lanes that no pause and no limit closes.
-    fn open(&mut self, unit: &mut Unit<'_>, lanes: Vec<Arc<Lane>>) -> Result<(), StoreError> {
+    fn open(&mut self, unit: &mut WriteTx<'_>, lanes: Vec<Arc<Lane>>) -> Result<(), StoreError> {
         let config = self.config.clone();
         let mut fair_queues: HashMap<QueueName, usize> = HashMap::new();
         for lane in lanes {
@@ -136,14 +136,23 @@ impl Search {
             let aging = if config.queues.is_empty() { None } else { config.aging(&lane) };
             let jobs = Vec::new().into_iter();
             let is_drained = false;
-            self.strands.push(Strand { lane, rank: None, aging, jobs, last: None, is_drained, slots, fair });
+            self.strands.push(LaneScan {
+                lane,
+                rank: None,
+                aging,
+                jobs,
+                last: None,
+                is_drained,
+                slots,
+                fair,
+            });
         }
         Ok(())
     }
 
     /// More jobs are due than one commit moves, and those that came first were moved: also moves the most urgent ones of
     /// the open lanes, so that this claim chooses among all that are due (M21).
-    fn promote_most_urgent(&self, unit: &mut Unit<'_>, wanted: usize) -> Result<(), StoreError> {
+    fn promote_most_urgent(&self, unit: &mut WriteTx<'_>, wanted: usize) -> Result<(), StoreError> {
         let lanes: Vec<Arc<Lane>> = self.strands.iter().map(|strand| strand.lane.clone()).collect();
         if lanes.is_empty() {
             return Ok(());
@@ -151,21 +160,22 @@ impl Search {
         let each = wanted.min(limits::DUE_PLACES_MAX / lanes.len()).max(1);
         let due = unit.db()?.due_in(&lanes, self.now, each)?;
         // The first of each lane too: it may be its tenant's turn, or the other lanes may be at their limit.
-        let mut places: Vec<Place> = due.iter().filter_map(|places| places.first()).copied().collect();
+        let mut places: Vec<ClaimOrder> = due.iter().filter_map(|places| places.first()).copied().collect();
         places.sort_unstable();
         places.truncate(limits::TICK_JOBS_PER_COMMIT);
-        let mut others: Vec<Place> = due.into_iter().flat_map(|places| places.into_iter().skip(1)).collect();
+        let mut others: Vec<ClaimOrder> =
+            due.into_iter().flat_map(|places| places.into_iter().skip(1)).collect();
         others.sort_unstable();
         others.truncate(wanted);
         places.append(&mut others);
         let seqs: Vec<Seq> = places.into_iter().map(|place| place.seq).collect();
         unit.load(&seqs)?;
-        seqs.into_iter().try_for_each(|seq| unit.catch_up(seq))
+        seqs.into_iter().try_for_each(|seq| unit.apply_due_timers(seq))
     }
 
     /// Makes of each lane whose jobs age one strand for each rank that it has jobs of: 101 at most.
-    fn split_aging(&mut self, unit: &mut Unit<'_>) -> Result<(), StoreError> {
-        let (mut aging, plain): (Vec<Strand>, Vec<Strand>) =
+    fn split_aging(&mut self, unit: &mut WriteTx<'_>) -> Result<(), StoreError> {
+        let (mut aging, plain): (Vec<LaneScan>, Vec<LaneScan>) =
             std::mem::take(&mut self.strands).into_iter().partition(|strand| strand.aging.is_some());
         self.strands = plain;
         while !aging.is_empty() {
@@ -176,12 +186,12 @@ impl Search {
             let heads = unit.db()?.ready(&cursors, 1)?;
             let mut next = Vec::new();
             for (strand, head) in aging.into_iter().zip(heads) {
-                let Some(place) = head.first().map(Place::of) else { continue };
-                let end = Place { rank: place.rank, eligible_at: Timestamp::MAX, seq: Seq(i64::MAX) };
+                let Some(place) = head.first().map(ClaimOrder::of) else { continue };
+                let end = ClaimOrder { rank: place.rank, eligible_at: Timestamp::MAX, seq: Seq(i64::MAX) };
                 let (lane, slots) = (strand.lane.clone(), strand.slots.clone());
                 let jobs = Vec::new().into_iter();
-                next.push(Strand { lane, slots, jobs, last: Some(end), ..strand });
-                self.strands.push(Strand {
+                next.push(LaneScan { lane, slots, jobs, last: Some(end), ..strand });
+                self.strands.push(LaneScan {
                     rank: Some(place.rank),
                     jobs: head.into_iter(),
                     last: Some(place),
@@ -193,7 +203,7 @@ impl Search {
         Ok(())
     }
 
-    fn read_ahead(&mut self, unit: &mut Unit<'_>, which: &[usize], each: usize) -> Result<(), StoreError> {
+    fn read_ahead(&mut self, unit: &mut WriteTx<'_>, which: &[usize], each: usize) -> Result<(), StoreError> {
         if which.is_empty() {
             return Ok(());
         }
@@ -206,11 +216,11 @@ impl Search {
             let strand = &mut self.strands[*at];
             strand.is_drained = jobs.len() < each;
             if let Some(rank) = strand.rank {
-                let own = jobs.iter().take_while(|job| Place::of(job).rank == rank).count();
+                let own = jobs.iter().take_while(|job| ClaimOrder::of(job).rank == rank).count();
                 strand.is_drained |= own < jobs.len();
                 jobs.truncate(own);
             }
-            strand.last = jobs.last().map(Place::of).or(strand.last);
+            strand.last = jobs.last().map(ClaimOrder::of).or(strand.last);
             strand.jobs = jobs.into_iter();
         }
         Ok(())
@@ -220,29 +230,29 @@ impl Search {
     fn seat(&mut self, at: usize) {
         let strand = &self.strands[at];
         let Some(head) = strand.jobs.as_slice().first() else { return };
-        let mut place = Place::of(head);
+        let mut place = ClaimOrder::of(head);
         if let Some(aging) = strand.aging {
             place = place.aged(aging, self.now);
         }
         match strand.fair {
             Some(fair) => self.fair[fair].push(&strand.lane.tenant, place, at),
-            None => self.heads.push(Reverse((place, Seat::Strand(at)))),
+            None => self.heads.push(Reverse((place, Candidate::Strand(at)))),
         }
     }
 
     fn seat_fair(&mut self, at: usize) {
         if let Some(place) = self.fair[at].place() {
-            self.heads.push(Reverse((place, Seat::Fair(at))));
+            self.heads.push(Reverse((place, Candidate::Fair(at))));
         }
     }
 
     /// The next job that may run now.
-    pub(super) fn next(&mut self, unit: &mut Unit<'_>, wanted: usize) -> Result<Option<Seq>, StoreError> {
+    pub(super) fn next(&mut self, unit: &mut WriteTx<'_>, wanted: usize) -> Result<Option<Seq>, StoreError> {
         while let Some(Reverse((_, seat))) = self.heads.pop() {
             let config = self.config.clone();
             let (at, turn) = match seat {
-                Seat::Strand(at) => (at, None),
-                Seat::Fair(fair) => match self.fair[fair].pop(&config) {
+                Candidate::Strand(at) => (at, None),
+                Candidate::Fair(fair) => match self.fair[fair].pop(&config) {
                     Some((at, rank)) => (at, Some((fair, rank))),
                     None => continue,
                 },
@@ -267,7 +277,12 @@ impl Search {
     }
 
     /// The head of a strand, if it may run now.
-    fn next_of(&mut self, unit: &mut Unit<'_>, at: usize, wanted: usize) -> Result<Option<Seq>, StoreError> {
+    fn next_of(
+        &mut self,
+        unit: &mut WriteTx<'_>,
+        at: usize,
+        wanted: usize,
+    ) -> Result<Option<Seq>, StoreError> {
         let strand = &mut self.strands[at];
         let job = strand.jobs.next().expect("a strand that is seated has a job");
         // A lane whose limit is reached is left alone for the rest of this claim.
@@ -281,9 +296,9 @@ impl Search {
         }
         self.seat(at);
         let lane = self.strands[at].lane.clone();
-        let (key, seq) = (job.concurrency, unit.remember(job));
+        let (key, seq) = (job.concurrency, unit.cache_job(job));
         if let Some(key) = key
-            && self.keys.take(unit, &self.config, &lane, key)? != Verdict::Free
+            && self.keys.take(unit, &self.config, &lane, key)? != KeyDecision::Free
         {
             unit.set_blocked(seq, true)?;
             self.set_aside += 1;
@@ -294,16 +309,16 @@ impl Search {
     }
 
     /// Keeps what was used; says when a job that was kept back by a rate or a budget may be let through.
-    pub(super) fn settle(mut self, unit: &mut Unit<'_>) -> Result<Option<Timestamp>, StoreError> {
+    pub(super) fn commit_claims(mut self, unit: &mut WriteTx<'_>) -> Result<Option<Timestamp>, StoreError> {
         for fair in self.fair {
-            fair.settle(unit);
+            fair.write_back(unit);
         }
-        self.keys.settle(unit)?;
+        self.keys.write_back(unit)?;
         if self.config.has_rates_per_key()
             && let Some(at) = unit.first_timer()?
         {
             self.room.throttle(at);
         }
-        Ok(self.room.settle(unit))
+        Ok(self.room.write_back(unit))
     }
 }

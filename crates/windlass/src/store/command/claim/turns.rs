@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::StoreError;
 use crate::job::{QueueName, Tenant};
 use crate::store::config::Config;
-use crate::store::engine::Place;
-use crate::store::unit::Unit;
+use crate::store::engine::ClaimOrder;
+use crate::store::unit::WriteTx;
 
 /// Whose turn it was last, and how many jobs it has started in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ struct Turn {
 type Turns = BTreeMap<u8, Turn>;
 
 /// The jobs of one tenant that could be next, by place; the second is the strand each is the head of.
-type Heads = BTreeSet<(Place, usize)>;
+type LaneHeads = BTreeSet<(ClaimOrder, usize)>;
 
 /// A queue in which tenants take turns.
 pub(super) struct FairQueue {
@@ -31,8 +31,8 @@ pub(super) struct FairQueue {
     turns: Turns,
     is_changed: bool,
     /// By rank and tenant.
-    heads: BTreeMap<u8, BTreeMap<Tenant, Heads>>,
-    all: Heads,
+    heads: BTreeMap<u8, BTreeMap<Tenant, LaneHeads>>,
+    all: LaneHeads,
 }
 
 fn turns_key(queue: &QueueName) -> String {
@@ -40,20 +40,20 @@ fn turns_key(queue: &QueueName) -> String {
 }
 
 impl FairQueue {
-    pub(super) fn new(unit: &mut Unit<'_>, queue: QueueName) -> Result<FairQueue, StoreError> {
+    pub(super) fn new(unit: &mut WriteTx<'_>, queue: QueueName) -> Result<FairQueue, StoreError> {
         let turns = unit.tally(&turns_key(&queue))?.unwrap_or_default();
-        Ok(FairQueue { queue, turns, is_changed: false, heads: BTreeMap::new(), all: Heads::new() })
+        Ok(FairQueue { queue, turns, is_changed: false, heads: BTreeMap::new(), all: LaneHeads::new() })
     }
 
     /// Adds the head of a strand.
-    pub(super) fn push(&mut self, tenant: &Tenant, place: Place, strand: usize) {
+    pub(super) fn push(&mut self, tenant: &Tenant, place: ClaimOrder, strand: usize) {
         let tenants = self.heads.entry(place.rank).or_default();
         tenants.entry(tenant.clone()).or_default().insert((place, strand));
         self.all.insert((place, strand));
     }
 
     /// The queue's place among others: that of the job that would be next if nobody took turns.
-    pub(super) fn place(&self) -> Option<Place> {
+    pub(super) fn place(&self) -> Option<ClaimOrder> {
         self.all.first().map(|(place, _)| *place)
     }
 
@@ -97,7 +97,7 @@ impl FairQueue {
     }
 
     /// Keeps whose turn it was.
-    pub(super) fn settle(self, unit: &mut Unit<'_>) {
+    pub(super) fn write_back(self, unit: &mut WriteTx<'_>) {
         if self.is_changed {
             unit.put_tally(turns_key(&self.queue), Some(&self.turns));
         }

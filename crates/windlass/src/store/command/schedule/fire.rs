@@ -7,15 +7,15 @@ use super::record;
 use crate::audit::AuditEvent;
 use crate::clock::Timestamp;
 use crate::error::{ScheduleError, StoreError, SubmitError};
-use crate::job::{Event, Job, JobId, NewJob, Seq};
+use crate::job::{Event, JobId, JobRecord, NewJob, Seq};
 use crate::limits;
 use crate::schedule::Overlap;
 use crate::store::caller::{Caller, Role};
-use crate::store::command::record::Cause;
+use crate::store::command::record::RecordActor;
 use crate::store::command::submit::{self, SubmitOptions};
 use crate::store::config::Config;
 use crate::store::schedules::{RefusedRun, RetriedRun, Schedule};
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// What one round of firing did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,7 +29,7 @@ pub(crate) struct Fired {
 }
 
 /// Submits the jobs of schedules whose time has come: one bounded round.
-pub(crate) fn fire(unit: &mut Unit<'_>) -> Result<Fired, StoreError> {
+pub(crate) fn fire(unit: &mut WriteTx<'_>) -> Result<Fired, StoreError> {
     let now = unit.now;
     let mut due: Vec<Arc<Schedule>> = {
         let config = unit.config()?;
@@ -92,7 +92,7 @@ impl Schedule {
     }
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// Submits the jobs of one schedule's due runs, as its policies say; says how many.
     fn fire_one(&mut self, mut schedule: Schedule) -> Result<usize, StoreError> {
         let now = self.now;
@@ -128,7 +128,7 @@ impl Unit<'_> {
         schedule.next_at = schedule.first_run();
         if let Some(since) = due.missed_since {
             let reason = format!("nothing ran since {since}; {} runs are made up for", due.runs.len());
-            let cause = Cause { reason: Some(reason), ..Cause::system() };
+            let cause = RecordActor { reason: Some(reason), ..RecordActor::system() };
             record(self, AuditEvent::ScheduleMissed, &schedule, &cause);
         }
         self.put_schedule(schedule)?;
@@ -175,7 +175,7 @@ impl Unit<'_> {
             self,
             AuditEvent::ScheduleRefused,
             schedule,
-            &Cause { reason: Some(reason), ..Cause::system() },
+            &RecordActor { reason: Some(reason), ..RecordActor::system() },
         );
     }
 
@@ -189,7 +189,7 @@ impl Unit<'_> {
             self,
             AuditEvent::ScheduleRefused,
             schedule,
-            &Cause { reason: Some(reason), ..Cause::system() },
+            &RecordActor { reason: Some(reason), ..RecordActor::system() },
         );
     }
 
@@ -199,7 +199,7 @@ impl Unit<'_> {
         schedule: &mut Schedule,
         run: Option<Timestamp>,
         trace_id: Option<String>,
-    ) -> Result<Job, ScheduleError> {
+    ) -> Result<JobRecord, ScheduleError> {
         let job = schedule.job_of(run, self.now);
         let options = SubmitOptions::default();
         let caller = Caller { trace_id, ..schedule.caller() };
@@ -234,7 +234,7 @@ impl Unit<'_> {
         }
         for (seq, _) in self.open_jobs(&schedule.open)? {
             let message = format!("the next run of schedule {} has come", schedule.name);
-            let cause = Cause { reason: Some(message.clone()), ..Cause::system() };
+            let cause = RecordActor { reason: Some(message.clone()), ..RecordActor::system() };
             let _refused = self.apply(seq, &Event::Cancel { message }, &cause)?;
         }
         schedule.open.clear();
@@ -248,7 +248,7 @@ impl Unit<'_> {
         let mut open = Vec::new();
         for (id, seq) in ids.iter().zip(self.find(ids)?) {
             let Some(seq) = seq else { continue };
-            self.catch_up(seq)?;
+            self.apply_due_timers(seq)?;
             if self.job(seq)?.is_some_and(|job| !job.state.is_final()) {
                 open.push((seq, *id));
             }

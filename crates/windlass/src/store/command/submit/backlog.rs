@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::keys::Duplicate;
 use super::{Batch, invalid};
-use crate::error::{Problem, StoreError, SubmitError};
+use crate::error::{FieldProblem, StoreError, SubmitError};
 use crate::job::{JobType, Lane, QueueName, Tenant};
 use crate::limits;
-use crate::store::engine::Part;
-use crate::store::unit::Unit;
+use crate::store::engine::LimitScope;
+use crate::store::unit::WriteTx;
 
 /// Names that a submission brings into a tenant.
 #[derive(Default)]
@@ -24,7 +24,7 @@ impl Batch<'_> {
     /// Refuses what would give a tenant more queues, types or lanes than it may have: everybody's claims and lists pass over them.
     pub(super) fn check_names(
         &self,
-        unit: &mut Unit<'_>,
+        unit: &mut WriteTx<'_>,
         duplicates: &HashMap<usize, Duplicate>,
     ) -> Result<(), SubmitError> {
         let mut unknown = Vec::new();
@@ -57,7 +57,7 @@ impl Batch<'_> {
             let most = config.names_max(&lane.tenant);
             let too_many = |field, name, limit| {
                 let tenant = lane.tenant.to_string();
-                Err(invalid(index, field, Problem::LimitReached { name, limit, tenant }))
+                Err(invalid(index, field, FieldProblem::LimitReached { name, limit, tenant }))
             };
             if counts.queues_of(&lane.tenant) + names.queues.len() as u64 > most.queues && !has_queue {
                 return too_many("queue", "max_queues", most.queues);
@@ -75,7 +75,7 @@ impl Batch<'_> {
     /// Refuses what would make a queue or tenant deeper than allowed (M113).
     pub(super) fn check_backlog(
         &self,
-        unit: &mut Unit<'_>,
+        unit: &mut WriteTx<'_>,
         duplicates: &HashMap<usize, Duplicate>,
     ) -> Result<(), SubmitError> {
         let config = unit.config()?;
@@ -107,11 +107,11 @@ pub(crate) struct TooDeep {
 
 /// Whether so many more jobs in these lanes would make a queue or tenant deeper than allowed.
 pub(crate) fn too_deep(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     new: BTreeMap<Arc<Lane>, u64>,
 ) -> Result<Option<TooDeep>, StoreError> {
     let config = unit.config()?;
-    let mut added: BTreeMap<(Part, u64), u64> = BTreeMap::new();
+    let mut added: BTreeMap<(LimitScope, u64), u64> = BTreeMap::new();
     for (lane, count) in new {
         for part_and_limit in config.depth_limits(&lane) {
             *added.entry(part_and_limit).or_default() += count;

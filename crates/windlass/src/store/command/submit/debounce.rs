@@ -10,10 +10,10 @@ use super::keys::Duplicate;
 use super::{Batch, Target, invalid};
 use crate::audit::AuditEvent;
 use crate::clock::Timestamp;
-use crate::error::{Problem, StoreError, SubmitError};
-use crate::job::{Debounce, Job, Lane, NewJob, Seq, State};
-use crate::store::command::record::Cause;
-use crate::store::unit::Unit;
+use crate::error::{FieldProblem, StoreError, SubmitError};
+use crate::job::{Debounce, JobRecord, JobState, Lane, NewJob, Seq};
+use crate::store::command::record::RecordActor;
+use crate::store::unit::WriteTx;
 
 /// The job that later submissions with a key are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ fn document(lane: &Lane, debounce: &Debounce) -> String {
 }
 
 /// Whether a job may still be given another payload: nobody has seen this one run.
-fn has_not_started(job: &Job) -> bool {
+fn has_not_started(job: &JobRecord) -> bool {
     job.attempt == 0 && !job.state.is_final()
 }
 
@@ -35,27 +35,27 @@ impl Batch<'_> {
     /// Finds the jobs that wait with the same debounce key: their submissions add none.
     pub(super) fn find_debounced(
         &self,
-        unit: &mut Unit<'_>,
+        unit: &mut WriteTx<'_>,
         duplicates: &mut HashMap<usize, Duplicate>,
     ) -> Result<(), SubmitError> {
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         for (index, job) in self.jobs.iter().enumerate() {
             let Some(debounce) = &job.debounce else { continue };
             if self.spawning.is_some() {
-                let problem = Problem::Contradiction("children are waited for one by one".into());
+                let problem = FieldProblem::Contradiction("children are waited for one by one".into());
                 return Err(invalid(index, "debounce", problem));
             }
             let document = document(&self.lanes[index], debounce);
             if let Some(first) = seen.insert(document.clone(), index) {
                 let twice = format!("job {first} of the same batch has it");
-                return Err(invalid(index, "debounce.key", Problem::Contradiction(twice)));
+                return Err(invalid(index, "debounce.key", FieldProblem::Contradiction(twice)));
             }
             if duplicates.contains_key(&index) {
                 continue;
             }
             if let Some(seq) = unit.debounced(&document)? {
                 if let (Some(found), Some(spec)) = (unit.job(seq)?.cloned(), unit.spec(seq)?) {
-                    self.caller.must_manage(&found, &spec)?;
+                    self.caller.require_manage(&found, &spec)?;
                 }
                 let target = Target::Stored(seq);
                 let duplicate =
@@ -70,7 +70,7 @@ impl Batch<'_> {
     /// nothing is refused after it.
     pub(super) fn debounce(
         &self,
-        unit: &mut Unit<'_>,
+        unit: &mut WriteTx<'_>,
         duplicates: &HashMap<usize, Duplicate>,
         seqs: &[Seq],
     ) -> Result<(), SubmitError> {
@@ -89,13 +89,13 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn replace(&self, unit: &mut Unit<'_>, seq: Seq, new: &NewJob) -> Result<(), StoreError> {
+    fn replace(&self, unit: &mut WriteTx<'_>, seq: Seq, new: &NewJob) -> Result<(), StoreError> {
         let Some(before) = unit.job(seq)?.cloned() else { return Ok(()) };
         let old = unit.spec(seq)?;
         unit.rewrite(seq, &new.payload)?;
-        let mut after = Job { updated_at: unit.now, ..before.clone() };
+        let mut after = JobRecord { updated_at: unit.now, ..before.clone() };
         // One whose delay is over is about to run, and runs with what was submitted last.
-        if before.state != State::Scheduled {
+        if before.state != JobState::Scheduled {
             after.run_at = new.runs_at(unit.now);
         }
         if let Some((old, new)) = old.zip(unit.spec(seq)?) {
@@ -103,18 +103,18 @@ impl Batch<'_> {
         }
         let context = json!({"job_id": after.id.to_string(), "actor_id": self.caller.id,
             "previous_run_at": before.run_at.to_string(), "run_at": after.run_at.to_string()});
-        let cause = Cause::caller(self.caller, None);
+        let cause = RecordActor::caller(self.caller, None);
         unit.record_job(AuditEvent::Debounced, &before, &after, &cause, Some(context))?;
         unit.put(after);
-        unit.catch_up(seq)
+        unit.apply_due_timers(seq)
     }
 }
 
-impl Unit<'_> {
+impl WriteTx<'_> {
     /// The job that has a debounce key and has not started; time acts on it first.
     fn debounced(&mut self, document: &str) -> Result<Option<Seq>, StoreError> {
         let Some(Holder { seq }) = self.tally(document)? else { return Ok(None) };
-        self.catch_up(seq)?;
+        self.apply_due_timers(seq)?;
         Ok(self.job(seq)?.filter(|job| has_not_started(job)).map(|job| job.seq))
     }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::keys::Duplicate;
 use super::{Batch, Target, invalid};
-use crate::error::{Problem, SubmitError};
+use crate::error::{FieldProblem, SubmitError};
 use crate::job::{Dependency, JobId, Lane, Need, NewJob, Seq, depth_of, find_cycle};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 impl Batch<'_> {
     /// Whoever waits for a duplicate waits for the job it stands for, which may be deeper in the graph.
@@ -36,7 +36,7 @@ impl Batch<'_> {
     }
 
     /// How deep in the graph each job is (M61).
-    pub(super) fn depths(&self, unit: &mut Unit<'_>) -> Result<Vec<u32>, SubmitError> {
+    pub(super) fn depths(&self, unit: &mut WriteTx<'_>) -> Result<Vec<u32>, SubmitError> {
         let mut depths = vec![1; self.jobs.len()];
         for &index in &self.order {
             if self.needs[index].is_empty() {
@@ -52,7 +52,11 @@ impl Batch<'_> {
             depths[index] = depth_of(found);
             if depths[index] > limits::DEPENDENCY_DEPTH_MAX {
                 let (value, max) = (depths[index].to_string(), limits::DEPENDENCY_DEPTH_MAX.to_string());
-                return Err(invalid(index, "after", Problem::OutOfRange { value, min: "1".into(), max }));
+                return Err(invalid(
+                    index,
+                    "after",
+                    FieldProblem::OutOfRange { value, min: "1".into(), max },
+                ));
             }
         }
         Ok(depths)
@@ -61,7 +65,7 @@ impl Batch<'_> {
 
 /// The lane of each job; jobs of one lane share it.
 pub(super) fn lanes(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     caller: &Caller,
     jobs: &[NewJob],
 ) -> Result<Vec<Arc<Lane>>, SubmitError> {
@@ -69,11 +73,11 @@ pub(super) fn lanes(
     for job in jobs {
         let tenant = job.tenant.clone().or_else(|| caller.tenant.clone()).unwrap_or_default();
         if !caller.sees(&tenant) {
-            caller.must(Permission::Administer)?;
+            caller.require(Permission::Administer)?;
         }
         let lane = Lane { tenant, queue: job.queue.clone(), job_type: job.job_type.clone() };
         let same = lanes.last().filter(|last| ***last == lane).cloned();
-        lanes.push(same.unwrap_or_else(|| unit.share(lane)));
+        lanes.push(same.unwrap_or_else(|| unit.intern_lane(lane)));
     }
     Ok(lanes)
 }
@@ -88,7 +92,7 @@ pub(super) fn order_of(jobs: &[NewJob], needs: &[Vec<(Need, Target)>]) -> Result
         needs.iter().map(|needs| needs.iter().filter_map(in_batch).collect()).collect();
     find_cycle(&within).map_err(|index| {
         let name = jobs[index].name.clone().unwrap_or_else(|| format!("job {index}"));
-        invalid(index, "after", Problem::Cycle(name))
+        invalid(index, "after", FieldProblem::Cycle(name))
     })
 }
 
@@ -99,7 +103,7 @@ pub(super) fn names(jobs: &[NewJob]) -> Result<HashMap<&str, usize>, SubmitError
         if let Some(name) = job.name.as_deref()
             && names.insert(name, index).is_some()
         {
-            return Err(invalid(index, "name", Problem::NameTwice(name.to_owned())));
+            return Err(invalid(index, "name", FieldProblem::NameTwice(name.to_owned())));
         }
     }
     Ok(names)
@@ -107,7 +111,7 @@ pub(super) fn names(jobs: &[NewJob]) -> Result<HashMap<&str, usize>, SubmitError
 
 /// Finds the jobs that the batch waits for; one of another tenant looks like one that does not exist (M61).
 pub(super) fn resolve(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     jobs: &[NewJob],
     lanes: &[Arc<Lane>],
     names: &HashMap<&str, usize>,
@@ -149,7 +153,7 @@ pub(super) fn resolve(
                         Dependency::Job(id) => id.to_string(),
                         Dependency::Named(name) => format!("@{name}"),
                     };
-                    invalid(index, field, Problem::NoSuchJob(shown))
+                    invalid(index, field, FieldProblem::NoSuchJob(shown))
                 })?;
                 seen.insert((need, target));
             }

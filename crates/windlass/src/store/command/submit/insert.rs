@@ -8,19 +8,19 @@ use super::{Batch, Receipt, Target};
 use crate::audit::AuditEvent;
 use crate::error::SubmitError;
 use crate::job::{
-    Details, Event, Has, Job, JobId, Lane, Need, NewJob, Parent, Policy, Priority, Seq, Spec, State,
-    Traceparent, Transition, transition,
+    Event, JobFlags, JobId, JobRecord, JobState, Lane, Need, NewJob, Parent, Policy, Priority, RareFields,
+    Seq, Spec, Traceparent, Transition, transition,
 };
 use crate::store::caller::Caller;
-use crate::store::command::record::Cause;
+use crate::store::command::record::RecordActor;
 use crate::store::config::Config;
 use crate::store::engine::{Edge, KeyHolder, KeyKind, KeyMemory};
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 impl Batch<'_> {
     pub(super) fn insert(
         &self,
-        unit: &mut Unit<'_>,
+        unit: &mut WriteTx<'_>,
         duplicates: &HashMap<usize, Duplicate>,
         depths: &[u32],
     ) -> Result<Vec<Receipt>, SubmitError> {
@@ -72,7 +72,7 @@ impl Batch<'_> {
 
     fn insert_one(
         &self,
-        unit: &mut Unit<'_>,
+        unit: &mut WriteTx<'_>,
         config: &Config,
         (index, depth): (usize, u32),
         seqs: &[Seq],
@@ -83,7 +83,7 @@ impl Batch<'_> {
         let (policy, priority) = policies.resolve(config, new, lane, &unit.env.options.policy);
         let id = self.given_id.unwrap_or_else(|| JobId::new(now, unit.env.entropy.bits()));
         let any_met = needs.iter().any(|need| need.need == Need::AfterAny && need.state.is_final());
-        let job = Job {
+        let job = JobRecord {
             priority,
             inherited: needs.iter().map(|need| need.priority).max().unwrap_or(Priority::BULK),
             run_at: new.runs_at(now),
@@ -94,13 +94,13 @@ impl Batch<'_> {
             concurrency: new.concurrency_key.as_deref().map(|key| concurrency_key(&lane.tenant, key)),
             parent: self.parent_of(index),
             trace: new.traceparent.as_deref().and_then(Traceparent::parse).map(|parent| parent.trace_id()),
-            has: Has {
+            has: JobFlags {
                 unique_key: new.unique_key.is_some(),
                 callback: new.labels.callback_url.is_some(),
-                ..Has::default()
+                ..JobFlags::default()
             },
             details: policies.details(new.hold, self.caller),
-            ..Job::new(seqs[index], id, lane.clone(), policy, now)
+            ..JobRecord::new(seqs[index], id, lane.clone(), policy, now)
         };
         let (seq, spec) = (job.seq, self.spec(new, &needs));
         let job = unit.with_ticket(job, &spec);
@@ -108,9 +108,9 @@ impl Batch<'_> {
         for need in needs {
             mark_dependency(unit, &need)?;
             // One that had ended badly before takes this job with it at once (M61).
-            if need.need == Need::After && need.state.is_final() && need.state != State::Completed {
+            if need.need == Need::After && need.state.is_final() && need.state != JobState::Completed {
                 let event = Event::DependencyEnded { need: Need::After, state: need.state };
-                let _refused = unit.apply(seq, &event, &Cause::system())?;
+                let _refused = unit.apply(seq, &event, &RecordActor::system())?;
             }
         }
         Ok(())
@@ -126,7 +126,13 @@ impl Batch<'_> {
     }
 
     /// Adds a job, in the state its facts give it.
-    fn add(&self, unit: &mut Unit<'_>, held: &Job, spec: Spec, index: usize) -> Result<(), SubmitError> {
+    fn add(
+        &self,
+        unit: &mut WriteTx<'_>,
+        held: &JobRecord,
+        spec: Spec,
+        index: usize,
+    ) -> Result<(), SubmitError> {
         let new = &self.jobs[index];
         let submitted = if new.hold { None } else { transition(held, &Event::Submit, unit.now).ok() };
         let job = match submitted {
@@ -143,7 +149,7 @@ impl Batch<'_> {
             keys.push((self.key(KeyKind::Unique, index, text), KeyHolder::unique(job.seq)));
         }
         let event = if new.hold { AuditEvent::Held } else { AuditEvent::Submitted };
-        let cause = Cause::caller(self.caller, None);
+        let cause = RecordActor::caller(self.caller, None);
         unit.record_job(event, held, &job, &cause, None)?;
         unit.insert(job, spec, keys);
         Ok(())
@@ -166,7 +172,7 @@ impl Batch<'_> {
 
     fn stored_needs(
         &self,
-        unit: &mut Unit<'_>,
+        unit: &mut WriteTx<'_>,
         index: usize,
         seqs: &[Seq],
         removed: &HashMap<Seq, KeyMemory>,
@@ -178,7 +184,7 @@ impl Batch<'_> {
                 Target::InBatch(other) => seqs[*other],
             };
             if let Some(known) = removed.get(&seq) {
-                let state = known.ended.unwrap_or(State::Completed);
+                let state = known.ended.unwrap_or(JobState::Completed);
                 let priority = Priority::BULK;
                 found.push(StoredNeed { need: *need, edge: None, id: known.id, state, priority });
             } else if let Some(job) = unit.job(seq)? {
@@ -195,10 +201,10 @@ impl Batch<'_> {
     }
 
     /// What is still known of a removed job, in the form of a job.
-    fn sketch(&self, seq: Seq, index: usize, known: KeyMemory) -> Job {
+    fn sketch(&self, seq: Seq, index: usize, known: KeyMemory) -> JobRecord {
         let at = known.id.submitted_at();
-        let state = known.ended.unwrap_or(State::Completed);
-        Job { state, ..Job::new(seq, known.id, self.lanes[index].clone(), Arc::default(), at) }
+        let state = known.ended.unwrap_or(JobState::Completed);
+        JobRecord { state, ..JobRecord::new(seq, known.id, self.lanes[index].clone(), Arc::default(), at) }
     }
 }
 
@@ -217,13 +223,13 @@ struct StoredNeed {
     /// None if the dependency was removed: it has ended, and there is nothing to wait for.
     edge: Option<Edge>,
     id: JobId,
-    state: State,
+    state: JobState,
     priority: Priority,
 }
 
 impl StoredNeed {
     fn is_open(&self, need: Need) -> bool {
-        self.need == need && self.state != State::Completed
+        self.need == need && self.state != JobState::Completed
     }
 }
 
@@ -231,7 +237,7 @@ impl StoredNeed {
 #[derive(Default)]
 struct Policies {
     plain: HashMap<Arc<Lane>, (Arc<Policy>, Priority)>,
-    details: Option<Arc<Details>>,
+    details: Option<Arc<RareFields>>,
 }
 
 impl Policies {
@@ -259,13 +265,14 @@ impl Policies {
         (policy.clone(), new.priority.unwrap_or(*priority))
     }
 
-    fn details(&mut self, is_held: bool, caller: &Caller) -> Arc<Details> {
-        let details = || Arc::new(Details { is_held, owner_key: caller.key.clone(), ..Details::default() });
+    fn details(&mut self, is_held: bool, caller: &Caller) -> Arc<RareFields> {
+        let details =
+            || Arc::new(RareFields { is_held, owner_key: caller.key.clone(), ..RareFields::default() });
         if is_held { details() } else { self.details.get_or_insert_with(details).clone() }
     }
 }
 
-fn mark_dependency(unit: &mut Unit<'_>, need: &StoredNeed) -> Result<(), SubmitError> {
+fn mark_dependency(unit: &mut WriteTx<'_>, need: &StoredNeed) -> Result<(), SubmitError> {
     let Some(edge) = need.edge else { return Ok(()) };
     unit.link(edge);
     if let Some(job) = unit.job(edge.dependency)?

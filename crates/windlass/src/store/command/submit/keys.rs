@@ -6,10 +6,10 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::{Batch, SubmitOptions, Target, invalid};
-use crate::error::{Problem, StoreError, SubmitError};
+use crate::error::{FieldProblem, StoreError, SubmitError};
 use crate::job::{ConcurrencyKey, JobId, NewJob, Payload, Tenant};
 use crate::store::engine::{Key, KeyHolder, KeyKind, KeyMemory};
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// An earlier job with the same idempotency or debounce key.
 pub(super) struct Duplicate {
@@ -31,7 +31,7 @@ impl Batch<'_> {
     /// The jobs that have had the same idempotency key before (M13).
     pub(super) fn find_duplicates(
         &self,
-        unit: &mut Unit<'_>,
+        unit: &mut WriteTx<'_>,
         options: SubmitOptions,
     ) -> Result<HashMap<usize, Duplicate>, SubmitError> {
         let mut duplicates = HashMap::new();
@@ -62,7 +62,7 @@ impl Batch<'_> {
     /// Refuses unique keys that a job which is not final holds (M14).
     pub(super) fn check_unique_keys(
         &self,
-        unit: &mut Unit<'_>,
+        unit: &mut WriteTx<'_>,
         duplicates: &HashMap<usize, Duplicate>,
     ) -> Result<(), SubmitError> {
         let mut seen: HashMap<Key, usize> = HashMap::new();
@@ -74,7 +74,7 @@ impl Batch<'_> {
             let key = self.key(KeyKind::Unique, index, text);
             if let Some(first) = seen.insert(key.clone(), index) {
                 let twice = format!("is held by job {first} of the same batch");
-                return Err(invalid(index, "unique_key", Problem::Contradiction(twice)));
+                return Err(invalid(index, "unique_key", FieldProblem::Contradiction(twice)));
             }
             if held.contains_key(&key)
                 && let Some(holder) = unique_holder(unit, &key)?
@@ -86,7 +86,11 @@ impl Batch<'_> {
     }
 
     /// Who has the keys of this batch, asked once for all of them.
-    fn held_keys(&self, unit: &mut Unit<'_>, kind: KeyKind) -> Result<HashMap<Key, KeyHolder>, SubmitError> {
+    fn held_keys(
+        &self,
+        unit: &mut WriteTx<'_>,
+        kind: KeyKind,
+    ) -> Result<HashMap<Key, KeyHolder>, SubmitError> {
         let text = |job: &NewJob| match kind {
             KeyKind::Idempotency => job.idempotency_key.clone(),
             KeyKind::Unique => job.unique_key.clone(),
@@ -107,7 +111,7 @@ impl Batch<'_> {
 }
 
 /// The refusal of a key that was used with another payload.
-fn differs(unit: &mut Unit<'_>, index: usize, duplicate: &Duplicate) -> Result<SubmitError, SubmitError> {
+fn differs(unit: &mut WriteTx<'_>, index: usize, duplicate: &Duplicate) -> Result<SubmitError, SubmitError> {
     if let Some(removed) = duplicate.removed {
         return Ok(SubmitError::PayloadDiffers { index, existing: removed.id });
     }
@@ -118,14 +122,14 @@ fn differs(unit: &mut Unit<'_>, index: usize, duplicate: &Duplicate) -> Result<S
         }
         Target::InBatch(first) => {
             let twice = format!("job {first} of the same batch has it with another payload");
-            invalid(index, "idempotency_key", Problem::Contradiction(twice))
+            invalid(index, "idempotency_key", FieldProblem::Contradiction(twice))
         }
     })
 }
 
 /// The job that holds an idempotency key, if its window is not over. One that was removed is still answered for.
 fn live_holder(
-    unit: &mut Unit<'_>,
+    unit: &mut WriteTx<'_>,
     holder: Option<&KeyHolder>,
     payload: &Payload,
 ) -> Result<Option<Duplicate>, SubmitError> {
@@ -144,9 +148,9 @@ fn live_holder(
 }
 
 /// The job that holds a unique key, if it is not final.
-pub(crate) fn unique_holder(unit: &mut Unit<'_>, key: &Key) -> Result<Option<JobId>, StoreError> {
+pub(crate) fn unique_holder(unit: &mut WriteTx<'_>, key: &Key) -> Result<Option<JobId>, StoreError> {
     let Some(holder) = unit.db()?.keyed(std::slice::from_ref(key))?.pop().flatten() else { return Ok(None) };
-    unit.catch_up(holder.seq)?;
+    unit.apply_due_timers(holder.seq)?;
     // A key that time has just freed is freed in the database first, or it would be taken from its next holder.
     unit.flush()?;
     Ok(unit.job(holder.seq)?.filter(|job| !job.state.is_final()).map(|job| job.id))

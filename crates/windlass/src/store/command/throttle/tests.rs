@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock::{ManualClock, Timestamp};
 use crate::entropy::Entropy;
-use crate::job::{JobType, NewJob, Payload, QueueName, Rate, State, WorkerId};
+use crate::job::{JobState, JobType, NewJob, Payload, QueueName, Rate, WorkerId};
 use crate::limits;
 use crate::store::Store;
 use crate::store::caller::Caller;
@@ -65,7 +65,8 @@ impl Fixture {
     }
 
     async fn set_aside(&self) -> u64 {
-        let filter = Filter { states: vec![State::Scheduled], is_blocked: Some(true), ..Filter::default() };
+        let filter =
+            Filter { states: vec![JobState::Scheduled], is_blocked: Some(true), ..Filter::default() };
         self.store.bulk_dry_run(&self.me, &filter).await.unwrap()
     }
 }

@@ -7,7 +7,7 @@ use crate::error::WorkError;
 use crate::job::{JobType, QueueName, WorkerId};
 use crate::limits;
 use crate::store::config::Worker;
-use crate::store::unit::Unit;
+use crate::store::unit::WriteTx;
 
 /// Bytes that a worker's texts take in memory.
 pub(super) fn bytes_of<'a>(
@@ -60,7 +60,7 @@ impl Share {
 }
 
 /// Refuses a worker beyond what its key and its tenant may have registered; workers that were lost make room first.
-pub(super) fn make_room(unit: &mut Unit<'_>, new: &Worker) -> Result<(), WorkError> {
+pub(super) fn make_room(unit: &mut WriteTx<'_>, new: &Worker) -> Result<(), WorkError> {
     let config = unit.config()?;
     let (mut of_key, mut of_tenant) = (Share::default(), Share::default());
     for worker in config.workers.values() {

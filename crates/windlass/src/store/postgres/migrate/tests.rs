@@ -40,7 +40,7 @@ fn next(sql: &'static str, works_with: usize) -> Vec<Step> {
 fn start(steps: &[Step], address: &str) -> Result<Vec<i64>, OpenError> {
     let starting = || {
         let address = Address::parse(address)?;
-        let mut link = Link::connect(&address)?;
+        let mut link = Connection::connect(&address)?;
         migrate_by(steps, &mut link, &address)?;
         let rows = link.fetch("SELECT version FROM @.migrations ORDER BY version", Vec::new())?;
         Ok(rows.iter().map(|row| get(row, 0)).collect::<Result<_, StoreError>>()?)

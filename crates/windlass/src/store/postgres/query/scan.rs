@@ -6,13 +6,13 @@ use super::super::parameter::{Column, Parameter};
 use super::super::tables::Tables;
 use super::source::{EVERYTHING, Query, Sequence, Source, assemble, copies, unsorted};
 use crate::clock::Timestamp;
-use crate::job::{JobId, JobType, QueueName, Seq, State, Tenant};
+use crate::job::{JobId, JobState, JobType, QueueName, Seq, Tenant};
 use crate::limits;
 use crate::store::durable::columns::{SET_ASIDE, code, limit};
 use crate::store::durable::page::{
     Page, claimable_lanes, codes, few_lanes, is_by_lane, looks, state_of, submitted, total,
 };
-use crate::store::engine::{EngineResult, Place};
+use crate::store::engine::{ClaimOrder, EngineResult};
 use crate::store::filter::{Filter, Found, Order, Scan};
 
 /// Jobs in a state up to which fetching and sorting them all beats walking the table in order.
@@ -62,7 +62,7 @@ impl Tables {
     }
 
     /// The first candidate of a source that is not looked at any more, if so many are not to be looked at.
-    fn end_of(&mut self, source: &Source, scan: &Scan, reach: usize) -> EngineResult<Option<Place>> {
+    fn end_of(&mut self, source: &Source, scan: &Scan, reach: usize) -> EngineResult<Option<ClaimOrder>> {
         let (Some(walk), Sequence::Submission(column)) = (source.walk, source.order) else { return Ok(None) };
         let mut rest = scan.filter.clone();
         (walk.without)(&mut rest);
@@ -86,7 +86,12 @@ impl Tables {
     }
 
     /// The same where candidates come in the order of claims, and this source may take a share of the reach.
-    fn end_of_lane(&mut self, source: &Source, scan: &Scan, share: usize) -> EngineResult<Option<Place>> {
+    fn end_of_lane(
+        &mut self,
+        source: &Source,
+        scan: &Scan,
+        share: usize,
+    ) -> EngineResult<Option<ClaimOrder>> {
         let is_bounded = share < usize::MAX / LANES_APART_MAX;
         if source.order != Sequence::Claim || is_by_lane(&scan.filter) || !is_bounded {
             return Ok(None);
@@ -103,7 +108,7 @@ impl Tables {
         let place = |row: &tokio_postgres::Row| {
             let rank = u8::try_from(get::<i64>(row, 0)?).unwrap_or(u8::MAX);
             let eligible_at = Timestamp::from_millis(get(row, 1)?);
-            Ok(Place { rank, eligible_at, seq: Seq(get(row, 2)?) })
+            Ok(ClaimOrder { rank, eligible_at, seq: Seq(get(row, 2)?) })
         };
         rows.first().map(place).transpose()
     }
@@ -113,7 +118,7 @@ impl Tables {
         &mut self,
         source: Source,
         lanes: Option<&[i64]>,
-        end: Option<Place>,
+        end: Option<ClaimOrder>,
         page: &mut Page<'_>,
     ) -> EngineResult<()> {
         let is_ordered = match source.order {
@@ -133,7 +138,7 @@ impl Tables {
             let query = assemble(page.scan, start, own, lanes, after, is_ordered.then_some(at_once));
             let rows = self.link.fetch(&query.sql, query.parameters)?;
             let jobs = self.read_jobs(&rows)?;
-            after = jobs.last().map(Place::of).or(after);
+            after = jobs.last().map(ClaimOrder::of).or(after);
             let mut has_room = true;
             for job in jobs {
                 has_room = page.offer(job);
@@ -216,7 +221,7 @@ impl Tables {
             return Ok(vec![Source::hot("h.id BETWEEN $1 AND $2", ids.into()).unsorted()]);
         }
         let wanted = codes(filter);
-        let is_indexed = |state: &i64| [code(State::Running), SET_ASIDE].contains(state);
+        let is_indexed = |state: &i64| [code(JobState::Running), SET_ASIDE].contains(state);
         if let Some(key) = filter.concurrency
             && !wanted.is_empty()
             && wanted.iter().all(is_indexed)
@@ -249,7 +254,7 @@ impl Tables {
         let mut to_sort = 0;
         for state in codes(filter) {
             let counted = state_of(state);
-            if counted == State::Completed && counts.sum(counted, |_| true) > 0 {
+            if counted == JobState::Completed && counts.sum(counted, |_| true) > 0 {
                 // They have no list of their own.
                 return Ok(None);
             }
@@ -258,9 +263,9 @@ impl Tables {
                 continue;
             }
             there.push(state);
-            if counted == State::Scheduled && few.is_some() {
+            if counted == JobState::Scheduled && few.is_some() {
                 to_sort += if state == SET_ASIDE { 0 } else { own };
-            } else if [State::Scheduled, State::Running].contains(&counted) {
+            } else if [JobState::Scheduled, JobState::Running].contains(&counted) {
                 // Both codes of scheduled jobs share one count.
                 if state != SET_ASIDE || filter.is_blocked == Some(true) {
                     to_sort += counts.sum(counted, |_| true);
@@ -275,13 +280,13 @@ impl Tables {
         let mut sources = Vec::new();
         for state in there {
             sources.push(match state_of(state) {
-                State::Running => Source::running(self.running_seqs(&[])?),
-                State::Scheduled if state == SET_ASIDE => Source::aside(),
-                State::Scheduled if few.is_some() => {
+                JobState::Running => Source::running(self.running_seqs(&[])?),
+                JobState::Scheduled if state == SET_ASIDE => Source::aside(),
+                JobState::Scheduled if few.is_some() => {
                     let ids = self.find_lanes(few.iter().flatten())?;
                     Source::lanes(ids)
                 }
-                State::Scheduled => {
+                JobState::Scheduled => {
                     Source::new("@.ready d JOIN @.hot h ON h.seq = d.seq", "true", Vec::new()).unsorted()
                 }
                 _ => Source::listed(state),
@@ -294,7 +299,7 @@ impl Tables {
     /// ones are asked for.
     fn claim_sources(&mut self, scan: &Scan, reach: usize) -> EngineResult<Vec<Source>> {
         let filter = &scan.filter;
-        if filter.states.is_empty() || filter.states.iter().any(|state| *state != State::Scheduled) {
+        if filter.states.is_empty() || filter.states.iter().any(|state| *state != JobState::Scheduled) {
             return self.sources(filter, reach).map(unsorted);
         }
         let lanes = claimable_lanes(filter, self.load_counts()?);
@@ -303,7 +308,7 @@ impl Tables {
             return self.sources(filter, reach).map(unsorted);
         }
         if is_many {
-            let is_ready = codes(filter).contains(&code(State::Scheduled));
+            let is_ready = codes(filter).contains(&code(JobState::Scheduled));
             let first = if is_ready { self.first_lanes(&lanes, scan)? } else { Vec::new() };
             let ready = first.into_iter().map(Source::ready);
             let is_aside = codes(filter).contains(&SET_ASIDE);

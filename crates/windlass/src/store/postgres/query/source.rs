@@ -4,7 +4,7 @@
 use super::super::parameter::{Column, Parameter};
 use crate::store::durable::columns::{SET_ASIDE, limit};
 use crate::store::durable::page::codes;
-use crate::store::engine::Place;
+use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Order, Scan};
 
 /// Every job, in the order of submission.
@@ -117,7 +117,7 @@ impl Query {
     }
 
     /// Adds that a job comes before or after a place in the order of claims.
-    pub(super) fn and_place(&mut self, beyond: &str, place: Place) {
+    pub(super) fn and_place(&mut self, beyond: &str, place: ClaimOrder) {
         let numbers = [i64::from(place.rank), place.eligible_at.as_millis()];
         let [rank, at] = numbers.map(|number| {
             self.parameters.push(number.into());
@@ -151,10 +151,10 @@ pub(super) fn copies(parameters: Option<&Vec<Parameter>>) -> Vec<Parameter> {
 
 pub(super) fn assemble(
     scan: &Scan,
-    (from, condition, order, end): (&str, &str, Sequence, Option<Place>),
+    (from, condition, order, end): (&str, &str, Sequence, Option<ClaimOrder>),
     parameters: Vec<Parameter>,
     lanes: Option<&[i64]>,
-    after: Option<Place>,
+    after: Option<ClaimOrder>,
     at_once: Option<usize>,
 ) -> Query {
     let sql = format!("SELECT h.seq, h.id, h.lane, h.policy, h.record FROM {from} WHERE {condition}");

@@ -34,7 +34,7 @@ fn a_task_that_fails_takes_none_of_its_group_with_it() {
     let trouble = damaged.clone();
     engine.write(t.note("before"));
     engine.write(t.task("panics", |_| panic!("as planned")));
-    engine.write(t.task("damaged", move |unit| unit.give_up(&trouble)));
+    engine.write(t.task("damaged", move |unit| unit.abort(&trouble)));
     engine.write(t.note("after"));
     drop(go_on);
     assert_eq!([t.answer(), t.answer()], [("hold", Ok(())), ("before", Ok(()))]);
@@ -50,7 +50,7 @@ fn damage_of_the_file_stops_the_store() {
     engine.write(t.note("before"));
     assert_eq!(t.answer(), ("before", Ok(())));
     let malformed = "database disk image is malformed".to_owned();
-    engine.write(t.task("meets damage", move |unit| unit.give_up(&StoreError::Damaged(malformed.clone()))));
+    engine.write(t.task("meets damage", move |unit| unit.abort(&StoreError::Damaged(malformed.clone()))));
     for name in ["meets damage", "after"] {
         let (answered, outcome) = t.answer();
         assert_eq!(answered, name);
@@ -72,7 +72,7 @@ fn trouble_in_the_middle_of_a_command_leaves_nothing_of_it() {
     .unwrap();
     let damaged = StoreError::Damaged("as planned".to_owned());
     let trouble = damaged.clone();
-    let work = move |unit: &mut Unit<'_>| -> Result<(), StoreError> {
+    let work = move |unit: &mut WriteTx<'_>| -> Result<(), StoreError> {
         put(unit, "half", 1);
         // As time does between two items of a command.
         unit.begin();

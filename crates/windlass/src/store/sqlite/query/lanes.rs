@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, params_from_iter};
 
 use super::super::tables::{Holds, Tables, prepare, store_error};
 use super::source::{Query, go_on_claiming};
-use crate::job::{Lane, State};
+use crate::job::{JobState, Lane};
 use crate::store::durable::columns::{SET_ASIDE, code};
 use crate::store::engine::EngineResult;
 use crate::store::filter::Scan;
@@ -28,7 +28,7 @@ impl<C: Holds> Tables<C> {
             ids.extend(self.interned.find_lane(self.connection.get(), lane)?);
         }
         let sql = "SELECT h.rank, h.at, h.seq FROM hot h INDEXED BY hot_order WHERE h.state = ? AND h.order_key = ?";
-        let parameters = vec![code(State::Scheduled).into(), Value::Null];
+        let parameters = vec![code(JobState::Scheduled).into(), Value::Null];
         let mut query = Query { sql: sql.to_owned(), parameters };
         go_on_claiming(&mut query, scan);
         query.sql.push_str(" LIMIT 1");

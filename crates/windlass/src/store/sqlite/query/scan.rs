@@ -10,13 +10,13 @@ use super::source::{
     EVERYTHING, Query, SELECT, Source, assemble, blob, go_on_claiming, narrow, narrow_by_spec, numbers,
 };
 use crate::clock::Timestamp;
-use crate::job::{JobId, Seq, State};
+use crate::job::{JobId, JobState, Seq};
 use crate::limits;
 use crate::store::durable::columns::{SET_ASIDE, code, limit};
 use crate::store::durable::page::{
     Page, claimable_lanes, codes, few_lanes, is_by_lane, looks, state_of, submitted, total,
 };
-use crate::store::engine::{EngineResult, Place};
+use crate::store::engine::{ClaimOrder, EngineResult};
 use crate::store::filter::{Filter, Found, Order, Scan};
 
 /// Jobs in a state up to which sorting the numbers of all beats walking the table in order.
@@ -59,7 +59,7 @@ impl<C: Holds> Tables<C> {
     }
 
     /// The first candidate of a source that is not looked at any more, if so many are not to be looked at.
-    fn end_of(&mut self, source: &Source, scan: &Scan, reach: usize) -> EngineResult<Option<Place>> {
+    fn end_of(&mut self, source: &Source, scan: &Scan, reach: usize) -> EngineResult<Option<ClaimOrder>> {
         let Some(walk) = source.walk.filter(|_| reach < usize::MAX) else { return Ok(None) };
         let mut rest = scan.filter.clone();
         (walk.without)(&mut rest);
@@ -78,7 +78,12 @@ impl<C: Holds> Tables<C> {
     }
 
     /// The same where candidates come in the order of claims, and this source may take a share of the reach.
-    fn end_of_lane(&mut self, source: &Source, scan: &Scan, share: usize) -> EngineResult<Option<Place>> {
+    fn end_of_lane(
+        &mut self,
+        source: &Source,
+        scan: &Scan,
+        share: usize,
+    ) -> EngineResult<Option<ClaimOrder>> {
         if !source.is_claim_order || is_by_lane(&scan.filter) || share >= usize::MAX / LANES_APART_MAX {
             return Ok(None);
         }
@@ -90,12 +95,17 @@ impl<C: Holds> Tables<C> {
         let mut statement = prepare(self.connection.get(), &query.sql)?;
         let end = statement.query_row(params_from_iter(query.parameters), |row| {
             let (rank, eligible_at) = (row.get(0)?, Timestamp::from_millis(row.get(1)?));
-            Ok(Place { rank, eligible_at, seq: Seq(row.get(2)?) })
+            Ok(ClaimOrder { rank, eligible_at, seq: Seq(row.get(2)?) })
         });
         end.optional().map_err(store_error)
     }
 
-    fn read_source(&mut self, source: Source, end: Option<Place>, page: &mut Page<'_>) -> EngineResult<()> {
+    fn read_source(
+        &mut self,
+        source: Source,
+        end: Option<ClaimOrder>,
+        page: &mut Page<'_>,
+    ) -> EngineResult<()> {
         if source.is_loose && page.scan.order != Order::Claim {
             return self.read_loose(&source, page);
         }
@@ -201,7 +211,7 @@ impl<C: Holds> Tables<C> {
             }
             if counted.is_final() {
                 sources.push(Source::ended(state));
-            } else if counted == State::Scheduled && few.is_some() {
+            } else if counted == JobState::Scheduled && few.is_some() {
                 // Those that are set aside are not in the order of lanes.
                 is_aside |= state == SET_ASIDE;
                 to_sort += if state == SET_ASIDE { 0 } else { own };
@@ -219,7 +229,7 @@ impl<C: Holds> Tables<C> {
         if is_aside {
             sources.push(Source::state(SET_ASIDE));
         }
-        if codes(filter).contains(&code(State::Scheduled)) {
+        if codes(filter).contains(&code(JobState::Scheduled)) {
             for lane in few.into_iter().flatten() {
                 let lane = self.interned.find_lane(self.connection.get(), &lane)?;
                 sources.extend(lane.map(Source::lane));
@@ -232,7 +242,7 @@ impl<C: Holds> Tables<C> {
     /// ones are asked for.
     fn claim_sources(&mut self, scan: &Scan, reach: usize) -> EngineResult<Vec<Source>> {
         let filter = &scan.filter;
-        if filter.states.is_empty() || filter.states.iter().any(|state| *state != State::Scheduled) {
+        if filter.states.is_empty() || filter.states.iter().any(|state| *state != JobState::Scheduled) {
             return self.sources(filter, reach);
         }
         let lanes = claimable_lanes(filter, self.load_counts()?);
@@ -241,9 +251,9 @@ impl<C: Holds> Tables<C> {
             return self.sources(filter, reach);
         }
         if is_many {
-            let is_ready = codes(filter).contains(&code(State::Scheduled));
+            let is_ready = codes(filter).contains(&code(JobState::Scheduled));
             let first = if is_ready { self.first_lanes(&lanes, scan)? } else { Vec::new() };
-            let ready = first.into_iter().map(|lane| Source::pair(code(State::Scheduled), lane));
+            let ready = first.into_iter().map(|lane| Source::pair(code(JobState::Scheduled), lane));
             let is_aside = codes(filter).contains(&SET_ASIDE);
             return Ok(ready.chain(is_aside.then(|| Source::state(SET_ASIDE))).collect());
         }
@@ -268,7 +278,7 @@ impl<C: Holds> Tables<C> {
 fn concurrency_sources(filter: &Filter) -> Option<Vec<Source>> {
     let key = filter.concurrency?;
     let codes = codes(filter);
-    let running = code(State::Running);
+    let running = code(JobState::Running);
     if codes.is_empty() || codes.iter().any(|state| ![running, SET_ASIDE].contains(state)) {
         return None;
     }

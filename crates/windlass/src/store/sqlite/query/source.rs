@@ -3,10 +3,10 @@
 
 use rusqlite::types::Value;
 
-use crate::job::{JobId, JobType, QueueName, State, Tenant, WorkerId};
+use crate::job::{JobId, JobState, JobType, QueueName, Tenant, WorkerId};
 use crate::store::durable::columns::{code, worker_codes};
 use crate::store::durable::page::codes;
-use crate::store::engine::Place;
+use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Order, Scan};
 
 /// Every job, in the order of submission.
@@ -86,7 +86,7 @@ impl Source {
 
     /// Claimable jobs of one lane, to be put in the order of submission.
     pub(super) fn lane(lane: i64) -> Source {
-        let source = Source::pair(code(State::Scheduled), lane);
+        let source = Source::pair(code(JobState::Scheduled), lane);
         Source { is_claim_order: false, is_loose: true, ..source }
     }
 
@@ -136,11 +136,11 @@ pub(super) fn go_on_claiming(query: &mut Query, scan: &Scan) {
     query.sql.push_str(" ORDER BY h.rank, h.at, h.seq");
 }
 
-fn values_of(place: Place) -> [Value; 3] {
+fn values_of(place: ClaimOrder) -> [Value; 3] {
     [i64::from(place.rank).into(), place.eligible_at.as_millis().into(), place.seq.0.into()]
 }
 
-pub(super) fn assemble(scan: &Scan, source: Source, end: Option<Place>) -> Query {
+pub(super) fn assemble(scan: &Scan, source: Source, end: Option<ClaimOrder>) -> Query {
     let sql = format!("{SELECT} {} WHERE {}", source.from, source.condition);
     let mut query = Query { sql, parameters: source.parameters };
     narrow(&mut query, &scan.filter);

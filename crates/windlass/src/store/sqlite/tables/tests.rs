@@ -21,11 +21,11 @@ use super::*;
 use crate::audit::AuditEvent;
 use crate::error::OpenError;
 use crate::job::{
-    Category, ConcurrencyKey, Details, ErrorCause, ErrorRecord, Fence, Has, JobType, Lane, Lease, Need,
-    Parent, Payload, Policy, Priority, Progress, QueueName, Spec, State, SuspendMode, Suspension, Tenant,
-    TraceId, Wait, WorkerId, acts_at,
+    Category, ConcurrencyKey, ErrorCause, ErrorRecord, Fence, JobFlags, JobState, JobType, Lane, Lease, Need,
+    Parent, Payload, Policy, Priority, Progress, QueueName, RareFields, Spec, SuspendMode, Suspension,
+    Tenant, TraceId, Wait, WorkerId, acts_at,
 };
-use crate::store::engine::{FacetKind, KeyKind, Place};
+use crate::store::engine::{ClaimOrder, JobDataKind, KeyKind};
 use crate::store::filter::{Filter, Order};
 use crate::ticket::{Subject, Ticket, TicketKey};
 
@@ -61,13 +61,13 @@ fn priority(value: i64) -> Priority {
 }
 
 /// A job with nothing in it that is optional.
-fn plain_job(seq: i64) -> Job {
-    Job {
+fn plain_job(seq: i64) -> JobRecord {
+    JobRecord {
         seq: Seq(seq),
         id: id(seq),
         lane: lane("default", "mail", "send"),
         policy: Arc::default(),
-        state: State::Scheduled,
+        state: JobState::Scheduled,
         priority: priority(50),
         inherited: priority(0),
         attempt: 0,
@@ -94,7 +94,7 @@ fn plain_job(seq: i64) -> Job {
         parent: None,
         trace: None,
         cost_cents: 0,
-        has: Has::default(),
+        has: JobFlags::default(),
         details: Arc::default(),
     }
 }
@@ -105,7 +105,7 @@ fn plain_spec() -> Spec {
         idempotency_key: None,
         unique_key: None,
         concurrency_key: None,
-        labels: Labels::default(),
+        labels: JobMetadata::default(),
         owner: "me".into(),
         traceparent: None,
         after: Vec::new(),
@@ -113,8 +113,8 @@ fn plain_spec() -> Spec {
     }
 }
 
-fn labels(correlation_id: &str, tags: &[(&str, &str)]) -> Labels {
-    Labels {
+fn labels(correlation_id: &str, tags: &[(&str, &str)]) -> JobMetadata {
+    JobMetadata {
         tags: tags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         correlation_id: Some(correlation_id.into()),
         callback_url: Some(format!("http://{correlation_id}")),
@@ -125,7 +125,7 @@ fn key(kind: KeyKind, text: &str) -> Key {
     Key { kind, tenant: Tenant::default(), job_type: JobType::new("send").unwrap(), text: text.into() }
 }
 
-fn insert(tables: &mut Tables, job: &Job, spec: &Spec, keys: Vec<(Key, Timestamp)>) {
+fn insert(tables: &mut Tables, job: &JobRecord, spec: &Spec, keys: Vec<(Key, Timestamp)>) {
     let held = |(key, expires_at)| (key, KeyHolder { seq: job.seq, expires_at, memory: None });
     let keys = keys.into_iter().map(held).collect();
     tables.insert(&[NewRow { job: job.clone(), spec: spec.clone(), keys }]).unwrap();

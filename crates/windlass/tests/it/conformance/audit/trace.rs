@@ -1,10 +1,10 @@
 //! Which trace a record belongs to: the request's, the job's own, or one that is made for the call (M92).
 
 use windlass::audit::{AuditEvent, AuditLevel, Record};
-use windlass::job::{Failure, GroupStrategy, JobId, NewJob, RetryPolicy, ScheduleName, State};
-use windlass::schedule::Timing;
+use windlass::job::{Failure, GroupStrategy, JobId, JobState, NewJob, RetryPolicy, ScheduleName};
+use windlass::schedule::ScheduleSpec;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::{Act, Suspend};
+use windlass::store::command::act::{JobAction, Suspend};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::redrive::Redrive;
@@ -71,8 +71,8 @@ async fn what_an_operator_does_carries_the_trace_of_the_request(t: &Fixture) {
     let olga = Caller { trace_id: Some("aa".repeat(16)), ..Caller::new("olga", Role::Admin, None) };
     let id = t.submit(traced("report")).await.id;
     let dependent = t.submit(after(&[id])).await.id;
-    t.store.act(&olga, id, Act::Suspend(Suspend::default())).await.unwrap();
-    t.store.act(&olga, id, Act::Cancel { reason: None }).await.unwrap();
+    t.store.act(&olga, id, JobAction::Suspend(Suspend::default())).await.unwrap();
+    t.store.act(&olga, id, JobAction::Cancel { reason: None }).await.unwrap();
     let traces: Vec<(AuditEvent, Option<String>)> =
         records_of(t, id).await.into_iter().map(|record| (record.event, record.trace_id)).collect();
     let theirs = || Some("aa".repeat(16));
@@ -115,7 +115,7 @@ async fn a_triggered_run_carries_the_trace_of_the_request(t: &Fixture) {
     keep_all(t).await;
     let olga = Caller { trace_id: Some("aa".repeat(16)), ..Caller::new("olga", Role::Admin, None) };
     let nightly = ScheduleName::new("nightly").unwrap();
-    let new = NewSchedule::new(Timing::Every(secs(3600)), new_job("report"));
+    let new = NewSchedule::new(ScheduleSpec::Every(secs(3600)), new_job("report"));
     t.store.put_schedule(&t.me, nightly.clone(), new).await.unwrap();
     let job = t.store.trigger_schedule(&olga, nightly).await.unwrap();
     let submitted = records_of(t, job.id).await.remove(0);
@@ -181,5 +181,5 @@ async fn children_and_redrives_stay_in_the_trace(t: &Fixture) {
     let claimed = t.claim_one(worker).await;
     t.fail(worker, &claimed, Failure::permanent("no", "no")).await;
     let again = t.store.redrive(&t.me, claimed.job.id, Redrive::default()).await.unwrap();
-    assert_eq!((again.state, again.trace), (State::Scheduled, claimed.job.trace));
+    assert_eq!((again.state, again.trace), (JobState::Scheduled, claimed.job.trace));
 }

@@ -1,7 +1,7 @@
 //! An aggressive pause of a queue in which more jobs run than one commit may suspend.
 
 use windlass::audit::AuditEvent;
-use windlass::job::{JobId, NewJob, State};
+use windlass::job::{JobId, JobState, NewJob};
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::Finish;
 use windlass::store::command::hold::{Pause, Target};
@@ -49,12 +49,12 @@ async fn an_aggressive_pause_suspends_in_bounded_commits(t: &Fixture) {
     let (running, other) = running_in_mail(&t, 3 * BOUND + 1).await;
     let running = ids(&running);
     pause(&t, Pause::aggressive()).await;
-    let mut before = count_in(&t, &running, State::Suspended).await;
+    let mut before = count_in(&t, &running, JobState::Suspended).await;
     assert_eq!(before, BOUND);
     assert_eq!(t.store.stats(&t.me).await.unwrap().cascades, 1);
     loop {
         let has_more = tick_once(&t).await;
-        let now = count_in(&t, &running, State::Suspended).await;
+        let now = count_in(&t, &running, JobState::Suspended).await;
         assert!(now - before <= BOUND, "{now} after {before}");
         before = now;
         if !has_more {
@@ -62,7 +62,7 @@ async fn an_aggressive_pause_suspends_in_bounded_commits(t: &Fixture) {
         }
     }
     assert_eq!(before, running.len());
-    assert_eq!(t.state(other).await, State::Running);
+    assert_eq!(t.state(other).await, JobState::Running);
     assert_eq!(t.store.stats(&t.me).await.unwrap().cascades, 0);
     let done = t.store.resume_paused_jobs(&t.me, queue("mail"), None).await.unwrap();
     assert_eq!(done.changed, running.len() as u64);
@@ -74,7 +74,7 @@ async fn a_running_job_says_that_the_pause_is_being_applied(t: &Fixture) {
     let t = bounded(t);
     let (running, other) = running_in_mail(&t, 2 * BOUND).await;
     let last = running.last().unwrap().job.id;
-    pause(&t, Pause::aggressive().because("fire")).await;
+    pause(&t, Pause::aggressive().reason("fire")).await;
     let reason = explained(&t, last).await.remove(0);
     assert_eq!(reason.code, "suspend_requested");
     assert_eq!(reason.details["cascade"], true);
@@ -93,8 +93,8 @@ async fn a_pause_that_is_lifted_suspends_no_further_jobs(t: &Fixture) {
     pause(&t, Pause::aggressive()).await;
     assert!(t.store.resume(&t.me, mail(), None).await.unwrap());
     t.tick().await;
-    assert_eq!(count_in(&t, &running, State::Suspended).await, BOUND);
-    assert_eq!(count_in(&t, &running, State::Running).await, 2 * BOUND);
+    assert_eq!(count_in(&t, &running, JobState::Suspended).await, BOUND);
+    assert_eq!(count_in(&t, &running, JobState::Running).await, 2 * BOUND);
     assert_eq!(t.store.stats(&t.me).await.unwrap().cascades, 0);
     t.verify().await;
 }
@@ -103,13 +103,13 @@ async fn a_pause_that_is_lifted_suspends_no_further_jobs(t: &Fixture) {
 async fn a_later_pause_begins_again_with_its_own_words(t: &Fixture) {
     let t = bounded(t);
     let (running, _) = running_in_mail(&t, 3 * BOUND).await;
-    pause(&t, Pause::aggressive().because("first")).await;
+    pause(&t, Pause::aggressive().reason("first")).await;
     t.store.resume(&t.me, mail(), None).await.unwrap();
     t.store.resume_paused_jobs(&t.me, queue("mail"), None).await.unwrap();
     t.advance(secs(1));
     let worker = t.worker().await;
     assert_eq!(t.claim(worker, 2 * BOUND).await.len(), BOUND);
-    pause(&t, Pause::aggressive().because("second").lasting(secs(60))).await;
+    pause(&t, Pause::aggressive().reason("second").expires_in(secs(60))).await;
     t.tick().await;
     for claimed in &running {
         let job = t.get(claimed.job.id).await.job;
@@ -127,12 +127,12 @@ async fn a_job_that_ends_before_its_turn_stays_as_it_is(t: &Fixture) {
     pause(&t, Pause::aggressive()).await;
     let (completed, cancelled) = (&running[2 * BOUND - 1], running[2 * BOUND - 2].job.id);
     let worker = completed.job.lease.unwrap().worker;
-    assert_eq!(t.complete(worker, completed).await, Finish::Applied(State::Completed));
+    assert_eq!(t.complete(worker, completed).await, Finish::Applied(JobState::Completed));
     t.cancel(cancelled).await;
     t.tick().await;
-    assert_eq!(t.state(completed.job.id).await, State::Completed);
-    assert_eq!(t.state(cancelled).await, State::Cancelled);
-    assert_eq!(count_in(&t, &ids(&running), State::Suspended).await, 2 * BOUND - 2);
+    assert_eq!(t.state(completed.job.id).await, JobState::Completed);
+    assert_eq!(t.state(cancelled).await, JobState::Cancelled);
+    assert_eq!(count_in(&t, &ids(&running), JobState::Suspended).await, 2 * BOUND - 2);
     t.verify().await;
 }
 
@@ -140,7 +140,7 @@ async fn a_job_that_ends_before_its_turn_stays_as_it_is(t: &Fixture) {
 async fn every_suspended_job_names_who_paused_and_one_trace(t: &Fixture) {
     let t = bounded(t);
     let (running, _) = running_in_mail(&t, 2 * BOUND).await;
-    pause(&t, Pause::aggressive().because("fire")).await;
+    pause(&t, Pause::aggressive().reason("fire")).await;
     t.tick().await;
     let query = |event| RecordQuery { event: Some(event), limit: 100, ..RecordQuery::default() };
     let paused = t.records(query(AuditEvent::QueuePaused)).await.remove(0);

@@ -1,8 +1,8 @@
 //! A finished child stays until its parent has ended: the parent may read its result at any time before.
 
 use windlass::error::ActError;
-use windlass::job::{Decided, GroupStrategy, JobId, NeededBy, State};
-use windlass::store::command::bulk::{Bulk, BulkAct};
+use windlass::job::{Decided, GroupStrategy, JobId, JobState, NeededBy};
+use windlass::store::command::bulk::{BulkAction, BulkReport};
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::Outcome;
 use windlass::store::filter::Filter;
@@ -28,7 +28,7 @@ async fn results(t: &Fixture, family: &Family) -> Vec<Option<Vec<u8>>> {
 }
 
 fn needed(family: &Family, id: JobId) -> ActError {
-    ActError::Needed { id, state: State::Completed, by: NeededBy::Parent(family.id()) }
+    ActError::Needed { id, state: JobState::Completed, by: NeededBy::Parent(family.id()) }
 }
 
 /// M64
@@ -42,7 +42,7 @@ async fn a_finished_child_is_not_deleted_before_its_parent_has_ended(t: &Fixture
     assert_eq!(refused, needed(&family, first));
     let said = refused.to_string();
     assert!(said.contains(&family.id().to_string()) && said.contains("parent"), "{said}");
-    assert_eq!(t.state(first).await, State::Completed, "nothing changed");
+    assert_eq!(t.state(first).await, JobState::Completed, "nothing changed");
     complete(t, &family, &claimed[1], "1").await;
     let parent = t.claim_one(family.worker).await;
     assert_eq!(results(t, &family).await, [Some(b"0".to_vec()), Some(b"1".to_vec())]);
@@ -58,18 +58,18 @@ async fn a_bulk_deletion_skips_children_that_their_parent_needs(t: &Fixture) {
     let claimed = family.claim_children(t).await;
     complete(t, &family, &claimed[0], "0").await;
     complete(t, &family, &claimed[1], "1").await;
-    let completed = Filter { states: vec![State::Completed], ..Filter::default() };
-    let done = t.store.bulk(&t.me, &completed, BulkAct::Delete).await.unwrap();
-    assert_eq!(done, Bulk { matched: 2, changed: 0, skipped: 2 });
+    let completed = Filter { states: vec![JobState::Completed], ..Filter::default() };
+    let done = t.store.bulk(&t.me, &completed, BulkAction::Delete).await.unwrap();
+    assert_eq!(done, BulkReport { matched: 2, changed: 0, skipped: 2 });
     complete(t, &family, &claimed[2], "2").await;
-    assert_eq!(t.state(family.id()).await, State::Scheduled);
+    assert_eq!(t.state(family.id()).await, JobState::Scheduled);
     let group = groups(t, family.id()).await.remove(0);
     assert_eq!((group.group.decided, group.children.len()), (Some(Decided::Well), 3));
     assert_eq!(results(t, &family).await, [b"0", b"1", b"2"].map(|result| Some(result.to_vec())));
     let parent = t.claim_one(family.worker).await;
     t.complete(family.worker, &parent).await;
-    let done = t.store.bulk(&t.me, &completed, BulkAct::Delete).await.unwrap();
-    assert_eq!(done, Bulk { matched: 4, changed: 4, skipped: 0 }, "the parent, and then its children");
+    let done = t.store.bulk(&t.me, &completed, BulkAction::Delete).await.unwrap();
+    assert_eq!(done, BulkReport { matched: 4, changed: 4, skipped: 0 }, "the parent, and then its children");
 }
 
 /// M64: a parent that was woken reads its group once more in every later attempt.

@@ -1,11 +1,11 @@
 //! However children end, their parent hears of it once.
 
 use windlass::audit::AuditEvent;
-use windlass::job::{GroupStrategy, JobId, NewJob, RetryPolicy, State, SuspendMode};
-use windlass::store::command::act::{Act, Suspend};
+use windlass::job::{GroupStrategy, JobId, JobState, NewJob, RetryPolicy, SuspendMode};
+use windlass::store::command::act::{JobAction, Suspend};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::step::Hand;
+use windlass::store::command::step::LeaseRef;
 
 use super::{Family, child, family, group, groups, spawn, states};
 use crate::fixture::{Fixture, hand, on_every_engine, secs};
@@ -28,7 +28,7 @@ async fn wakes_of(t: &Fixture, id: JobId) -> usize {
 
 /// The parent runs again exactly once, and completes.
 async fn is_woken_once(t: &Fixture, family: &Family) {
-    assert_eq!(t.state(family.id()).await, State::Scheduled);
+    assert_eq!(t.state(family.id()).await, JobState::Scheduled);
     assert_eq!(wakes_of(t, family.id()).await, 1);
     let again = t.claim_one(family.worker).await;
     assert_eq!((again.job.id, again.job.attempt), (family.id(), 2));
@@ -61,7 +61,7 @@ async fn children_that_end_at_the_same_time_wake_their_parent_once(t: &Fixture) 
     }
     ending.join_all().await;
     let group = groups(t, family.id()).await.remove(0);
-    let completed = states(&group).into_iter().filter(|state| *state == State::Completed).count();
+    let completed = states(&group).into_iter().filter(|state| *state == JobState::Completed).count();
     assert_eq!((completed, group.group.open), (3, 0));
     is_woken_once(t, &family).await;
 }
@@ -73,7 +73,7 @@ async fn a_child_that_is_cancelled_counts_as_ended(t: &Fixture) {
     let spawned = family.spawn(t, GroupStrategy::CollectAll, 2).await;
     t.cancel(spawned.children[0].id).await;
     t.cancel(spawned.children[0].id).await;
-    assert_eq!(t.state(family.id()).await, State::Waiting);
+    assert_eq!(t.state(family.id()).await, JobState::Waiting);
     t.cancel(spawned.children[1].id).await;
     is_woken_once(t, &family).await;
 }
@@ -85,7 +85,7 @@ async fn a_child_whose_lease_is_lost_counts_once_it_is_final(t: &Fixture) {
     let retry = RetryPolicy { max_attempts: 2, ..RetryPolicy::fixed() };
     let jobs = vec![NewJob { retry: Some(retry), lease_timeout: Some(secs(10)), ..child() }];
     spawn(t, &family.parent, NewGroup { jobs, ..group("all", GroupStrategy::FailFast, 0) }).await;
-    for state in [State::Waiting, State::Scheduled] {
+    for state in [JobState::Waiting, JobState::Scheduled] {
         t.claim_one(family.children).await;
         t.advance(secs(10));
         t.tick().await;
@@ -104,7 +104,7 @@ async fn a_child_whose_lifetime_is_over_counts_as_ended(t: &Fixture) {
     t.claim_one(family.children).await;
     t.advance(secs(60));
     t.tick().await;
-    assert_eq!(states(&groups(t, family.id()).await[0]), [State::DeadLetter; 2]);
+    assert_eq!(states(&groups(t, family.id()).await[0]), [JobState::DeadLetter; 2]);
     is_woken_once(t, &family).await;
 }
 
@@ -114,14 +114,14 @@ async fn a_suspended_parent_stays_suspended_and_the_wake_is_remembered(t: &Fixtu
     let family = family(t).await;
     family.spawn(t, GroupStrategy::CollectAll, 1).await;
     t.suspend(family.id()).await;
-    assert_eq!(t.resume(family.id()).await.job.state, State::Waiting, "its child has not ended");
+    assert_eq!(t.resume(family.id()).await.job.state, JobState::Waiting, "its child has not ended");
     t.suspend(family.id()).await;
     let claimed = t.claim_one(family.children).await;
     t.complete(family.children, &claimed).await;
     t.tick().await;
     let parent = t.get(family.id()).await.job;
-    assert_eq!((parent.state, parent.details.wait.clone()), (State::Suspended, None));
-    assert_eq!(t.resume(family.id()).await.job.state, State::Scheduled);
+    assert_eq!((parent.state, parent.details.wait.clone()), (JobState::Suspended, None));
+    assert_eq!(t.resume(family.id()).await.job.state, JobState::Scheduled);
     is_woken_once(t, &family).await;
 }
 
@@ -129,13 +129,13 @@ async fn a_suspended_parent_stays_suspended_and_the_wake_is_remembered(t: &Fixtu
 async fn a_parent_to_be_suspended_parks_as_suspended(t: &Fixture) {
     let family = family(t).await;
     let suspend = Suspend { mode: SuspendMode::Graceful, ..Suspend::default() };
-    t.act(family.id(), Act::Suspend(suspend)).await;
+    t.act(family.id(), JobAction::Suspend(suspend)).await;
     let spawned = family.spawn(t, GroupStrategy::CollectAll, 1).await;
-    assert_eq!(spawned.parent.state, State::Suspended);
+    assert_eq!(spawned.parent.state, JobState::Suspended);
     let claimed = t.claim_one(family.children).await;
     t.complete(family.children, &claimed).await;
-    assert_eq!(t.state(family.id()).await, State::Suspended);
-    assert_eq!(t.resume(family.id()).await.job.state, State::Scheduled);
+    assert_eq!(t.state(family.id()).await, JobState::Suspended);
+    assert_eq!(t.resume(family.id()).await.job.state, JobState::Scheduled);
 }
 
 /// M64 M3
@@ -146,17 +146,19 @@ async fn cancelling_a_parent_cancels_the_subtree(t: &Fixture) {
     t.complete(family.children, &claimed[0]).await;
     let inner = spawn(t, &claimed[1], group("inner", GroupStrategy::CollectAll, 2)).await;
     let running = t.claim_one(family.children).await;
-    let hand_before: Hand = hand(&running);
+    let hand_before: LeaseRef = hand(&running);
     t.cancel(family.id()).await;
-    for (job, state) in [(&spawned.children[0], State::Completed), (&spawned.children[1], State::Cancelled)] {
+    for (job, state) in
+        [(&spawned.children[0], JobState::Completed), (&spawned.children[1], JobState::Cancelled)]
+    {
         assert_eq!(t.state(job.id).await, state);
     }
-    assert_eq!(t.state(spawned.children[2].id).await, State::Cancelled);
+    assert_eq!(t.state(spawned.children[2].id).await, JobState::Cancelled);
     for grandchild in &inner.children {
-        assert_eq!(t.state(grandchild.id).await, State::Cancelled);
+        assert_eq!(t.state(grandchild.id).await, JobState::Cancelled);
     }
     assert!(t.get(running.job.id).await.job.fence > hand_before.fence, "the running one is fenced off");
-    assert_eq!(t.store.stats(&t.me).await.unwrap().states[&State::Cancelled], 5);
+    assert_eq!(t.store.stats(&t.me).await.unwrap().states[&JobState::Cancelled], 5);
     let events = t.trail().await.into_iter().filter(|record| record.event == AuditEvent::Cancelled).count();
     assert_eq!(events, 5, "each is told once");
 }

@@ -1,11 +1,11 @@
 //! A spawning that is refused leaves nothing behind, and the parent running.
 
 use windlass::error::WorkError;
-use windlass::job::{GroupStrategy, JobId, NewJob, State};
+use windlass::job::{GroupStrategy, JobId, JobState, NewJob};
 use windlass::limits;
 use windlass::store::caller::Role;
 use windlass::store::command::children::NewGroup;
-use windlass::store::command::step::Hand;
+use windlass::store::command::step::LeaseRef;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 
@@ -32,8 +32,8 @@ async fn a_stale_hand_spawns_nothing(t: &Fixture) {
     let nobody = JobId::from_bytes([7; 16]);
     for (stale, expected) in [
         (old, WorkError::Stale(family.id())),
-        (Hand { worker: Some(family.children), ..current }, WorkError::Stale(family.id())),
-        (Hand { job: nobody, ..current }, WorkError::NoSuchJob(nobody)),
+        (LeaseRef { worker: Some(family.children), ..current }, WorkError::Stale(family.id())),
+        (LeaseRef { job: nobody, ..current }, WorkError::NoSuchJob(nobody)),
     ] {
         let refused = t.store.spawn(&t.me, stale, group("all", GroupStrategy::CollectAll, 2)).await;
         assert_eq!(refused.unwrap_err(), expected);
@@ -116,5 +116,5 @@ async fn a_worker_may_spawn_though_it_may_not_submit(t: &Fixture) {
     assert!(refused.is_err());
     let spawned =
         t.store.spawn(&worker, hand(&claimed), group("all", GroupStrategy::CollectAll, 1)).await.unwrap();
-    assert_eq!((spawned.parent.id, spawned.parent.state), (parent.id, State::Waiting));
+    assert_eq!((spawned.parent.id, spawned.parent.state), (parent.id, JobState::Waiting));
 }

@@ -1,9 +1,9 @@
 //! Nothing that was sealed can be edited, removed, added or moved unseen (M93).
 
 use windlass::audit::Seal;
-use windlass::job::State;
+use windlass::job::JobState;
 use windlass::store::Store;
-use windlass::store::command::act::Act;
+use windlass::store::command::act::JobAction;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::environment::{StoreOptions, TicketOptions};
 use windlass::store::query::list::ListRequest;
@@ -16,12 +16,12 @@ use crate::fixture::{Fixture, On, new_job};
 /// A sealed trail of eight records, and two more that are not sealed yet.
 async fn sealed() -> Fixture {
     let t = Fixture::new(On::Sqlite);
-    for state in State::FINAL.into_iter().cycle().take(8) {
+    for state in JobState::FINAL.into_iter().cycle().take(8) {
         t.placed(state).await;
     }
     assert_eq!(t.store.seal().await.unwrap().seal.through, 8);
-    t.placed(State::Completed).await;
-    t.placed(State::Cancelled).await;
+    t.placed(JobState::Completed).await;
+    t.placed(JobState::Cancelled).await;
     t
 }
 
@@ -185,7 +185,7 @@ async fn signed_seals_cannot_be_replaced_without_the_key() {
     let key = TicketKey::new([1, 2]);
     let tickets = Some(TicketOptions::new(key.clone()));
     let t = Fixture::with(On::Sqlite, StoreOptions { tickets, ..StoreOptions::default() }, 1);
-    t.placed(State::Cancelled).await;
+    t.placed(JobState::Cancelled).await;
     t.store.seal().await.unwrap();
     assert!(findings(&t.store).await.is_empty());
     let point = t.store.audit_head(&t.me).await.unwrap().unwrap();
@@ -195,7 +195,7 @@ async fn signed_seals_cannot_be_replaced_without_the_key() {
     let me = &t.me;
     store.submit(me, vec![new_job("report")], SubmitOptions::default()).await.unwrap();
     let id = store.list(me, ListRequest::default()).await.unwrap().jobs[0].job.id;
-    store.act(me, id, Act::Cancel { reason: None }).await.unwrap();
+    store.act(me, id, JobAction::Cancel { reason: None }).await.unwrap();
     store.seal().await.unwrap();
     let trusting = |trusted: Vec<TicketPublicKey>| AuditCheck { expected_head: None, trusted };
     let check = trusting(vec![key.public()]);

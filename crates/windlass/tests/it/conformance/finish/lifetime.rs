@@ -1,8 +1,8 @@
 //! From submission to a final state within the lifetime, whatever the job is doing.
 
 use windlass::audit::AuditEvent;
-use windlass::job::{AttemptOutcome, NewJob, State};
-use windlass::store::command::act::{Act, Suspend};
+use windlass::job::{AttemptOutcome, JobState, NewJob};
+use windlass::store::command::act::{JobAction, Suspend};
 use windlass::store::command::finish::Finish;
 
 use crate::fixture::{Fixture, new_job, on_every_engine, secs};
@@ -20,7 +20,7 @@ fn short_lived() -> NewJob {
 
 /// M33
 async fn a_lifetime_ends_a_job_in_every_state_but_suspended(t: &Fixture) {
-    let live = State::ALL.into_iter().filter(|state| !state.is_final());
+    let live = JobState::ALL.into_iter().filter(|state| !state.is_final());
     for state in live {
         let placed = t.placed_as(state, short_lived()).await;
         t.advance(secs(59));
@@ -29,11 +29,11 @@ async fn a_lifetime_ends_a_job_in_every_state_but_suspended(t: &Fixture) {
         t.advance(secs(1));
         t.tick().await;
         let job = t.get(placed.id).await.job;
-        if state == State::Suspended {
-            assert_eq!(job.state, State::Suspended);
+        if state == JobState::Suspended {
+            assert_eq!(job.state, JobState::Suspended);
             continue;
         }
-        assert_eq!((job.state, job.completed_at), (State::DeadLetter, Some(t.now())), "was {state}");
+        assert_eq!((job.state, job.completed_at), (JobState::DeadLetter, Some(t.now())), "was {state}");
         assert_eq!(job.details.error.as_ref().unwrap().code.as_deref(), Some("lifetime_exceeded"));
         assert_eq!(t.events_of(placed.id).await, [AuditEvent::Expired]);
     }
@@ -41,20 +41,20 @@ async fn a_lifetime_ends_a_job_in_every_state_but_suspended(t: &Fixture) {
 
 /// M33 M5
 async fn a_running_attempt_is_cut_off_by_the_lifetime(t: &Fixture) {
-    let placed = t.placed_as(State::Running, short_lived()).await;
+    let placed = t.placed_as(JobState::Running, short_lived()).await;
     let claimed = placed.claimed.unwrap();
     t.advance(secs(60));
     // No maintenance ran: the report itself meets the end.
     assert_eq!(t.complete(placed.worker, &claimed).await, Finish::Stale);
     let job = t.get(placed.id).await.job;
-    assert_eq!((job.state, job.failures), (State::DeadLetter, 0));
+    assert_eq!((job.state, job.failures), (JobState::DeadLetter, 0));
     let attempt = t.attempts(placed.id).await.remove(0).record.unwrap();
     assert_eq!(attempt.outcome, AttemptOutcome::Expired);
 }
 
 /// M33
 async fn the_lifetime_stands_still_while_suspended(t: &Fixture) {
-    let placed = t.placed_as(State::Scheduled, short_lived()).await;
+    let placed = t.placed_as(JobState::Scheduled, short_lived()).await;
     t.advance(secs(30));
     t.suspend(placed.id).await;
     t.advance(secs(1000));
@@ -63,22 +63,22 @@ async fn the_lifetime_stands_still_while_suspended(t: &Fixture) {
     t.advance(secs(10));
     // A second suspension that lifts itself counts the same.
     let suspend = Suspend { expires: Some(secs(100)), ..Suspend::default() };
-    t.act(placed.id, Act::Suspend(suspend)).await;
+    t.act(placed.id, JobAction::Suspend(suspend)).await;
     t.advance(secs(100));
     t.tick().await;
     t.advance(secs(19));
     t.tick().await;
-    assert_eq!(t.state(placed.id).await, State::Scheduled);
+    assert_eq!(t.state(placed.id).await, JobState::Scheduled);
     t.advance(secs(1));
     t.tick().await;
-    assert_eq!(t.state(placed.id).await, State::DeadLetter);
+    assert_eq!(t.state(placed.id).await, JobState::DeadLetter);
 }
 
 /// M33 M1
 async fn a_call_that_meets_an_expired_job_finds_it_ended(t: &Fixture) {
-    let placed = t.placed_as(State::Scheduled, short_lived()).await;
+    let placed = t.placed_as(JobState::Scheduled, short_lived()).await;
     t.advance(secs(60));
-    let refused = t.store.act(&t.me, placed.id, Act::Cancel { reason: None }).await.unwrap_err();
+    let refused = t.store.act(&t.me, placed.id, JobAction::Cancel { reason: None }).await.unwrap_err();
     assert_eq!(refused.to_string(), "cannot cancel a job that is dead_letter");
     assert_eq!(t.events_of(placed.id).await, [AuditEvent::Expired]);
     assert!(t.claim(placed.worker, 1).await.is_empty());

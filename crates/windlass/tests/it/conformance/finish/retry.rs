@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::audit::AuditEvent;
 use windlass::job::{
-    AttemptOutcome, Category, Failure, JitterMode, JobType, NewJob, RetryPolicy, State, Strategy,
+    AttemptOutcome, Category, Failure, JitterMode, JobState, JobType, NewJob, RetryPolicy, Strategy,
 };
 use windlass::store::command::finish::Finish;
 use windlass::store::command::settings::Settings;
@@ -44,7 +44,7 @@ async fn each_category_is_retried_or_not_as_its_policy_says(t: &Fixture) {
                 Category::Permanent | Category::Cancelled => false,
                 Category::Timeout | Category::System | Category::Resource => retry_on.contains(&category),
             };
-            let expected = if is_retried { State::Retrying } else { State::Failed };
+            let expected = if is_retried { JobState::Retrying } else { JobState::Failed };
             let answer = t.fail(worker, &claimed, Failure::new(category, "as told")).await;
             assert_eq!(answer, Finish::Applied(expected), "{category} with {retry_on:?}");
             let job = t.get(claimed.job.id).await.job;
@@ -62,8 +62,8 @@ async fn each_category_is_retried_or_not_as_its_policy_says(t: &Fixture) {
     }
 }
 
-fn cancelling() -> windlass::store::command::act::Act {
-    windlass::store::command::act::Act::Cancel { reason: None }
+fn cancelling() -> windlass::store::command::act::JobAction {
+    windlass::store::command::act::JobAction::Cancel { reason: None }
 }
 
 /// M43
@@ -83,7 +83,7 @@ async fn delays_of(t: &Fixture, retry: RetryPolicy) -> Vec<Duration> {
     loop {
         t.fail(worker, &claimed, Failure::temporary("busy")).await;
         let job = t.get(claimed.job.id).await.job;
-        if job.state == State::DeadLetter {
+        if job.state == JobState::DeadLetter {
             assert_eq!(job.failures, retry.max_attempts);
             assert_eq!(job.retry_count(), retry.max_attempts - 1);
             return delays;
@@ -174,7 +174,7 @@ async fn retry_after_replaces_the_backoff_but_not_the_lifetime(t: &Fixture) {
     t.advance(secs(40));
     t.tick().await;
     let job = t.get(claimed.job.id).await.job;
-    assert_eq!((job.state, job.attempt), (State::DeadLetter, 2));
+    assert_eq!((job.state, job.attempt), (JobState::DeadLetter, 2));
     assert_eq!(job.details.error.as_ref().unwrap().code.as_deref(), Some("lifetime_exceeded"));
 }
 
@@ -188,7 +188,7 @@ async fn exhaustion_is_audited_exactly_once(t: &Fixture) {
     }
     assert_eq!(
         t.fail(worker, &claimed, Failure::temporary("busy")).await,
-        Finish::Applied(State::DeadLetter)
+        Finish::Applied(JobState::DeadLetter)
     );
     assert_eq!(t.fail(worker, &claimed, Failure::temporary("busy")).await, Finish::Stale);
     t.advance(secs(3600));
@@ -212,7 +212,7 @@ async fn three_crashes_are_poison_whatever_the_budget(t: &Fixture) {
         assert_eq!(t.get(job.id).await.job.crashes, crash);
     }
     let job = t.get(job.id).await.job;
-    assert_eq!((job.state, job.attempt), (State::DeadLetter, 3));
+    assert_eq!((job.state, job.attempt), (JobState::DeadLetter, 3));
     assert_eq!(job.details.error.as_ref().unwrap().code.as_deref(), Some("poison"));
     assert_eq!(t.events_of(job.id).await, [AuditEvent::Exhausted]);
 }

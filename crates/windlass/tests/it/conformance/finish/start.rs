@@ -1,7 +1,7 @@
 //! Limits on when a first attempt starts, and on how long any attempt may be allowed to take (M30, M34).
 
 use windlass::audit::AuditEvent;
-use windlass::job::{Category, Failure, NewJob, State};
+use windlass::job::{Category, Failure, JobState, NewJob};
 use windlass::store::command::finish::Finish;
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::config::{PartialTimeouts, QueueSettings, TypeSettings};
@@ -28,20 +28,20 @@ async fn a_job_that_nobody_starts_in_time_fails(t: &Fixture) {
     t.store.pause(&t.me, Target::Gate, Pause::graceful()).await.unwrap();
     t.advance(just_under(secs(60)));
     t.tick().await;
-    assert_eq!(t.state(id).await, State::Scheduled);
+    assert_eq!(t.state(id).await, JobState::Scheduled);
     t.advance(MOMENT);
     t.tick().await;
     for id in [id, blocked] {
         let job = t.get(id).await.job;
         let error = job.details.error.clone().unwrap();
-        assert_eq!((job.state, job.attempt, job.completed_at), (State::Failed, 0, Some(t.now())));
+        assert_eq!((job.state, job.attempt, job.completed_at), (JobState::Failed, 0, Some(t.now())));
         assert_eq!(
             (error.category, error.code.as_deref()),
             (Category::Resource, Some("start_deadline_exceeded"))
         );
         assert_eq!(t.events_of(id).await, [AuditEvent::Failed]);
     }
-    assert_eq!(t.state(waiting).await, State::Failed, "it ends as what it waits for");
+    assert_eq!(t.state(waiting).await, JobState::Failed, "it ends as what it waits for");
 }
 
 async fn a_start_limit_counts_from_when_the_job_can_be_claimed(t: &Fixture) {
@@ -52,20 +52,20 @@ async fn a_start_limit_counts_from_when_the_job_can_be_claimed(t: &Fixture) {
     let claimed = t.claim_one(worker).await;
     t.advance(secs(200));
     t.tick().await;
-    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(State::Completed));
+    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed));
     let held = t.submit(within(60)).await.id;
     t.suspend(held).await;
     t.advance(secs(60));
     t.tick().await;
-    assert_eq!([t.state(delayed).await, t.state(second).await], [State::Failed; 2]);
-    assert_eq!(t.state(held).await, State::Suspended);
+    assert_eq!([t.state(delayed).await, t.state(second).await], [JobState::Failed; 2]);
+    assert_eq!(t.state(held).await, JobState::Suspended);
     t.resume(held).await;
     t.advance(just_under(secs(60)));
     t.tick().await;
-    assert_eq!(t.state(held).await, State::Scheduled);
+    assert_eq!(t.state(held).await, JobState::Scheduled);
     t.advance(MOMENT);
     t.tick().await;
-    assert_eq!(t.state(held).await, State::Failed);
+    assert_eq!(t.state(held).await, JobState::Failed);
 }
 
 async fn a_job_that_started_in_time_has_no_start_limit_any_more(t: &Fixture) {
@@ -76,11 +76,11 @@ async fn a_job_that_started_in_time_has_no_start_limit_any_more(t: &Fixture) {
     t.fail(worker, &claimed, Failure::temporary("busy")).await;
     t.advance(secs(1_000));
     t.tick().await;
-    assert_eq!(t.state(id).await, State::Scheduled);
+    assert_eq!(t.state(id).await, JobState::Scheduled);
     t.advance(secs(1_000));
     t.tick().await;
     let claimed = t.claim_one(worker).await;
-    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(State::Completed));
+    assert_eq!(t.complete(worker, &claimed).await, Finish::Applied(JobState::Completed));
 }
 
 async fn a_claim_does_not_take_a_job_whose_time_to_start_is_over(t: &Fixture) {
@@ -89,7 +89,7 @@ async fn a_claim_does_not_take_a_job_whose_time_to_start_is_over(t: &Fixture) {
     t.advance(secs(60));
     // Nobody ticked: the claim itself sees it.
     assert!(t.claim(worker, 1).await.is_empty());
-    assert_eq!(t.state(id).await, State::Failed);
+    assert_eq!(t.state(id).await, JobState::Failed);
 }
 
 fn capped(seconds: u64) -> PartialTimeouts {

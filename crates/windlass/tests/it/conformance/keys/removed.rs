@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use windlass::error::SubmitError;
-use windlass::job::{Dependency, JobId, NewJob, Payload, State};
+use windlass::job::{Dependency, JobId, JobState, NewJob, Payload};
 use windlass::limits;
-use windlass::store::command::act::Act;
-use windlass::store::command::bulk::BulkAct;
+use windlass::store::command::act::JobAction;
+use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::Filter;
 
@@ -25,8 +25,8 @@ fn for_days(key: &str, days: u32) -> NewJob {
 }
 
 /// A job with this key that ended in this state and was deleted.
-async fn deleted(t: &Fixture, key: &str, state: State) -> JobId {
-    let id = if state == State::Completed {
+async fn deleted(t: &Fixture, key: &str, state: JobState) -> JobId {
+    let id = if state == JobState::Completed {
         let (worker, claimed) = t.running(for_days(key, 30)).await;
         t.complete(worker, &claimed).await;
         claimed.job.id
@@ -50,7 +50,7 @@ async fn a_window_longer_than_retention_is_honoured(t: &Fixture) {
     let before = t.everything().await;
     let again = receipt(t, for_days("order-1", 30)).await;
     assert_eq!((again.is_duplicate, again.is_deleted, again.payload_differs), (true, true, false));
-    assert_eq!((again.job.id, again.job.state), (claimed.job.id, State::Completed));
+    assert_eq!((again.job.id, again.job.state), (claimed.job.id, JobState::Completed));
     assert_eq!(again.job.lane, claimed.job.lane);
     assert_eq!(again.job.created_at, claimed.job.created_at);
     assert_eq!(t.everything().await, before, "nothing was made");
@@ -65,11 +65,11 @@ async fn a_window_longer_than_retention_is_honoured(t: &Fixture) {
 
 /// M13
 async fn a_deleted_job_answers_for_its_key_until_the_end_of_the_window(t: &Fixture) {
-    let first = deleted(t, "order-1", State::Cancelled).await;
+    let first = deleted(t, "order-1", JobState::Cancelled).await;
     for _ in 0..2 {
         let again = receipt(t, keyed("order-1")).await;
         assert_eq!((again.is_duplicate, again.is_deleted), (true, true));
-        assert_eq!((again.job.id, again.job.state), (first, State::Cancelled));
+        assert_eq!((again.job.id, again.job.state), (first, JobState::Cancelled));
     }
     t.advance(DAY * 30);
     let second = receipt(t, keyed("order-1")).await;
@@ -81,7 +81,7 @@ async fn a_deleted_job_answers_for_its_key_until_the_end_of_the_window(t: &Fixtu
 
 /// M13
 async fn another_payload_is_noticed_after_the_job_was_deleted(t: &Fixture) {
-    let first = deleted(t, "order-1", State::Cancelled).await;
+    let first = deleted(t, "order-1", JobState::Cancelled).await;
     let other = NewJob { payload: Payload::json("{}"), ..keyed("order-1") };
     let again = receipt(t, other.clone()).await;
     assert_eq!((again.job.id, again.is_deleted, again.payload_differs), (first, true, true));
@@ -96,14 +96,14 @@ async fn another_payload_is_noticed_after_the_job_was_deleted(t: &Fixture) {
 
 /// M13 M61
 async fn a_deleted_duplicate_is_waited_for_as_it_ended(t: &Fixture) {
-    deleted(t, "good", State::Completed).await;
-    deleted(t, "bad", State::Cancelled).await;
+    deleted(t, "good", JobState::Completed).await;
+    deleted(t, "bad", JobState::Cancelled).await;
     let again = |key: &str| NewJob { name: Some(key.to_owned()), ..keyed(key) };
     let any = NewJob { after_any: vec![Dependency::Named("bad".into())], ..new_job("step") };
     let batch = vec![again("good"), again("bad"), named("one", &["good"]), named("two", &["bad"]), any];
     let receipts = t.submit_all(batch).await;
-    let states: Vec<State> = receipts[2..].iter().map(|receipt| receipt.job.state).collect();
-    assert_eq!(states, [State::Scheduled, State::Cancelled, State::Scheduled]);
+    let states: Vec<JobState> = receipts[2..].iter().map(|receipt| receipt.job.state).collect();
+    assert_eq!(states, [JobState::Scheduled, JobState::Cancelled, JobState::Scheduled]);
 }
 
 /// M13 M96: the keys of removed jobs go at their own end, many in bounded rounds.
@@ -112,7 +112,7 @@ async fn keys_whose_end_has_come_leave_no_row() {
     let t = Fixture::new(On::Sqlite);
     let many = limits::BULK_JOBS_PER_COMMIT + 1;
     t.submit_all((0..many).map(|number| for_days(&format!("k{number}"), 10)).collect()).await;
-    let cancel = BulkAct::Act(Act::Cancel { reason: None });
+    let cancel = BulkAction::JobAction(JobAction::Cancel { reason: None });
     t.store.bulk(&t.me, &Filter::default(), cancel).await.unwrap();
     let rows = |t: &Fixture| {
         let file = rusqlite::Connection::open(t.address.strip_prefix("sqlite:").unwrap()).unwrap();

@@ -1,8 +1,8 @@
 //! Why a job does not run: every reason at once, the first of them in the snapshot (M102).
 
 use serde_json::json;
-use windlass::job::{Dependency, Failure, GroupStrategy, JobId, JobType, NewJob, State};
-use windlass::store::command::act::{Act, Suspend};
+use windlass::job::{Dependency, Failure, GroupStrategy, JobId, JobState, JobType, NewJob};
+use windlass::store::command::act::{JobAction, Suspend};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::finish::Park;
 use windlass::store::command::hold::{Pause, Target};
@@ -47,7 +47,7 @@ async fn only(t: &Fixture, id: JobId) -> Reason {
 
 /// M102
 async fn a_job_that_is_about_to_run_runs_or_is_final_has_no_reason(t: &Fixture) {
-    for state in [State::Scheduled, State::Running].into_iter().chain(State::FINAL) {
+    for state in [JobState::Scheduled, JobState::Running].into_iter().chain(JobState::FINAL) {
         assert!(codes(t, t.placed(state).await.id).await.is_empty(), "{state}");
     }
     let nobody = JobId::from_bytes([7; 16]);
@@ -56,21 +56,21 @@ async fn a_job_that_is_about_to_run_runs_or_is_final_has_no_reason(t: &Fixture) 
 
 /// M102
 async fn a_suspension_and_a_hold_say_who_and_until_when(t: &Fixture) {
-    let placed = t.placed(State::Scheduled).await;
+    let placed = t.placed(JobState::Scheduled).await;
     let suspend = Suspend { reason: Some("wait".into()), expires: Some(secs(60)), ..Suspend::default() };
-    t.act(placed.id, Act::Suspend(suspend)).await;
+    t.act(placed.id, JobAction::Suspend(suspend)).await;
     let reason = only(t, placed.id).await;
     let until = t.now().plus(secs(60)).to_string();
     assert_eq!((reason.code, reason.message), ("suspended", format!("suspended by local until {until}")));
     let details = json!({"by": "local", "since": t.now().to_string(), "reason": "wait", "mode": "idle_only",
         "expires_at": until});
     assert_eq!(reason.details, details);
-    assert_eq!(only(t, t.placed(State::Created).await.id).await.code, "held");
+    assert_eq!(only(t, t.placed(JobState::Created).await.id).await.code, "held");
 }
 
 /// M102
 async fn a_job_that_is_not_due_says_until_when(t: &Fixture) {
-    for state in [State::Delayed, State::Retrying] {
+    for state in [JobState::Delayed, JobState::Retrying] {
         let placed = t.placed(state).await;
         let reason = only(t, placed.id).await;
         let due = t.now().plus(secs(3600)).to_string();
@@ -217,14 +217,14 @@ async fn every_reason_is_told_at_once_and_the_first_is_why(t: &Fixture) {
     t.suspend(id).await;
     assert_eq!(codes(t, id).await, with(&["suspended", "held", "dependencies_unmet", "not_due"]));
     t.resume(id).await;
-    t.act(id, Act::Submit).await;
+    t.act(id, JobAction::Submit).await;
     assert_eq!(codes(t, id).await, with(&["dependencies_unmet", "not_due"]));
     t.advance(secs(60));
     assert_eq!(codes(t, id).await, with(&["dependencies_unmet"]));
     assert_eq!(codes(t, first).await, [&around[..2], &around[3..]].concat());
     // A retry is not due either, beside what holds its lane.
     t.store.resume(&t.me, Target::Gate, None).await.unwrap();
-    let other = t.placed(State::Scheduled).await;
+    let other = t.placed(JobState::Scheduled).await;
     t.store.resume(&t.me, Target::Tenant(tenant("default")), None).await.unwrap();
     let claimed = t.claim_one(other.worker).await;
     t.fail(other.worker, &claimed, Failure::temporary("busy")).await;

@@ -1,6 +1,6 @@
 //! Types as people look at them: counts, rates, pauses and settings, as far as a caller may see.
 
-use windlass::job::{Failure, NewJob, State};
+use windlass::job::{Failure, JobState, NewJob};
 use windlass::store::caller::Role;
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::config::TypeSettings;
@@ -28,14 +28,14 @@ async fn every_type_shows_its_jobs_rates_pause_and_settings(t: &Fixture) {
     assert_eq!(names, ["export", "mail", "report"]);
     let mail = &looks[1];
     let count = |state| mail.depth[&state];
-    assert_eq!((count(State::Completed), count(State::Failed), count(State::Scheduled)), (1, 1, 2));
+    assert_eq!((count(JobState::Completed), count(JobState::Failed), count(JobState::Scheduled)), (1, 1, 2));
     let mut sum = Minute::default();
     mail.minutes.values().for_each(|minute| sum.merge(minute));
     assert_eq!((sum.completed, sum.failed, sum.claimed), (1, 1, 2));
     assert!(sum.ran.percentile(1.0).is_some_and(|longest| longest >= secs(3)));
     assert!(looks[0].paused.is_some() && mail.paused.is_none());
     assert_eq!(looks[2].settings.max_running, Some(3));
-    assert_eq!(looks[2].depth[&State::Running], 0, "all states are named");
+    assert_eq!(looks[2].depth[&JobState::Running], 0, "all states are named");
 }
 
 /// M90
@@ -46,7 +46,7 @@ async fn a_type_of_another_tenant_is_not_shown(t: &Fixture) {
     t.store.pause(&eve, Target::Type(job_type("mail")), Pause::default()).await.unwrap();
     let looks = t.store.job_types(&eve).await.unwrap();
     assert_eq!(looks.len(), 1);
-    assert_eq!((looks[0].name.as_str(), looks[0].depth[&State::Scheduled]), ("mail", 1));
+    assert_eq!((looks[0].name.as_str(), looks[0].depth[&JobState::Scheduled]), ("mail", 1));
     assert_eq!(looks[0].paused.as_ref().map(|hold| hold.by.as_str()), Some("eve"));
     let admin = t.store.job_types(&t.me).await.unwrap();
     assert!(admin.iter().all(|look| look.paused.is_none()), "one tenant's pause is not everybody's");

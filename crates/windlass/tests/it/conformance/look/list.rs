@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use windlass::error::ActError;
-use windlass::job::{GroupStrategy, Job, JobId, JobType, NewJob, Payload, Priority, State};
+use windlass::job::{GroupStrategy, JobId, JobRecord, JobState, JobType, NewJob, Payload, Priority};
 use windlass::limits;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::finish::{Outcome, Report};
@@ -62,7 +62,7 @@ async fn each_filter_finds_its_jobs_and_several_narrow_each_other(t: &Fixture) {
     let cases = [
         (none(), vec![0, 1, 2, 3, 4]),
         (Filter { tenant: Some(tenant("blue")), ..none() }, vec![1]),
-        (Filter { states: vec![State::Waiting, State::Running], ..none() }, vec![2, 4]),
+        (Filter { states: vec![JobState::Waiting, JobState::Running], ..none() }, vec![2, 4]),
         (Filter { job_type: Some(JobType::new("typed").unwrap()), ..none() }, vec![2]),
         (Filter { queue: Some(queue("own")), ..none() }, vec![2, 4]),
         (Filter { tag: tag("team", "red"), ..none() }, vec![0]),
@@ -75,7 +75,7 @@ async fn each_filter_finds_its_jobs_and_several_narrow_each_other(t: &Fixture) {
         (Filter { workers: vec![worker], ..none() }, vec![4]),
         (Filter { concurrency: child.concurrency, ..none() }, vec![3]),
         (Filter { is_blocked: Some(true), ..none() }, vec![]),
-        (Filter { queue: Some(queue("own")), states: vec![State::Running], ..none() }, vec![4]),
+        (Filter { queue: Some(queue("own")), states: vec![JobState::Running], ..none() }, vec![4]),
         (Filter { tag: tag("size", "big"), correlation_id: Some("order-8".into()), ..none() }, vec![]),
         (Filter { tenant: Some(tenant("default")), owner: Some("ann".into()), ..none() }, vec![]),
     ];
@@ -84,7 +84,7 @@ async fn each_filter_finds_its_jobs_and_several_narrow_each_other(t: &Fixture) {
         (Filter { ids: begins(jobs[1], 36), ..none() }, vec![1]),
         // Two were submitted ten seconds before the others; 13 characters are the millisecond, one is years.
         (Filter { ids: begins(jobs[0], 13), ..none() }, vec![0, 1]),
-        (Filter { ids: begins(jobs[0], 13), states: vec![State::Waiting], ..none() }, vec![]),
+        (Filter { ids: begins(jobs[0], 13), states: vec![JobState::Waiting], ..none() }, vec![]),
         (Filter { ids: begins(jobs[4], 1), owner: Some("ann".into()), ..none() }, vec![1]),
         (Filter { ids: begins(jobs[4], 1), ..none() }, vec![0, 1, 2, 3, 4]),
     ];
@@ -98,7 +98,7 @@ async fn each_filter_finds_its_jobs_and_several_narrow_each_other(t: &Fixture) {
 
 /// M102
 async fn jobs_by_state_are_found_in_every_state(t: &Fixture) {
-    for state in State::ALL {
+    for state in JobState::ALL {
         let id = t.placed_as(state, new_job("mine")).await.id;
         let job_type = Some(JobType::new("mine").unwrap());
         let filter = Filter { states: vec![state], job_type, ..Filter::default() };
@@ -184,7 +184,7 @@ async fn a_page_holds_between_one_and_five_hundred_jobs(t: &Fixture) {
 
 /// However many other jobs were submitted later.
 async fn a_small_queue_is_found_at_once(t: &Fixture, small: &[JobId]) {
-    let scheduled = vec![State::Scheduled];
+    let scheduled = vec![JobState::Scheduled];
     let filter = Filter {
         owner: Some("bob".into()),
         queue: Some(queue("small")),
@@ -222,7 +222,7 @@ async fn a_search_among_many_goes_on_where_it_stopped(t: &Fixture) {
     let newest = own(3).await;
     let all = [oldest, newest].concat();
     for order in [Order::Newest, Order::Oldest, Order::Claim] {
-        let states = if order == Order::Claim { vec![State::Scheduled] } else { Vec::new() };
+        let states = if order == Order::Claim { vec![JobState::Scheduled] } else { Vec::new() };
         let filter = Filter { owner: Some("ann".into()), states, ..Filter::default() };
         let mut request = ListRequest { filter, order, cursor: None, limit: 10 };
         let (mut found, mut pages) = (Vec::new(), 0);
@@ -256,7 +256,7 @@ async fn a_search_among_many_goes_on_where_it_stopped(t: &Fixture) {
     let all_or_some = if is_bounded { (3, false) } else { (5, true) };
     assert_eq!((counted.jobs, counted.is_all), all_or_some, "a count ends where a page does");
     // Counters know that there is nothing to look for, and when all has been found.
-    let nothing = Filter { states: vec![State::Waiting], owner: Some("ann".into()), ..Filter::default() };
+    let nothing = Filter { states: vec![JobState::Waiting], owner: Some("ann".into()), ..Filter::default() };
     let page = t.store.list(&t.me, ListRequest { filter: nothing, ..ListRequest::default() }).await.unwrap();
     assert_eq!((page.jobs.len(), page.next), (0, None));
     let last = t.submit(new_job("last")).await.id;
@@ -293,13 +293,14 @@ async fn a_page_of_large_jobs_ends_early_and_the_next_goes_on(t: &Fixture) {
 async fn what_was_redriven_is_listed_and_counted_apart(t: &Fixture) {
     let mut dead = Vec::new();
     for _ in 0..3 {
-        dead.push(t.placed(State::DeadLetter).await.id);
+        dead.push(t.placed(JobState::DeadLetter).await.id);
     }
     let once = Redrive { only_once: true, ..Redrive::default() };
     let successor = t.store.redrive(&t.me, dead[1], once).await.unwrap().id;
     let refused = t.store.redrive(&t.me, dead[1], once).await;
     assert_eq!(refused, Err(ActError::AlreadyRedriven { id: dead[1], successor }));
-    let letters = |is_redriven| Filter { states: vec![State::DeadLetter], is_redriven, ..Filter::default() };
+    let letters =
+        |is_redriven| Filter { states: vec![JobState::DeadLetter], is_redriven, ..Filter::default() };
     assert_eq!(ids(t, letters(None), Order::Oldest).await, dead);
     assert_eq!(ids(t, letters(Some(true)), Order::Oldest).await, [dead[1]]);
     assert_eq!(ids(t, letters(Some(false)), Order::Oldest).await, [dead[0], dead[2]]);
@@ -328,7 +329,7 @@ async fn running_jobs_are_listed_however_many_have_ended_beside_them(t: &Fixture
     let mut running: Vec<JobId> = claimed.iter().map(|claimed| claimed.job.id).collect();
     for _ in 0..2 {
         for order in [Order::Newest, Order::Oldest] {
-            let filter = Filter { states: vec![State::Running], ..Filter::default() };
+            let filter = Filter { states: vec![JobState::Running], ..Filter::default() };
             let mut request = ListRequest { filter, order, cursor: None, limit: 500 };
             let mut found = Vec::new();
             loop {
@@ -349,7 +350,7 @@ async fn running_jobs_are_listed_however_many_have_ended_beside_them(t: &Fixture
             claimed.iter().enumerate().partition(|(place, _)| place.is_multiple_of(100));
         for some in end.chunks(450) {
             let completed = Outcome::Completed { result: None };
-            let report = |job: &Job| Report::new(job.id, job.fence, completed.clone());
+            let report = |job: &JobRecord| Report::new(job.id, job.fence, completed.clone());
             let reports = some.iter().map(|(_, claimed)| report(&claimed.job)).collect();
             t.store.finish(&t.me, worker, reports).await.unwrap();
         }
@@ -361,7 +362,9 @@ async fn running_jobs_are_listed_however_many_have_ended_beside_them(t: &Fixture
     t.advance(secs(3600));
     t.tick().await;
     assert!(
-        ids(t, Filter { states: vec![State::Running], ..Filter::default() }, Order::Oldest).await.is_empty()
+        ids(t, Filter { states: vec![JobState::Running], ..Filter::default() }, Order::Oldest)
+            .await
+            .is_empty()
     );
 }
 
@@ -395,7 +398,7 @@ async fn ready_jobs_that_a_pause_holds_are_counted_once(t: &Fixture) {
     assert_eq!(paused().await, 2);
     t.store.pause(&t.me, Target::Tenant(tenant("default")), Pause::default()).await.unwrap();
     assert_eq!(paused().await, 3, "two of them are held twice");
-    let lasting = Pause::default().lasting(secs(60));
+    let lasting = Pause::default().expires_in(secs(60));
     t.store.pause(&t.me, Target::Gate, lasting).await.unwrap();
     assert_eq!(paused().await, 4);
     let blue = caller("ann", windlass::store::caller::Role::Viewer, "blue");
@@ -411,7 +414,7 @@ async fn the_order_of_claims_is_kept_over_thousands_of_lanes(t: &Fixture) {
         NewJob { queue: queue(&format!("q{}", number % 1_200)), priority: Some(priority), ..new_job("a") }
     };
     t.submit_all((0..1_500).map(job).collect()).await;
-    let filter = Filter { states: vec![State::Scheduled], ..Filter::default() };
+    let filter = Filter { states: vec![JobState::Scheduled], ..Filter::default() };
     let mut request = ListRequest { filter, order: Order::Claim, cursor: None, limit: 200 };
     let mut found = Vec::new();
     loop {

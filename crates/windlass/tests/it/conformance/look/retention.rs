@@ -4,11 +4,11 @@ use windlass::audit::AuditEvent;
 use windlass::clock::Timestamp;
 use windlass::entropy::Entropy;
 use windlass::error::ActError;
-use windlass::job::{Dependency, Failure, JobId, Labels, NeededBy, NewJob, State};
+use windlass::job::{Dependency, Failure, JobId, JobMetadata, JobState, NeededBy, NewJob};
 use windlass::limits;
 use windlass::store::Store;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::bulk::{Bulk, BulkAct};
+use windlass::store::command::bulk::{BulkAction, BulkReport};
 use windlass::store::command::finish::{Finish, Outcome};
 use windlass::store::config::{QueueSettings, Retention, TypeSettings};
 use windlass::store::engine::RecordQuery;
@@ -39,11 +39,11 @@ async fn is_there(store: &Store, me: &Caller, id: JobId) -> bool {
 /// M96
 async fn each_final_state_is_kept_for_its_time(t: &Fixture) {
     let mut placed = Vec::new();
-    for state in State::FINAL {
-        placed.push((t.placed(state).await.id, if state == State::DeadLetter { 30 } else { 7 }));
+    for state in JobState::FINAL {
+        placed.push((t.placed(state).await.id, if state == JobState::DeadLetter { 30 } else { 7 }));
     }
     // Neither is removed, however old: they have not ended.
-    let live = [t.placed(State::Suspended).await.id, t.placed(State::Running).await.id];
+    let live = [t.placed(JobState::Suspended).await.id, t.placed(JobState::Running).await.id];
     for (day, removed) in [(7, 3), (30, 1)] {
         let until = Timestamp::from_millis(START).plus(secs(day * DAY));
         t.advance(just_under(until.since(t.now())));
@@ -61,13 +61,13 @@ async fn each_final_state_is_kept_for_its_time(t: &Fixture) {
 
 /// M96: it counts at once, is recorded, and is an administrator's to change.
 async fn the_retention_of_a_store_can_be_changed(t: &Fixture) {
-    let (failed, cancelled) = (t.placed(State::Failed).await.id, t.placed(State::Cancelled).await.id);
+    let (failed, cancelled) = (t.placed(JobState::Failed).await.id, t.placed(JobState::Cancelled).await.id);
     let before = t.store.retention(&t.me).await.unwrap();
     assert_eq!((before.failed, before.dead_letter), (Some(secs(7 * DAY)), Some(secs(30 * DAY))));
     let day = RetentionPatch { failed: Field::Set(secs(DAY)), ..RetentionPatch::default() };
     for role in [Role::Viewer, Role::Operator] {
         let refused = t.store.set_retention(&Caller::new("ann", role, None), day).await;
-        assert!(matches!(refused, Err(ActError::Denied(_))), "{refused:?}");
+        assert!(matches!(refused, Err(ActError::Forbidden(_))), "{refused:?}");
     }
     let set = t.store.set_retention(&t.me, day).await.unwrap();
     assert_eq!((set.retention, set.is_changed), (Retention { failed: Some(secs(DAY)), ..before }, true));
@@ -101,7 +101,7 @@ async fn one_retention_counts_for_all_processes(on: On) {
     let month = StoreOptions { retention: secs(30 * DAY), ..StoreOptions::default() };
     let t = Fixture::with(on, month, 1);
     t.store.prune().await.unwrap();
-    let cancelled = t.placed(State::Cancelled).await.id;
+    let cancelled = t.placed(JobState::Cancelled).await.id;
     let hour = StoreOptions { retention: secs(3600), ..StoreOptions::default() };
     let env = Environment::new(t.clock.clone(), Entropy::seeded(7), hour);
     let other = Store::open_in(&t.address, env).unwrap();
@@ -140,11 +140,11 @@ async fn a_dependency_is_not_deleted_before_its_dependents_have_ended(t: &Fixtur
     let after = vec![Dependency::Job(first)];
     let second = t.submit(NewJob { after, ..new_job("second") }).await.id;
     t.complete(worker, &claimed).await;
-    let needed = ActError::Needed { id: first, state: State::Completed, by: NeededBy::Dependent(second) };
+    let needed = ActError::Needed { id: first, state: JobState::Completed, by: NeededBy::Dependent(second) };
     assert_eq!(t.store.delete(&t.me, first).await, Err(needed));
-    let completed = Filter { states: vec![State::Completed], ..Filter::default() };
-    let done = t.store.bulk(&t.me, &completed, BulkAct::Delete).await.unwrap();
-    assert_eq!(done, Bulk { matched: 1, changed: 0, skipped: 1 });
+    let completed = Filter { states: vec![JobState::Completed], ..Filter::default() };
+    let done = t.store.bulk(&t.me, &completed, BulkAction::Delete).await.unwrap();
+    assert_eq!(done, BulkReport { matched: 1, changed: 0, skipped: 1 });
     assert!(is_there(&t.store, &t.me, first).await);
     t.cancel(second).await;
     t.store.delete(&t.me, first).await.expect("nobody needs it any more");
@@ -159,7 +159,7 @@ async fn more_jobs_than_one_commit_takes_are_all_removed(t: &Fixture) {
     for _ in 0..2 {
         let claimed = t.claim(worker, limits::BULK_JOBS_PER_COMMIT).await;
         for claimed in &claimed {
-            assert_eq!(t.complete(worker, claimed).await, Finish::Applied(State::Completed));
+            assert_eq!(t.complete(worker, claimed).await, Finish::Applied(JobState::Completed));
         }
     }
     t.advance(secs(7 * DAY));
@@ -170,7 +170,7 @@ async fn more_jobs_than_one_commit_takes_are_all_removed(t: &Fixture) {
 
 /// A completed job that has everything a job can have.
 async fn rich(t: &Fixture) -> JobId {
-    let labels = Labels { correlation_id: Some("order-7".into()), ..Labels::default() };
+    let labels = JobMetadata { correlation_id: Some("order-7".into()), ..JobMetadata::default() };
     let mut job = NewJob {
         idempotency_key: Some("once".into()),
         unique_key: Some("only".into()),

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use windlass::error::{ActError, SubmitError, WorkError};
-use windlass::job::{GroupStrategy, JobType, NewJob, QueueName, State};
+use windlass::job::{GroupStrategy, JobState, JobType, NewJob, QueueName};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::{Act, Suspend};
-use windlass::store::command::bulk::BulkAct;
+use windlass::store::command::act::{JobAction, Suspend};
+use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::hold::{Pause, Target};
@@ -31,12 +31,12 @@ enum Verb {
     Signal,
     Redrive,
     Delete,
-    Bulk,
+    BulkReport,
     Register,
     Claim,
     Heartbeat,
     Finish,
-    Note,
+    AttemptWrite,
     Spawn,
     Deregister,
     PauseQueue,
@@ -57,12 +57,12 @@ const TABLE: [(Verb, &[Role]); 21] = [
     (Verb::Signal, &[Admin, Operator, Submitter]),
     (Verb::Redrive, &[Admin, Operator, Submitter]),
     (Verb::Delete, &[Admin, Operator, Submitter]),
-    (Verb::Bulk, &[Admin, Operator, Submitter]),
+    (Verb::BulkReport, &[Admin, Operator, Submitter]),
     (Verb::Register, &[Admin, Operator, Worker]),
     (Verb::Claim, &[Admin, Operator, Worker]),
     (Verb::Heartbeat, &[Admin, Operator, Worker]),
     (Verb::Finish, &[Admin, Operator, Worker]),
-    (Verb::Note, &[Admin, Operator, Worker]),
+    (Verb::AttemptWrite, &[Admin, Operator, Worker]),
     (Verb::Spawn, &[Admin, Operator, Worker]),
     (Verb::Deregister, &[Admin, Operator, Worker]),
     (Verb::PauseQueue, &[Admin, Operator]),
@@ -102,8 +102,8 @@ async fn things(t: &Fixture) -> Things {
 /// Whether a verb is denied; what is done is left to the next round's new jobs.
 async fn is_denied(t: &Fixture, who: &Caller, verb: Verb) -> bool {
     let Things { live, ended, running } = things(t).await;
-    let act = |error: &ActError| matches!(error, ActError::Denied(_));
-    let work = |error: &WorkError| matches!(error, WorkError::Denied(_));
+    let act = |error: &ActError| matches!(error, ActError::Forbidden(_));
+    let work = |error: &WorkError| matches!(error, WorkError::Forbidden(_));
     let store = &t.store;
     let worker = running.worker;
     let by_hand = || hand(running.claimed.as_ref().unwrap());
@@ -115,15 +115,15 @@ async fn is_denied(t: &Fixture, who: &Caller, verb: Verb) -> bool {
     match verb {
         Verb::Submit => {
             let answer = store.submit(who, vec![new_job("report")], SubmitOptions::default()).await;
-            matches!(answer, Err(SubmitError::Denied(_)))
+            matches!(answer, Err(SubmitError::Forbidden(_)))
         }
-        Verb::Suspend => on(live, Act::Suspend(Suspend::default())).await,
-        Verb::Cancel => on(live, Act::Cancel { reason: None }).await,
+        Verb::Suspend => on(live, JobAction::Suspend(Suspend::default())).await,
+        Verb::Cancel => on(live, JobAction::Cancel { reason: None }).await,
         Verb::Signal => store.signal(who, live, "go", Vec::new()).await.err().is_some_and(|e| act(&e)),
         Verb::Redrive => store.redrive(who, ended, Redrive::default()).await.err().is_some_and(|e| act(&e)),
         Verb::Delete => store.delete(who, ended).await.err().is_some_and(|e| act(&e)),
-        Verb::Bulk => {
-            let resume = BulkAct::Act(Act::Resume { reason: None });
+        Verb::BulkReport => {
+            let resume = BulkAction::JobAction(JobAction::Resume { reason: None });
             store.bulk(who, &Filter::default(), resume).await.err().is_some_and(|e| act(&e))
         }
         Verb::Register => store.register(who, NewWorker::default()).await.err().is_some_and(|e| work(&e)),
@@ -133,7 +133,7 @@ async fn is_denied(t: &Fixture, who: &Caller, verb: Verb) -> bool {
         }
         Verb::Heartbeat => store.heartbeat(who, worker, Vec::new()).await.err().is_some_and(|e| work(&e)),
         Verb::Finish => store.finish(who, worker, Vec::new()).await.err().is_some_and(|e| work(&e)),
-        Verb::Note => store.note(who, by_hand(), Vec::new()).await.err().is_some_and(|e| work(&e)),
+        Verb::AttemptWrite => store.note(who, by_hand(), Vec::new()).await.err().is_some_and(|e| work(&e)),
         Verb::Spawn => {
             let group =
                 NewGroup { name: "none".into(), strategy: GroupStrategy::CollectAll, jobs: Vec::new() };
@@ -170,9 +170,9 @@ async fn every_role_may_look(t: &Fixture) {
     let Things { ended, .. } = things(t).await;
     for role in ROLES {
         let who = caller("anybody", role, "blue");
-        assert_eq!(t.store.get(&who, ended).await.unwrap().unwrap().job.state, State::Cancelled);
+        assert_eq!(t.store.get(&who, ended).await.unwrap().unwrap().job.state, JobState::Cancelled);
         assert_eq!(t.store.list(&who, ListRequest::default()).await.unwrap().jobs.len(), 3);
-        assert_eq!(t.store.stats(&who).await.unwrap().states[&State::Cancelled], 1);
+        assert_eq!(t.store.stats(&who).await.unwrap().states[&JobState::Cancelled], 1);
         let query = RecordQuery { limit: 10, ..RecordQuery::default() };
         assert_eq!(t.store.audit(&who, query).await.unwrap().len(), 1);
     }

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use windlass::error::{ActError, WorkError};
-use windlass::job::{JobId, JobType, NewJob, Priority, State};
+use windlass::job::{JobId, JobState, JobType, NewJob, Priority};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::{Act, Patch, Suspend};
-use windlass::store::command::bulk::{Bulk, BulkAct};
+use windlass::store::command::act::{JobAction, Patch, Suspend};
+use windlass::store::command::bulk::{BulkAction, BulkReport};
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::heartbeat::{Beat, Directive};
+use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
-use windlass::store::command::step::Note;
+use windlass::store::command::step::AttemptWrite;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::config::{QueueSettings, TenantSettings};
@@ -73,7 +73,7 @@ async fn no_look_shows_another_tenants_job(t: &Fixture) {
     assert_eq!(t.store.oldest_ready(&eve, queue("default")).await.unwrap(), None);
     let own = t.store.stats(&caller("olga", Role::Viewer, "blue")).await.unwrap();
     assert_eq!(
-        (own.states[&State::Completed], own.costs.len()),
+        (own.states[&JobState::Completed], own.costs.len()),
         (1, 1),
         "a viewer of the tenant sees all of it"
     );
@@ -81,17 +81,17 @@ async fn no_look_shows_another_tenants_job(t: &Fixture) {
 
 /// M90
 async fn no_action_reaches_another_tenants_job(t: &Fixture) {
-    let live = t.placed_as(State::Running, blue()).await.id;
-    let ended = t.placed_as(State::Completed, blue()).await.id;
+    let live = t.placed_as(JobState::Running, blue()).await.id;
+    let ended = t.placed_as(JobState::Completed, blue()).await.id;
     let before = [t.picture(live).await, t.picture(ended).await];
     let eve = stranger();
     let acts = [
-        Act::Submit,
-        Act::Suspend(Suspend::default()),
-        Act::Resume { reason: None },
-        Act::Cancel { reason: None },
-        Act::Priority(Priority::HIGH),
-        Act::Patch(Patch::default()),
+        JobAction::Submit,
+        JobAction::Suspend(Suspend::default()),
+        JobAction::Resume { reason: None },
+        JobAction::Cancel { reason: None },
+        JobAction::Priority(Priority::HIGH),
+        JobAction::Patch(Patch::default()),
     ];
     for id in [live, ended, JobId::from_bytes([7; 16])] {
         for act in acts.clone() {
@@ -102,14 +102,14 @@ async fn no_action_reaches_another_tenants_job(t: &Fixture) {
         assert_eq!(t.store.delete(&eve, id).await, Err(ActError::NotFound(id)));
         assert_eq!(t.store.signal(&eve, id, "go", Vec::new()).await, Err(ActError::NotFound(id)));
     }
-    let cancel = BulkAct::Act(Act::Cancel { reason: None });
-    assert_eq!(t.store.bulk(&eve, &Filter::default(), cancel).await.unwrap(), Bulk::default());
+    let cancel = BulkAction::JobAction(JobAction::Cancel { reason: None });
+    assert_eq!(t.store.bulk(&eve, &Filter::default(), cancel).await.unwrap(), BulkReport::default());
     assert_eq!([t.picture(live).await, t.picture(ended).await], before);
 }
 
 /// M90
 async fn no_worker_touches_another_tenants_job(t: &Fixture) {
-    let placed = t.placed_as(State::Running, blue()).await;
+    let placed = t.placed_as(JobState::Running, blue()).await;
     let claimed = placed.claimed.unwrap();
     t.submit(blue()).await;
     let before = t.picture(placed.id).await;
@@ -123,11 +123,11 @@ async fn no_worker_touches_another_tenants_job(t: &Fixture) {
     let reports = || vec![Report::new(placed.id, claimed.job.fence, outcome.clone())];
     assert_eq!(t.store.finish(&robot, own, reports()).await.unwrap(), [Finish::Stale]);
     assert_eq!(t.store.finish(&robot, theirs, reports()).await, Err(WorkError::NoSuchWorker(theirs)));
-    let beats = || vec![Beat::new(placed.id, claimed.job.fence)];
+    let beats = || vec![HeartbeatItem::new(placed.id, claimed.job.fence)];
     let pulse = t.store.heartbeat(&robot, own, beats()).await.unwrap();
     assert_eq!(pulse.directives, [(placed.id, Directive::Lost)]);
     assert_eq!(t.store.heartbeat(&robot, theirs, beats()).await, Err(WorkError::NoSuchWorker(theirs)));
-    let note = vec![Note::Logs(vec!["hello".into()])];
+    let note = vec![AttemptWrite::Logs(vec!["hello".into()])];
     let refused = t.store.note(&robot, hand(&claimed), note).await;
     assert_eq!(refused, Err(WorkError::NoSuchJob(placed.id)));
     assert_eq!(t.store.deregister(&robot, theirs).await, Err(WorkError::NoSuchWorker(theirs)));
@@ -163,10 +163,10 @@ async fn another_tenants_worker_cannot_be_paused(t: &Fixture) {
     let eve = stranger();
     for worker in [theirs, everybodys] {
         let refused = t.store.pause(&eve, Target::Worker(worker), Pause::default()).await;
-        assert!(matches!(refused, Err(ActError::Denied(_))), "{refused:?}");
+        assert!(matches!(refused, Err(ActError::Forbidden(_))), "{refused:?}");
         t.store.pause(&t.me, Target::Worker(worker), Pause::default()).await.unwrap();
         let refused = t.store.resume(&eve, Target::Worker(worker), None).await;
-        assert!(matches!(refused, Err(ActError::Denied(_))), "{refused:?}");
+        assert!(matches!(refused, Err(ActError::Forbidden(_))), "{refused:?}");
     }
     assert_eq!(t.store.config(&t.me).await.unwrap().holds.len(), 2);
     let mine =

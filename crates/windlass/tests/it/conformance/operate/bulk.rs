@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use windlass::audit::AuditEvent;
 use windlass::error::ActError;
-use windlass::job::{NewJob, Priority, State};
+use windlass::job::{JobState, NewJob, Priority};
 use windlass::limits;
 use windlass::store::caller::Role;
-use windlass::store::command::act::{Act, Patch, Suspend};
-use windlass::store::command::bulk::{Bulk, BulkAct, BulkCursor};
+use windlass::store::command::act::{JobAction, Patch, Suspend};
+use windlass::store::command::bulk::{BulkAction, BulkCursor, BulkReport};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::Filter;
@@ -25,16 +25,16 @@ on_every_engine!(
     a_role_that_may_not_manage_jobs_does_nothing_in_bulk,
 );
 
-fn cancel() -> BulkAct {
-    BulkAct::Act(Act::Cancel { reason: None })
+fn cancel() -> BulkAction {
+    BulkAction::JobAction(JobAction::Cancel { reason: None })
 }
 
-async fn bulk(t: &Fixture, filter: &Filter, action: BulkAct) -> (u64, u64) {
-    let Bulk { matched, changed, .. } = t.store.bulk(&t.me, filter, action).await.unwrap();
+async fn bulk(t: &Fixture, filter: &Filter, action: BulkAction) -> (u64, u64) {
+    let BulkReport { matched, changed, .. } = t.store.bulk(&t.me, filter, action).await.unwrap();
     (matched, changed)
 }
 
-async fn count(t: &Fixture, state: State) -> u64 {
+async fn count(t: &Fixture, state: JobState) -> u64 {
     t.store.stats(&t.me).await.unwrap().states.get(&state).copied().unwrap_or(0)
 }
 
@@ -44,7 +44,7 @@ async fn a_bulk_action_can_be_done_in_parts(t: &Fixture) {
     assert_eq!(bulk(t, &all, cancel()).await, (7, 7));
     let (mut from, mut parts) = (None, Vec::new());
     loop {
-        let redrive = BulkAct::Redrive(Redrive::default());
+        let redrive = BulkAction::Redrive(Redrive::default());
         let (done, next) = t.store.bulk_some(&t.me, &all, redrive, from, 3).await.unwrap();
         parts.push((done.matched, done.changed));
         let Some(next) = next else { break };
@@ -52,7 +52,7 @@ async fn a_bulk_action_can_be_done_in_parts(t: &Fixture) {
         from = Some(next.to_string().parse::<BulkCursor>().unwrap());
     }
     assert_eq!(parts, [(3, 3), (3, 3), (1, 1)], "and none of the jobs that it submitted itself");
-    assert_eq!(count(t, State::Scheduled).await, 7);
+    assert_eq!(count(t, JobState::Scheduled).await, 7);
     assert!("nonsense".parse::<BulkCursor>().is_err());
 }
 
@@ -63,22 +63,22 @@ async fn each_action_counts_what_it_matched_and_what_it_changed(t: &Fixture) {
     t.submit_all(vec![job(true), job(false), job(false)]).await;
     t.submit_all(vec![NewJob { queue: queue("other"), ..new_job("report") }]).await;
     let mine = in_queue("mine");
-    assert_eq!(bulk(t, &mine, BulkAct::Act(Act::Submit)).await, (3, 1));
-    assert_eq!(bulk(t, &mine, BulkAct::Act(Act::Priority(Priority::HIGH))).await, (3, 3));
-    assert_eq!(bulk(t, &mine, BulkAct::Act(Act::Priority(Priority::HIGH))).await, (3, 0));
+    assert_eq!(bulk(t, &mine, BulkAction::JobAction(JobAction::Submit)).await, (3, 1));
+    assert_eq!(bulk(t, &mine, BulkAction::JobAction(JobAction::Priority(Priority::HIGH))).await, (3, 3));
+    assert_eq!(bulk(t, &mine, BulkAction::JobAction(JobAction::Priority(Priority::HIGH))).await, (3, 0));
     let tags = BTreeMap::from([("team".to_owned(), "red".to_owned())]);
-    let patch = Act::Patch(Patch { tags: Some(tags), ..Patch::default() });
-    assert_eq!(bulk(t, &mine, BulkAct::Act(patch)).await, (3, 3));
+    let patch = JobAction::Patch(Patch { tags: Some(tags), ..Patch::default() });
+    assert_eq!(bulk(t, &mine, BulkAction::JobAction(patch)).await, (3, 3));
     let tagged = Filter { tag: Some(("team".into(), "red".into())), ..Filter::default() };
-    assert_eq!(bulk(t, &tagged, BulkAct::Act(Act::Suspend(Suspend::default()))).await, (3, 3));
-    assert_eq!(bulk(t, &mine, BulkAct::Act(Act::Resume { reason: None })).await, (3, 3));
-    assert_eq!(bulk(t, &mine, BulkAct::Delete).await, (3, 0), "none is final");
+    assert_eq!(bulk(t, &tagged, BulkAction::JobAction(JobAction::Suspend(Suspend::default()))).await, (3, 3));
+    assert_eq!(bulk(t, &mine, BulkAction::JobAction(JobAction::Resume { reason: None })).await, (3, 3));
+    assert_eq!(bulk(t, &mine, BulkAction::Delete).await, (3, 0), "none is final");
     assert_eq!(bulk(t, &mine, cancel()).await, (3, 3));
     assert_eq!(bulk(t, &mine, cancel()).await, (3, 0));
-    assert_eq!(bulk(t, &mine, BulkAct::Redrive(Redrive::default())).await, (3, 3));
-    let ended = Filter { states: vec![State::Cancelled], ..in_queue("mine") };
-    assert_eq!(bulk(t, &ended, BulkAct::Delete).await, (3, 3));
-    assert_eq!((count(t, State::Cancelled).await, count(t, State::Scheduled).await), (0, 4));
+    assert_eq!(bulk(t, &mine, BulkAction::Redrive(Redrive::default())).await, (3, 3));
+    let ended = Filter { states: vec![JobState::Cancelled], ..in_queue("mine") };
+    assert_eq!(bulk(t, &ended, BulkAction::Delete).await, (3, 3));
+    assert_eq!((count(t, JobState::Cancelled).await, count(t, JobState::Scheduled).await), (0, 4));
     assert_eq!(bulk(t, &in_queue("nowhere"), cancel()).await, (0, 0));
 }
 
@@ -98,15 +98,15 @@ async fn more_jobs_than_one_commit_takes_are_all_done(t: &Fixture) {
     let many = limits::BULK_JOBS_PER_COMMIT * 2 + 1;
     t.submit_all((0..many).map(|_| new_job("report")).collect()).await;
     // The action takes each job out of the filter that finds them.
-    let scheduled = Filter { states: vec![State::Scheduled], ..Filter::default() };
+    let scheduled = Filter { states: vec![JobState::Scheduled], ..Filter::default() };
     let expected = (many as u64, many as u64);
     assert_eq!(bulk(t, &scheduled, cancel()).await, expected);
-    assert_eq!((count(t, State::Cancelled).await, count(t, State::Scheduled).await), (many as u64, 0));
+    assert_eq!((count(t, JobState::Cancelled).await, count(t, JobState::Scheduled).await), (many as u64, 0));
     let events = t.trail().await;
     assert_eq!(events.len(), many);
     assert!(events.iter().all(|record| record.event == AuditEvent::Cancelled));
-    assert_eq!(bulk(t, &Filter::default(), BulkAct::Delete).await, expected);
-    assert_eq!(count(t, State::Cancelled).await, 0);
+    assert_eq!(bulk(t, &Filter::default(), BulkAction::Delete).await, expected);
+    assert_eq!(count(t, JobState::Cancelled).await, 0);
 }
 
 /// M2
@@ -115,8 +115,8 @@ async fn a_bulk_redrive_leaves_alone_what_it_submitted(t: &Fixture) {
     t.submit_all((0..many).map(|_| new_job("report")).collect()).await;
     bulk(t, &Filter::default(), cancel()).await;
     let expected = (many as u64, many as u64);
-    assert_eq!(bulk(t, &Filter::default(), BulkAct::Redrive(Redrive::default())).await, expected);
-    assert_eq!(count(t, State::Scheduled).await, many as u64);
+    assert_eq!(bulk(t, &Filter::default(), BulkAction::Redrive(Redrive::default())).await, expected);
+    assert_eq!(count(t, JobState::Scheduled).await, many as u64);
 }
 
 /// M90 M91
@@ -127,19 +127,19 @@ async fn a_bulk_action_never_leaves_the_callers_tenant_or_own_jobs(t: &Fixture) 
     for who in [&ann, &bob, &eve] {
         t.store.submit(who, vec![new_job("report")], SubmitOptions::default()).await.unwrap();
     }
-    let high = BulkAct::Act(Act::Priority(Priority::HIGH));
+    let high = BulkAction::JobAction(JobAction::Priority(Priority::HIGH));
     for (who, expected) in [(&ann, 1), (&eve, 1)] {
         assert_eq!(t.store.bulk_dry_run(who, &Filter::default()).await.unwrap(), expected);
         let done = t.store.bulk(who, &Filter::default(), high.clone()).await.unwrap();
-        assert_eq!(done, Bulk { matched: expected, changed: expected, skipped: 0 });
+        assert_eq!(done, BulkReport { matched: expected, changed: expected, skipped: 0 });
     }
     let blue = Filter { tenant: Some(crate::fixture::tenant("blue")), ..Filter::default() };
     assert_eq!(t.store.bulk_dry_run(&eve, &blue).await.unwrap(), 0, "as if it did not exist");
-    assert_eq!(t.store.bulk(&eve, &blue, cancel()).await.unwrap(), Bulk::default());
+    assert_eq!(t.store.bulk(&eve, &blue, cancel()).await.unwrap(), BulkReport::default());
     let of_bob = Filter { owner: Some("bob".into()), ..Filter::default() };
     let done = t.store.bulk(&ann, &of_bob, cancel()).await.unwrap();
     assert_eq!(done.changed, 0, "asking for another's jobs gives nobody the right to them");
-    assert_eq!(count(t, State::Cancelled).await, 0);
+    assert_eq!(count(t, JobState::Cancelled).await, 0);
     let operator = caller("olga", Role::Operator, "blue");
     assert_eq!(t.store.bulk(&operator, &Filter::default(), cancel()).await.unwrap().changed, 2);
 }
@@ -151,9 +151,9 @@ async fn a_role_that_may_not_manage_jobs_does_nothing_in_bulk(t: &Fixture) {
     for role in [Role::Worker, Role::Viewer] {
         let who = caller("who", role, "default");
         let refused = t.store.bulk(&who, &Filter::default(), cancel()).await;
-        assert!(matches!(refused, Err(ActError::Denied(_))), "{refused:?}");
+        assert!(matches!(refused, Err(ActError::Forbidden(_))), "{refused:?}");
         let refused = t.store.bulk_dry_run(&who, &Filter::default()).await;
-        assert!(matches!(refused, Err(ActError::Denied(_))), "{refused:?}");
+        assert!(matches!(refused, Err(ActError::Forbidden(_))), "{refused:?}");
     }
     assert_eq!(t.picture(id).await, before);
 }

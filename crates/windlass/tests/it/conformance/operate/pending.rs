@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use windlass::audit::{AuditEvent, Record};
 use windlass::error::ActError;
-use windlass::job::{Failure, State, SuspendMode};
+use windlass::job::{Failure, JobState, SuspendMode};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::{Act, Suspend};
+use windlass::store::command::act::{JobAction, Suspend};
 use windlass::store::command::finish::{Finish, Outcome, Park};
 use windlass::store::command::hold::{Pause, Target};
 
@@ -24,8 +24,8 @@ fn olga() -> Caller {
     Caller::new("olga", Role::Operator, None)
 }
 
-fn gracefully(reason: &str) -> Act {
-    Act::Suspend(Suspend::graceful().because(reason))
+fn gracefully(reason: &str) -> JobAction {
+    JobAction::Suspend(Suspend::graceful().reason(reason))
 }
 
 fn context(record: &Record) -> Value {
@@ -34,7 +34,7 @@ fn context(record: &Record) -> Value {
 
 /// M53
 async fn a_suspension_that_was_asked_for_is_shown_until_it_takes_effect(t: &Fixture) {
-    let placed = t.placed(State::Running).await;
+    let placed = t.placed(JobState::Running).await;
     let asked_at = t.now();
     t.store.act(&olga(), placed.id, gracefully("deploy")).await.unwrap();
     t.advance(secs(3));
@@ -63,18 +63,18 @@ async fn a_suspension_that_was_asked_for_is_shown_until_it_takes_effect(t: &Fixt
 
 /// M53
 async fn a_suspension_whose_end_came_before_it_took_effect_is_dropped(t: &Fixture) {
-    let placed = t.placed(State::Running).await;
+    let placed = t.placed(JobState::Running).await;
     let briefly = Suspend { expires: Some(secs(5)), ..Suspend::graceful() };
-    t.store.act(&olga(), placed.id, Act::Suspend(briefly)).await.unwrap();
+    t.store.act(&olga(), placed.id, JobAction::Suspend(briefly)).await.unwrap();
     t.advance(secs(5));
     t.fail(placed.worker, &placed.claimed.unwrap(), Failure::temporary("busy")).await;
     let job = t.get(placed.id).await.job;
-    assert_eq!((job.state, &job.details.suspend_requested), (State::Retrying, &None));
+    assert_eq!((job.state, &job.details.suspend_requested), (JobState::Retrying, &None));
 }
 
 /// M51 M53
 async fn asking_for_a_suspension_again_is_refused_in_the_strict_form(t: &Fixture) {
-    let id = t.placed(State::Running).await.id;
+    let id = t.placed(JobState::Running).await.id;
     t.store.act(&olga(), id, gracefully("deploy")).await.unwrap();
     let refused = t.store.act_strictly(&olga(), id, gracefully("again")).await;
     assert_eq!(refused, Err(ActError::AlreadySuspended(id)));
@@ -91,7 +91,7 @@ async fn a_suspension_is_recorded_as_its_operators_whatever_ended_the_attempt(t:
         None,
     ];
     for outcome in ends {
-        let placed = t.placed(State::Running).await;
+        let placed = t.placed(JobState::Running).await;
         t.store.act(&olga(), placed.id, gracefully("deploy")).await.unwrap();
         if let Some(outcome) = outcome.clone() {
             let fence = placed.claimed.unwrap().job.fence;
@@ -100,7 +100,7 @@ async fn a_suspension_is_recorded_as_its_operators_whatever_ended_the_attempt(t:
             t.advance(secs(300));
             t.tick().await;
         }
-        assert_eq!(t.state(placed.id).await, State::Suspended, "{outcome:?}");
+        assert_eq!(t.state(placed.id).await, JobState::Suspended, "{outcome:?}");
         let trail: Vec<Record> =
             t.trail().await.into_iter().filter(|record| record.job == Some(placed.id)).collect();
         let events: Vec<AuditEvent> = trail.iter().map(|record| record.event).collect();
@@ -117,18 +117,21 @@ async fn a_suspension_is_recorded_as_its_operators_whatever_ended_the_attempt(t:
 
 /// M51 M53
 async fn a_suspension_that_was_withdrawn_or_overtaken_leaves_its_request_in_the_trail(t: &Fixture) {
-    let placed = t.placed(State::Running).await;
+    let placed = t.placed(JobState::Running).await;
     t.act(placed.id, gracefully("deploy")).await;
-    t.act(placed.id, Act::Resume { reason: Some("not today".into()) }).await;
+    t.act(placed.id, JobAction::Resume { reason: Some("not today".into()) }).await;
     assert_eq!(t.get(placed.id).await.why, None);
     let events = t.events_of(placed.id).await;
     assert_eq!(events, [AuditEvent::SuspendRequested, AuditEvent::Resumed]);
     let expected = json!({"job_id": placed.id.to_string(), "actor_id": "local", "reason": "not today",
         "mode": "graceful", "previous_state": "running", "state": "running"});
     assert_eq!(context(t.trail().await.last().unwrap()), expected);
-    let placed = t.placed(State::Running).await;
+    let placed = t.placed(JobState::Running).await;
     t.act(placed.id, gracefully("deploy")).await;
-    assert_eq!(t.complete(placed.worker, &placed.claimed.unwrap()).await, Finish::Applied(State::Completed));
+    assert_eq!(
+        t.complete(placed.worker, &placed.claimed.unwrap()).await,
+        Finish::Applied(JobState::Completed)
+    );
     assert_eq!(t.events_of(placed.id).await, [AuditEvent::SuspendRequested, AuditEvent::Completed]);
 }
 
@@ -146,7 +149,7 @@ async fn every_pause_and_its_end_are_recorded_with_the_mode(t: &Fixture) {
         let before = t.trail().await.len();
         assert!(t.store.pause(&t.me, target.clone(), pause.clone()).await.unwrap());
         assert!(t.store.resume(&t.me, target.clone(), None).await.unwrap());
-        assert!(t.store.pause(&t.me, target.clone(), pause.lasting(secs(1))).await.unwrap());
+        assert!(t.store.pause(&t.me, target.clone(), pause.expires_in(secs(1))).await.unwrap());
         t.advance(secs(1));
         t.tick().await;
         let trail = t.trail().await;

@@ -1,8 +1,8 @@
 //! Submitting a final job again.
 
 use windlass::audit::AuditEvent;
-use windlass::error::{ActError, Refused};
-use windlass::job::{Action, Failure, Labels, NewJob, Priority, RetryPolicy, State};
+use windlass::error::{ActError, InvalidTransition};
+use windlass::job::{Action, Failure, JobMetadata, JobState, NewJob, Priority, RetryPolicy};
 use windlass::store::command::redrive::Redrive;
 
 use crate::fixture::{Fixture, new_job, on_every_engine, secs};
@@ -18,13 +18,13 @@ on_every_engine!(
 
 /// M2
 async fn any_final_job_is_redriven_as_often_as_wanted(t: &Fixture) {
-    for state in State::FINAL {
+    for state in JobState::FINAL {
         let placed = t.placed(state).await;
         let old = t.get(placed.id).await.job;
         let attempts = t.attempts(placed.id).await;
         for _ in 0..3 {
             let new = t.store.redrive(&t.me, placed.id, Redrive::default()).await.unwrap();
-            assert_eq!((new.state, new.details.retry_of), (State::Scheduled, Some(placed.id)));
+            assert_eq!((new.state, new.details.retry_of), (JobState::Scheduled, Some(placed.id)));
             let mut now = t.get(placed.id).await.job;
             assert_eq!(now.details.superseded_by, Some(new.id), "the latest is named");
             now.details_mut().superseded_by = None;
@@ -38,18 +38,18 @@ async fn any_final_job_is_redriven_as_often_as_wanted(t: &Fixture) {
 
 /// M2 M1
 async fn a_job_that_is_not_final_is_not_redriven(t: &Fixture) {
-    for state in State::ALL.into_iter().filter(|state| !state.is_final()) {
+    for state in JobState::ALL.into_iter().filter(|state| !state.is_final()) {
         let placed = t.placed(state).await;
         let before = t.picture(placed.id).await;
         let refused = t.store.redrive(&t.me, placed.id, Redrive::default()).await;
-        assert_eq!(refused, Err(ActError::Refused(Refused { state, action: Action::Redrive })));
+        assert_eq!(refused, Err(ActError::Refused(InvalidTransition { state, action: Action::Redrive })));
         assert_eq!(t.picture(placed.id).await, before);
     }
 }
 
 /// M2
 async fn a_redriven_job_is_the_same_work_with_a_new_life(t: &Fixture) {
-    let labels = Labels { correlation_id: Some("order-7".into()), ..Labels::default() };
+    let labels = JobMetadata { correlation_id: Some("order-7".into()), ..JobMetadata::default() };
     let job = NewJob {
         priority: Some(Priority::HIGH),
         retry: Some(RetryPolicy::fixed()),
@@ -112,5 +112,5 @@ async fn of_many_redrives_with_a_unique_key_one_succeeds(t: &Fixture) {
     }
     let answers = redriving.join_all().await;
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1, "{answers:?}");
-    assert_eq!(t.store.stats(&t.me).await.unwrap().states[&State::Scheduled], 1);
+    assert_eq!(t.store.stats(&t.me).await.unwrap().states[&JobState::Scheduled], 1);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass::clock::{ManualClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::limits;
-use windlass::schedule::Missed;
+use windlass::schedule::CatchUp;
 use windlass::store::Store;
 use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::query::list::ListRequest;
@@ -79,7 +79,7 @@ async fn five_nodes_on(on: On) {
     let t = Fixture::new(on);
     let start = t.now();
     let nodes: Vec<Node> = (10..15).map(|seed| Node::on(&t, seed)).collect();
-    put(&t, "often", NewSchedule { missed: Missed::All, ..every(10) }).await;
+    put(&t, "often", NewSchedule { missed: CatchUp::All, ..every(10) }).await;
     let mut submitted = 0;
     for round in 0..60_u64 {
         for (at, node) in nodes.iter().enumerate() {
@@ -111,7 +111,7 @@ async fn after_downtime_the_runs_are_those_the_policy_names() {
 }
 
 async fn downtime_on(on: On) {
-    for (missed, made_up) in [(Missed::Skip, 0), (Missed::Once, 1), (Missed::All, 30)] {
+    for (missed, made_up) in [(CatchUp::Skip, 0), (CatchUp::Once, 1), (CatchUp::All, 30)] {
         let t = Fixture::new(on);
         let start = t.now();
         put(&t, "hourly", NewSchedule { missed, ..cron("0 * * * *", "America/New_York") }).await;
@@ -149,7 +149,7 @@ async fn a_clock_that_jumps_runs_nothing_twice() {
 async fn jumping_on(on: On) {
     let t = Fixture::new(on);
     let start = t.now();
-    put(&t, "often", NewSchedule { missed: Missed::All, ..every(60) }).await;
+    put(&t, "often", NewSchedule { missed: CatchUp::All, ..every(60) }).await;
     let node = Node::on(&t, 30);
     node.clock.advance(secs(180));
     node.store.tick().await.unwrap();

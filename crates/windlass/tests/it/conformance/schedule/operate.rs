@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use windlass::audit::AuditEvent;
 use windlass::error::ScheduleError;
-use windlass::job::{Dependency, JobId, NewJob, Payload, State};
+use windlass::job::{Dependency, JobId, JobState, NewJob, Payload};
 use windlass::limits;
-use windlass::schedule::{Missed, Timing};
+use windlass::schedule::{CatchUp, ScheduleSpec};
 use windlass::store::caller::Role;
 use windlass::store::engine::RecordQuery;
 use windlass::store::schedules::{NewSchedule, PauseSchedule, ScheduleRef};
@@ -66,7 +66,7 @@ async fn an_edit_keeps_the_past_and_counts_from_now(t: &Fixture) {
 /// M81
 async fn a_paused_schedule_leaves_its_runs_out_for_good(t: &Fixture) {
     let start = t.now();
-    put(t, "often", NewSchedule { missed: Missed::All, ..every(60) }).await;
+    put(t, "often", NewSchedule { missed: CatchUp::All, ..every(60) }).await;
     let how = PauseSchedule { reason: Some("month end".into()), expires: None };
     assert!(t.store.pause_schedule(&t.me, named("often"), how).await.unwrap());
     assert!(!t.store.pause_schedule(&t.me, named("often"), PauseSchedule::default()).await.unwrap());
@@ -92,7 +92,7 @@ async fn a_paused_schedule_leaves_its_runs_out_for_good(t: &Fixture) {
 /// M57 M81
 async fn a_pause_lifts_itself(t: &Fixture) {
     let start = t.now();
-    put(t, "often", NewSchedule { missed: Missed::All, ..every(60) }).await;
+    put(t, "often", NewSchedule { missed: CatchUp::All, ..every(60) }).await;
     let how = PauseSchedule { reason: None, expires: Some(secs(150)) };
     t.store.pause_schedule(&t.me, named("often"), how.clone()).await.unwrap();
     assert_eq!(get(t, "often").await.next_runs()[0], start.plus(secs(180)), "the first after the pause");
@@ -115,7 +115,7 @@ async fn a_schedule_is_triggered_by_hand(t: &Fixture) {
     let first = t.store.trigger_schedule(&t.me, named("often")).await.unwrap();
     let second = t.store.trigger_schedule(&t.me, named("often")).await.unwrap();
     assert_ne!(first.id, second.id, "each time anew");
-    assert_eq!((first.state, first.run_at), (State::Scheduled, start));
+    assert_eq!((first.state, first.run_at), (JobState::Scheduled, start));
     assert_eq!(t.get(first.id).await.spec.owner, "schedule:often");
     let schedule = get(t, "often").await;
     assert_eq!((schedule.submitted, schedule.last_run), (2, None));
@@ -189,7 +189,7 @@ async fn tenants_do_not_see_each_others_schedules(t: &Fixture) {
     let foreign =
         NewSchedule { job: NewJob { tenant: Some(tenant("blue")), ..new_job("report") }, ..every(60) };
     let denied = t.store.put_schedule(&green, named("own"), foreign).await.unwrap_err();
-    assert!(matches!(denied, ScheduleError::Denied(_)), "{denied}");
+    assert!(matches!(denied, ScheduleError::Forbidden(_)), "{denied}");
     t.advance(secs(60));
     t.tick().await;
     assert!(jobs(t).await.iter().all(|job| job.lane.tenant == tenant("blue")));
@@ -200,7 +200,7 @@ async fn only_operators_handle_schedules(t: &Fixture) {
     t.store.put_schedule(&caller("olga", Role::Operator, "default"), named("own"), every(60)).await.unwrap();
     for role in [Role::Submitter, Role::Worker, Role::Viewer] {
         let who = caller("mallory", role, "default");
-        let denied = |error: ScheduleError| assert!(matches!(error, ScheduleError::Denied(_)), "{error}");
+        let denied = |error: ScheduleError| assert!(matches!(error, ScheduleError::Forbidden(_)), "{error}");
         denied(t.store.put_schedule(&who, named("own"), every(90)).await.map(drop).unwrap_err());
         denied(t.store.delete_schedule(&who, named("own")).await.unwrap_err());
         denied(t.store.trigger_schedule(&who, named("own")).await.map(drop).unwrap_err());
@@ -214,11 +214,11 @@ async fn only_operators_handle_schedules(t: &Fixture) {
 /// M80: with the field that is wrong.
 async fn a_schedule_that_is_not_allowed_is_refused(t: &Fixture) {
     let with = |job: NewJob| NewSchedule { job, ..every(60) };
-    let past = Timing::At(t.now());
+    let past = ScheduleSpec::At(t.now());
     let some_job = JobId::from_bytes([7; 16]);
     let cases = [
         (every(0), "every"),
-        (NewSchedule::new(Timing::Every(limits::DURATION_MAX + secs(1)), new_job("report")), "every"),
+        (NewSchedule::new(ScheduleSpec::Every(limits::DURATION_MAX + secs(1)), new_job("report")), "every"),
         (NewSchedule::new(past, new_job("report")), "at"),
         (with(NewJob { idempotency_key: Some("k".into()), ..new_job("report") }), "job.idempotency_key"),
         (with(NewJob { run_at: Some(t.now()), ..new_job("report") }), "job.run_at"),

@@ -2,7 +2,7 @@
 
 use windlass::audit::AuditEvent;
 use windlass::error::ActError;
-use windlass::job::{JobId, State};
+use windlass::job::{JobId, JobState};
 use windlass::limits;
 use windlass::store::command::finish::{Finish, Park};
 
@@ -41,18 +41,18 @@ fn saved(step: &str, value: &str) -> (String, String) {
 async fn a_signal_wakes_the_job_that_waits_for_it_and_is_its_checkpoint(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("approval")).await;
     let id = claimed.job.id;
-    assert_eq!(t.park(worker, &claimed, wait_for("approve")).await, Finish::Applied(State::Waiting));
+    assert_eq!(t.park(worker, &claimed, wait_for("approve")).await, Finish::Applied(JobState::Waiting));
     send(t, id, "other", "0").await;
-    assert_eq!(t.state(id).await, State::Waiting, "it waits for another name");
+    assert_eq!(t.state(id).await, JobState::Waiting, "it waits for another name");
     let job = t.store.signal(&t.me, id, "approve", br#"{"by": "ann"}"#.to_vec()).await.unwrap();
-    assert_eq!(job.state, State::Scheduled);
+    assert_eq!(job.state, JobState::Scheduled);
     let again = t.claim_one(worker).await;
     assert_eq!(again.checkpoints[0].step, "signal:approve");
     assert_eq!(&*again.checkpoints[0].value, br#"{"signal":{"by": "ann"}}"#);
     assert_eq!(t.events_of(id).await, [AuditEvent::Signalled; 2]);
     // The name of the checkpoint may be the worker's own, and no value is null.
     let park = Park::Signal { name: "other".into(), step: Some("second".into()), timeout: None };
-    assert_eq!(t.park(worker, &again, park).await, Finish::Applied(State::Scheduled));
+    assert_eq!(t.park(worker, &again, park).await, Finish::Applied(JobState::Scheduled));
     let again = t.claim_one(worker).await;
     assert_eq!(again.checkpoints[0].step, "second");
     t.park(worker, &again, wait_for("empty")).await;
@@ -69,12 +69,12 @@ async fn signals_sent_early_are_kept_and_consumed_once_in_order(t: &Fixture) {
     let worker = t.worker().await;
     for value in ["1", "2"] {
         let claimed = t.claim_one(worker).await;
-        assert_eq!(t.park(worker, &claimed, wait_for("go")).await, Finish::Applied(State::Scheduled));
+        assert_eq!(t.park(worker, &claimed, wait_for("go")).await, Finish::Applied(JobState::Scheduled));
         let expected = format!(r#"{{"signal":{value}}}"#);
         assert_eq!(t.checkpoints(job.id).await, [saved("signal:go", &expected)]);
     }
     let claimed = t.claim_one(worker).await;
-    assert_eq!(t.park(worker, &claimed, wait_for("go")).await, Finish::Applied(State::Waiting));
+    assert_eq!(t.park(worker, &claimed, wait_for("go")).await, Finish::Applied(JobState::Waiting));
 }
 
 /// M72 M3
@@ -82,7 +82,7 @@ async fn a_signal_and_the_wait_for_it_meet_in_either_order(t: &Fixture) {
     for _ in 0..10 {
         let (worker, claimed) = t.running(new_job("approval")).await;
         tokio::join!(t.park(worker, &claimed, wait_for("go")), send(t, claimed.job.id, "go", "1"));
-        assert_eq!(t.state(claimed.job.id).await, State::Scheduled);
+        assert_eq!(t.state(claimed.job.id).await, JobState::Scheduled);
         assert_eq!(t.checkpoints(claimed.job.id).await, [saved("signal:go", r#"{"signal":1}"#)]);
         let again = t.claim_one(worker).await;
         t.complete(worker, &again).await;
@@ -96,16 +96,16 @@ async fn a_wait_that_is_over_leaves_a_timeout(t: &Fixture) {
     t.park(worker, &claimed, wait_at_most("go", 20)).await;
     t.advance(secs(19));
     t.tick().await;
-    assert_eq!(t.state(id).await, State::Waiting);
+    assert_eq!(t.state(id).await, JobState::Waiting);
     t.advance(secs(1));
     t.tick().await;
-    assert_eq!(t.state(id).await, State::Scheduled);
+    assert_eq!(t.state(id).await, JobState::Scheduled);
     assert_eq!(t.checkpoints(id).await, [saved("signal:go", r#"{"timeout":true}"#)]);
     // One that comes too late is kept for the next wait.
     send(t, id, "go", "1").await;
     assert_eq!(t.checkpoints(id).await, [saved("signal:go", r#"{"timeout":true}"#)]);
     let claimed = t.claim_one(worker).await;
-    assert_eq!(t.park(worker, &claimed, wait_for("go")).await, Finish::Applied(State::Scheduled));
+    assert_eq!(t.park(worker, &claimed, wait_for("go")).await, Finish::Applied(JobState::Scheduled));
 }
 
 /// M72 M52
@@ -116,9 +116,9 @@ async fn a_signal_to_a_suspended_job_is_remembered(t: &Fixture) {
     t.suspend(id).await;
     send(t, id, "go", "1").await;
     let job = t.get(id).await.job;
-    assert_eq!((job.state, job.details.wait.clone()), (State::Suspended, None));
+    assert_eq!((job.state, job.details.wait.clone()), (JobState::Suspended, None));
     assert_eq!(t.checkpoints(id).await, [saved("signal:go", r#"{"signal":1}"#)]);
-    assert_eq!(t.resume(id).await.job.state, State::Scheduled);
+    assert_eq!(t.resume(id).await.job.state, JobState::Scheduled);
 }
 
 /// M72 M52
@@ -129,14 +129,14 @@ async fn a_timeout_while_suspended_is_found_at_the_resume(t: &Fixture) {
     t.suspend(id).await;
     t.advance(secs(60));
     t.tick().await;
-    assert_eq!(t.state(id).await, State::Suspended);
-    assert_eq!(t.resume(id).await.job.state, State::Scheduled);
+    assert_eq!(t.state(id).await, JobState::Suspended);
+    assert_eq!(t.resume(id).await.job.state, JobState::Scheduled);
     assert_eq!(t.checkpoints(id).await, [saved("signal:go", r#"{"timeout":true}"#)]);
 }
 
 /// M72 M1
 async fn a_final_job_and_an_unknown_one_take_no_signal(t: &Fixture) {
-    for state in State::FINAL {
+    for state in JobState::FINAL {
         let placed = t.placed(state).await;
         let before = t.picture(placed.id).await;
         let refused = t.store.signal(&t.me, placed.id, "go", b"1".to_vec()).await.unwrap_err();

@@ -1,7 +1,7 @@
 //! Sleeping without holding a slot.
 
 use windlass::clock::Timestamp;
-use windlass::job::{AttemptOutcome, State, Wait};
+use windlass::job::{AttemptOutcome, JobState, Wait};
 use windlass::store::command::finish::{Finish, Park};
 
 use crate::fixture::{Fixture, MOMENT, just_under, new_job, on_every_engine, secs};
@@ -21,7 +21,7 @@ async fn a_parked_job_frees_its_slot_and_wakes_at_its_time(t: &Fixture) {
         let claimed = t.claim_one(worker).await;
         let until = t.now().plus(secs(3600));
         let park = if by_duration { Park::For(secs(3600)) } else { Park::Until(until) };
-        assert_eq!(t.park(worker, &claimed, park).await, Finish::Applied(State::Waiting));
+        assert_eq!(t.park(worker, &claimed, park).await, Finish::Applied(JobState::Waiting));
         let parked = t.get(job.id).await.job;
         assert_eq!((parked.lease, parked.failures), (None, 0));
         assert_eq!(parked.details.wait, Some(Wait::Timer { until }));
@@ -30,7 +30,7 @@ async fn a_parked_job_frees_its_slot_and_wakes_at_its_time(t: &Fixture) {
         assert!(t.claim(worker, 1).await.is_empty());
         t.advance(MOMENT);
         t.tick().await;
-        assert_eq!(t.state(job.id).await, State::Scheduled);
+        assert_eq!(t.state(job.id).await, JobState::Scheduled);
         let again = t.claim_one(worker).await;
         assert_eq!((again.job.id, again.job.attempt, again.job.details.wait.clone()), (job.id, 2, None));
         t.complete(worker, &again).await;
@@ -41,7 +41,7 @@ async fn a_parked_job_frees_its_slot_and_wakes_at_its_time(t: &Fixture) {
 async fn a_moment_that_has_passed_wakes_at_once(t: &Fixture) {
     for until in [t.now(), Timestamp::MIN] {
         let (worker, claimed) = t.running(new_job("sleeper")).await;
-        assert_eq!(t.park(worker, &claimed, Park::Until(until)).await, Finish::Applied(State::Scheduled));
+        assert_eq!(t.park(worker, &claimed, Park::Until(until)).await, Finish::Applied(JobState::Scheduled));
         let again = t.claim_one(worker).await;
         assert_eq!(again.job.attempt, 2);
         t.complete(worker, &again).await;
@@ -64,7 +64,7 @@ async fn a_deadline_fixed_on_the_first_run_holds_across_crashes(t: &Fixture) {
     t.park(worker_after, &claimed, Park::Until(Timestamp::from_millis(saved))).await;
     t.advance(until.since(t.now()));
     t.tick().await;
-    assert_eq!(t.state(id).await, State::Scheduled);
+    assert_eq!(t.state(id).await, JobState::Scheduled);
     assert_ne!(worker, worker_after);
 }
 
@@ -76,10 +76,10 @@ async fn a_suspended_sleeper_wakes_when_resumed_or_at_its_time(t: &Fixture) {
     t.suspend(id).await;
     t.advance(secs(30));
     t.tick().await;
-    assert_eq!(t.resume(id).await.job.state, State::Waiting, "its time has not come");
+    assert_eq!(t.resume(id).await.job.state, JobState::Waiting, "its time has not come");
     t.suspend(id).await;
     t.advance(secs(30));
     t.tick().await;
-    assert_eq!(t.state(id).await, State::Suspended);
-    assert_eq!(t.resume(id).await.job.state, State::Scheduled, "its time came meanwhile");
+    assert_eq!(t.state(id).await, JobState::Suspended);
+    assert_eq!(t.resume(id).await.job.state, JobState::Scheduled, "its time came meanwhile");
 }

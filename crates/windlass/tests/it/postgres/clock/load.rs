@@ -11,12 +11,12 @@ use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
 use tokio::time::interval;
 use windlass::clock::Stopwatch;
-use windlass::job::State;
+use windlass::job::JobState;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::heartbeat::{Beat, Directive};
+use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 
@@ -59,7 +59,7 @@ async fn work(node: Store, number: usize, load: Arc<Load>) {
                 node.claim(&me, &ClaimRequest::new(worker, room), Duration::ZERO).await.unwrap().jobs,
             );
         }
-        let beats = held.iter().map(|held| Beat::new(held.job.id, held.job.fence)).collect();
+        let beats = held.iter().map(|held| HeartbeatItem::new(held.job.id, held.job.fence)).collect();
         let pulse = node.heartbeat(&me, worker, beats).await.unwrap();
         let is_held = pulse.directives.iter().all(|(_, told)| *told == Directive::Continue);
         assert!(is_held, "leases are lost: {:?}", pulse.directives);
@@ -68,7 +68,7 @@ async fn work(node: Store, number: usize, load: Arc<Load>) {
             assert_eq!((done.job.attempt, done.job.crashes), (1, 0), "no lease was lost before");
             let report = Report::new(done.job.id, done.job.fence, Outcome::Completed { result: None });
             let answer = node.finish(&me, worker, vec![report]).await.unwrap().remove(0);
-            assert_eq!(answer, Finish::Applied(State::Completed));
+            assert_eq!(answer, Finish::Applied(JobState::Completed));
             load.completed.fetch_add(1, Ordering::SeqCst);
         }
         load.turns[number].fetch_add(1, Ordering::SeqCst);
@@ -152,8 +152,8 @@ async fn a_database_clock_that_jumps_at_random_under_load_destroys_nothing() {
     println!("{submitted} jobs, {:?}", load.completed);
     agree(&nodes, &(0..submitted).collect::<Vec<_>>()).await;
     let states = nodes[1].stats(&Caller::local()).await.unwrap().states;
-    assert_eq!(states.get(&State::DeadLetter).copied().unwrap_or(0), 0, "{states:?}");
-    let completed = states.get(&State::Completed).copied().unwrap_or(0);
+    assert_eq!(states.get(&JobState::DeadLetter).copied().unwrap_or(0), 0, "{states:?}");
+    let completed = states.get(&JobState::Completed).copied().unwrap_or(0);
     assert_eq!(completed, load.completed.load(Ordering::SeqCst) as u64);
     nodes.iter().for_each(Store::close);
 }

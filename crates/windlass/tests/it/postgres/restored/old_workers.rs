@@ -7,13 +7,13 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use windlass::error::WorkError;
-use windlass::job::{GroupStrategy, Progress, State, WorkerId};
+use windlass::job::{GroupStrategy, JobState, Progress, WorkerId};
 use windlass::store::Store;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::heartbeat::{Beat, Directive};
-use windlass::store::command::step::{Hand, Note};
+use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
+use windlass::store::command::step::{AttemptWrite, LeaseRef};
 use windlass::store::command::submit::SubmitOptions;
 
 use super::super::fleet::NODES;
@@ -70,8 +70,8 @@ async fn claim(node: &Store, worker: WorkerId, limit: usize) -> Vec<Claimed> {
     node.claim(&me(), &ClaimRequest::new(worker, limit), Duration::ZERO).await.unwrap().jobs
 }
 
-fn checkpoint(value: &str) -> Note {
-    Note::Checkpoint { step: "charge".into(), value: format!("\"{value}\"").into_bytes() }
+fn checkpoint(value: &str) -> AttemptWrite {
+    AttemptWrite::Checkpoint { step: "charge".into(), value: format!("\"{value}\"").into_bytes() }
 }
 
 impl Scene {
@@ -96,7 +96,7 @@ impl Scene {
             let node = self.nodes.choose(&mut self.dice).expect("there are nodes");
             worker.late = claim(node, worker.id, self.dice.random_range(1..4)).await;
             for held in worker.late.iter().chain(&worker.early) {
-                let hand = Hand { job: held.job.id, fence: held.job.fence, worker: Some(worker.id) };
+                let hand = LeaseRef { job: held.job.id, fence: held.job.fence, worker: Some(worker.id) };
                 node.note(&me(), hand, vec![checkpoint("before")]).await.unwrap();
             }
         }
@@ -151,19 +151,20 @@ fn is_refused<T>(answer: Result<T, WorkError>) -> bool {
 /// One write of some kind for a claim from before; true if it was refused.
 async fn write(node: &Store, worker: WorkerId, held: &Claimed, kind: usize) -> bool {
     let (job, fence, me) = (held.job.id, held.job.fence, me());
-    let hand = Hand { job, fence, worker: kind.is_multiple_of(2).then_some(worker) };
+    let hand = LeaseRef { job, fence, worker: kind.is_multiple_of(2).then_some(worker) };
     match kind / 2 {
         0 => is_refused(node.note(&me, hand, vec![checkpoint("old")]).await),
-        1 => is_refused(node.note(&me, hand, vec![Note::Logs(vec!["old".into()])]).await),
+        1 => is_refused(node.note(&me, hand, vec![AttemptWrite::Logs(vec!["old".into()])]).await),
         2 => is_refused(
-            node.note(&me, hand, vec![Note::Progress(Progress { percent: 1.0, message: None })]).await,
+            node.note(&me, hand, vec![AttemptWrite::Progress(Progress { percent: 1.0, message: None })])
+                .await,
         ),
         3 => {
             let (name, jobs) = ("old".into(), vec![numbered(99)]);
             let group = NewGroup { name, strategy: GroupStrategy::CollectAll, jobs };
             is_refused(node.spawn(&me, hand, group).await)
         }
-        4 => match node.heartbeat(&me, worker, vec![Beat::new(job, fence)]).await {
+        4 => match node.heartbeat(&me, worker, vec![HeartbeatItem::new(job, fence)]).await {
             Ok(pulse) => pulse.directives == [(job, Directive::Lost)],
             refused => is_refused(refused),
         },
@@ -197,9 +198,9 @@ async fn work(nodes: Vec<Store>) -> usize {
             break;
         }
         for claimed in &claimed {
-            let hand = Hand { job: claimed.job.id, fence: claimed.job.fence, worker: Some(worker) };
+            let hand = LeaseRef { job: claimed.job.id, fence: claimed.job.fence, worker: Some(worker) };
             node.note(&me(), hand, vec![checkpoint("now")]).await.unwrap();
-            assert_eq!(finish(node, worker, claimed).await, Finish::Applied(State::Completed));
+            assert_eq!(finish(node, worker, claimed).await, Finish::Applied(JobState::Completed));
             done += 1;
         }
     }
@@ -234,7 +235,7 @@ async fn old_workers_write_nothing(how: PutBack, seed: u64) {
             assert!(found.iter().all(|found| &*found.value == b"\"now\""), "{found:?}");
         }
         let stats = node.stats(&me()).await.unwrap().states;
-        assert_eq!(stats.get(&State::Completed).copied(), Some(done as u64));
+        assert_eq!(stats.get(&JobState::Completed).copied(), Some(done as u64));
         verify(node).await;
     }
     scene.nodes.iter().for_each(Store::close);

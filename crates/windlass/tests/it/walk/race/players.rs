@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, yield_now};
 use windlass::error::ActError;
 use windlass::job::{Failure, JobId, Priority, SuspendMode, WorkerId};
-use windlass::store::command::act::{Act, Suspend};
+use windlass::store::command::act::{JobAction, Suspend};
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Outcome, Park, Report};
-use windlass::store::command::heartbeat::Beat;
+use windlass::store::command::heartbeat::HeartbeatItem;
 use windlass::store::command::hold::{Pause, Target};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::config::PauseMode;
@@ -81,7 +81,7 @@ async fn work(arena: Arc<Arena>, mut dice: Dice, heartbeats: bool) {
                 // Lost: its lease ends by itself.
                 0 => continue,
                 1 => {
-                    let beats = vec![Beat::new(one.job.id, one.job.fence)];
+                    let beats = vec![HeartbeatItem::new(one.job.id, one.job.fence)];
                     store.heartbeat(me, worker, beats).await.expect("the worker is known");
                 }
                 2 => yield_now().await,
@@ -128,15 +128,17 @@ async fn meddle(arena: Arc<Arena>, mut dice: Dice) {
             continue;
         };
         match dice.below(8) {
-            0 => act(&arena, job, Act::Cancel { reason: None }).await,
-            1 => act(&arena, job, Act::Priority(dice.pick(&[Priority::CRITICAL, Priority::BULK]))).await,
+            0 => act(&arena, job, JobAction::Cancel { reason: None }).await,
+            1 => {
+                act(&arena, job, JobAction::Priority(dice.pick(&[Priority::CRITICAL, Priority::BULK]))).await
+            }
             2..=4 => {
                 let mode =
                     dice.pick(&[SuspendMode::IdleOnly, SuspendMode::Graceful, SuspendMode::Aggressive]);
-                act(&arena, job, Act::Suspend(Suspend { mode, ..Suspend::default() })).await;
+                act(&arena, job, JobAction::Suspend(Suspend { mode, ..Suspend::default() })).await;
             }
             _ => {
-                let resume = || act(&arena, job, Act::Resume { reason: None });
+                let resume = || act(&arena, job, JobAction::Resume { reason: None });
                 tokio::join!(resume(), resume());
             }
         }
@@ -144,7 +146,7 @@ async fn meddle(arena: Arc<Arena>, mut dice: Dice) {
     }
 }
 
-async fn act(arena: &Arena, job: JobId, act: Act) {
+async fn act(arena: &Arena, job: JobId, act: JobAction) {
     match arena.fixture.store.act(&arena.fixture.me, job, act).await {
         // What comes too late is refused by name.
         Ok(_) | Err(ActError::Refused(_)) => {}

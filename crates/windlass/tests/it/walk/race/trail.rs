@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::broadcast::Receiver;
 use windlass::audit::{AuditEvent, Record};
-use windlass::job::{Job, JobId, State};
+use windlass::job::{JobId, JobRecord, JobState};
 use windlass::store::engine::RecordQuery;
 
 use super::super::laws::step_of;
@@ -16,8 +16,8 @@ use super::{Arena, MAIL_PER_KEY_MAX, MAIL_RUNNING_MAX};
 
 /// Replays the trail.
 struct Replay {
-    jobs: BTreeMap<JobId, Job>,
-    states: BTreeMap<JobId, State>,
+    jobs: BTreeMap<JobId, JobRecord>,
+    states: BTreeMap<JobId, JobState>,
     running: BTreeSet<JobId>,
     paused: BTreeSet<String>,
 }
@@ -61,7 +61,7 @@ impl Replay {
             assert_eq!(known, from, "record {} of job {id}: {}", record.seq, record.event);
         }
         match to {
-            State::Running => drop(self.running.insert(id)),
+            JobState::Running => drop(self.running.insert(id)),
             _ => drop(self.running.remove(&id)),
         }
         if record.event == AuditEvent::Claimed {
@@ -79,7 +79,7 @@ impl Replay {
             "record {seq}: job {id} of {queue} was claimed while {:?} is paused",
             self.paused
         );
-        let running = |fits: &dyn Fn(&Job) -> bool| {
+        let running = |fits: &dyn Fn(&JobRecord) -> bool| {
             self.running.iter().filter(|id| fits(&self.jobs[id])).count() as u64
         };
         if queue == "mail" {

@@ -27,7 +27,7 @@ pub(super) enum Undo {
 
 /// One thing that a handler does.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Act {
+pub(super) enum Call {
     /// A step whose error ends the attempt.
     Step(&'static str, How),
     /// A step whose error is noted, and the handler goes on.
@@ -76,31 +76,31 @@ fn flaky(dice: &mut Dice) -> How {
     How { is_bad: false, ..how(dice) }
 }
 
-pub(super) fn next(dice: &mut Dice) -> Act {
+pub(super) fn next(dice: &mut Dice) -> Call {
     let name = ["a", "b"][dice.below(2)];
     match dice.below(27) {
-        0 | 1 => Act::Step(name, flaky(dice)),
-        2 | 3 => Act::Skip(name, how(dice)),
-        4 | 5 => Act::Fallback(how(dice)),
-        6 => Act::Retry(dice.below(3)),
-        7 => Act::RetryLater(dice.below(3)),
-        8 => Act::Drop(name),
-        9 => Act::Race(how(dice)),
-        10 | 11 => Act::RaceSides(dice.below(2) == 0),
-        12 => Act::Join(how(dice), how(dice)),
+        0 | 1 => Call::Step(name, flaky(dice)),
+        2 | 3 => Call::Skip(name, how(dice)),
+        4 | 5 => Call::Fallback(how(dice)),
+        6 => Call::Retry(dice.below(3)),
+        7 => Call::RetryLater(dice.below(3)),
+        8 => Call::Drop(name),
+        9 => Call::Race(how(dice)),
+        10 | 11 => Call::RaceSides(dice.below(2) == 0),
+        12 => Call::Join(how(dice), how(dice)),
         13..=15 => {
             let undo = [Undo::Join, Undo::TryJoin, Undo::Text][dice.below(3)];
-            Act::JoinUndo(undo, How { fails: 1 + dice.below(2), is_bad: false })
+            Call::JoinUndo(undo, How { fails: 1 + dice.below(2), is_bad: false })
         }
-        16 | 17 => Act::Nested(flaky(dice)),
-        18 => Act::Long,
-        19 => Act::Copy,
-        20 => Act::Sleep(1 + dice.below(20) as u64),
-        21 => Act::Hear,
-        22 => Act::HearNothing,
-        23 => Act::HearEither,
-        24 => [Act::Children(dice.below(3)), Act::GiveUpOnChildren][dice.below(2)],
-        25 => Act::Checkpoint,
-        _ => Act::Fail,
+        16 | 17 => Call::Nested(flaky(dice)),
+        18 => Call::Long,
+        19 => Call::Copy,
+        20 => Call::Sleep(1 + dice.below(20) as u64),
+        21 => Call::Hear,
+        22 => Call::HearNothing,
+        23 => Call::HearEither,
+        24 => [Call::Children(dice.below(3)), Call::GiveUpOnChildren][dice.below(2)],
+        25 => Call::Checkpoint,
+        _ => Call::Fail,
     }
 }

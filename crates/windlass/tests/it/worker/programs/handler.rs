@@ -7,7 +7,7 @@ use windlass::context::{Cx, First};
 use windlass::handler::State;
 use windlass::job::GroupStrategy;
 
-use super::acts::{Act, How, Undo, WELL};
+use super::acts::{Call, How, Undo, WELL};
 use super::world::{World, said};
 use crate::fixture::secs;
 use crate::worker::kinds::{Fill, Greet};
@@ -61,25 +61,25 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn steps(&self, act: Act) -> anyhow::Result<()> {
+    async fn steps(&self, act: Call) -> anyhow::Result<()> {
         match act {
-            Act::Step(name, how) => drop(self.step(name, "", how).await?),
-            Act::Skip(name, how) => drop(self.step(name, "", how).await),
+            Call::Step(name, how) => drop(self.step(name, "", how).await?),
+            Call::Skip(name, how) => drop(self.step(name, "", how).await),
             // The error lives until the end of the match.
-            Act::Fallback(how) => match self.step("primary", "p", how).await {
+            Call::Fallback(how) => match self.step("primary", "p", how).await {
                 Ok(_) => {}
                 Err(_) => drop(self.step("fallback", "f", WELL).await?),
             },
-            Act::Retry(failing) => self.tries(failing, None).await?,
-            Act::RetryLater(failing) => self.tries(failing, Some(7)).await?,
-            Act::Join(one, other) => {
+            Call::Retry(failing) => self.tries(failing, None).await?,
+            Call::RetryLater(failing) => self.tries(failing, Some(7)).await?,
+            Call::Join(one, other) => {
                 let (left, right) =
                     tokio::join!(self.quietly("left", "l", one), self.quietly("right", "r", other));
                 let ((left, is_left_saved), (right, is_right_saved)) = (said(&left), said(&right));
                 self.world.tell(self.cx, format!("{left}, {right}"), is_left_saved && is_right_saved);
             }
-            Act::JoinUndo(undo, how) => self.join_or_undo(undo, how).await?,
-            Act::Drop(name) => {
+            Call::JoinUndo(undo, how) => self.join_or_undo(undo, how).await?,
+            Call::Drop(name) => {
                 let never = self.cx.step(name, std::future::pending::<anyhow::Result<String>>());
                 tokio::select! {
                     biased;
@@ -88,8 +88,8 @@ impl Run<'_> {
                 }
                 self.world.tell(self.cx, "dropped".to_owned(), false);
             }
-            Act::Nested(how) => self.nested(how).await?,
-            Act::Long => self.long().await?,
+            Call::Nested(how) => self.nested(how).await?,
+            Call::Long => self.long().await?,
             _ => unreachable!("it is no step"),
         }
         Ok(())
@@ -196,9 +196,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn act(&self, act: Act) -> anyhow::Result<()> {
+    async fn act(&self, act: Call) -> anyhow::Result<()> {
         match act {
-            Act::Race(how) => {
+            Call::Race(how) => {
                 let step = self.quietly("race", "", how);
                 let (line, is_saved) = match self.cx.race(step, self.cx.sleep(secs(3600))).await {
                     First::Left(outcome) => said(&outcome),
@@ -206,30 +206,30 @@ impl Run<'_> {
                 };
                 self.world.tell(self.cx, line, is_saved);
             }
-            Act::RaceSides(is_left) => {
+            Call::RaceSides(is_left) => {
                 self.race(0, is_left).await?;
                 self.race(1, true).await?;
             }
-            Act::Copy => self.copies.lock().unwrap().push(self.cx.clone()),
-            Act::Sleep(seconds) => self.sleep(seconds).await?,
-            Act::Hear => {
+            Call::Copy => self.copies.lock().unwrap().push(self.cx.clone()),
+            Call::Sleep(seconds) => self.sleep(seconds).await?,
+            Call::Hear => {
                 self.world.may_park(self.cx);
                 let heard: Option<u32> = self.cx.wait_signal("word", None).await?;
                 self.world.tell(self.cx, format!("{heard:?}"), true);
             }
-            Act::HearNothing => {
+            Call::HearNothing => {
                 self.world.may_park(self.cx);
                 let heard: Option<u32> = self.cx.wait_signal("nothing", Some(secs(5))).await?;
                 self.world.tell(self.cx, format!("{heard:?}"), true);
             }
-            Act::HearEither => {
+            Call::HearEither => {
                 self.world.may_park(self.cx);
                 let heard = self.cx.wait_any::<u32>(&["nothing", "word"], Some(secs(3600))).await?;
                 self.world.tell(self.cx, format!("{heard:?}"), true);
             }
-            Act::Children(_) | Act::GiveUpOnChildren => self.children(act).await?,
-            Act::Checkpoint => self.cx.checkpoint(&self.place).await?,
-            Act::Fail => {
+            Call::Children(_) | Call::GiveUpOnChildren => self.children(act).await?,
+            Call::Checkpoint => self.cx.checkpoint(&self.place).await?,
+            Call::Fail => {
                 let how = How { fails: 1, is_bad: false };
                 anyhow::ensure!(!self.world.fails(self.cx, &format!("{}", self.place), how), "once more");
             }
@@ -238,9 +238,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn children(&self, act: Act) -> anyhow::Result<()> {
+    async fn children(&self, act: Call) -> anyhow::Result<()> {
         self.world.may_park(self.cx);
-        if let Act::Children(count) = act {
+        if let Call::Children(count) = act {
             let children = (0..count).map(|bytes| Fill { bytes });
             let results = self.cx.spawn_all(children, GroupStrategy::CollectAll).await?.all()?;
             self.world.tell(self.cx, results.join(" "), true);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use windlass::context::Cx;
 use windlass::job::{Category, Failure};
 
-use super::acts::{Act, How};
+use super::acts::{Call, How};
 
 /// What happened outside of handlers, and what each attempt was told.
 #[derive(Clone, Default)]
@@ -14,7 +14,7 @@ pub(super) struct World(Arc<Mutex<Facts>>);
 
 #[derive(Default)]
 pub(super) struct Facts {
-    pub(super) program: Vec<Act>,
+    pub(super) program: Vec<Call>,
     /// How many attempts failed that called the work of a place.
     failed: BTreeMap<String, usize>,
     pub(super) attempts: BTreeMap<u32, Told>,

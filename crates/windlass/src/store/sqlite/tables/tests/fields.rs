@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn has_where(bit: impl Fn(u32) -> bool) -> Has {
-    Has {
+fn has_where(bit: impl Fn(u32) -> bool) -> JobFlags {
+    JobFlags {
         dependents: bit(0),
         unique_key: bit(1),
         checkpoints: bit(2),
@@ -26,7 +26,7 @@ fn ticket() -> Ticket {
     Ticket::issue(&TicketKey::new([47, 48]), subject, 49, at(50), at(51))
 }
 
-fn full_details() -> Details {
+fn full_details() -> RareFields {
     let suspension = |n: i64| Suspension {
         by: format!("by{n}"),
         reason: Some(format!("reason{n}")),
@@ -35,7 +35,7 @@ fn full_details() -> Details {
         expires_at: Some(at(n)),
         by_pause: n % 2 == 0,
     };
-    Details {
+    RareFields {
         is_held: true,
         wait: Some(Wait::Signal { name: "go".into(), step: "one".into(), until: Some(at(31)) }),
         suspension: Some(suspension(32)),
@@ -67,14 +67,14 @@ fn full_details() -> Details {
     }
 }
 
-pub(super) fn full_job() -> Job {
+pub(super) fn full_job() -> JobRecord {
     let mut policy = Policy { crashes_max: 9, ..Policy::default() };
     policy.retry.jitter = 0.123_456_789;
     policy.timeouts.lease = Duration::new(7, 123_456_789);
     policy.timeouts.start = Some(Duration::from_secs(77));
-    Job {
+    JobRecord {
         policy: Arc::new(policy),
-        state: State::Running,
+        state: JobState::Running,
         priority: priority(71),
         inherited: priority(72),
         attempt: 3,
@@ -139,7 +139,7 @@ fn every_field_comes_back_as_it_was_written() {
     }
     for has in 0..6 {
         let has = has_where(|place| place == has);
-        let changed = Job { has, any_unmet: false, ..job.clone() };
+        let changed = JobRecord { has, any_unmet: false, ..job.clone() };
         tables.update(std::slice::from_ref(&changed)).unwrap();
         assert_eq!(tables.load(&[Seq(77)]).unwrap(), [Some(changed)]);
     }
@@ -151,6 +151,6 @@ fn jobs_of_one_lane_share_it() {
     let mut tables = fresh();
     insert(&mut tables, &plain_job(1), &plain_spec(), Vec::new());
     insert(&mut tables, &plain_job(2), &plain_spec(), Vec::new());
-    let jobs: Vec<Job> = tables.load(&[Seq(1), Seq(2)]).unwrap().into_iter().flatten().collect();
+    let jobs: Vec<JobRecord> = tables.load(&[Seq(1), Seq(2)]).unwrap().into_iter().flatten().collect();
     assert!(Arc::ptr_eq(&jobs[0].lane, &jobs[1].lane) && Arc::ptr_eq(&jobs[0].policy, &jobs[1].policy));
 }

@@ -2,11 +2,11 @@
 
 use super::*;
 
-fn random_job(rng: &mut StdRng, seq: i64, lanes: &[Arc<Lane>]) -> Job {
+fn random_job(rng: &mut StdRng, seq: i64, lanes: &[Arc<Lane>]) -> JobRecord {
     let moment = |rng: &mut StdRng| at(rng.random_range(1_000..1_200));
-    let state = *State::ALL.choose(rng).unwrap();
+    let state = *JobState::ALL.choose(rng).unwrap();
     let concurrency = rng.random_bool(0.5).then(|| ConcurrencyKey(rng.random_range(-2..3)));
-    let details = Details {
+    let details = RareFields {
         wait: rng.random_bool(0.5).then(|| Wait::Timer { until: moment(rng) }),
         suspension: rng.random_bool(0.7).then(|| Suspension {
             by: "x".into(),
@@ -16,14 +16,14 @@ fn random_job(rng: &mut StdRng, seq: i64, lanes: &[Arc<Lane>]) -> Job {
             expires_at: rng.random_bool(0.5).then(|| moment(rng)),
             by_pause: rng.random_bool(0.5),
         }),
-        ..Details::default()
+        ..RareFields::default()
     };
     let lease = Lease {
         worker: WorkerId::new(rng.random_range(0..3)),
         expires_at: moment(rng),
         deadline_at: moment(rng),
     };
-    Job {
+    JobRecord {
         lane: lanes.choose(rng).unwrap().clone(),
         state,
         priority: priority(*[0, 10, 50, 51, 100].choose(rng).unwrap()),
@@ -33,7 +33,7 @@ fn random_job(rng: &mut StdRng, seq: i64, lanes: &[Arc<Lane>]) -> Job {
         retry_at: rng.random_bool(0.3).then(|| moment(rng)),
         eligible_at: rng.random_bool(0.8).then(|| moment(rng)),
         expires_at: moment(rng),
-        lease: (state == State::Running).then_some(lease),
+        lease: (state == JobState::Running).then_some(lease),
         concurrency,
         is_blocked: rng.random_bool(0.4) && concurrency.is_some(),
         parent: rng.random_bool(0.3).then(|| Parent {
@@ -59,7 +59,7 @@ fn random_spec(rng: &mut StdRng) -> Spec {
 
 struct Populated {
     tables: Tables,
-    jobs: Vec<(Job, Spec)>,
+    jobs: Vec<(JobRecord, Spec)>,
     lanes: Vec<Arc<Lane>>,
     rng: StdRng,
 }
@@ -85,7 +85,7 @@ fn populated(seed: u64) -> Populated {
             let change = |by, state| CountChange { lane: job.lane.clone(), state, by };
             let moved = random_job(&mut rng, seq, std::slice::from_ref(&job.lane));
             // What never changes in a job does not change here either.
-            let moved = Job {
+            let moved = JobRecord {
                 created_at: job.created_at,
                 concurrency: job.concurrency,
                 is_blocked: moved.is_blocked && job.concurrency.is_some(),
@@ -115,13 +115,13 @@ fn populated(seed: u64) -> Populated {
 fn ready_and_due_give_what_a_naive_search_would() {
     let Populated { mut tables, jobs, lanes, .. } = populated(1);
     for lane in &lanes {
-        let mut naive: Vec<&Job> = jobs.iter().map(|(job, _)| job).collect();
-        naive.retain(|job| job.lane == *lane && job.state == State::Scheduled && !job.is_blocked);
-        naive.sort_by_key(|job| Place::of(job));
+        let mut naive: Vec<&JobRecord> = jobs.iter().map(|(job, _)| job).collect();
+        naive.retain(|job| job.lane == *lane && job.state == JobState::Scheduled && !job.is_blocked);
+        naive.sort_by_key(|job| ClaimOrder::of(job));
         assert!(naive.len() > 7);
-        let mut found: Vec<Job> = Vec::new();
+        let mut found: Vec<JobRecord> = Vec::new();
         loop {
-            let cursor = LaneCursor { lane: lane.clone(), after: found.last().map(Place::of) };
+            let cursor = LaneCursor { lane: lane.clone(), after: found.last().map(ClaimOrder::of) };
             let page = tables.ready(&[cursor], 7).unwrap().remove(0);
             found.extend(page.clone());
             if page.len() < 7 {
@@ -135,7 +135,8 @@ fn ready_and_due_give_what_a_naive_search_would() {
             .is_empty()
     );
 
-    let mut naive: Vec<&Job> = jobs.iter().map(|(job, _)| job).filter(|job| acts_at(job).is_some()).collect();
+    let mut naive: Vec<&JobRecord> =
+        jobs.iter().map(|(job, _)| job).filter(|job| acts_at(job).is_some()).collect();
     naive.sort_by_key(|job| (acts_at(job), job.seq));
     assert_eq!(tables.next_due().unwrap(), acts_at(naive[0]));
     for (now, max) in [(999, 50), (1_010, 50), (1_050, usize::MAX), (1_100, 300), (9_000, usize::MAX)] {
@@ -150,11 +151,11 @@ fn ready_and_due_give_what_a_naive_search_would() {
 fn the_first_set_aside_of_each_lane_are_what_a_naive_search_would_find() {
     let Populated { mut tables, jobs, .. } = populated(5);
     for key in (-2..3).map(ConcurrencyKey) {
-        let mut naive: BTreeMap<Arc<Lane>, Job> = BTreeMap::new();
+        let mut naive: BTreeMap<Arc<Lane>, JobRecord> = BTreeMap::new();
         for (job, _) in &jobs {
-            let is_aside = job.state == State::Scheduled && job.is_blocked && job.concurrency == Some(key);
+            let is_aside = job.state == JobState::Scheduled && job.is_blocked && job.concurrency == Some(key);
             let known = naive.get(&job.lane);
-            if is_aside && known.is_none_or(|known| Place::of(job) < Place::of(known)) {
+            if is_aside && known.is_none_or(|known| ClaimOrder::of(job) < ClaimOrder::of(known)) {
                 naive.insert(job.lane.clone(), job.clone());
             }
         }
@@ -172,7 +173,7 @@ fn random_filter(rng: &mut StdRng) -> Filter {
     filter.tenant = parts[0].then(|| Tenant::new(name(rng, ["t1", "t2"])).unwrap());
     if parts[1] {
         let count = rng.random_range(1..4);
-        filter.states = State::ALL.sample(rng, count).copied().collect();
+        filter.states = JobState::ALL.sample(rng, count).copied().collect();
     }
     filter.job_type = parts[2].then(|| JobType::new(name(rng, ["a", "b"])).unwrap());
     filter.queue = parts[3].then(|| QueueName::new(name(rng, ["q1", "none"])).unwrap());
@@ -186,7 +187,7 @@ fn random_filter(rng: &mut StdRng) -> Filter {
     filter.concurrency = parts[11].then(|| ConcurrencyKey(rng.random_range(-2..3)));
     filter.is_blocked = parts[12].then(|| rng.random_bool(0.5));
     if rng.random_bool(0.2) {
-        filter.states = vec![State::Scheduled];
+        filter.states = vec![JobState::Scheduled];
     }
     if rng.random_bool(0.2) {
         // All of an id that is there, a part of it, or nearly none.
@@ -203,15 +204,15 @@ fn scans_give_what_the_predicate_would() {
     let mut seen = 0;
     for round in 0..3_000 {
         let order = *[Order::Newest, Order::Oldest, Order::Claim].choose(&mut rng).unwrap();
-        let after = rng.random_bool(0.5).then(|| Place::of(&jobs.choose(&mut rng).unwrap().0));
+        let after = rng.random_bool(0.5).then(|| ClaimOrder::of(&jobs.choose(&mut rng).unwrap().0));
         let limit = *[0, 1, 10, 100, 5_000].choose(&mut rng).unwrap();
         let scan = Scan { filter: random_filter(&mut rng), order, after, limit };
-        let fitting = jobs.iter().filter(|(job, spec)| scan.filter.fits(job, spec) && scan.is_after(job));
-        let mut naive: Vec<&Job> = fitting.map(|(job, _)| job).collect();
+        let fitting = jobs.iter().filter(|(job, spec)| scan.filter.matches(job, spec) && scan.is_after(job));
+        let mut naive: Vec<&JobRecord> = fitting.map(|(job, _)| job).collect();
         match order {
             Order::Newest => naive.sort_by_key(|job| std::cmp::Reverse(job.seq)),
             Order::Oldest => naive.sort_by_key(|job| job.seq),
-            Order::Claim => naive.sort_by_key(|job| Place::of(job)),
+            Order::Claim => naive.sort_by_key(|job| ClaimOrder::of(job)),
         }
         naive.truncate(limit);
         seen += naive.len();

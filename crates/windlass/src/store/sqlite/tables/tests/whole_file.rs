@@ -68,12 +68,12 @@ fn counts_and_places_follow_rollbacks_and_other_connections() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let (mut one, mut two) = (open(&path), open(&path));
-    let add = |tables: &mut Tables, job: &Job| {
+    let add = |tables: &mut Tables, job: &JobRecord| {
         let first = tables.allocate(3).unwrap();
         insert(tables, job, &plain_spec(), Vec::new());
         first
     };
-    let totals = |tables: &mut Tables| tables.counts().unwrap().sum(State::Scheduled, |_| true);
+    let totals = |tables: &mut Tables| tables.counts().unwrap().sum(JobState::Scheduled, |_| true);
     one.begin_write().unwrap();
     assert_eq!(totals(&mut one), 0);
     assert_eq!(add(&mut one, &plain_job(1)), Seq(1));
@@ -85,7 +85,7 @@ fn counts_and_places_follow_rollbacks_and_other_connections() {
     assert_eq!(one.commit().unwrap(), 1);
     two.begin_write().unwrap();
     assert_eq!(totals(&mut two), 1);
-    let job = Job { lane: lane("default", "other", "send"), ..plain_job(2) };
+    let job = JobRecord { lane: lane("default", "other", "send"), ..plain_job(2) };
     assert_eq!(add(&mut two, &job), Seq(4));
     assert_eq!(two.commit().unwrap(), 2);
     one.begin_read().unwrap();
@@ -94,7 +94,7 @@ fn counts_and_places_follow_rollbacks_and_other_connections() {
     one.end_read();
     two.begin_write().unwrap();
     let by = |state, by| CountChange { lane: job.lane.clone(), state, by };
-    two.count(&[by(State::Scheduled, -1), by(State::Completed, 1)]).unwrap();
+    two.count(&[by(JobState::Scheduled, -1), by(JobState::Completed, 1)]).unwrap();
     two.commit().unwrap();
     one.begin_read().unwrap();
     two.begin_read().unwrap();
