@@ -1,12 +1,12 @@
 //! `windlass bench`: the workloads by which Windlass is measured, on a store or on a server. What a store is asked to do is
 //! the library's (`windlass::bench`), so that the same code is measured by `cargo bench`; what only a server shows is here.
 
+mod connection;
 mod dashboard;
+mod dataset;
+mod environment;
 mod http;
 mod idle;
-mod link;
-mod place;
-mod population;
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use windlass::bench::{Baseline, Figure, Workbench, postgres_floor, sqlite_floor,
 use windlass::store::caller::Caller;
 use windlass::store::environment::StoreOptions;
 
-use self::link::Target;
-pub(crate) use self::place::{ChildServer, Folder};
+use self::connection::Target;
+pub(crate) use self::environment::{ChildServer, Folder};
 
 /// How much to do.
 #[derive(Debug, Clone, Copy)]

@@ -1,52 +1,52 @@
 //! The commands and their flags. Data goes to standard output, talk to standard error.
 
-mod act;
+mod actions;
 mod audit;
+mod audit_list;
 mod backup;
 mod batch;
 mod bench;
 pub(crate) mod client;
 mod clock;
+mod color;
 mod config;
 mod connect;
 mod demo;
-mod exit;
-pub(crate) mod failure;
+pub(crate) mod error;
+mod exit_code;
 mod filter;
-mod follow;
 mod health;
+mod help;
 mod id;
-mod keeping;
+mod job_counts;
 mod keys;
 mod list;
 mod logs;
-mod manual;
 mod migrate;
 mod move_store;
 mod operations;
 mod outbound;
 mod output;
-mod paint;
 mod pause;
 mod profile;
 mod progress;
 mod queues;
+mod reconnect;
 mod restore;
 mod retention;
+mod retention_args;
 mod schedules;
 mod serve;
 mod settings;
 mod show;
-mod standing;
+mod sse;
 mod stats;
-mod stream;
 mod submit;
 mod table;
 mod tenants;
 mod text;
 mod tickets;
 mod top;
-mod trail;
 mod tree;
 mod types;
 mod verify;
@@ -109,19 +109,19 @@ enum Command {
     /// What a job wrote to its log
     Logs(logs::LogsArgs),
     /// Hold jobs
-    Suspend(Box<act::SuspendArgs>),
+    Suspend(Box<actions::SuspendArgs>),
     /// Let go of suspended jobs, or of a paused queue, worker, type or tenant
     ///
     /// `windlass resume ID…` is about jobs, `windlass resume queue NAME` about a queue.
-    Resume(Box<act::ResumeArgs>),
+    Resume(Box<actions::ResumeArgs>),
     /// Do not run jobs any more
-    Cancel(Box<act::ReasonedArgs>),
+    Cancel(Box<actions::ReasonedArgs>),
     /// Change how urgent jobs are
-    Priority(Box<act::PriorityArgs>),
+    Priority(Box<actions::PriorityArgs>),
     /// Submit final jobs again
-    Redrive(Box<act::RedriveArgs>),
+    Redrive(Box<actions::RedriveArgs>),
     /// Remove final jobs
-    Delete(Box<act::ActArgs>),
+    Delete(Box<actions::ActArgs>),
 
     /// Every queue: what waits, what runs, how fast; and its settings
     #[command(args_conflicts_with_subcommands = true)]
@@ -153,7 +153,7 @@ enum Command {
     /// Asks the server; with `--store` or `WINDLASS_STORE` it looks into the store itself.
     Stats(stats::StatsArgs),
     /// What happened, and with -f what happens now
-    Events(Box<trail::EventsArgs>),
+    Events(Box<audit_list::EventsArgs>),
     /// Read the audit trail, or prove that it is whole
     #[command(args_conflicts_with_subcommands = true)]
     Audit(Box<audit::AuditArgs>),
@@ -184,9 +184,9 @@ enum Command {
     Tickets(tickets::TicketsCommand),
 
     /// Print completions for a shell
-    Completions(manual::CompletionsArgs),
+    Completions(help::CompletionsArgs),
     /// Print or write pages for `man`
-    Man(manual::ManArgs),
+    Man(help::ManArgs),
 }
 
 /// Which store.
@@ -311,7 +311,7 @@ const CONFIGURED: [&[&str]; 2] = [&["serve"], &["config", "check"]];
 
 impl Invocation {
     fn read(arguments: Vec<OsString>) -> anyhow::Result<Invocation> {
-        let command = manual::arranged(Cli::command());
+        let command = help::arranged(Cli::command());
         let mut matches = parse(&command, arguments.clone());
         let words = CONFIGURED.into_iter().find(|words| below(&matches, words).is_some());
         let mut settings = Vec::new();
@@ -359,9 +359,9 @@ fn change(
 /// Runs the command that was given, and says on standard error what went wrong.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
     attempt(arguments).unwrap_or_else(|error| {
-        let exit = exit::Exit::of(&error);
+        let exit = exit_code::Exit::of(&error);
         // Whoever has gone is not told so.
-        if exit != exit::Exit::NobodyReads {
+        if exit != exit_code::Exit::NobodyReads {
             output::note(&format!("windlass: {error:#}"));
         }
         exit.into()
@@ -391,12 +391,12 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Show(args) => show::show(&args).await,
         Command::Explain(args) => show::explain(&args).await,
         Command::Logs(args) => logs::logs(&args).await,
-        Command::Suspend(args) => act::suspend(&args).await,
-        Command::Resume(args) => act::resume(&args).await,
-        Command::Cancel(args) => act::cancel(&args).await,
-        Command::Priority(args) => act::priority(&args).await,
-        Command::Redrive(args) => act::redrive(&args).await,
-        Command::Delete(args) => act::delete(&args).await,
+        Command::Suspend(args) => actions::suspend(&args).await,
+        Command::Resume(args) => actions::resume(&args).await,
+        Command::Cancel(args) => actions::cancel(&args).await,
+        Command::Priority(args) => actions::priority(&args).await,
+        Command::Redrive(args) => actions::redrive(&args).await,
+        Command::Delete(args) => actions::delete(&args).await,
         Command::Queues(args) => queues::queues(&args).await,
         Command::Pause(args) => pause::pause(&args).await,
         Command::Gate(args) => operations::gate(&args).await,
@@ -407,7 +407,7 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Tenants(args) => tenants::tenants(&args).await,
         Command::Schedules(args) => schedules::schedules(&args).await,
         Command::Stats(args) => stats::stats(&args).await,
-        Command::Events(args) => trail::events(&args).await,
+        Command::Events(args) => audit_list::events(&args).await,
         Command::Audit(args) => audit::audit(&args).await,
         Command::Keys(command) => keys::keys(&command).await,
         Command::Verify(report) => verify::verify(&report).await,
@@ -419,7 +419,7 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Config(config::ConfigCommand::Check(args)) => config::check(&args, settings),
         Command::Webhooks(command) => webhooks::webhooks(&command).await,
         Command::Tickets(command) => tickets::tickets(&command),
-        Command::Completions(args) => manual::completions(&args, Cli::command()),
-        Command::Man(args) => manual::man(&args, manual::arranged(Cli::command())),
+        Command::Completions(args) => help::completions(&args, Cli::command()),
+        Command::Man(args) => help::man(&args, help::arranged(Cli::command())),
     }
 }

@@ -4,50 +4,50 @@
 
 mod assets;
 mod audit;
-mod bulk;
-mod by_name;
+mod bulk_action;
+mod bulk_confirm;
 mod calendar;
 mod chart;
+mod children;
 mod clock;
-mod dead;
-mod deed;
-mod edit;
-mod facts;
+mod components;
+mod dead_letters;
 mod failure;
-mod family;
 mod filter;
+mod flash;
 mod form;
 mod format;
-mod gate;
 mod graph;
-mod guard;
 mod health;
 mod job;
+mod job_actions;
+mod job_audit;
+mod job_details;
+mod job_row;
 mod job_types;
 mod jobs;
+mod json_view;
 mod keys;
-mod lift;
+mod latest_records;
 mod limits;
-mod live;
-mod mark;
-mod operate;
+mod middleware;
 mod overview;
 mod page;
-mod queue_line;
+mod pager;
+mod pauses;
+mod queue_row;
 mod queues;
-mod row;
+mod refresh;
+mod resume;
 mod schedules;
-mod seal;
 mod search;
 mod session;
 mod settings;
+mod settings_form;
 mod sign_in;
-mod tail;
+mod stat_card;
 mod tenants;
-mod text;
-mod tile;
 mod timeline;
-mod trail;
 mod worker_name;
 mod workers;
 
@@ -72,9 +72,9 @@ struct Inner {
     sessions: session::Sessions,
     /// What forms must carry while there are no keys, and so no sessions.
     local_token: String,
-    live: live::Live,
+    live: refresh::Live,
     /// The end of the audit trail as last seen.
-    tail: tail::Tail,
+    tail: latest_records::Tail,
 }
 
 impl Dashboard {
@@ -95,14 +95,14 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
         is_secure,
         sessions: session::Sessions::default(),
         local_token,
-        live: live::Live::default(),
-        tail: tail::Tail::default(),
+        live: refresh::Live::default(),
+        tail: latest_records::Tail::default(),
     }));
     Router::new()
         .merge(pages())
         .merge(actions())
         .method_not_allowed_fallback(|| async { page::PageError::only_a_form() })
-        .layer(from_fn_with_state(board.clone(), guard::guard))
+        .layer(from_fn_with_state(board.clone(), middleware::guard))
         .with_state(board)
 }
 
@@ -114,16 +114,16 @@ fn pages() -> Router<Dashboard> {
         .route("/jobs/{id}/payload", get(job::download_payload))
         .route("/jobs/{id}/result", get(job::download_result))
         .route("/queues", get(queues::page))
-        .route("/queues/{name}", get(queues::one))
+        .route("/queues/{name}", get(queues::queue_page))
         .route("/types", get(job_types::page))
-        .route("/types/{name}", get(job_types::one))
+        .route("/types/{name}", get(job_types::type_page))
         .route("/workers", get(workers::page))
         .route("/schedules", get(schedules::page))
-        .route("/dead", get(dead::page))
+        .route("/dead", get(dead_letters::page))
         .route("/audit", get(audit::page))
         .route("/tenants", get(tenants::page))
         .route("/settings", get(settings::page))
-        .route("/live", get(live::stream))
+        .route("/live", get(refresh::stream))
         .route("/sign-in", get(sign_in::page).post(sign_in::sign_in))
         .route("/assets/{version}/{name}", get(assets::serve))
 }
@@ -131,19 +131,19 @@ fn pages() -> Router<Dashboard> {
 fn actions() -> Router<Dashboard> {
     Router::new()
         .route("/sign-out", post(sign_in::sign_out))
-        .route("/jobs/act", post(bulk::act))
-        .route("/jobs/{id}/act", post(operate::act))
+        .route("/jobs/act", post(bulk_confirm::act))
+        .route("/jobs/{id}/act", post(job_actions::act))
         .route("/queues/{name}/act", post(queues::act))
         .route("/queues/{name}/settings", post(queues::configure))
         .route("/types/{name}/act", post(job_types::act))
         .route("/workers/{id}/act", post(workers::act))
         .route("/schedules/{tenant}/{name}/act", post(schedules::act))
-        .route("/dead/redrive", post(dead::redrive))
+        .route("/dead/redrive", post(dead_letters::redrive))
         .route("/tenants/{name}/act", post(tenants::act))
         .route("/tenants/{name}/settings", post(tenants::configure))
-        .route("/gate", post(gate::act))
+        .route("/gate", post(pauses::act))
         .route("/clock", post(clock::accept))
-        .route("/lift", post(lift::act))
+        .route("/resume", post(resume::act))
         .route("/keys", post(keys::create))
         .route("/keys/{id}/revoke", post(keys::revoke))
 }

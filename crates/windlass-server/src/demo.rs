@@ -2,24 +2,24 @@
 //! First an hour of the past, played in virtual time; then workers that go on from there. Nothing but the demo uses it.
 
 mod history;
-mod kinds;
+mod job_types;
 
 use std::future::Future;
 use std::time::Duration;
 
 use windlass::Store;
+use windlass::client::{Client, JobBuilder};
 use windlass::job::{JobType, NewJob, Payload, QueueName, ScheduleName, Tenant};
-use windlass::queue::{Client, JobBuilder};
 use windlass::schedule::ScheduleSpec;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::settings::Settings;
 use windlass::store::schedules::{NewSchedule, PauseSchedule};
 use windlass::store::settings::{FairBy, QueueSettings, TenantSettings};
 use windlass::worker::Worker;
 
 pub(crate) use history::play_history;
-use kinds::{
+use job_types::{
     Album, Approval, Charge, Crm, Delivery, Export, Extract, Load, Mail, Report, Thumbnail, Transform,
 };
 
@@ -91,7 +91,7 @@ pub(crate) async fn run(store: &Store, shutdown: impl Future<Output = ()>) -> an
     let (stop, stopped) = tokio::sync::watch::channel(false);
     for worker in fleet {
         let mut stopped = stopped.clone();
-        let worker = kinds::handle_all(worker.drain(Duration::from_secs(2)));
+        let worker = job_types::handle_all(worker.drain(Duration::from_secs(2)));
         working.spawn(worker.run_until(async move { drop(stopped.wait_for(|is_over| *is_over).await) }));
     }
     tokio::select! {

@@ -4,36 +4,36 @@ mod access;
 mod app;
 mod audit;
 pub(crate) mod auth;
+mod body_budget;
 mod clock;
-mod code;
-mod describe;
+mod drain_body;
 mod encoded;
+mod error;
+mod error_code;
 mod etag;
 mod events;
-mod guard;
 pub(crate) mod guesses;
 mod health;
 pub(crate) mod held;
 mod jobs;
 mod json;
 mod keys;
-mod leftover;
 mod metrics;
+mod middleware;
 mod objects;
 mod openapi;
-mod operate;
+mod operations;
 mod path;
 pub(crate) mod places;
-mod problem;
 mod prometheus;
 mod query;
 mod queues;
-mod rate;
-mod reply;
+mod rate_limit;
+mod response;
 mod retention;
-mod room;
 mod route;
 mod schedules;
+mod schema;
 mod store_metrics;
 mod strict;
 mod tenants;
@@ -49,10 +49,10 @@ use windlass::store::caller::Permission;
 
 use self::access::Access;
 pub use self::app::{App, StorePlace};
-use self::guard::stamp;
-pub(crate) use self::guard::unreadable;
-pub(crate) use self::leftover::is_slow;
-use self::problem::ApiError;
+pub(crate) use self::drain_body::is_slow;
+use self::error::ApiError;
+use self::middleware::stamp;
+pub(crate) use self::middleware::unreadable;
 use self::route::{Route, route};
 pub(crate) use self::trace::trace_of;
 pub(crate) use self::wire::time::{Moment, Span};
@@ -87,30 +87,30 @@ fn routes(single: usize) -> Vec<Route> {
 /// What submitters and workers use; `single` is how large a body with one payload may be.
 #[rustfmt::skip]
 fn job_routes(single: usize) -> Vec<Route> {
-    use jobs::{act, bulk, graph, look};
+    use jobs::{actions, bulk, details, graph};
     vec![
         route(POST,   "/jobs",                        SUBMIT,     jobs::submit,         "Submit a job").body_max(single).conflicts(),
         route(GET,    "/jobs",                        LOOK,       jobs::list,           "List jobs"),
         route(POST,   "/jobs/batch",                  SUBMIT,     jobs::submit_batch,   "Submit jobs, all or none").body_max(LARGE).conflicts(),
         route(POST,   "/jobs/bulk",                   MANAGE,     bulk::bulk,           "JobAction on all jobs that fit"),
         route(GET,    "/jobs/{id}",                   LOOK,       jobs::get,            "Look at a job, or wait for its end"),
-        route(PATCH,  "/jobs/{id}",                   MANAGE,     act::patch,           "Change what clients may change").conflicts(),
+        route(PATCH,  "/jobs/{id}",                   MANAGE,     actions::patch,           "Change what clients may change").conflicts(),
         route(DELETE, "/jobs/{id}",                   MANAGE,     jobs::delete,         "Remove a final job").conflicts(),
-        route(POST,   "/jobs/{id}/submit",            MANAGE,     act::submit,          "Let go of a held job").conflicts(),
-        route(POST,   "/jobs/{id}/suspend",           MANAGE,     act::suspend,         "Hold a job").conflicts(),
-        route(POST,   "/jobs/{id}/resume",            MANAGE,     act::resume,          "Let go of a suspended job").conflicts(),
-        route(POST,   "/jobs/{id}/cancel",            MANAGE,     act::cancel,          "Do not run a job any more").conflicts(),
-        route(POST,   "/jobs/{id}/priority",          MANAGE,     act::priority,        "Change how urgent a job is").conflicts(),
-        route(POST,   "/jobs/{id}/redrive",           MANAGE,     act::redrive,         "Submit a final job again").conflicts(),
-        route(POST,   "/jobs/{id}/signals/{name}",    MANAGE,     act::signal,       "Send a signal to a job").body_max(single).conflicts(),
-        route(GET,    "/jobs/{id}/attempts",          LOOK,       look::attempts,       "Every start of a job"),
-        route(GET,    "/jobs/{id}/checkpoints",       READ_PAYLOAD, look::checkpoints,    "What a job saved"),
-        route(GET,    "/jobs/{id}/events",            LOOK,       look::events,         "What happened to a job"),
-        route(GET,    "/jobs/{id}/children",          LOOK,       look::children,       "What a job spawned"),
-        route(GET,    "/jobs/{id}/logs",              READ_PAYLOAD, look::logs,           "What a job wrote to its log"),
-        route(GET,    "/jobs/{id}/result",            READ_PAYLOAD, look::result,         "What a job came to"),
+        route(POST,   "/jobs/{id}/submit",            MANAGE,     actions::submit,          "Let go of a held job").conflicts(),
+        route(POST,   "/jobs/{id}/suspend",           MANAGE,     actions::suspend,         "Hold a job").conflicts(),
+        route(POST,   "/jobs/{id}/resume",            MANAGE,     actions::resume,          "Let go of a suspended job").conflicts(),
+        route(POST,   "/jobs/{id}/cancel",            MANAGE,     actions::cancel,          "Do not run a job any more").conflicts(),
+        route(POST,   "/jobs/{id}/priority",          MANAGE,     actions::priority,        "Change how urgent a job is").conflicts(),
+        route(POST,   "/jobs/{id}/redrive",           MANAGE,     actions::redrive,         "Submit a final job again").conflicts(),
+        route(POST,   "/jobs/{id}/signals/{name}",    MANAGE,     actions::signal,       "Send a signal to a job").body_max(single).conflicts(),
+        route(GET,    "/jobs/{id}/attempts",          LOOK,       details::attempts,       "Every start of a job"),
+        route(GET,    "/jobs/{id}/checkpoints",       READ_PAYLOAD, details::checkpoints,    "What a job saved"),
+        route(GET,    "/jobs/{id}/events",            LOOK,       details::events,         "What happened to a job"),
+        route(GET,    "/jobs/{id}/children",          LOOK,       details::children,       "What a job spawned"),
+        route(GET,    "/jobs/{id}/logs",              READ_PAYLOAD, details::logs,           "What a job wrote to its log"),
+        route(GET,    "/jobs/{id}/result",            READ_PAYLOAD, details::result,         "What a job came to"),
         route(GET,    "/jobs/{id}/graph",             LOOK,       graph::graph,         "Jobs that wait for each other"),
-        route(GET,    "/jobs/{id}/explain",           LOOK,       look::explain,        "Every reason why a job does not run"),
+        route(GET,    "/jobs/{id}/explain",           LOOK,       details::explain,        "Every reason why a job does not run"),
 
         route(POST,   "/workers",                     WORK,       work::register,       "Register a worker"),
         route(DELETE, "/workers/{id}",                WORK,       work::leave,          "Leave; its jobs go back"),
@@ -131,12 +131,12 @@ fn operation_routes(single: usize) -> Vec<Route> {
         route(PUT,    "/queues/{queue}",              CONFIGURE,  queues::put,          "Change a queue's settings"),
         route(POST,   "/queues/{queue}/pause",        PAUSE,      queues::pause,        "Start none of a queue's jobs").conflicts(),
         route(POST,   "/queues/{queue}/resume",       PAUSE,      queues::resume,       "Start a queue's jobs again").conflicts(),
-        route(GET,    "/workers",                     LOOK,       operate::workers,     "Every worker"),
-        route(POST,   "/workers/{id}/pause",          PAUSE,      operate::pause_worker, "Give a worker nothing").conflicts(),
-        route(POST,   "/workers/{id}/resume",         PAUSE,      operate::resume_worker, "Give a worker jobs again").conflicts(),
-        route(GET,    "/gate",                        LOOK,       operate::gate,        "Whether anything starts"),
-        route(POST,   "/gate/offline",                PAUSE,      operate::close,       "Start nothing, of all, a tenant or a type").conflicts(),
-        route(POST,   "/gate/online",                 PAUSE,      operate::open,        "Start jobs again").conflicts(),
+        route(GET,    "/workers",                     LOOK,       operations::workers,     "Every worker"),
+        route(POST,   "/workers/{id}/pause",          PAUSE,      operations::pause_worker, "Give a worker nothing").conflicts(),
+        route(POST,   "/workers/{id}/resume",         PAUSE,      operations::resume_worker, "Give a worker jobs again").conflicts(),
+        route(GET,    "/gate",                        LOOK,       operations::gate,        "Whether anything starts"),
+        route(POST,   "/gate/offline",                PAUSE,      operations::close,       "Start nothing, of all, a tenant or a type").conflicts(),
+        route(POST,   "/gate/online",                 PAUSE,      operations::open,        "Start jobs again").conflicts(),
         route(GET,    "/clock",                       LOOK,       clock::clock,         "How store time stands to the wall clock"),
         route(POST,   "/clock/accept",                ADMINISTER, clock::accept,        "Believe the wall clock although it jumped"),
         route(GET,    "/retention",                   LOOK,       retention::get,       "For how long jobs are kept"),
@@ -157,7 +157,7 @@ fn operation_routes(single: usize) -> Vec<Route> {
         route(GET,    "/keys",                        ADMINISTER, keys::list,           "Every key"),
         route(POST,   "/keys",                        ADMINISTER, keys::create,         "Make a key"),
         route(DELETE, "/keys/{id}",                   ADMINISTER, keys::revoke,         "Make a key worthless").conflicts(),
-        route(GET,    "/stats",                       LOOK,       operate::stats,       "Counts, rates and costs"),
+        route(GET,    "/stats",                       LOOK,       operations::stats,       "Counts, rates and costs"),
         route(GET,    "/audit",                       LOOK,       audit::records,       "The audit trail"),
         route(GET,    "/audit/head",                  ADMINISTER, audit::head,          "The newest seal of the audit trail"),
         route(GET,    "/events",                      LOOK,       events::stream,       "Events as they happen"),
@@ -184,7 +184,7 @@ pub(crate) fn router(app: App, is_secure: bool) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state((app, is_secure), stamp))
-        .layer(from_fn(leftover::discard))
+        .layer(from_fn(drain_body::discard))
 }
 
 /// How large the body of a request with one payload may be: the payload in base64, and everything around it.

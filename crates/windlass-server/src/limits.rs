@@ -62,7 +62,7 @@ pub const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// How long `windlass health` waits for an answer: health checks have a time limit of their own, 5 s as a rule.
 pub const HEALTH_TIME_MAX: Duration = Duration::from_secs(4);
 /// How long to wait after a connection could not be accepted, as when the process has no file left to open.
-pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+pub const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(50);
 
 /// Bytes in the body of a request that carries no payload.
 pub const BODY_BYTES_SMALL: usize = 256 << 10;
@@ -80,7 +80,7 @@ pub const BODIES_BYTES_PER_TENANT_MAX: usize = 128 << 20;
 /// Bytes of a large answer that a connection is handed at once: what it has taken but not written is in memory as well.
 pub const ANSWER_PIECE_BYTES: usize = 64 << 10;
 /// How long a client whose body found no room is asked to wait.
-pub const BODIES_PAUSE: Duration = Duration::from_secs(1);
+pub const BODIES_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Bytes of a body or an answer above which its JSON is read or written beside the threads that answer others.
 pub const BODY_BYTES_ASIDE: usize = 1 << 20;
 /// Bytes of results and payloads that one page of a list shows, unless its first job alone has more; the page ends there.
@@ -152,7 +152,7 @@ pub const CALL_DRAIN_MAX: Duration = Duration::from_secs(5);
 /// How long a call that was told to stop may take to be gone.
 pub const CALL_GRACE: Duration = Duration::from_millis(500);
 /// How long to wait when a worker of the server's own could not go on.
-pub const CALL_TROUBLE_PAUSE: Duration = Duration::from_secs(1);
+pub const CALL_ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long a job is put off whose program could not be started: the machine may have room again by then.
 pub const PROGRAM_PAUSE: Duration = Duration::from_secs(5);
@@ -175,16 +175,16 @@ pub const PROGRAM_LINES_MAX: u64 = windlass::limits::LOG_LINES_MAX;
 /// Bytes of its log that one attempt of a program may write: logs are for reading, and the store is for jobs.
 pub const PROGRAM_LOG_BYTES_MAX: usize = 4 << 20;
 /// Bytes of what a program said last that go into its error's message, which holds 4 KiB.
-pub const PROGRAM_LAST_WORDS_BYTES: usize = 3 << 10;
+pub const STDERR_TAIL_BYTES: usize = 3 << 10;
 /// Levels of nesting in a program's result; a server reads 128, and some are needed around it.
 pub const PROGRAM_RESULT_DEPTH_MAX: usize = 100;
 /// How long a program may take to end when the store has not been heard, or its worker was killed: the lease ends 10 s
 /// after it is told.
-pub const PROGRAM_UNHEARD_GRACE: Duration = Duration::from_secs(8);
+pub const PROGRAM_LEASE_LOST_GRACE: Duration = Duration::from_secs(8);
 /// How long a worker may take to hear a signal that its program has died of.
 pub const PROGRAM_SHARED_SIGNAL: Duration = Duration::from_millis(200);
 /// How often a guard looks whether the programs it has told to end have done so.
-pub const GUARD_LOOKS_EVERY: Duration = Duration::from_millis(50);
+pub const REAPER_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How much longer than its program's grace a worker waits for a handler: the program is killed in between.
 pub const PROGRAM_GRACE_MARGIN: Duration = Duration::from_secs(7);
 
@@ -221,24 +221,24 @@ pub const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
 /// How often it is asked: a restart takes less.
 pub const FOLLOW_TRIES_MAX: u32 = 60;
 /// How often a command asks how far a running job is, and whether a job has ended that it cannot have the events of.
-pub const JOB_LOOK_EVERY: Duration = Duration::from_secs(1);
+pub const JOB_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a command waits for a job's end in one call, beside its events: a proxy lets that pass.
 pub const JOB_WAIT: Duration = Duration::from_secs(15);
 /// How often a command asks whether a running job has written more to its log.
-pub const LOG_LOOK_EVERY: Duration = Duration::from_millis(500);
+pub const LOG_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Keys and changes of size that wait for `windlass top`: more than anybody types while one screen is drawn.
 pub const TERMINAL_EVENTS_BUFFERED: usize = 256;
 /// Looks, answers and refusals that wait to be shown by `windlass top`.
-pub const TOP_NEWS_BUFFERED: usize = 64;
+pub const TOP_EVENTS_BUFFERED: usize = 64;
 /// How often `windlass top` asks for each kind of thing: often enough to look alive, far too seldom to be felt.
-pub const TOP_LOOK_EVERY: Duration = Duration::from_secs(1);
+pub const TOP_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long `windlass top` waits at most before it tries a server again that was lost.
 pub const TOP_RETRY_MAX: Duration = Duration::from_secs(5);
 /// Jobs that each list of `windlass top` holds: several times the rows of the tallest terminal.
 pub const TOP_JOBS_MAX: usize = 200;
 /// Jobs that failed a moment ago and are asked for one by one, per look.
-pub const TOP_FAILURES_PER_LOOK: usize = 10;
+pub const TOP_FAILURES_PER_POLL: usize = 10;
 /// How long `windlass top` shows what became of an order.
 pub const TOP_NOTE_TIME: Duration = Duration::from_secs(8);
 
@@ -256,7 +256,7 @@ pub const SPANS_SENT_EVERY: Duration = Duration::from_secs(5);
 pub const SPAN_CALL_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long the last spans may take on their way once the program is told to stop; it must be gone within 10 s.
 #[cfg(feature = "otel")]
-pub const SPANS_FAREWELL_TIME_MAX: Duration = Duration::from_secs(1);
+pub const SPANS_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Queues, types, tenants, workers, schedules or keys in one answer: some megabytes at most.
 pub const NAMES_PER_PAGE_MAX: usize = 1_000;

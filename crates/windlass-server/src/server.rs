@@ -2,12 +2,12 @@
 //! requests mean is none of its business.
 
 mod connection;
-mod courtesy;
+mod error_body;
 mod framing;
 mod opening;
 mod peer;
-mod stall;
 mod tls;
+mod write_timeout;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -188,7 +188,7 @@ impl Server {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(limits::ACCEPT_PAUSE).await;
+                    tokio::time::sleep(limits::ACCEPT_RETRY_AFTER).await;
                 }
             }
         }

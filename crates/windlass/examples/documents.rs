@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use windlass::client::JobDefaults;
 use windlass::context::ChildError;
-use windlass::queue::JobDefaults;
 use windlass::{Client, Cx, Failure, GroupStrategy, Job, RetryPolicy, Worker};
 
 #[derive(Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::queue::JobDefaults;
+use windlass::client::JobDefaults;
 use windlass::store::config::TypeSettings;
 use windlass::{Client, Cx, Failure, Job, RetryPolicy, State, Worker};
 

@@ -12,7 +12,7 @@ use crate::job::{
     Tenant,
 };
 use crate::limits;
-use crate::target::Target;
+use crate::webhook_url::Target;
 
 /// The type of jobs that report an end.
 pub const TYPE: &str = "windlass.callback";

@@ -1,18 +1,18 @@
 //! What a handler can do beside its work: durable steps, sleeping and waiting without a slot, children, checkpoints,
 //! progress, logs. Everything goes through the job's fence, so a handler that was cut off writes nothing.
 
+mod batch_mode;
 mod blocking;
 mod branch;
 mod call;
+mod cancel_reason;
 mod children;
 mod history;
-mod interruption;
-mod order;
 mod quiet;
 mod reopen;
 mod save;
-mod shared;
 mod step;
+mod step_order;
 mod wait;
 
 use std::collections::BTreeMap;
@@ -31,25 +31,25 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use blocking::ParkUnwind;
+pub use cancel_reason::CancelReason;
 pub use children::{ChildError, Children};
 use history::SavedHistory;
-pub use interruption::CancelReason;
-use order::Order;
 use quiet::{Kind, Polled};
 use save::failed;
+use step_order::Order;
 pub use wait::First;
 
+use crate::client::Client;
 use crate::clock::Timestamp;
 use crate::error::WorkError;
 use crate::handler::States;
 use crate::job::{
     AttemptId, Fence, JobId, JobMetadata, JobType, Payload, Priority, Progress, QueueName, Tenant, WorkerId,
 };
-use crate::queue::Client;
+use crate::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use crate::store::command::claim::Claimed;
 use crate::store::command::finish::Park;
 use crate::store::command::heartbeat::{Directive, HeartbeatItem};
-use crate::store::command::step::{AttemptWrite, LeaseRef};
 
 /// How a worker treats steps that do not match what an earlier attempt saved (M71).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

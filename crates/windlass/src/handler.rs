@@ -16,10 +16,10 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use batch::Batched;
 pub use batch::{BatchHandler, BatchOptions, Ended, ExtractAll, Outcomes};
 
+use crate::client::Job;
 use crate::context::{Cx, ParkUnwind};
 use crate::job::{Category, ErrorCause, Failure};
 use crate::limits;
-use crate::queue::Job;
 
 /// A handler's run: its output as JSON, or its error. What [`around`](crate::worker::Worker::layer) wraps.
 pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, anyhow::Error>> + Send>>;

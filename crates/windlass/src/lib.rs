@@ -44,10 +44,10 @@
 //! }
 //! ```
 //!
-//! - **Submit** with builders that you await: see [`queue::Submit`] for all that a job can ask for, [`Client::batch`] and
+//! - **Submit** with builders that you await: see [`client::Submit`] for all that a job can ask for, [`Client::batch`] and
 //!   [`Client::chain`] for many at once, `Client::submit_within` for one in a transaction of your own.
-//! - **Look and act** through the [`Handle`]: [`result`](Handle::result), [`suspend`](queue::AnyJob::suspend),
-//!   [`cancel`](queue::AnyJob::cancel), [`explain`](queue::AnyJob::explain); pause more than one job with
+//! - **Look and act** through the [`Handle`]: [`result`](Handle::result), [`suspend`](client::AnyJob::suspend),
+//!   [`cancel`](client::AnyJob::cancel), [`explain`](client::AnyJob::explain); pause more than one job with
 //!   [`Client::pause_queue`] and its like. Actions say whether they [changed](ActionResult) anything.
 //! - **Handle** with [extractors](handler), [layers](Worker::layer) and [errors](Failure) that say what they mean.
 //! - **Go on** after a crash: [`Cx::step`], [`Cx::sleep`], [`Cx::wait_signal`], [`Cx::spawn_all`], [`Cx::checkpoint`].
@@ -75,6 +75,7 @@ pub mod audit;
 #[cfg(feature = "bench")]
 pub mod bench;
 pub mod callback;
+pub mod client;
 pub mod clock;
 pub mod context;
 #[cfg(doctest)]
@@ -86,20 +87,19 @@ pub mod job;
 pub mod key;
 pub mod limits;
 pub mod maintenance;
-pub mod queue;
 pub mod schedule;
 pub mod similar;
 pub mod store;
-pub mod target;
 pub mod testing;
 pub mod ticket;
+pub mod webhook_url;
 pub mod worker;
 
+pub use client::{ActionResult, Client, Handle, Job, JobBuilder, Pause, Suspend};
 pub use clock::Timestamp;
 pub use context::Cx;
 pub use handler::{BatchOptions, Snooze, State};
 pub use job::{Failure, GroupStrategy, JobId, RetryPolicy};
-pub use queue::{ActionResult, Client, Handle, Job, JobBuilder, Pause, Suspend};
 pub use store::Store;
 pub use store::config::PauseMode;
 pub use worker::{Worker, WorkerControl};

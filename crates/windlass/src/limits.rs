@@ -83,7 +83,7 @@ pub const CLAIM_WAIT_MAX: Duration = Duration::from_secs(60);
 pub const PAGE_JOBS_MAX: usize = 500;
 /// Jobs that are looked at for one page of a list where no index leads to those that fit: a tenth of a second. A page
 /// that is not full then says where to go on.
-pub const LIST_REACH: usize = 200_000;
+pub const LIST_SCAN_MAX: usize = 200_000;
 /// Bytes of payloads after which a page of a list ends early, so that a look at large jobs does not take all memory.
 pub const PAGE_PAYLOADS_MAX: usize = 32 << 20;
 /// Records of the audit trail that one round of sealing takes in.
@@ -93,7 +93,7 @@ pub const SEAL_RECORDS_MAX: usize = 10_000;
 pub const SEAL_LOGGED_EVERY: Duration = Duration::from_secs(60);
 /// How long a process that found another one sealing waits before it looks whether that one still does: whatever two of them
 /// hash at once, one hashes in vain.
-pub const SEALING_LEFT_FOR: Duration = Duration::from_secs(3);
+pub const SEAL_RETRY_AFTER: Duration = Duration::from_secs(3);
 /// Names that are given as a hint when nothing has the name that was asked for.
 pub const SIMILAR_NAMES_MAX: usize = 5;
 /// Characters in which a name may differ from the one that was asked for to be given as a hint: people mistype a few.
@@ -108,11 +108,11 @@ pub const SIMILAR_STEPS_MAX: usize = 4_000_000;
 pub const PAGE_RECORDS_MAX: usize = 1_000;
 /// Records that are looked at for one page of the audit trail where no index leads to those that fit: a search for something
 /// rare takes several short pages instead of one read that holds a reader for as long as the trail is.
-pub const AUDIT_REACH: u64 = 100_000;
+pub const AUDIT_SCAN_MAX: u64 = 100_000;
 /// Jobs that one commit of a bulk action touches, so that others get their turn in between.
 pub const BULK_JOBS_PER_COMMIT: usize = 500;
 /// Places of due jobs that a claim compares when more are due than [`TICK_JOBS_PER_COMMIT`]: they are numbers, not jobs.
-pub const DUE_PLACES_MAX: usize = 50_000;
+pub const DUE_POSITIONS_MAX: usize = 50_000;
 /// Jobs that one maintenance commit moves, so that claims never wait long behind it.
 pub const TICK_JOBS_PER_COMMIT: usize = 1_000;
 /// Jobs that one commit changes as consequences of what it was asked for (dependents told, priorities passed on, children
@@ -142,7 +142,7 @@ pub const DEPENDENTS_LOOKED_AT: usize = 10_000;
 pub const EXPIRED_PAUSES_PER_COMMIT: usize = 200;
 /// Running jobs that are looked at to find out whether a worker that does not beat may be forgotten; beside more of them it
 /// stays in the registry.
-pub const BUSY_JOBS_LOOKED_AT: usize = 5_000;
+pub const BUSY_JOBS_SCAN_MAX: usize = 5_000;
 /// Signals kept for a job that has not asked for them yet.
 pub const SIGNALS_KEPT_MAX: usize = 1_000;
 /// Checkpoints of one job; a job with more steps than this should be several jobs.
@@ -200,19 +200,19 @@ pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 /// as its handlers do in this time.
 pub const QUICK_HANDLER_MAX: Duration = Duration::from_millis(2);
 /// Handlers at once from which on a worker may claim ahead; with fewer, order matters more than speed.
-pub const SPARE_SEATS_FROM: usize = 10;
+pub const PREFETCH_FROM_SLOTS: usize = 10;
 /// Jobs claimed ahead for each handler at most: what is in flight is what a commit can share.
-pub const SPARE_SEATS_PER_SLOT: usize = 8;
+pub const PREFETCH_PER_SLOT: usize = 8;
 /// Jobs claimed ahead for one queue of a worker at most: they are as lost as those that run if its process dies.
-pub const SPARE_SEATS_MAX: usize = 400;
+pub const PREFETCH_MAX: usize = 400;
 /// Handlers of one queue in one worker at most; more than any machine runs.
 pub const SLOTS_MAX: usize = 1_000_000;
 /// How long a job that was claimed ahead waits for its turn before it is given back.
-pub const TURN_WAIT_MAX: Duration = Duration::from_millis(100);
+pub const PREFETCH_WAIT_MAX: Duration = Duration::from_millis(100);
 /// Jobs that a batch handler may be given at once: no claim brings more.
-pub const GATHERED_JOBS_MAX: usize = CLAIM_JOBS_MAX;
+pub const BATCH_HANDLER_JOBS_MAX: usize = CLAIM_JOBS_MAX;
 /// How long a batch handler may let jobs wait for others: they are held meanwhile, and nobody else can run them.
-pub const GATHERING_MAX: Duration = Duration::from_secs(60);
+pub const BATCH_COLLECT_MAX: Duration = Duration::from_secs(60);
 /// How long a dead or departed worker stays in the registry for people to see.
 pub const WORKER_REMEMBERED: Duration = Duration::from_secs(3600);
 /// Longest duration anywhere: 100 years.
@@ -264,16 +264,16 @@ pub const API_KEYS_MAX: usize = 10_000;
 /// How often the use of an API key is written down: a minute is near enough for people, and not a write per request.
 pub const KEY_USE_WRITTEN_EVERY: Duration = Duration::from_secs(60);
 /// How long a process trusts the API keys it has read; a key that another one revoked is worthless within a second.
-pub const KEYS_TRUSTED_FOR: Duration = Duration::from_millis(500);
+pub const KEY_CACHE_TTL: Duration = Duration::from_millis(500);
 /// How long an idle claim waits before it looks again without having been woken (M103).
-pub const BACKSTOP_EVERY: Duration = Duration::from_secs(1);
-/// Claims that wait in one process and each look every [`BACKSTOP_EVERY`]; with as many more, each looks half as often, and so
+pub const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Claims that wait in one process and each look every [`POLL_INTERVAL`]; with as many more, each looks half as often, and so
 /// on up to [`HEARTBEAT_EVERY`], by which a worker must have shown that it lives.
-pub const BACKSTOP_CROWD: usize = 100;
+pub const POLL_CROWD: usize = 100;
 /// Lanes that one commit names as those with new work; beyond them everybody who waits looks for themselves.
-pub const NEWS_LANES_MAX: usize = 32;
+pub const WAKEUP_LANES_MAX: usize = 32;
 /// News of work that are remembered for those who were looking while they came.
-pub const NEWS_REMEMBERED: usize = 64;
+pub const WAKEUPS_KEPT: usize = 64;
 /// How often a waiting process looks whether another one changed the file.
 pub const CROSS_PROCESS_EVERY: Duration = Duration::from_millis(20);
 /// Minutes for which rates are kept.
@@ -351,7 +351,7 @@ pub const REQUEST_MAX: Duration = Duration::from_secs(25);
 /// How long after its deadline a caller still waits for the engine's own answer, which says more than that time is up.
 pub const ANSWER_MARGIN: Duration = Duration::from_secs(1);
 /// How often the look-out for other processes checks whether anybody waits for it.
-pub const LOOKOUT_IDLE_EVERY: Duration = Duration::from_millis(100);
+pub const LISTENER_IDLE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Tokens in a rate's bucket (M111): with the longest time to fill it, counting them still fits 64 bits.
 pub const RATE_COUNT_MAX: u64 = 1_000_000;
@@ -373,9 +373,9 @@ pub const TRANSACTION_IDLE_MAX: Duration = Duration::from_secs(2);
 /// second one must have a chance.
 pub const TRANSACTION_IDLE_RETRIED_MAX: Duration = Duration::from_secs(8);
 /// How long callers wait for a database server that is away before they are told.
-pub const OUTAGE_MAX: Duration = Duration::from_secs(20);
+pub const DB_OUTAGE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long the rows of `commits` are kept at least. A node whose connection broke during a commit asks within
-/// [`CALL_MAX`] + [`OUTAGE_MAX`] whether it was made; five times that also covers nodes that were frozen for a while.
+/// [`CALL_MAX`] + [`DB_OUTAGE_TIMEOUT`] whether it was made; five times that also covers nodes that were frozen for a while.
 pub const COMMITS_KEPT_FOR: Duration = Duration::from_secs(300);
 /// Rows of `commits` that are kept however old they are.
 pub const COMMITS_KEPT_MIN: i64 = 4_096;
@@ -385,16 +385,16 @@ pub const COMMITS_FORGOTTEN_MAX: i64 = 1_024;
 /// SIGTERM, of which answering requests takes up to 7 s.
 pub const CLOSE_MAX: Duration = Duration::from_secs(1);
 /// Other nodes whose announcements a node remembers; far more than there are.
-pub const NODES_REMEMBERED: usize = 4_096;
+pub const NODES_KEPT: usize = 4_096;
 /// How long a job must have been claimable, or final, before finding it by polling counts as a missed notification: one that
 /// is on its way arrives within this time.
 pub const NOTICE_MAX: Duration = Duration::from_millis(250);
 /// How often at most other nodes are told of commits: those in between share one notification.
 pub const NOTIFY_EVERY: Duration = Duration::from_millis(2);
 /// Submissions through the door in SQL that one commit makes jobs of, so that claims never wait long behind it.
-pub const LETTERS_PER_COMMIT: usize = 500;
+pub const INBOX_ENTRIES_PER_COMMIT: usize = 500;
 /// Bytes of their payloads that are held in memory at once; one more may come on top.
-pub const LETTERS_BYTES_MAX: usize = 16 << 20;
+pub const INBOX_BYTES_MAX: usize = 16 << 20;
 /// Rows that one commit of a move holds: enough that its fsync is lost among them, few enough that a progress bar moves.
 pub const MOVE_ROWS_PER_COMMIT: usize = 2_000;
 /// Bytes of payloads and the like that one commit of a move holds in memory; one more row may come on top.
@@ -418,7 +418,7 @@ pub const GRACE_DEFAULT: Duration = Duration::from_secs(5);
 /// How long a worker that shuts down lets its handlers go on.
 pub const DRAIN_DEFAULT: Duration = Duration::from_secs(30);
 /// How long a worker that shuts down tries to report what it has done.
-pub const FAREWELL_MAX: Duration = Duration::from_secs(10);
+pub const SHUTDOWN_REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a step that comes early waits for those that an earlier attempt saved before it, while its handler is busy
 /// with something else. A replay reaches a saved step as soon as what lies before it allows; after that long it is taken
 /// for a difference in scheduling, and the step runs.
@@ -462,6 +462,6 @@ pub const SERVER_SILENCE_MAX: Duration = Duration::from_secs(45);
 /// Bytes of one event in a stream: a record's texts at their limits, many times over.
 pub const SERVER_EVENT_BYTES_MAX: usize = 1 << 20;
 /// Queues of tenants that a process keeps totals of for those who watch it: some 10 MB; any more go uncounted.
-pub const METERED_QUEUES_MAX: usize = 10_000;
+pub const METRIC_QUEUES_MAX: usize = 10_000;
 /// Types of tenants that a process keeps totals of by themselves: each is some 30 time series; any more go uncounted.
 pub const METERED_TYPE_TOTALS_MAX: usize = 200;

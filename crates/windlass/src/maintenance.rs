@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::Store;
-use crate::store::command::seal::SealReport;
+use crate::store::command::audit_chain::SealReport;
 
 /// How often final jobs are looked through for those to be removed.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
@@ -69,8 +69,8 @@ async fn run_sealer(store: &Store) {
             left = Some(seal);
             match (has_more, is_left_to_others) {
                 (true, _) => Duration::ZERO,
-                (false, true) => limits::SEALING_LEFT_FOR,
-                (false, false) => limits::BACKSTOP_EVERY,
+                (false, true) => limits::SEAL_RETRY_AFTER,
+                (false, false) => limits::POLL_INTERVAL,
             }
         });
         let Some(pause) = pause_after(pause) else { return };
@@ -97,6 +97,6 @@ async fn round(store: &Store) -> Result<Duration, StoreError> {
         return Ok(Duration::ZERO);
     }
     let now = store.environment().clock.now();
-    let until_next = ticked.next_at.map_or(limits::BACKSTOP_EVERY, |at| at.since(now));
-    Ok(until_next.clamp(Duration::from_millis(1), limits::BACKSTOP_EVERY))
+    let until_next = ticked.next_at.map_or(limits::POLL_INTERVAL, |at| at.since(now));
+    Ok(until_next.clamp(Duration::from_millis(1), limits::POLL_INTERVAL))
 }

@@ -1,58 +1,58 @@
 //! The one door to durable state. [`Store`] checks what comes in, hands it to an engine, waits, and wakes whoever waits for
 //! what changed; the embedded queue, workers, the server and the command line all go through it.
 
-pub mod access;
 pub mod asker;
 pub mod attempt;
+pub mod auth;
+#[cfg(feature = "bench")]
+pub mod baseline;
 pub(crate) mod budget;
+pub mod cache;
 pub mod caller;
 pub(crate) mod cascade;
+pub mod claim_order;
 pub mod command;
 pub mod config;
-pub mod counts;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-mod durable;
+pub mod counters;
 pub mod engine;
 pub mod environment;
 pub mod events;
 pub mod feed;
 pub mod filter;
-#[cfg(feature = "bench")]
-pub mod floor;
-pub mod group;
+pub mod group_commit;
 mod key_holder;
 pub(crate) mod liveness;
-pub mod memo;
 pub mod memory;
-pub mod meter;
-mod minutes;
-mod operate;
-pub mod place;
+pub mod metrics;
+pub mod minute_stats;
+pub mod move_store;
+mod operations;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-mod prove;
+mod proof;
 mod pruning;
 pub mod query;
-pub mod rates;
+pub mod read_tx;
 #[cfg(feature = "remote")]
 mod remote;
+pub mod reports;
+pub(crate) mod request;
 #[cfg(feature = "sqlite")]
 pub mod restore;
 pub mod schedules;
 pub mod schema;
 pub mod settings;
-pub mod show;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod stats_cache;
 mod strict;
-pub(crate) mod task;
-pub mod transfer;
-pub mod unit;
 pub mod verify;
-pub mod view;
 pub mod wakeup;
 pub mod webhook;
 pub(crate) mod work;
+pub mod write_tx;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,18 +66,18 @@ use crate::job::{JobId, JobRecord, NewJob};
 use crate::limits;
 use asker::Asker;
 use caller::Caller;
-use command::act::{self, ActionReport, JobAction};
+use command::actions::{self, ActionReport, JobAction};
 use command::precondition::{ActOptions, IfMatch};
 use command::redrive::{self, Redrive};
 use command::submit::{self, Receipt, SubmitOptions};
 use engine::Engine;
 use environment::{Environment, StoreOptions};
-use meter::Fallback;
+use metrics::Fallback;
 use query::snapshot::{self, Snapshot};
-use task::{Command, IsStoreError, Kind, Query};
-use unit::WriteTx;
-use view::ReadTx;
+use read_tx::ReadTx;
+use request::{Command, IsStoreError, Kind, Query};
 use wakeup::Listener;
+use write_tx::WriteTx;
 
 /// Asks the server, if one keeps the store, and answers with what it answers: `elsewhere!(self.get(id))`. What is not asked
 /// for so ends in [`Store::read`] or [`Store::write`], which then say that only the server can do it.
@@ -257,7 +257,7 @@ impl Store {
             let message = "the transaction is on another file than this store".to_owned();
             return Err(StoreError::Database(message).into());
         }
-        sqlite::lent::submit(transaction, &self.env, caller, jobs, options)
+        sqlite::transactional_submit::submit(transaction, &self.env, caller, jobs, options)
     }
 
     /// The statement that submits a job within a transaction of the caller's own on the same database, with any driver:
@@ -275,7 +275,7 @@ impl Store {
         let schema = self.engine("sql_call")?.schema().ok_or_else(|| {
             StoreError::Database("only a store in PostgreSQL is submitted to in SQL".to_owned())
         })?;
-        postgres::lent::call(schema, &self.env, caller, job, options)
+        postgres::transactional_submit::call(schema, &self.env, caller, job, options)
     }
 
     /// Submits a job within a transaction of the caller's own on the same database, and answers with its id; the owner is
@@ -292,7 +292,7 @@ impl Store {
         options: SubmitOptions,
     ) -> Result<JobId, SubmitError> {
         let call = self.sql_call(caller, job, options)?;
-        postgres::lent::submit(transaction, &call, job).await
+        postgres::transactional_submit::submit(transaction, &call, job).await
     }
 
     /// Does something to a job and says whether it changed.
@@ -323,7 +323,7 @@ impl Store {
     ) -> Result<ActionReport, ActError> {
         elsewhere!(self.act(id, act, options));
         let caller = caller.clone();
-        let work = move |unit: &mut WriteTx<'_>| act::act_with(unit, &caller, id, &act, &options);
+        let work = move |unit: &mut WriteTx<'_>| actions::act_with(unit, &caller, id, &act, &options);
         self.write("act", Kind::Ordinary, work).await
     }
 
@@ -366,7 +366,7 @@ impl Store {
     pub async fn delete_if(&self, caller: &Caller, id: JobId, if_match: IfMatch) -> Result<(), ActError> {
         elsewhere!(self.delete(id, if_match));
         let caller = caller.clone();
-        let work = move |unit: &mut WriteTx<'_>| act::delete(unit, &caller, id, &if_match);
+        let work = move |unit: &mut WriteTx<'_>| actions::delete(unit, &caller, id, &if_match);
         self.write("delete", Kind::Ordinary, work).await
     }
 

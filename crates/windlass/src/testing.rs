@@ -13,22 +13,22 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::context::{CrashPoint, StepCall, StepRun};
 
+use crate::client::Client;
 use crate::clock::{Clock, ManualClock, Timestamp};
 use crate::context::StepLog;
 use crate::entropy::Entropy;
 use crate::job::{JobId, JobState, WorkerId};
 use crate::limits;
-use crate::queue::Client;
 use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::claim::ClaimRequest;
-use crate::store::command::tick::TickReport;
+use crate::store::command::maintenance::TickReport;
 use crate::store::environment::{Environment, StoreOptions};
 use crate::store::filter::Filter;
+use crate::store::query::job_details::Attempt;
 use crate::store::query::list::ListRequest;
-use crate::store::query::side::Attempt;
 use crate::store::query::snapshot::Snapshot;
-use crate::worker::{Worker, execute, report};
+use crate::worker::{Worker, completer, execute};
 
 /// When every test queue begins.
 const START: i64 = 1_800_000_000_000;
@@ -185,7 +185,7 @@ impl TestQueue {
                 reports.extend(attempt.await.expect("the attempt is supervised"));
             }
             // In the store before the next claim looks for work.
-            report::send(&crew, reports).await;
+            completer::send(&crew, reports).await;
         }
     }
 

@@ -1,15 +1,15 @@
 //! A worker: claims jobs for its free slots, runs their handlers, keeps their leases, reports their ends in batches, and
 //! leaves in stages. Cutting off a handler never depends on the handler: its fence is gone first.
 
+pub(crate) mod batch_collector;
+pub(crate) mod completer;
 mod control;
 pub(crate) mod execute;
-pub(crate) mod gather;
+mod fetch_loop;
 mod heartbeat;
-mod lane;
-pub(crate) mod report;
-mod running;
-mod seats;
+mod in_flight;
 mod shutdown;
+mod slots;
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 pub use control::WorkerControl;
 pub use shutdown::ShutdownReport;
 
+use crate::client::{Client, Job};
 use crate::context::{CancelReason, CrashPoint, Cx, RunOptions, StepLog, StepMode};
 use crate::error::{FieldProblem, Invalid, WorkError};
 use crate::handler::{
@@ -34,11 +35,10 @@ use crate::handler::{
 };
 use crate::job::{Failure, JobType, QueueName, WorkerId};
 use crate::limits;
-use crate::queue::{Client, Job};
 use crate::store::command::finish::{Outcome, Report};
 use crate::store::command::worker::NewWorker;
-use running::Running;
-use seats::SlotPool;
+use in_flight::Running;
+use slots::SlotPool;
 
 /// Something that runs around every handler.
 pub(crate) type Layer = Arc<dyn Fn(Cx, HandlerFuture) -> HandlerFuture + Send + Sync>;
@@ -284,16 +284,21 @@ impl Worker {
         crew.start_handlers(&stop);
         let mut lanes = JoinSet::new();
         for (queue, slots) in queues {
-            lanes.spawn(lane::run(crew.clone(), queue, SlotPool::new(slots, stop.clone()), stop.clone()));
+            lanes.spawn(fetch_loop::run(
+                crew.clone(),
+                queue,
+                SlotPool::new(slots, stop.clone()),
+                stop.clone(),
+            ));
         }
         let (over, closing) = (CancellationToken::new(), CancellationToken::new());
         let beating = tokio::spawn(heartbeat::run(crew.clone(), over.clone()));
         let pausing = tokio::spawn(shutdown::release_when_paused(crew.clone(), over.clone()));
         let telling = tokio::spawn(shutdown::tell_when_paused(crew.clone(), over.clone()));
-        let reporting = tokio::spawn(report::run(crew.clone(), inbox, closing.clone()));
+        let reporting = tokio::spawn(completer::run(crew.clone(), inbox, closing.clone()));
         let trouble = tokio::select! {
             _ = shutdown => None,
-            error = lane::first_error(&mut lanes) => Some(error),
+            error = fetch_loop::first_error(&mut lanes) => Some(error),
         };
         stop.cancel();
         // A lane that panicked has nothing left to stop.

@@ -13,9 +13,9 @@ use windlass::store::environment::StoreOptions;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::ListRequest;
 
-use super::link::Target;
-use super::place::ChildServer;
-use super::population;
+use super::connection::Target;
+use super::dataset;
+use super::environment::ChildServer;
 
 /// Dashboards that are open at once.
 const OPEN: usize = 10;
@@ -81,7 +81,7 @@ pub(super) async fn measure(
     rounds: usize,
     tell: &mut dyn FnMut(Figure),
 ) -> anyhow::Result<()> {
-    population::fill(address, jobs).await?;
+    dataset::fill(address, jobs).await?;
     let store = Store::open(address, StoreOptions::default())?;
     let examples = examples(&store).await?;
     store.close();

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use windlass::bench::{Figure, Times, rate};
 use windlass::clock::Stopwatch;
 
-use super::link::{Connection, Target};
+use super::connection::{Connection, Target};
 
 /// Where the jobs of a benchmark go, so that they are told apart from others.
 pub(super) const QUEUE: &str = "bench";

@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use windlass::bench::Figure;
 
-use super::link::{Connection, Target};
+use super::connection::{Connection, Target};
 
 /// Clients of each kind.
 const CLIENTS: usize = 1_000;

@@ -8,10 +8,10 @@ use windlass::audit::Seal;
 use windlass::store::verify::AuditCheck;
 use windlass::ticket::TicketPublicKey;
 
+use super::audit_list::{self, AuditListArgs};
 use super::client::Call;
 use super::connect::ConnectArgs;
-use super::exit::Exit;
-use super::trail::{self, AuditListArgs};
+use super::exit_code::Exit;
 use super::verify::{Bar, report};
 use super::{Missing, ReportArgs, output};
 
@@ -51,8 +51,8 @@ struct VerifyArgs {
 
 pub(super) async fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
-        None => trail::audit(&args.list).await,
-        Some(AuditCommand::List(list)) => trail::audit(list).await,
+        None => audit_list::audit(&args.list).await,
+        Some(AuditCommand::List(list)) => audit_list::audit(list).await,
         Some(AuditCommand::Verify(args)) => verify(args).await,
         Some(AuditCommand::Head(connect)) => head(connect).await,
     }

@@ -21,8 +21,8 @@ use serde_json::Value;
 use windlass::clock::{Clock, SystemClock, Timestamp};
 
 use super::connect::Connection;
-use super::failure::Failure;
-use super::stream::EventStream;
+use super::error::Failure;
+use super::sse::EventStream;
 use crate::limits;
 
 type Transport = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;

@@ -9,9 +9,9 @@ use windlass::clock::ClockReport;
 use windlass::store::caller::Caller;
 
 use super::client::Call;
+use super::color::{Colour, Paint};
 use super::connect::ConnectArgs;
-use super::exit::Exit;
-use super::paint::{Colour, Paint};
+use super::exit_code::Exit;
 use super::text::field;
 use super::{Missing, StoreArgs, output};
 use crate::http::Span;

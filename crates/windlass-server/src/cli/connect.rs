@@ -5,7 +5,7 @@ use clap::Args;
 use windlass::key::KeySecret;
 
 use super::client::Client;
-use super::failure::Failure;
+use super::error::Failure;
 use super::profile::{self, Profile};
 
 /// Where a server is if nobody says.

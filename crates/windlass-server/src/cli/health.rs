@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::connect::ConnectArgs;
-use super::exit::Exit;
+use super::exit_code::Exit;
 use super::output;
 
 pub(super) async fn health(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {

@@ -4,7 +4,7 @@
 use windlass::job::JobId;
 
 use super::client::{Call, Client};
-use super::failure::Failure;
+use super::error::Failure;
 use crate::limits;
 use crate::number::grouped;
 

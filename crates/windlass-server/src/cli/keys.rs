@@ -10,10 +10,10 @@ use windlass::key::KeySecret;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::key::NewKey;
 
-use super::act::confirmed;
+use super::actions::confirmed;
 use super::client::Call;
 use super::connect::ConnectArgs;
-use super::exit::Exit;
+use super::exit_code::Exit;
 use super::operations::finish;
 use super::table::{Column, Table};
 use super::text::{ago_field, field};

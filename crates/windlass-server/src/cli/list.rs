@@ -8,7 +8,7 @@ use windlass::clock::Timestamp;
 
 use super::client::Call;
 use super::connect::ConnectArgs;
-use super::exit::Exit;
+use super::exit_code::Exit;
 use super::filter::FilterArgs;
 use super::output;
 use super::table::{Cell, Column, Table};

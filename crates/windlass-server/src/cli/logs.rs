@@ -7,14 +7,14 @@ use clap::Args;
 use serde_json::Value;
 
 use super::client::{Call, Client};
+use super::color::Paint;
 use super::connect::ConnectArgs;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::follow::JobNews;
+use super::error::Failure;
+use super::exit_code::Exit;
 use super::output::{self, escaped};
-use super::paint::Paint;
+use super::reconnect::JobNews;
 use super::text::{field, moment};
-use crate::limits::LOG_LOOK_EVERY;
+use crate::limits::LOG_POLL_INTERVAL;
 
 /// Whose log.
 #[derive(Args)]
@@ -65,7 +65,7 @@ async fn follow(client: &Client, id: &str, printed: &mut Printed) -> anyhow::Res
         if job["completed_at"].is_string() {
             return Ok(());
         }
-        news.wait((job["state"] == "running").then_some(LOG_LOOK_EVERY)).await?;
+        news.wait((job["state"] == "running").then_some(LOG_POLL_INTERVAL)).await?;
     }
 }
 

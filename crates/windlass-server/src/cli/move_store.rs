@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use windlass::clock::Stopwatch;
-use windlass::store::transfer::{self, End, Move, MoveOptions, MoveReport, Stage};
+use windlass::store::move_store::{self, End, Move, MoveOptions, MoveReport, Stage};
 
 use super::output;
 use super::progress::Progress;
@@ -65,7 +65,7 @@ pub(super) async fn move_store(args: &MoveArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Shows how far it has come; every stage has a bar of its own.
-fn show(shown: &mut Option<(Stage, Progress)>, told: transfer::Progress, is_json: bool) {
+fn show(shown: &mut Option<(Stage, Progress)>, told: move_store::Progress, is_json: bool) {
     if shown.as_ref().is_none_or(|(stage, _)| *stage != told.stage) {
         let what = match told.stage {
             Stage::Copying => "rows copied",

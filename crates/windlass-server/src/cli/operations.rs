@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 use windlass::clock::Timestamp;
 
 use super::client::{Call, Client};
+use super::color::{Colour, Paint};
 use super::connect::ConnectArgs;
-use super::exit::Exit;
-use super::failure::Failure;
+use super::error::Failure;
+use super::exit_code::Exit;
 use super::output::{self, escaped};
-use super::paint::{Colour, Paint};
 use super::settings::{self, Named};
 use super::table::{Cell, Column, Table};
 use super::text::{ago_field, field};

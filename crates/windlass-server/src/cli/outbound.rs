@@ -2,7 +2,7 @@
 
 use clap::Args;
 use windlass::limits;
-use windlass::target::{Network, TargetPolicy};
+use windlass::webhook_url::{Network, TargetPolicy};
 
 /// Where callbacks and pushes may go.
 #[derive(Args)]

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::client::{Call, Client};
 use super::connect::ConnectArgs;
-use super::exit::Exit;
-use super::failure::Failure;
+use super::error::Failure;
+use super::exit_code::Exit;
 use super::operations::must_be_known;
 use super::output;
 use super::text::counted;

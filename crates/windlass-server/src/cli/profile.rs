@@ -35,7 +35,7 @@ pub(super) fn find(file: Option<&Path>, name: Option<&str>) -> anyhow::Result<Op
             Some(name) => {
                 let place =
                     file.map_or("~/.config/windlass/profiles.toml".into(), |file| file.display().to_string());
-                Err(super::failure::Failure::usage(format!("no profile `{name}`: there is no file {place}")))
+                Err(super::error::Failure::usage(format!("no profile `{name}`: there is no file {place}")))
             }
         };
     };
@@ -43,14 +43,14 @@ pub(super) fn find(file: Option<&Path>, name: Option<&str>) -> anyhow::Result<Op
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let mut all: BTreeMap<String, Profile> = toml::from_str(&text).map_err(|error| {
         let problem = crate::config::toml_error(&text, &error);
-        super::failure::Failure::usage(format!("in {}: {problem}", file.display()))
+        super::error::Failure::usage(format!("in {}: {problem}", file.display()))
     })?;
     let found = all.remove(name.unwrap_or(DEFAULT));
     if let (None, Some(name)) = (&found, name) {
         let known: Vec<String> = all.into_keys().collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         let message = format!("no profile `{name}` in {}; there are: {known}", file.display());
-        return Err(super::failure::Failure::usage(message));
+        return Err(super::error::Failure::usage(message));
     }
     Ok(found)
 }
@@ -62,7 +62,7 @@ fn check_owner(file: &Path) -> anyhow::Result<()> {
     let mode = data.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         let shown = file.display();
-        return Err(super::failure::Failure::usage(format!(
+        return Err(super::error::Failure::usage(format!(
             "{shown} holds keys and others can read it (mode {mode:03o}); do: chmod 600 {shown}"
         )));
     }

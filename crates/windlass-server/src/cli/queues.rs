@@ -7,13 +7,13 @@ use serde_json::Value;
 use windlass::clock::Timestamp;
 
 use super::client::Call;
+use super::color::Paint;
 use super::connect::ConnectArgs;
-use super::exit::Exit;
+use super::exit_code::Exit;
+use super::job_counts;
 use super::operations::{held, must_be_known, told_unknown};
 use super::output::{self, escaped};
-use super::paint::Paint;
 use super::settings::{self, Changes, DEFAULTS, DefaultsArgs, Named};
-use super::standing;
 use super::table::{Cell, Column};
 use super::text::{ago_field, field, short_text};
 
@@ -134,11 +134,11 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         Column::new("DONE/MIN", 6).right(),
         Column::new("HELD", 7).cut(8),
     ];
-    standing::list(connect, "queues", columns, row, "no queues yet: the first job makes one").await
+    job_counts::list(connect, "queues", columns, row, "no queues yet: the first job makes one").await
 }
 
 fn row(queue: &Value, now: Timestamp) -> Vec<Cell> {
-    let [ready, running, waiting, dead] = standing::depths(queue);
+    let [ready, running, waiting, dead] = job_counts::depths(queue);
     vec![
         field(&queue["name"]).into(),
         ready,

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::client::Call;
 use super::connect::ConnectArgs;
-use super::exit::Exit;
+use super::exit_code::Exit;
 use super::output;
 use super::settings::Changes;
 use super::text::field;

@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::act::confirmed;
+use super::actions::confirmed;
 use super::client::{Call, Client};
+use super::color::{Colour, Paint};
 use super::connect::ConnectArgs;
-use super::exit::Exit;
-use super::failure::Failure;
+use super::error::Failure;
+use super::exit_code::Exit;
 use super::operations::finish;
 use super::output::{self, escaped};
-use super::paint::{Colour, Paint};
 use super::submit::{content, payload_field, urgency};
 use super::table::{Cell, Column, Table};
 use super::text::{ago, ago_field, field, moment};

@@ -16,15 +16,15 @@ use windlass::store::environment::{FileCheck, StoreOptions};
 use windlass::{Store, maintenance};
 
 use super::StoreArgs;
-use super::keeping::KeepingArgs;
 use super::outbound::OutboundArgs;
+use super::retention_args::KeepingArgs;
 use crate::http::{Span, StorePlace};
 use crate::limits;
 use crate::log::LogArgs;
-use crate::notify::Supervisor;
-use crate::outbound::{self, WebhookClient};
 use crate::process::{raise_open_files, warn_of_readers};
 use crate::server::{Listening, Options, TlsFiles};
+use crate::systemd::Supervisor;
+use crate::webhooks::{self, WebhookClient};
 
 /// How to serve.
 #[derive(Args)]
@@ -189,7 +189,7 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     };
     let serving = Box::pin(server.run(stop.cancelled()));
     // Calls to others end like requests: a store that is away must not hold up the end.
-    let calling = Box::pin(outbound::run(store.clone(), WebhookClient::new(targets), stop.cancelled()));
+    let calling = Box::pin(webhooks::run(store.clone(), WebhookClient::new(targets), stop.cancelled()));
     let calling = async {
         tokio::select! {
             () = calling => {}

@@ -7,9 +7,9 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::client::{Call, Client};
-use super::failure::Failure;
+use super::color::Paint;
+use super::error::Failure;
 use super::output::escaped;
-use super::paint::Paint;
 use super::submit::{retry_policy, urgency};
 use super::text::{field, short_text, spent};
 use crate::http::Span;

@@ -8,10 +8,10 @@ use serde_json::Value;
 use windlass::clock::Timestamp;
 
 use super::client::Call;
+use super::color::{Colour, Paint};
 use super::connect::ConnectArgs;
-use super::exit::Exit;
+use super::exit_code::Exit;
 use super::output::{self, escaped};
-use super::paint::{Colour, Paint};
 use super::table::{Cell, Column, Table, cut_end, room};
 use super::text::{ago, ago_field, between, field, moment, short_span};
 use super::tree::Tree;
@@ -39,7 +39,7 @@ pub(super) async fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     let part = async |name: &str| client.value(Call::get(&["jobs", &id, name])).await;
     let (explained, attempts, events) =
         (part("explain").await?, part("attempts").await?, part("events").await?);
-    let tree = Tree::around(&client, &job).await?;
+    let tree = Tree::load(&client, &job).await?;
     let (paint, now) = (Paint::for_data(), client.now());
     let mut text = facts(&job, now, paint);
     let why = if job["state"] == "running" { "What happens next" } else { "Why it does not run" };

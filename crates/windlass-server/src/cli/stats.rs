@@ -10,7 +10,7 @@ use windlass::store::query::stats::ByState;
 
 use super::client::Call;
 use super::connect::ConnectArgs;
-use super::exit::Exit;
+use super::exit_code::Exit;
 use super::operations::{counts_table, finish};
 use super::{Missing, StoreArgs, output};
 

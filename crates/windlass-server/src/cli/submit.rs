@@ -10,14 +10,14 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::client::{Call, Client};
+use super::color::Paint;
 use super::connect::ConnectArgs;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::follow::JobNews;
+use super::error::Failure;
+use super::exit_code::Exit;
 use super::output::{self, escaped};
-use super::paint::Paint;
+use super::reconnect::JobNews;
 use crate::http::Span;
-use crate::limits::JOB_LOOK_EVERY;
+use crate::limits::JOB_POLL_INTERVAL;
 
 /// Which job to submit.
 #[derive(Args)]
@@ -288,6 +288,6 @@ async fn ended(client: &Client, id: &str) -> anyhow::Result<Value> {
             last = now;
         }
         let is_moving = is_watched && state == "running";
-        news.wait(is_moving.then_some(JOB_LOOK_EVERY)).await?;
+        news.wait(is_moving.then_some(JOB_POLL_INTERVAL)).await?;
     }
 }

@@ -6,8 +6,8 @@ use std::io::IsTerminal;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::color::{Colour, Paint};
 use super::output::escaped;
-use super::paint::{Colour, Paint};
 
 /// Columns stand so far apart.
 const GAP: usize = 2;

@@ -7,13 +7,13 @@ use serde_json::Value;
 use windlass::clock::Timestamp;
 
 use super::client::Call;
+use super::color::Paint;
 use super::connect::ConnectArgs;
-use super::exit::Exit;
+use super::exit_code::Exit;
+use super::job_counts;
 use super::operations::{head, held, must_be_known, settings_section, told_change, told_unknown};
 use super::output;
-use super::paint::Paint;
 use super::settings::{self, Changes, Named};
-use super::standing;
 use super::table::{Cell, Column};
 use super::text::{field, spent};
 
@@ -124,11 +124,11 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         Column::new("WEIGHT", 8).right(),
         Column::new("HELD", 7).cut(8),
     ];
-    standing::list(connect, "tenants", columns, row, "no tenants yet: the first job brings one").await
+    job_counts::list(connect, "tenants", columns, row, "no tenants yet: the first job brings one").await
 }
 
 fn row(tenant: &Value, now: Timestamp) -> Vec<Cell> {
-    let [ready, running, waiting, dead] = standing::depths(tenant);
+    let [ready, running, waiting, dead] = job_counts::depths(tenant);
     let period = tenant["budget_period"].as_str().unwrap_or("month");
     let budget = &tenant["budget_cents"];
     let budget = if budget.is_null() { "-".to_owned() } else { format!("{}/{period}", spent(budget)) };

@@ -1,19 +1,19 @@
 //! `windlass top`: a terminal full of what is going on, with keys to intervene. It asks like any other client, and leaves
 //! the terminal as it found it, however it ends.
 
+mod app;
+mod command;
 mod details;
 mod draw;
-mod feed;
-mod keys;
-mod look;
-mod order;
+mod format;
+mod key_bindings;
+mod model;
+mod poller;
 mod rates;
-mod screen;
 mod terminal;
 #[cfg(test)]
 mod tests;
 mod theme;
-mod words;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -23,16 +23,16 @@ use clap::Args;
 use ratatui::crossterm::event::Event;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::feed::{Feed, News};
-use self::keys::Effect;
-use self::screen::{Mode, Screen};
+use self::app::{Mode, Screen};
+use self::key_bindings::Effect;
+use self::poller::{Feed, News};
 use self::terminal::Console;
 use self::theme::Theme;
+use super::color::Paint;
 use super::connect::ConnectArgs;
-use super::failure::Failure;
+use super::error::Failure;
 use super::output::escaped;
-use super::paint::Paint;
-use crate::limits::{TOP_LOOK_EVERY, TOP_NOTE_TIME};
+use crate::limits::{TOP_NOTE_TIME, TOP_POLL_INTERVAL};
 
 /// Which server to look at.
 #[derive(Args)]
@@ -53,14 +53,14 @@ pub(super) async fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
     let client = Arc::new(args.connect.client()?);
     let mut screen = Screen::new(client.place().to_owned(), client.now());
     // Who cannot be reached at all is told as by any other command, before the terminal is taken over.
-    let look = feed::read_snapshot(&client).await?;
+    let look = poller::read_snapshot(&client).await?;
     screen.now = client.now();
     screen.take(look);
     let mut feed = Feed::start(client.clone());
     let (mut terminate, mut hang_up) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
     let mut console = Console::open(Theme { is_coloured: Paint::for_data().is_coloured() })?;
     let mut events = terminal::events()?;
-    let mut tick = tokio::time::interval(TOP_LOOK_EVERY);
+    let mut tick = tokio::time::interval(TOP_POLL_INTERVAL);
     loop {
         console.show(&screen)?;
         tokio::select! {

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::client::{Call, Client};
-use super::failure::Failure;
-use super::paint::{Colour, Paint};
+use super::color::{Colour, Paint};
+use super::error::Failure;
 use super::text::field;
 
 /// Jobs that are drawn: more say nothing on a screen.
@@ -52,7 +52,7 @@ pub(super) struct Tree {
 impl Tree {
     /// Asks for the jobs around one: its parents, all that they and it wait for or that waits for them, and the children of
     /// all of those, as far as fits.
-    pub(super) async fn around(client: &Client, job: &Value) -> Result<Tree, Failure> {
+    pub(super) async fn load(client: &Client, job: &Value) -> Result<Tree, Failure> {
         let mut tree = Tree::default();
         tree.know(job);
         tree.take_graph(&client.value(Call::get(&["jobs", &field(&job["id"]), "graph"])).await?);

@@ -7,13 +7,13 @@ use serde_json::Value;
 use windlass::clock::Timestamp;
 
 use super::client::Call;
+use super::color::Paint;
 use super::connect::ConnectArgs;
-use super::exit::Exit;
+use super::exit_code::Exit;
+use super::job_counts;
 use super::operations::{head, held, must_be_known, settings_section, told_change, told_unknown};
 use super::output;
-use super::paint::Paint;
 use super::settings::{self, Changes, DEFAULTS, DefaultsArgs, Named};
-use super::standing;
 use super::table::{Cell, Column};
 use super::text::{field, short_text};
 
@@ -111,11 +111,11 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         Column::new("P95", 8).right(),
         Column::new("HELD", 9).cut(8),
     ];
-    standing::list(connect, "types", columns, row, "no types yet: the first job brings one").await
+    job_counts::list(connect, "types", columns, row, "no types yet: the first job brings one").await
 }
 
 fn row(known: &Value, now: Timestamp) -> Vec<Cell> {
-    let [ready, running, waiting, dead] = standing::depths(known);
+    let [ready, running, waiting, dead] = job_counts::depths(known);
     let hour = &known["rates"]["last_hour"];
     let failed: u64 =
         ["failed", "retried", "dead_letter"].iter().filter_map(|word| hour[*word].as_u64()).sum();
@@ -126,7 +126,7 @@ fn row(known: &Value, now: Timestamp) -> Vec<Cell> {
         waiting,
         dead,
         field(&hour["completed"]).into(),
-        standing::bad(failed),
+        job_counts::bad(failed),
         short_text(&hour["ran"]["p50"]).into(),
         short_text(&hour["ran"]["p95"]).into(),
         held(&known["paused"], now),

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 use windlass::store::verify::{Checked, VerifyReport};
 
-use super::exit::Exit;
+use super::color::{Colour, Paint};
+use super::exit_code::Exit;
 use super::output;
-use super::paint::{Colour, Paint};
 use super::progress::Progress;
 use super::table::{cut_end, room};
 use super::{Missing, ReportArgs};

@@ -8,7 +8,7 @@ use windlass::job::Tenant;
 use windlass::store::caller::Caller;
 
 use super::{Missing, StoreArgs, output};
-use crate::outbound::signature::{Endpoint, Purpose};
+use crate::webhooks::signature::{Endpoint, Purpose};
 
 /// What to do about webhooks.
 #[derive(Subcommand)]

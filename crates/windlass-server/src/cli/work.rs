@@ -19,14 +19,14 @@ use windlass::{Client, PauseMode, Worker, WorkerControl, limits};
 
 use self::report::Reporter;
 use super::connect::{ConnectArgs, Connection};
-use super::failure::{ErrorResponse, Failure};
-use super::keeping::payload_bytes;
+use super::error::{ErrorResponse, Failure};
+use super::retention_args::payload_bytes;
 use super::tickets::TicketArgs;
 use super::{Missing, StoreArgs, output};
+use crate::exec::{self, Guard, Program, RunOptions, is_runnable, parse_signal};
 use crate::http::Span;
 use crate::limits::PROGRAM_GRACE_MARGIN;
 use crate::log::warn_only;
-use crate::program::{self, Guard, Program, RunOptions, is_runnable, parse_signal};
 
 /// The type that stands for all.
 const ANY_TYPE: &str = "*";
@@ -169,7 +169,7 @@ pub(super) struct GuardArgs {
 }
 
 pub(super) async fn guard(args: &GuardArgs) -> anyhow::Result<ExitCode> {
-    program::guard(args.grace.0).await?;
+    exec::guard(args.grace.0).await?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -186,7 +186,7 @@ pub(super) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     let had_key = server.as_ref().is_some_and(|server| server.key.is_some());
     let place = server.as_ref().map_or_else(String::new, |server| server.place().to_owned());
     let reporter = Reporter::new(args.quiet, args.server.json, &args.types);
-    let said = move |summary: program::Summary| reporter.say(&summary);
+    let said = move |summary: exec::Summary| reporter.say(&summary);
     let program = Arc::new(Program::new(args.conduct(server), args.places(), args.guard()?, said));
     let worker = args.worker(&queue, &program);
     let (control, stop) = (worker.control(), CancellationToken::new());

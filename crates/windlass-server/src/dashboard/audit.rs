@@ -12,10 +12,10 @@ use windlass::job::{JobType, QueueName, Tenant};
 use windlass::store::config::Config;
 use windlass::store::engine::RecordQuery;
 
+use super::components::{JobLink, SeverityMark};
 use super::form::{Fields, Query, address};
 use super::format::{Moment, line, span};
-use super::guard::Visitor;
-use super::mark::{JobLink, SeverityMark};
+use super::middleware::Visitor;
 use super::page::{Layout, PageError, show};
 use super::worker_name::worker_name;
 use super::{Dashboard, filter};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use windlass::clock::Timestamp;
-use windlass::store::rates::{Minute, minute_of};
+use windlass::store::minute_stats::{Minute, minute_of};
 
 use super::format::{compact, count, percent, real};
 

@@ -9,7 +9,7 @@ use windlass::clock::ClockReport;
 use super::Dashboard;
 use super::form::Form;
 use super::format::span;
-use super::guard::Visitor;
+use super::middleware::Visitor;
 use super::page::PageError;
 
 /// Store time and the wall clock as shown.

@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 use windlass::clock::Timestamp;
 use windlass::job::JobRecord;
 
+use super::components::JobLink;
 use super::format::{Moment, line};
-use super::mark::JobLink;
 
 /// Failures of one type with one error.
 pub(super) struct Group {

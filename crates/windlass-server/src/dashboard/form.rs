@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use std::time::Duration;
 use subtle::ConstantTimeEq;
 
-use super::guard::Visitor;
+use super::middleware::Visitor;
 use super::page::PageError;
 use super::{Dashboard, limits};
 use crate::http::is_slow;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use windlass::job::{JobId, JobRecord, JobState, Need};
 
 use super::format::{line, short};
-use super::guard::Visitor;
+use super::middleware::Visitor;
 use super::page::PageError;
 use super::{Dashboard, limits};
 

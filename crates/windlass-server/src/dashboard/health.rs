@@ -5,14 +5,14 @@ use std::time::Duration;
 use windlass::clock::{ClockReport, Timestamp};
 use windlass::job::JobState;
 use windlass::store::config::{Config, Scope};
+use windlass::store::minute_stats::Minute;
 use windlass::store::query::list::CountResult;
 use windlass::store::query::queues::QueueInfo;
-use windlass::store::rates::Minute;
 
 use super::chart;
 use super::form::segment;
 use super::format::{count, percent, span};
-use super::queue_line::LATE;
+use super::queue_row::LATE;
 use super::workers::is_built_in;
 
 /// Something a person should look at.

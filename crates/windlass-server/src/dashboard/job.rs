@@ -6,23 +6,23 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use windlass::clock::Timestamp;
 use windlass::job::{ErrorCause, JobId, JobRecord};
-use windlass::store::command::step::LogLine;
+use windlass::store::command::attempt_writes::LogLine;
 use windlass::store::query::explain::Reason;
-use windlass::store::query::side::Attempt;
+use windlass::store::query::job_details::Attempt;
 use windlass::store::query::snapshot::Snapshot;
 
-use super::facts::{Fact, Value, facts};
-use super::family::{self, Family};
+use super::children::{self, Family};
+use super::components::{JobLink, Pill, priority_name};
 use super::form::{Query, segment};
 use super::format::{Moment, bytes, line, with_moments};
 use super::graph::{self, Drawing};
-use super::guard::Visitor;
-use super::mark::{JobLink, Pill, priority_name};
-use super::operate::Allowed;
+use super::job_actions::Allowed;
+use super::job_audit::{self, Trail};
+use super::job_details::{Fact, Value, facts};
+use super::json_view::Shown;
+use super::middleware::Visitor;
 use super::page::{Layout, PageError, show};
-use super::text::Shown;
 use super::timeline::{Timeline, timeline};
-use super::trail::{self, Trail};
 use super::{Dashboard, limits};
 
 /// Why it does not run.
@@ -155,7 +155,7 @@ pub(super) async fn page(
     let config = store.config(caller).await?;
     let reasons = store.explain(caller, job.id).await?.unwrap_or_default();
     let may_read = !snapshot.is_redacted;
-    let family = family::of(&board, &visitor, job, now).await?;
+    let family = children::of(&board, &visitor, job, now).await?;
     let drawing = graph::load(&board, &visitor, job, &family.jobs).await?;
     let (logs, logs_hidden) =
         if may_read { logs(&board, &visitor, job, now).await? } else { (Vec::new(), 0) };
@@ -187,7 +187,7 @@ pub(super) async fn page(
         may_read,
         logs,
         logs_hidden,
-        trail: trail::of_job(&board, &visitor, &config, job.id).await?,
+        trail: job_audit::of_job(&board, &visitor, &config, job.id).await?,
         allowed: Allowed::in_state_of(job, now),
         may_manage: visitor.caller.require_manage(job, spec).is_ok(),
         priority: job.priority.value(),

@@ -6,22 +6,22 @@ use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, JobType};
 use windlass::store::caller::Permission;
-use windlass::store::command::hold::Target;
+use windlass::store::command::pause::Target;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::job_types::TypeInfo;
 use windlass::store::query::known::Named;
 use windlass::store::query::list::ListRequest;
 
-use super::by_name::{self, Pager};
 use super::chart::{self, BarChart, LineChart};
 use super::failure::{self, Group};
 use super::form::{Form, Query, segment};
 use super::format::{at_most, compact, percent, real, span};
-use super::guard::Visitor;
-use super::lift;
+use super::job_row::Row;
+use super::middleware::Visitor;
 use super::page::{HoldView, Layout, PageError, show};
+use super::pager::{self, Pager};
 use super::queues::{Depth, Unknown, depths, pause_or_resume};
-use super::row::Row;
+use super::resume;
 use super::{Dashboard, limits};
 
 /// A type as a line.
@@ -91,7 +91,7 @@ pub(super) async fn page(
     let config = board.store().config(&visitor.caller).await?;
     let now = board.now();
     let place = ("/types", "type");
-    let looks = by_name::page(looks, |look| look.name.as_str(), &query, place, limits::NAMES_PER_PAGE);
+    let looks = pager::page(looks, |look| look.name.as_str(), &query, place, limits::NAMES_PER_PAGE);
     let page = Types {
         shell: Layout::of(&board, &visitor, &config, "types", "Types").with_flash(&query),
         lines: looks.shown.iter().map(|look| line(look, now)).collect(),
@@ -118,12 +118,12 @@ struct TypePage {
     recent: Vec<Row>,
     settings: Vec<(&'static str, String)>,
     can_pause: bool,
-    /// Whether this visitor can lift its pause.
-    can_lift: bool,
+    /// Whether this visitor can resume its pause.
+    can_resume: bool,
 }
 
 /// `GET /types/{name}`
-pub(super) async fn one(
+pub(super) async fn type_page(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Path(name): Path<String>,
@@ -167,7 +167,7 @@ pub(super) async fn one(
         recent: recent.iter().map(|snapshot| Row::of(snapshot, now)).collect(),
         settings: settings(&look),
         can_pause: visitor.may(Permission::Pause),
-        can_lift: look.paused.as_ref().is_some_and(|hold| lift::is_theirs(hold, &visitor)),
+        can_resume: look.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, &visitor)),
         name,
     };
     show(&page)

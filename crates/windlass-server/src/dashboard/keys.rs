@@ -7,13 +7,13 @@ use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::job::Tenant;
 use windlass::key::KeyId;
-use windlass::store::access::CreatedKey;
+use windlass::store::auth::CreatedKey;
 use windlass::store::caller::Role;
 use windlass::store::command::key::NewKey;
 
 use super::Dashboard;
 use super::form::Form;
-use super::guard::Visitor;
+use super::middleware::Visitor;
 use super::page::{Layout, PageError, show};
 
 #[derive(Template)]

@@ -11,22 +11,22 @@ use windlass::job::JobState;
 use windlass::store::caller::Permission;
 use windlass::store::config::Config;
 use windlass::store::filter::{Filter, Order};
+use windlass::store::minute_stats::Minute;
 use windlass::store::query::list::ListRequest;
 use windlass::store::query::queues::QueueInfo;
 use windlass::store::query::snapshot::Snapshot;
-use windlass::store::rates::Minute;
 
 use super::chart::{self, BarChart, LineChart};
 use super::failure::{self, Group};
 use super::form::Query;
 use super::format::{Moment, at_most, percent, real};
-use super::guard::Visitor;
 use super::health::{Health, HealthInput};
+use super::job_row::Row;
+use super::middleware::Visitor;
 use super::page::{HoldView, Layout, PageError, show};
-use super::queue_line::{QueueLine, lines};
-use super::row::Row;
-use super::tile::{self, Numbers, Tile};
-use super::{Dashboard, lift, limits, schedules};
+use super::queue_row::{QueueLine, lines};
+use super::stat_card::{self, Numbers, Tile};
+use super::{Dashboard, limits, resume, schedules};
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -48,10 +48,10 @@ struct Overview {
     is_empty: bool,
 }
 
-/// A pause in force, and how this visitor lifts it.
+/// A pause in force, and how this visitor resumes it.
 struct PauseView {
     hold: HoldView,
-    /// What a form must carry to lift a pause, for who may.
+    /// What a form must carry to resume a pause, for who may.
     scope: Option<String>,
     /// Where the form goes that resumes a schedule, for who may.
     act: Option<String>,
@@ -84,7 +84,7 @@ pub(super) async fn page(
     groups.truncate(limits::GROUPS_SHOWN);
     let are_all = stats.states.get(&JobState::Retrying).is_some_and(|all| *all <= retrying.len() as u64);
     let retries =
-        if are_all { tile::retries(retrying.iter().map(|one| &one.job), now) } else { String::new() };
+        if are_all { stat_card::retries(retrying.iter().map(|one| &one.job), now) } else { String::new() };
     let signs = HealthInput {
         config: &config,
         looks: &looks,
@@ -104,7 +104,7 @@ pub(super) async fn page(
     let page = Overview {
         shell: Layout::of(&board, &visitor, &config, "overview", "Overview").with_flash(&query),
         health: Health::of(&signs),
-        tiles: tile::tiles(&numbers),
+        tiles: stat_card::tiles(&numbers),
         throughput: chart::throughput(&hour),
         failures: chart::failure_rate(&hour),
         per_minute: format!("{:.0}", real(chart::ended(&recent)) / 5.0),
@@ -148,7 +148,7 @@ fn pauses(config: &Config, visitor: &Visitor, now: Timestamp) -> Vec<PauseView> 
     let holds = config.holds.values().filter(|hold| hold.is_active(now));
     let holds = holds.map(|hold| PauseView {
         hold: HoldView::among(config, hold, now),
-        scope: lift::scope(hold, visitor, config),
+        scope: resume::scope(hold, visitor, config),
         act: None,
     });
     let schedules = config.schedules.values().filter_map(|schedule| {

@@ -9,10 +9,10 @@ use windlass::job::Tenant;
 use windlass::store::config::{Config, Hold, Scope};
 use windlass::store::schedules::Schedule;
 
+use super::components::JobLink;
 use super::form::Fields;
 use super::format::Moment;
-use super::guard::Visitor;
-use super::mark::JobLink;
+use super::middleware::Visitor;
 use super::worker_name::worker_name;
 use super::{Dashboard, assets};
 
@@ -139,7 +139,7 @@ impl Layout {
 
     /// The same, saying what the last action came to.
     pub(super) fn with_flash(mut self, query: &Fields) -> Layout {
-        let is_ours = super::seal::holds(&self.token, query);
+        let is_ours = super::flash::holds(&self.token, query);
         self.done = query.get("done").filter(|_| is_ours).and_then(|word| said(word, query.get("n")));
         self
     }
@@ -151,7 +151,7 @@ impl Layout {
         let mut shell = self.with_flash(query);
         let named = what.and_then(|what| match query.get("done")? {
             "paused" => Some(format!("{what} is paused.")),
-            "lifted" => Some(format!("{what} is resumed.")),
+            "resumed" => Some(format!("{what} is resumed.")),
             "triggered" => Some(format!("{what} was started.")),
             _ => None,
         });
@@ -180,7 +180,7 @@ fn said(word: &str, number: Option<&str>) -> Option<String> {
         "signalled" => "Signal sent.".to_owned(),
         "unchanged" => "It was so already: nothing changed.".to_owned(),
         "paused" => "Paused.".to_owned(),
-        "lifted" => "Resumed.".to_owned(),
+        "resumed" => "Resumed.".to_owned(),
         "closed" => "The gate is closed.".to_owned(),
         "opened" => "The gate is open.".to_owned(),
         "clock_accepted" => "The wall clock is believed.".to_owned(),

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, QueueName, Tenant};
 use windlass::store::caller::Permission;
-use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::pause::{Pause, Target};
 use windlass::store::config::{Config, PauseMode, Scope};
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::known::Named;
@@ -16,17 +16,17 @@ use windlass::store::query::stats::ByState;
 use windlass::store::settings::patch::{Field, QueuePatch, RetentionPatch, SettingsPatch, TimeoutsPatch};
 use windlass::store::settings::{FairBy, QueueSettings, Rate};
 
-use super::by_name::{self, Pager};
 use super::chart::{self, BarChart};
-use super::edit;
+use super::components::Pill;
 use super::form::{Fields, Form, Query, address, segment};
 use super::format::{Moment, at_most, compact, count, exact, span};
-use super::guard::Visitor;
-use super::lift;
-use super::mark::Pill;
+use super::job_row::Row;
+use super::middleware::Visitor;
 use super::page::{HoldView, Layout, PageError, show};
-use super::queue_line::{QueueLine, lines};
-use super::row::Row;
+use super::pager::{self, Pager};
+use super::queue_row::{QueueLine, lines};
+use super::resume;
+use super::settings_form;
 use super::{Dashboard, limits};
 
 #[derive(Template)]
@@ -51,13 +51,13 @@ pub(super) async fn page(
     let acted = looks.iter().find(|look| query.get("name") == Some(look.name.as_str()));
     shell.done = shell.done.map(|said| match (query.get("done"), acted) {
         (Some("paused"), Some(look)) if look.paused.is_some() => format!("Queue {} is paused.", look.name),
-        (Some("lifted"), Some(look)) if look.paused.is_none() => {
+        (Some("resumed"), Some(look)) if look.paused.is_none() => {
             format!("Queue {} is not paused any more.", look.name)
         }
         _ => said,
     });
     let place = ("/queues", "queue");
-    let looks = by_name::page(looks, |look| look.name.as_str(), &query, place, limits::NAMES_PER_PAGE);
+    let looks = pager::page(looks, |look| look.name.as_str(), &query, place, limits::NAMES_PER_PAGE);
     let page = QueuesPage {
         shell,
         queues: lines(&looks.shown, &visitor, board.now()),
@@ -121,8 +121,8 @@ struct QueuePage {
     is_aggressive: bool,
     /// Who resumed it last, and when.
     resumed: Option<(String, Moment)>,
-    /// Whether this visitor can lift it.
-    can_lift: bool,
+    /// Whether this visitor can resume it.
+    can_resume: bool,
     tenants_pauses: Vec<TenantsPause>,
     depths: Vec<Depth>,
     throughput: BarChart,
@@ -161,7 +161,7 @@ impl Unknown {
 /// A pause that one tenant has made for itself.
 struct TenantsPause {
     hold: HoldView,
-    /// What lifts it, for those who can.
+    /// What resumes it, for those who can.
     scope: Option<String>,
 }
 
@@ -230,7 +230,7 @@ impl SettingsView {
     }
 }
 
-/// Pauses of a queue that single tenants have made for themselves, each with what lifts it; for those who see all tenants.
+/// Pauses of a queue that single tenants have made for themselves, each with what resumes it; for those who see all tenants.
 fn tenants_pauses(
     queue: &QueueName,
     visitor: &Visitor,
@@ -246,7 +246,10 @@ fn tenants_pauses(
     let holds = config.holds.values().filter(|hold| is_one(&hold.scope) && hold.is_active(now));
     let holds = holds.take(limits::GROUPS_SHOWN);
     holds
-        .map(|hold| TenantsPause { hold: HoldView::of(hold, now), scope: lift::scope(hold, visitor, config) })
+        .map(|hold| TenantsPause {
+            hold: HoldView::of(hold, now),
+            scope: resume::scope(hold, visitor, config),
+        })
         .collect()
 }
 
@@ -260,7 +263,7 @@ fn name_of(text: &str) -> Result<QueueName, PageError> {
 }
 
 /// `GET /queues/{name}`
-pub(super) async fn one(
+pub(super) async fn queue_page(
     AxumState(board): AxumState<Dashboard>,
     visitor: Visitor,
     Path(name): Path<String>,
@@ -290,7 +293,7 @@ pub(super) async fn one(
         paused: look.paused.as_ref().map(|hold| HoldView::of(hold, now)),
         is_aggressive: look.paused.as_ref().is_some_and(|hold| hold.mode == PauseMode::Aggressive),
         resumed: look.resumed.as_ref().map(|end| (end.by.clone(), Moment::new(end.at, now))),
-        can_lift: look.paused.as_ref().is_some_and(|hold| lift::is_theirs(hold, &visitor)),
+        can_resume: look.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, &visitor)),
         tenants_pauses: tenants_pauses(&look.name, &visitor, &config, now),
         depths: depths(&board, &visitor, &look.depth, part, ("queue", &name)).await?,
         throughput: chart::throughput(&hour),
@@ -328,7 +331,7 @@ pub(super) async fn pause_or_resume(
 ) -> Result<&'static str, PageError> {
     let (is_changed, done) = match form.need("action")? {
         "pause" => (board.store().pause(&visitor.caller, target, pause_of(form)?).await?, "paused"),
-        "resume" => (board.store().resume(&visitor.caller, target, form.text("reason")).await?, "lifted"),
+        "resume" => (board.store().resume(&visitor.caller, target, form.text("reason")).await?, "resumed"),
         _ => return Err(PageError::invalid("there is no such action")),
     };
     Ok(if is_changed { done } else { "unchanged" })
@@ -359,14 +362,15 @@ fn back(name: &str, done: &str) -> Response {
 
 /// How often jobs may start; the number and the time belong together.
 fn rate(form: &Fields) -> Result<Field<Rate>, PageError> {
-    if !edit::is_touched(form, "rate_count") && !edit::is_touched(form, "rate_per") {
+    if !settings_form::is_touched(form, "rate_count") && !settings_form::is_touched(form, "rate_per") {
         return Ok(Field::Keep);
     }
-    let count = form.get("rate_count").map(|text| edit::parse_integer("rate_count", text)).transpose()?;
+    let count =
+        form.get("rate_count").map(|text| settings_form::parse_integer("rate_count", text)).transpose()?;
     match (count, form.duration("rate_per")?) {
         (Some(count), Some(per)) => Ok(Field::Set(Rate::new(count, per))),
         (Some(_), None) => Err(PageError::invalid("starts at most: within how long? Such as 1s or 1m")),
-        (None, Some(_)) if !edit::is_touched(form, "rate_count") => {
+        (None, Some(_)) if !settings_form::is_touched(form, "rate_count") => {
             Err(PageError::invalid("starts at most: how many?"))
         }
         (None, _) => Ok(Field::Clear),
@@ -380,24 +384,24 @@ pub(super) async fn configure(
     Path(name): Path<String>,
     Form(form): Form,
 ) -> Result<Response, PageError> {
-    let fair = edit::tick(&form, "fair");
+    let fair = settings_form::tick(&form, "fair");
     let patch = QueuePatch {
-        max_running: edit::number(&form, "max_running")?,
-        max_running_per_key: edit::number(&form, "max_running_per_key")?,
-        max_depth: edit::number(&form, "max_depth")?,
+        max_running: settings_form::number(&form, "max_running")?,
+        max_running_per_key: settings_form::number(&form, "max_running_per_key")?,
+        max_depth: settings_form::number(&form, "max_depth")?,
         rate: rate(&form)?,
         fair_by: fair.map_or(Field::Keep, |is_fair| is_fair.then_some(FairBy::Tenant).into()),
-        aging: edit::duration(&form, "aging")?,
+        aging: settings_form::duration(&form, "aging")?,
         timeouts: Field::Set(TimeoutsPatch {
-            start: edit::duration(&form, "start")?,
-            max_execution: edit::duration(&form, "max_execution")?,
+            start: settings_form::duration(&form, "start")?,
+            max_execution: settings_form::duration(&form, "max_execution")?,
             ..TimeoutsPatch::default()
         }),
         retention: Field::Set(RetentionPatch {
-            completed: edit::duration(&form, "retention_completed")?,
-            failed: edit::duration(&form, "retention_failed")?,
-            dead_letter: edit::duration(&form, "retention_dead_letter")?,
-            cancelled: edit::duration(&form, "retention_cancelled")?,
+            completed: settings_form::duration(&form, "retention_completed")?,
+            failed: settings_form::duration(&form, "retention_failed")?,
+            dead_letter: settings_form::duration(&form, "retention_dead_letter")?,
+            cancelled: settings_form::duration(&form, "retention_cancelled")?,
         }),
         ..QueuePatch::default()
     };

@@ -10,10 +10,10 @@ use windlass::store::caller::Permission;
 use windlass::store::schedules::{PauseSchedule, Schedule, ScheduleRef};
 
 use super::calendar::{Day, calendar, own_time};
+use super::components::JobLink;
 use super::form::{Form, Query, address, segment};
 use super::format::{Moment, count, span};
-use super::guard::Visitor;
-use super::mark::JobLink;
+use super::middleware::Visitor;
 use super::overview::moment;
 use super::page::{Layout, PageError, show};
 use super::{Dashboard, limits};
@@ -197,7 +197,7 @@ pub(super) async fn act(
         }
         "resume" => {
             if store.resume_schedule(caller, which).await? {
-                "lifted"
+                "resumed"
             } else {
                 "unchanged"
             }

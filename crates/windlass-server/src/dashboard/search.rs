@@ -14,7 +14,7 @@ use windlass::store::query::stats::Stats;
 
 use super::form::{address, segment};
 use super::format::line;
-use super::guard::Visitor;
+use super::middleware::Visitor;
 use super::page::{Layout, PageError, show};
 use super::{Dashboard, limits};
 

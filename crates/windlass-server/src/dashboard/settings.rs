@@ -5,20 +5,20 @@ use axum::extract::State as AxumState;
 use axum::response::Response;
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, JobType, Tenant};
-use windlass::store::access::ApiKey;
+use windlass::store::auth::ApiKey;
 use windlass::store::caller::{Permission, Role};
 use windlass::store::config::{Config, Hold, Scope};
 use windlass::store::query::stats::Stats;
 use windlass::store::settings::Retention;
 
-use super::by_name::{self, Pager};
 use super::clock::ClockView;
 use super::form::{Fields, Query};
 use super::format::{Moment, span};
-use super::guard::Visitor;
-use super::lift;
+use super::middleware::Visitor;
 use super::overview::moment;
 use super::page::{HoldView, Layout, PageError, show};
+use super::pager::{self, Pager};
+use super::resume;
 use super::{Dashboard, limits};
 
 /// A key as shown: everything but its secret.
@@ -78,7 +78,7 @@ pub(super) async fn page(
     let mut keys: Vec<(String, ApiKey)> =
         keys.into_iter().map(|key| (format!("{} {}", key.name, key.id), key)).collect();
     keys.sort_by(|a, b| a.0.cmp(&b.0));
-    let keys = by_name::page(keys, |(name, _)| name, &query, ("/settings", "key"), limits::KEYS_PER_PAGE);
+    let keys = pager::page(keys, |(name, _)| name, &query, ("/settings", "key"), limits::KEYS_PER_PAGE);
     let known = NewSecret { stats: &stats, config: &config };
     let holds = config.holds.values().filter(|hold| hold.is_active(now));
     let closed: Vec<ClosedView> = holds.filter_map(|hold| known.closed(hold, &visitor, now)).collect();
@@ -124,7 +124,7 @@ impl NewSecret<'_> {
         };
         Some(ClosedView {
             hold: HoldView::of(hold, now),
-            scope: lift::scope(hold, visitor, self.config),
+            scope: resume::scope(hold, visitor, self.config),
             unknown: self.unknown(job_type, tenant),
         })
     }

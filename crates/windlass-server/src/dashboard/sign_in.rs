@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Redirect, Response};
 
 use super::form::{Form, OpenForm, Query};
-use super::guard::Visitor;
+use super::middleware::Visitor;
 use super::page::{Layout, PageError, show};
 use super::{Dashboard, session};
 use crate::server::Peer;

@@ -7,19 +7,19 @@ use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::job::{JobState, JobType, Tenant};
 use windlass::store::caller::Permission;
-use windlass::store::command::hold::Target;
+use windlass::store::command::pause::Target;
 use windlass::store::config::Scope;
 use windlass::store::query::stats::Stats;
 use windlass::store::settings::patch::{SettingsPatch, TenantPatch};
 use windlass::store::settings::{BudgetPeriod, TenantSettings};
 
-use super::by_name::{self, NamePage, Pager};
-use super::edit;
 use super::form::{Form, Query, segment};
 use super::format::{cents, compact, percent, real};
-use super::guard::Visitor;
+use super::middleware::Visitor;
 use super::page::{HoldView, Layout, PageError, show};
+use super::pager::{self, NamePage, Pager};
 use super::queues::pause_or_resume;
+use super::settings_form;
 use super::{Dashboard, limits};
 
 /// A tenant as shown.
@@ -80,8 +80,7 @@ pub(super) async fn page(
         },
     ));
     let (names, place) = (names.into_iter().collect(), ("/tenants", "tenant"));
-    let names: NamePage<Tenant> =
-        by_name::page(names, Tenant::as_str, &query, place, limits::TENANTS_PER_PAGE);
+    let names: NamePage<Tenant> = pager::page(names, Tenant::as_str, &query, place, limits::TENANTS_PER_PAGE);
     let mut costs: BTreeMap<&Tenant, Vec<(&JobType, i64)>> = BTreeMap::new();
     for ((tenant, job_type), cost) in &stats.costs {
         costs.entry(tenant).or_default().push((job_type, *cost));
@@ -179,17 +178,17 @@ pub(super) async fn configure(
     Path(name): Path<String>,
     Form(form): Form,
 ) -> Result<Response, PageError> {
-    let weight = edit::number(&form, "weight")?
+    let weight = settings_form::number(&form, "weight")?
         .try_map(|weight| u32::try_from(weight).map_err(|_| PageError::invalid("weight: is too large")))?;
     let patch = TenantPatch {
-        max_running: edit::number(&form, "max_running")?,
-        max_depth: edit::number(&form, "max_depth")?,
-        max_queues: edit::number(&form, "max_queues")?,
-        max_types: edit::number(&form, "max_types")?,
-        max_lanes: edit::number(&form, "max_lanes")?,
+        max_running: settings_form::number(&form, "max_running")?,
+        max_depth: settings_form::number(&form, "max_depth")?,
+        max_queues: settings_form::number(&form, "max_queues")?,
+        max_types: settings_form::number(&form, "max_types")?,
+        max_lanes: settings_form::number(&form, "max_lanes")?,
         weight,
-        budget_cents: edit::amount(&form, "budget")?,
-        budget_period: edit::field(&form, "period", |word| {
+        budget_cents: settings_form::amount(&form, "budget")?,
+        budget_period: settings_form::field(&form, "period", |word| {
             BudgetPeriod::parse(word).map_err(|problem| PageError::invalid(format!("period: {problem}")))
         })?,
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass::clock::Timestamp;
 use windlass::job::{AttemptOutcome, JobRecord};
 use windlass::store::config::Config;
-use windlass::store::query::side::Attempt;
+use windlass::store::query::job_details::Attempt;
 
 use super::format::{Moment, line, real, span};
 use super::limits;

@@ -8,18 +8,18 @@ use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, WorkerId};
 use windlass::store::caller::Permission;
-use windlass::store::command::hold::Target;
+use windlass::store::command::pause::Target;
 use windlass::store::config::{Config, Worker};
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::{ListRequest, WorkerLoad};
 
 use super::form::{Form, Query};
 use super::format::{Moment, compact, count, real};
-use super::guard::Visitor;
+use super::job_row::Row;
+use super::middleware::Visitor;
 use super::page::{HoldView, Layout, PageError, show};
 use super::queues::pause_or_resume;
-use super::row::Row;
-use super::tile::Tile;
+use super::stat_card::Tile;
 use super::{Dashboard, limits};
 
 /// Queues or types named per worker.

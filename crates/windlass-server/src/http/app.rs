@@ -9,12 +9,12 @@ use tokio::sync::watch;
 use windlass::Store;
 use windlass::clock::Timestamp;
 
+use super::body_budget::BodyBudget;
 use super::encoded::EncodedEvents;
 use super::guesses::Guesses;
 use super::metrics::RouteCounter;
 use super::places::Places;
-use super::rate::RequestRates;
-use super::room::BodyBudget;
+use super::rate_limit::RequestRates;
 use crate::limits;
 use crate::server::Peer;
 

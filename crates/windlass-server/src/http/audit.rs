@@ -13,12 +13,12 @@ use windlass::store::query::trail::RecordPage as RecordsFound;
 
 use super::app::App;
 use super::auth::CurrentCaller;
-use super::problem::ApiError;
+use super::error::ApiError;
 use super::query::Query;
-use super::reply::Ok200;
+use super::response::Ok200;
 use super::wire::filter::page_limit;
-use super::wire::name::Text;
 use super::wire::record::{RecordPage, RecordView};
+use super::wire::text::Text;
 use super::wire::time::Moment;
 
 /// Which records.

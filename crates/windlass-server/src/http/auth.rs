@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use windlass::store::caller::Caller;
 
 use super::app::App;
-use super::problem::ApiError;
+use super::error::ApiError;
 
 /// Who is asking; put there by the guard for every route that needs to know.
 #[derive(Clone)]

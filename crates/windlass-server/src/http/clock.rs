@@ -7,9 +7,9 @@ use windlass::clock::ClockReport;
 
 use super::app::App;
 use super::auth::CurrentCaller;
+use super::error::ApiError;
 use super::json::Body;
-use super::problem::ApiError;
-use super::reply::Ok200;
+use super::response::Ok200;
 use super::wire::time::Moment;
 
 /// Store time and the wall clock it goes by, as the answering node sees them.

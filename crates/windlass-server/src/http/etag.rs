@@ -16,9 +16,9 @@ use windlass::job::Version;
 use windlass::store::command::precondition::IfMatch;
 
 use super::app::App;
-use super::describe::{Part, Reply, Shape};
-use super::problem::ApiError;
-use super::reply::Ok200;
+use super::error::ApiError;
+use super::response::Ok200;
+use super::schema::{Part, Reply, Shape};
 
 /// The tag of one answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,18 +17,18 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use windlass::audit::Record;
 use windlass::job::{JobId, JobType, QueueName, Tenant};
-use windlass::limits::KEYS_TRUSTED_FOR;
+use windlass::limits::KEY_CACHE_TTL;
 use windlass::store::caller::Caller;
 use windlass::store::events::EventFeed;
 
 use super::app::App;
 use super::audit::EventName;
 use super::auth::{Credentials, CurrentCaller};
-use super::describe::{Reply, Shape};
+use super::error::ApiError;
 use super::places::{Place, Taken};
-use super::problem::ApiError;
 use super::query::Query;
-use super::wire::name::Text;
+use super::schema::{Reply, Shape};
+use super::wire::text::Text;
 use crate::limits;
 
 /// Which events.
@@ -177,7 +177,7 @@ impl Reader {
 
     /// Passes events on until there is a reason to stop.
     async fn pass_on(&mut self) -> &'static str {
-        let mut checks = interval(KEYS_TRUSTED_FOR);
+        let mut checks = interval(KEY_CACHE_TTL);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut alive = interval(limits::STREAM_ALIVE_EVERY);
         alive.set_missed_tick_behavior(MissedTickBehavior::Delay);

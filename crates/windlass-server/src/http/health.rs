@@ -4,8 +4,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::app::App;
-use super::problem::ApiError;
-use super::reply::Plain;
+use super::error::ApiError;
+use super::response::Plain;
 use crate::limits;
 
 /// `GET /healthz`

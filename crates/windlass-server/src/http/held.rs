@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use super::room::BodyReservation;
+use super::body_budget::BodyReservation;
 use crate::limits;
 
 /// The answer, counted in the request's room if it is large. If there is no room for it, it is refused if `may_refuse`: what
@@ -94,7 +94,7 @@ mod tests {
     use windlass::store::caller::{Caller, Role};
 
     use super::*;
-    use crate::http::room::BodyBudget;
+    use crate::http::body_budget::BodyBudget;
 
     fn room(memory: &BodyBudget, name: &str) -> BodyReservation {
         memory.room(Some(&Asker::of(&Caller::new(name, Role::Viewer, None))))

@@ -1,9 +1,9 @@
 //! Jobs: submit, look, list, delete. What is done to them and what hangs on them have files of their own.
 
-pub(crate) mod act;
+pub(crate) mod actions;
 pub(crate) mod bulk;
+pub(crate) mod details;
 pub(crate) mod graph;
-pub(crate) mod look;
 
 use axum::Extension;
 use axum::extract::State;
@@ -16,17 +16,17 @@ use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::Order;
 use windlass::store::query::list::{Cursor, ListRequest};
 use windlass::store::query::snapshot::Snapshot;
-use windlass::store::show::SubmitReport;
+use windlass::store::reports::SubmitReport;
 
 use super::app::App;
 use super::auth::CurrentCaller;
+use super::body_budget::BodyReservation;
+use super::error::ApiError;
 use super::etag::{Expected, Fresh, Held, Tagged};
 use super::json::Body;
 use super::path::JobPath;
-use super::problem::ApiError;
 use super::query::Query;
-use super::reply::{Created, CreatedOrExisting, Large, NoContent};
-use super::room::BodyReservation;
+use super::response::{Created, CreatedOrExisting, Large, NoContent};
 use super::trace::MaybeTrace;
 use super::wire::Json;
 use super::wire::filter::ListQuery;

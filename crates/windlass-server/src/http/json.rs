@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 use windlass::clock::{Deadline, Stopwatch};
 
 use super::app::App;
-use super::leftover::is_slow;
+use super::body_budget::BodyReservation;
+use super::drain_body::is_slow;
+use super::error::ApiError;
 use super::objects;
-use super::problem::ApiError;
-use super::room::BodyReservation;
 use crate::limits;
 
 /// A request's body; an empty one counts as `{}`.

@@ -5,20 +5,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::job::Tenant;
 use windlass::key::KeyId;
-use windlass::store::access::ApiKey;
+use windlass::store::auth::ApiKey;
 use windlass::store::caller::Role;
 use windlass::store::command::key::NewKey;
 
 use super::app::App;
 use super::auth::CurrentCaller;
+use super::error::ApiError;
 use super::json::Body;
 use super::path::KeyPath;
-use super::problem::ApiError;
 use super::query::Query;
-use super::reply::{Created, NoContent, Ok200};
-use super::wire::expiry::Expiry;
-use super::wire::name::Text;
+use super::response::{Created, NoContent, Ok200};
+use super::wire::expires::Expiry;
 use super::wire::page::PageQuery;
+use super::wire::text::Text;
 use super::wire::time::Moment;
 
 /// A key without its secret.

@@ -14,11 +14,11 @@ use windlass::limits::STEP_NAME_CHARS_MAX;
 
 use super::access::Access;
 use super::app::App;
-use super::describe::{Content, SchemaOf};
-use super::problem::{ApiError, ErrorBody};
-use super::reply::{Page, TextResponse};
+use super::error::{ApiError, ErrorBody};
+use super::response::{Page, TextResponse};
 use super::route::Route;
-use super::wire::name::FromText;
+use super::schema::{Content, SchemaOf};
+use super::wire::text::FromText;
 
 /// Why a status is answered, in a few words.
 fn describe_status(status: StatusCode) -> &'static str {

@@ -8,7 +8,7 @@ use windlass::job::{JobId, JobType, QueueName, ScheduleName, Tenant, WorkerId};
 use windlass::key::KeyId;
 
 use super::app::App;
-use super::problem::ApiError;
+use super::error::ApiError;
 
 /// The text of the parameter with this name.
 async fn parameter(parts: &mut Parts, app: &App, name: &str) -> Result<String, ApiError> {

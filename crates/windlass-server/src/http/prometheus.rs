@@ -9,9 +9,9 @@ use windlass::store::schedules::Schedule;
 
 use super::app::{App, StorePlace};
 use super::auth::CurrentCaller;
+use super::error::ApiError;
 use super::metrics::{heading, line, write_requests};
-use super::problem::ApiError;
-use super::reply::Plain;
+use super::response::Plain;
 use super::store_metrics::write_store;
 use crate::{limits, process};
 

@@ -6,8 +6,8 @@ use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
 use super::app::App;
+use super::error::ApiError;
 use super::json::{dotted, misfit};
-use super::problem::ApiError;
 
 /// A request's query.
 pub(crate) struct Query<T>(pub(crate) T);

@@ -6,26 +6,26 @@ use serde::{Deserialize, Serialize};
 use windlass::clock::Timestamp;
 use windlass::job::QueueName;
 use windlass::store::caller::Caller;
-use windlass::store::command::hold::Target;
+use windlass::store::command::pause::Target;
+use windlass::store::minute_stats::minute_of;
 use windlass::store::query::known::Named;
 use windlass::store::query::queues::QueueInfo;
-use windlass::store::rates::minute_of;
 use windlass::store::settings::patch::SettingsPatch;
 
 use super::app::App;
 use super::auth::CurrentCaller;
+use super::error::ApiError;
 use super::jobs::StrictQuery;
 use super::json::Body;
 use super::path::QueuePath;
-use super::problem::ApiError;
 use super::query::Query;
-use super::reply::Ok200;
+use super::response::Ok200;
 use super::wire::known::KnownView;
-use super::wire::name::Text;
-use super::wire::numbers::{Counts, QueueRates, counts};
 use super::wire::page::PageQuery;
 use super::wire::pause::{PauseBody, PauseView, ResumptionView, already_paused, not_paused};
 use super::wire::settings::{QueueBody, QueueSettingsView};
+use super::wire::stats::{Counts, QueueRates, counts};
+use super::wire::text::Text;
 use super::wire::time::Span;
 
 /// All about one queue.

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::app::App;
 use super::auth::CurrentCaller;
+use super::error::ApiError;
 use super::json::Body;
-use super::problem::ApiError;
-use super::reply::Ok200;
+use super::response::Ok200;
 use super::wire::retention::{RetentionBody, RetentionView};
 
 /// The store's retention after a change.

@@ -11,11 +11,11 @@ use axum::{Extension, Router};
 
 use super::access::Access;
 use super::app::App;
-use super::describe::{Described, Shape};
-use super::guard::{RouteGuard, guard};
 use super::json::BytesMax;
 use super::metrics::RouteCounter;
+use super::middleware::{RouteGuard, guard};
 use super::openapi::query_names;
+use super::schema::{Described, Shape};
 use crate::limits;
 
 /// One route.

@@ -11,18 +11,18 @@ use windlass::store::schedules::{PauseSchedule, Schedule, ScheduleRef};
 
 use super::app::App;
 use super::auth::CurrentCaller;
-use super::jobs::act::{EmptyBody, ReasonBody};
+use super::error::ApiError;
+use super::jobs::actions::{EmptyBody, ReasonBody};
 use super::json::Body;
 use super::path::SchedulePath;
-use super::problem::ApiError;
 use super::query::Query;
-use super::reply::{Created, NoContent, Ok200};
-use super::wire::expiry::Expiry;
+use super::response::{Created, NoContent, Ok200};
+use super::wire::expires::Expiry;
 use super::wire::job::JobView;
-use super::wire::name::Text;
 use super::wire::page::PageQuery;
 use super::wire::pause::{already_paused, not_paused};
 use super::wire::schedule::{ScheduleBody, ScheduleView};
+use super::wire::text::Text;
 
 /// Which schedule of that name.
 #[derive(Debug, Deserialize, JsonSchema)]

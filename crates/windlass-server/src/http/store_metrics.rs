@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use windlass::job::QueueName;
 use windlass::store::caller::Caller;
-use windlass::store::meter::{Fallback, HistogramReading, Meters};
-use windlass::store::rates::{LatencyHistogram, Minute};
+use windlass::store::metrics::{Fallback, HistogramReading, Meters};
+use windlass::store::minute_stats::{LatencyHistogram, Minute};
 
 use super::metrics::{heading, line};
 use crate::limits;
@@ -43,7 +43,7 @@ pub(super) fn write_store<'q>(
     let mut queues: BTreeMap<&str, Minute> = known.map(|queue| (queue.as_str(), Minute::default())).collect();
     let totals = meters.totals_by_queue();
     for ((tenant, queue), total) in &totals {
-        if caller.sees(tenant) {
+        if caller.can_see(tenant) {
             queues.entry(queue.as_str()).or_default().merge(total);
         }
     }
@@ -55,7 +55,7 @@ pub(super) fn write_store<'q>(
     let mut types: BTreeMap<&str, Minute> = BTreeMap::new();
     let totals = meters.totals_by_type();
     for ((tenant, job_type), total) in &totals {
-        if caller.sees(tenant) {
+        if caller.can_see(tenant) {
             types.entry(job_type.as_str()).or_default().merge(total);
         }
     }

@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, Version, header};
 
-use super::problem::ApiError;
+use super::error::ApiError;
 use crate::limits;
 
 /// Refuses a head that is too large or ambiguous.

@@ -15,17 +15,17 @@ use windlass::store::settings::patch::SettingsPatch;
 
 use super::app::App;
 use super::auth::CurrentCaller;
+use super::error::ApiError;
 use super::json::Body;
 use super::path::TenantPath;
-use super::problem::ApiError;
 use super::query::Query;
-use super::reply::Ok200;
+use super::response::Ok200;
 use super::wire::known::KnownView;
-use super::wire::name::Text;
-use super::wire::numbers::{Counts, counts};
 use super::wire::page::PageQuery;
 use super::wire::pause::PauseView;
 use super::wire::settings::{TenantBody, TenantSettingsView};
+use super::wire::stats::{Counts, counts};
+use super::wire::text::Text;
 
 /// All about one tenant.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -6,24 +6,24 @@ use serde::Serialize;
 use windlass::clock::Timestamp;
 use windlass::job::JobType;
 use windlass::store::command::settings::Settings;
+use windlass::store::minute_stats::minute_of;
 use windlass::store::query::job_types::TypeInfo;
 use windlass::store::query::known::Named;
-use windlass::store::rates::minute_of;
 use windlass::store::settings::patch::SettingsPatch;
 
 use super::app::App;
 use super::auth::CurrentCaller;
+use super::error::ApiError;
 use super::json::Body;
 use super::path::TypePath;
-use super::problem::ApiError;
 use super::query::Query;
-use super::reply::Ok200;
+use super::response::Ok200;
 use super::wire::known::KnownView;
-use super::wire::name::Text;
-use super::wire::numbers::{Counts, QueueRates, counts};
 use super::wire::page::PageQuery;
 use super::wire::pause::PauseView;
 use super::wire::settings::{TypeBody, TypeSettingsView};
+use super::wire::stats::{Counts, QueueRates, counts};
+use super::wire::text::Text;
 
 /// All about one type.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -2,12 +2,11 @@
 //! change, the contract may not.
 
 pub(crate) mod claim;
-pub(crate) mod expiry;
+pub(crate) mod expires;
 pub(crate) mod filter;
 pub(crate) mod job;
+pub(crate) mod job_details;
 pub(crate) mod known;
-pub(crate) mod name;
-pub(crate) mod numbers;
 pub(crate) mod outcome;
 pub(crate) mod page;
 pub(crate) mod pause;
@@ -19,9 +18,10 @@ pub(crate) mod retention;
 pub(crate) mod retry;
 pub(crate) mod schedule;
 pub(crate) mod settings;
-pub(crate) mod side;
+pub(crate) mod stats;
 pub(crate) mod submission;
 pub(crate) mod tags;
+pub(crate) mod text;
 pub(crate) mod time;
 
 use std::borrow::Cow;

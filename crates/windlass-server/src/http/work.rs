@@ -12,25 +12,25 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use windlass::job::{Fence, GroupStrategy, JobId};
 use windlass::limits;
+use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::children::NewGroup;
-use windlass::store::command::step::{AttemptWrite, LeaseRef};
 
 use self::claim_response::ClaimResponse;
 use super::app::App;
 use super::auth::CurrentCaller;
-use super::describe::{Reply, Shape};
+use super::error::ApiError;
 use super::json::{Body, decode};
 use super::path::{JobPath, NamePath, WorkerPath};
-use super::problem::ApiError;
-use super::reply::{Created, NoContent, Ok200};
+use super::response::{Created, NoContent, Ok200};
+use super::schema::{Reply, Shape};
 use super::wire::Json;
 use super::wire::claim::{
     ClaimBody, DirectiveView, HeartbeatBody, HeartbeatView, Registered, WorkerBody, worker_id,
 };
-use super::wire::name::Text;
+use super::wire::job_details::ChildView;
 use super::wire::outcome::{ChildrenBody, OutcomeBody, OutcomeView, OutcomesBody, OutcomesView, ParkBody};
-use super::wire::side::ChildView;
 use super::wire::submission::into_jobs;
+use super::wire::text::Text;
 
 /// `POST /workers`
 pub(crate) async fn register(

@@ -14,9 +14,9 @@ use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::TlsAcceptor;
 
-use super::courtesy::WithErrorBody;
+use super::error_body::WithErrorBody;
 use super::peer::Peer;
-use super::stall::WriteTimeout;
+use super::write_timeout::WriteTimeout;
 use crate::http::App;
 use crate::limits;
 

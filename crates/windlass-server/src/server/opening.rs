@@ -44,7 +44,7 @@ pub(super) async fn answer_until<T>(
         };
         while connections.try_join_next().is_some() {}
         let Ok((stream, _)) = accepted else {
-            tokio::time::sleep(limits::ACCEPT_PAUSE).await;
+            tokio::time::sleep(limits::ACCEPT_RETRY_AFTER).await;
             continue;
         };
         let tls = tls.cloned();

@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use windlass::target::TargetPolicy;
+use windlass::webhook_url::TargetPolicy;
 
 use super::layer::Span;
 use super::otlp;
 use super::settings::Settings;
-use crate::limits::{SPANS_BUFFERED, SPANS_FAREWELL_TIME_MAX, SPANS_PER_CALL_MAX};
-use crate::outbound::client::{Call, WebhookClient};
+use crate::limits::{SPANS_BUFFERED, SPANS_FLUSH_TIMEOUT, SPANS_PER_CALL_MAX};
+use crate::webhooks::client::{Call, WebhookClient};
 
 /// The task that sends.
 pub(super) struct Collector {
@@ -34,7 +34,7 @@ impl Collector {
     /// Sends what is left, for a short while.
     pub(super) async fn finish(self) {
         self.stop.cancel();
-        if tokio::time::timeout(SPANS_FAREWELL_TIME_MAX, self.sending).await.is_err() {
+        if tokio::time::timeout(SPANS_FLUSH_TIMEOUT, self.sending).await.is_err() {
             tracing::warn!("the last traces were not taken in time");
         }
     }

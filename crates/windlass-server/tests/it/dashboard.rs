@@ -3,16 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod access;
-mod act;
+mod actions;
+mod auth;
 mod browser;
-mod door;
-mod fresh;
-mod glance;
+mod bulk;
+mod fixture;
 mod job;
-mod look;
-mod many;
 mod markup;
+mod overview;
+mod pages;
+mod refresh;
 mod roles;
 mod scale;
-mod sets;
-mod site;
+mod settings;

@@ -1,7 +1,7 @@
 //! Jobs over HTTP: submit, look, act, list, bulk.
 
-#[path = "jobs/act.rs"]
-mod act;
+#[path = "jobs/actions.rs"]
+mod actions;
 #[path = "jobs/etag.rs"]
 mod etag;
 #[path = "jobs/graph.rs"]

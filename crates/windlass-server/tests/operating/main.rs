@@ -15,20 +15,20 @@ mod clock;
 #[path = "../../../windlass/tests/it/fixture/cluster.rs"]
 mod cluster;
 mod config;
+mod disconnect;
 mod documents;
 #[allow(dead_code, reason = "the library's own tests use more of it")]
 #[path = "../../../windlass/tests/it/fixture/faketime.rs"]
 mod faketime;
 mod frozen;
 mod killed;
-mod left;
 mod load;
 mod log;
 mod metrics;
 mod nodes;
-mod notify;
 mod program;
 mod store;
+mod systemd;
 mod tickets;
 #[cfg(feature = "otel")]
 mod traces;

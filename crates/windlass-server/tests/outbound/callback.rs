@@ -6,13 +6,13 @@ use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use windlass::callback;
 use windlass::job::{Category, JobId, JobMetadata, JobRecord, JobState, NewJob, Tenant};
-use windlass::store::command::act::JobAction;
+use windlass::store::command::actions::JobAction;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
-use windlass::target::TargetPolicy;
-use windlass_server::outbound::signature::Purpose;
+use windlass::webhook_url::TargetPolicy;
+use windlass_server::webhooks::signature::Purpose;
 
-use crate::office::{Office, job};
+use crate::mock_receiver::{Office, job};
 use crate::push::{is_signed, verify};
 use crate::receiver::{Receiver, answer};
 

@@ -15,9 +15,9 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
-use windlass::target::{TargetError, TargetPolicy};
-use windlass_server::outbound::client::{Answer, Body, Call, CallError, WebhookClient};
-use windlass_server::outbound::guard::{Resolve, Resolved};
+use windlass::webhook_url::{TargetError, TargetPolicy};
+use windlass_server::webhooks::client::{Answer, Body, Call, CallError, WebhookClient};
+use windlass_server::webhooks::resolve::{Resolve, Resolved};
 
 use crate::receiver::{PATIENCE, Receiver, answer, read};
 

@@ -4,7 +4,7 @@ use tokio::io::AsyncWriteExt;
 use windlass::job::{JobId, JobMetadata, JobState, NewJob};
 use windlass::store::config::Push;
 
-use crate::office::{Office, job, once};
+use crate::mock_receiver::{Office, job, once};
 use crate::receiver::{Receiver, answer};
 
 /// Takes requests and says nothing, for ever.

@@ -7,7 +7,7 @@ mod binary;
 mod callback;
 mod client;
 mod hostile;
-mod office;
+mod mock_receiver;
 mod program;
 mod push;
 mod receiver;

@@ -14,10 +14,10 @@ use windlass::store::caller::{Caller, Role};
 use windlass::store::config::Push;
 use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::settings::patch::{Field, QueuePatch};
-use windlass::target::TargetPolicy;
-use windlass_server::outbound::signature::Purpose;
+use windlass::webhook_url::TargetPolicy;
+use windlass_server::webhooks::signature::Purpose;
 
-use crate::office::{Office, job, once};
+use crate::mock_receiver::{Office, job, once};
 use crate::receiver::{Receiver, Request, answer};
 
 #[tokio::test]

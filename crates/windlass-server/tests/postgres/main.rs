@@ -11,8 +11,8 @@ mod events;
 mod fixture;
 #[path = "../it/jobs.rs"]
 mod jobs;
-#[path = "../it/operate.rs"]
-mod operate;
+#[path = "../it/operations.rs"]
+mod operations;
 #[path = "../it/schedules.rs"]
 mod schedules;
 #[path = "../it/work.rs"]

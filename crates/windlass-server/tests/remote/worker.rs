@@ -2,7 +2,7 @@
 
 #[path = "../../../windlass/tests/it/worker/batch.rs"]
 mod batch;
-mod bench;
+mod harness;
 #[path = "../../../windlass/tests/it/worker/blocking.rs"]
 mod blocking;
 #[path = "../../../windlass/tests/it/worker/builder.rs"]

@@ -1,12 +1,12 @@
 //! `windlass top` in a real terminal: tmux keeps one, types into it, and tells what is on it. And `windlass bench`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod bench;
 #[path = "../it/binary.rs"]
 mod binary;
 #[allow(dead_code, reason = "a client for all tests; these ask less of it")]
 #[path = "../it/client.rs"]
 mod client;
+mod harness;
 #[allow(dead_code, reason = "these tests start fewer programs")]
 #[path = "../operating/program.rs"]
 mod program;

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 
-use crate::bench::{Bench, windlass};
+use crate::harness::{Bench, windlass};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn as_many_programs_run_at_once_as_allowed_for_each_queue() {

@@ -1,7 +1,6 @@
 //! `windlass work`: programs that do everything programs do, run by the built binary against a server.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod bench;
 #[path = "../it/binary.rs"]
 mod binary;
 #[allow(dead_code, reason = "a client for all tests; these ask less of it")]
@@ -11,7 +10,8 @@ mod client;
 #[path = "../../../windlass/tests/it/fixture/cluster.rs"]
 mod cluster;
 mod command;
-mod leaving;
+mod departure;
+mod harness;
 mod outcome;
 mod output;
-mod stopping;
+mod shutdown;

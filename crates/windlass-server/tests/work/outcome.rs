@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::bench::{Bench, on_both_engines};
+use crate::harness::{Bench, on_both_engines};
 
 on_both_engines! {
     a_program_gets_the_payload_and_what_it_prints_is_the_result
@@ -72,7 +72,7 @@ async fn a_program_that_is_killed_has_crashed_and_kills_no_more_than_three_times
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_knows_the_facts_of_its_job_and_nothing_of_the_worker() {
     let bench = Bench::on_sqlite().await;
-    let mut command = crate::bench::windlass(&["work", "t", "--queue", "mail", "--json"]);
+    let mut command = crate::harness::windlass(&["work", "t", "--queue", "mail", "--json"]);
     command.env("WINDLASS_KEY_OF_SOMETHING", "secret").env("WINDLASS_STORE", "postgres://me:secret@db/jobs");
     let worker = bench.start(command, "env | grep -E '^(WINDLASS_|TRACEPARENT)' | sort");
     let id = bench
@@ -105,11 +105,11 @@ async fn a_program_knows_the_facts_of_its_job_and_nothing_of_the_worker() {
 async fn a_program_gets_the_key_only_if_the_worker_is_told_to_pass_it() {
     let bench = Bench::on_sqlite().await;
     let create = ["keys", "create", "--store", &bench.store, "--name", "bo", "--role", "admin"];
-    let made = crate::bench::windlass(&create).output().await.unwrap();
+    let made = crate::harness::windlass(&create).output().await.unwrap();
     let key = String::from_utf8(made.stdout).unwrap().trim().to_owned();
     let bench = bench.with_key(&key);
     for (flags, told) in [(&[][..], "none"), (&["--pass-key"][..], key.as_str())] {
-        let mut command = crate::bench::windlass(&[&["work", "t", "--json"], flags].concat());
+        let mut command = crate::harness::windlass(&[&["work", "t", "--json"], flags].concat());
         command.env("WINDLASS_KEY", &key);
         let worker = bench.start(command, "echo ${WINDLASS_KEY-none}; env | grep -c WINDLASS_URL=http://127");
         let id = bench.submit(json!({})).await;

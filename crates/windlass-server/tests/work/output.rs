@@ -3,7 +3,7 @@
 use serde_json::json;
 use windlass::limits;
 
-use crate::bench::Bench;
+use crate::harness::Bench;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_prints_megabytes_on_both_streams_is_neither_stopped_nor_kept_whole() {

@@ -10,10 +10,10 @@ use tokio::sync::Notify;
 
 use super::NOTHING;
 use super::figure::{Figure, Times, rate, real};
+use crate::client::{Client, Job, JobDefaults};
 use crate::clock::Stopwatch;
 use crate::handler::State;
 use crate::job::QueueName;
-use crate::queue::{Client, Job, JobDefaults};
 use crate::worker::Worker;
 
 /// Where these jobs wait.

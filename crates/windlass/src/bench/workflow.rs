@@ -9,11 +9,11 @@ use tokio::sync::Notify;
 
 use super::figure::{Figure, rate};
 use super::handlers::QUEUE;
+use crate::client::{Client, Job, JobDefaults};
 use crate::clock::Stopwatch;
 use crate::context::Cx;
 use crate::handler::State;
 use crate::job::GroupStrategy;
-use crate::queue::{Client, Job, JobDefaults};
 use crate::worker::Worker;
 
 /// Steps of a job.

@@ -11,7 +11,7 @@ use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::claim::{ClaimRequest, Claimed};
 use crate::store::command::finish::{Outcome, Report};
-use crate::store::command::hold::{Pause, Target};
+use crate::store::command::pause::{Pause, Target};
 use crate::store::command::submit::SubmitOptions;
 use crate::store::command::worker::NewWorker;
 use crate::store::environment::StoreOptions;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::branch::Branch;
 use super::history::{Dropped, Places, Record, millis};
-use super::order::{Order, State, Undecided};
 use super::quiet::{Answer, Kind};
 use super::reopen::Returned;
+use super::step_order::{Order, State, Undecided};
 use crate::clock::Stopwatch;
 use crate::handler::Snooze;
 use crate::job::{Failure, Origin};

@@ -3,13 +3,13 @@
 use super::history::{GroupShape, Record};
 use super::quiet::{Answer, Kind};
 use super::{CrashPoint, Cx, HandlerExit, failed};
+use crate::client::{Job, JobBuilder};
 use crate::error::Invalid;
 use crate::job::{Decided, ErrorRecord, Failure, GroupStrategy, JobId, JobState, NewJob};
 use crate::limits;
-use crate::queue::{Job, JobBuilder};
 use crate::store::command::children::NewGroup;
 use crate::store::command::finish::Park;
-use crate::store::query::side::Group;
+use crate::store::query::job_details::Group;
 
 /// Why a child has no result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::branch::Branch;
-use super::order::{Order, State};
+use super::step_order::{Order, State};
 use crate::clock::Timestamp;
 use crate::limits;
 use crate::store::command::finish::Park;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use super::branch::is_within;
 use super::history::{Places, Record};
-use super::order::{Order, State, Undecided};
+use super::step_order::{Order, State, Undecided};
 use crate::handler::{Snooze, said};
 use crate::job::{Failure, Token};
 

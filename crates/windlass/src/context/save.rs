@@ -8,7 +8,7 @@ use super::history::Record;
 use super::{Cx, lock};
 use crate::error::{FieldProblem, Invalid, SubmitError, WorkError};
 use crate::job::Failure;
-use crate::store::command::step::{AttemptWrite, check_step};
+use crate::store::command::attempt_writes::{AttemptWrite, check_step};
 
 impl Cx {
     /// Writes all of these or none.

@@ -1,6 +1,6 @@
 //! A value that was refused: which field, and what is wrong with it.
 
-use crate::target::TargetError;
+use crate::webhook_url::TargetError;
 
 /// A value that was refused: which field, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

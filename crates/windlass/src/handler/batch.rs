@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 use super::{
     AnyHandler, Extract, HandlerFuture, Snooze, State, States, encode_readable, failure_of, said, unreadable,
 };
+use crate::client::Job;
 use crate::context::{Cx, ParkUnwind};
 use crate::error::{FieldProblem, Invalid};
 use crate::job::{Category, Failure};
 use crate::limits;
-use crate::queue::Job;
+use crate::worker::batch_collector::{BatchCollector, BatchExit};
 use crate::worker::execute::{Panic, panic_message};
-use crate::worker::gather::{BatchCollector, BatchExit};
 
 /// How many jobs a batch handler is given at once, and how long the first of them waits for the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,15 +41,20 @@ impl BatchOptions {
         let range = |field, value, min: &str, max| {
             Err(Invalid::new(field, FieldProblem::OutOfRange { value, min: min.into(), max }))
         };
-        if !(1..=limits::GATHERED_JOBS_MAX).contains(&self.jobs_max) {
-            return range("jobs_max", self.jobs_max.to_string(), "1", limits::GATHERED_JOBS_MAX.to_string());
+        if !(1..=limits::BATCH_HANDLER_JOBS_MAX).contains(&self.jobs_max) {
+            return range(
+                "jobs_max",
+                self.jobs_max.to_string(),
+                "1",
+                limits::BATCH_HANDLER_JOBS_MAX.to_string(),
+            );
         }
-        if self.wait_max > limits::GATHERING_MAX {
+        if self.wait_max > limits::BATCH_COLLECT_MAX {
             return range(
                 "wait_max",
                 format!("{:?}", self.wait_max),
                 "0s",
-                format!("{:?}", limits::GATHERING_MAX),
+                format!("{:?}", limits::BATCH_COLLECT_MAX),
             );
         }
         Ok(())

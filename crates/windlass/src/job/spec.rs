@@ -12,7 +12,7 @@ use super::{JobId, JobType, Priority, QueueName, RetryPolicy, Tenant, Timeouts};
 use crate::clock::Timestamp;
 use crate::error::{FieldProblem, Invalid};
 use crate::limits;
-use crate::target::TargetPolicy;
+use crate::webhook_url::TargetPolicy;
 
 /// Bytes with a content type; kept and given back byte for byte, never interpreted (M12).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]

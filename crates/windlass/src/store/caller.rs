@@ -194,7 +194,7 @@ impl Caller {
     }
 
     /// Whether jobs of this tenant exist for this caller (M90).
-    pub fn sees(&self, tenant: &Tenant) -> bool {
+    pub fn can_see(&self, tenant: &Tenant) -> bool {
         self.tenant.as_ref().is_none_or(|own| own == tenant)
     }
 

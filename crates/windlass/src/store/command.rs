@@ -1,8 +1,11 @@
 //! The verbs of the model, each written once over a [`Unit`](super::unit::Unit). A command reads, asks
 //! [`transition`](crate::job::transition), and leaves the writing to the unit; it never speaks SQL.
 
-pub mod act;
+pub mod actions;
 pub(crate) mod advance;
+pub mod attempt_writes;
+pub(crate) mod audit;
+pub mod audit_chain;
 pub mod bulk;
 pub(crate) mod callback;
 pub(crate) mod cascade;
@@ -12,22 +15,19 @@ pub mod clock;
 pub mod finish;
 pub mod generation;
 pub mod heartbeat;
-pub mod hold;
-pub mod key;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub mod letter;
+pub mod inbox;
+pub mod key;
+pub mod maintenance;
 pub(crate) mod needed;
+pub mod pause;
 pub mod precondition;
-pub(crate) mod record;
+pub(crate) mod rate_limit;
 pub mod redrive;
 pub mod retention;
 pub(crate) mod schedule;
-pub mod seal;
 pub mod settings;
 pub mod signal;
-pub mod step;
 pub mod submit;
-pub(crate) mod throttle;
-pub mod tick;
 pub(crate) mod ticket;
 pub mod worker;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::worker::Worker;
-use super::access::ApiKey;
+use super::auth::ApiKey;
 use super::caller::Caller;
 use super::engine::{DocumentKind, EngineResult, LimitScope, Read};
 use super::query::payload::redact_config;

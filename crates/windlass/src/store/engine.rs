@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 pub use self::document::{Document, DocumentKind};
 pub use self::task::{ReadTask, WriteTask};
-pub use super::counts::{CountChange, Counts, LimitScope, StateCounts};
+pub use super::claim_order::{ClaimOrder, rank};
+pub use super::counters::{CountChange, Counts, LimitScope, StateCounts};
 use super::filter::{Found, Scan};
 pub use super::key_holder::{KeyHolder, KeyMemory};
-pub use super::place::{ClaimOrder, rank};
-use super::transfer::rows::{Export, Import};
+use super::move_store::rows::{Export, Import};
 use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -191,7 +191,7 @@ pub struct RecordQuery {
     /// At most so many.
     pub limit: usize,
     /// Look at no more than so many for one page, where no index leads to those that fit; engines do not ask for it. At
-    /// most [`limits::AUDIT_REACH`](crate::limits::AUDIT_REACH), which is also meant if it is not given.
+    /// most [`limits::AUDIT_SCAN_MAX`](crate::limits::AUDIT_SCAN_MAX), which is also meant if it is not given.
     pub reach: Option<u64>,
 }
 

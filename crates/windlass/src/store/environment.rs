@@ -4,20 +4,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::access::KeyRing;
+use super::auth::KeyRing;
 use super::feed::Feed;
-use super::meter::Meters;
-use super::minutes::Minutes;
+use super::metrics::Meters;
 use super::pruning::Pruning;
 use super::settings::Retention;
+use super::stats_cache::Minutes;
 use super::wakeup::Notifier;
 use crate::clock::{Clock, StoreClock, SystemClock};
 use crate::entropy::Entropy;
 use crate::job::{JobState, Policy};
 use crate::key::KeySecret;
 use crate::limits;
-use crate::target::TargetPolicy;
 use crate::ticket::{TicketKey, TicketPublicKey};
+use crate::webhook_url::TargetPolicy;
 
 /// How a store is to behave; every value has a default.
 #[derive(Debug, Clone)]
@@ -114,11 +114,11 @@ impl StoreOptions {
 pub struct Timing {
     /// How long a request may take, see [`limits::REQUEST_MAX`].
     pub request_max: Duration,
-    /// How long a caller waits for a database that is away, see [`limits::OUTAGE_MAX`]; at most `request_max`.
+    /// How long a caller waits for a database that is away, see [`limits::DB_OUTAGE_TIMEOUT`]; at most `request_max`.
     pub outage_max: Duration,
     /// How long a database server may take to answer, see [`limits::CALL_MAX`].
     pub call_max: Duration,
-    /// How often those who wait look by themselves, see [`limits::BACKSTOP_EVERY`].
+    /// How often those who wait look by themselves, see [`limits::POLL_INTERVAL`].
     pub backstop_every: Duration,
 }
 
@@ -126,9 +126,9 @@ impl Default for Timing {
     fn default() -> Timing {
         Timing {
             request_max: limits::REQUEST_MAX,
-            outage_max: limits::OUTAGE_MAX,
+            outage_max: limits::DB_OUTAGE_TIMEOUT,
             call_max: limits::CALL_MAX,
-            backstop_every: limits::BACKSTOP_EVERY,
+            backstop_every: limits::POLL_INTERVAL,
         }
     }
 }

@@ -10,8 +10,8 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use super::Store;
 use super::caller::Caller;
 use super::engine::RecordQuery;
-use super::task::Kind;
-use super::view::ReadTx;
+use super::read_tx::ReadTx;
+use super::request::Kind;
 use super::wakeup::Listener;
 use crate::audit::Record;
 use crate::error::StoreError;
@@ -124,7 +124,7 @@ impl EventFeed {
     /// A live record, if it is the next: one that comes out of turn is read from the trail, in its turn.
     fn accept(&mut self, record: &Arc<Record>) -> Option<Arc<Record>> {
         if record.seq == 0 {
-            return self.caller.sees(&record.tenant).then(|| record.clone());
+            return self.caller.can_see(&record.tenant).then(|| record.clone());
         }
         if record.seq <= self.after {
             return None;
@@ -134,7 +134,7 @@ impl EventFeed {
             return None;
         }
         self.after = record.seq;
-        self.caller.sees(&record.tenant).then(|| record.clone())
+        self.caller.can_see(&record.tenant).then(|| record.clone())
     }
 
     async fn read_trail(&mut self) -> Result<(), StoreError> {
@@ -146,7 +146,7 @@ impl EventFeed {
         if let Some(last) = page.last() {
             self.after = last.seq;
         }
-        self.ready.extend(page.into_iter().filter(|record| self.caller.sees(&record.tenant)));
+        self.ready.extend(page.into_iter().filter(|record| self.caller.can_see(&record.tenant)));
         Ok(())
     }
 }

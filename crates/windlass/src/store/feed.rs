@@ -31,7 +31,7 @@ impl Change {
 
     /// Whether anything changed that this caller may see.
     pub fn concerns(&self, caller: &Caller) -> bool {
-        self.is_for_all || self.tenants.iter().any(|tenant| caller.sees(tenant))
+        self.is_for_all || self.tenants.iter().any(|tenant| caller.can_see(tenant))
     }
 
     /// Adds what another commit changed.

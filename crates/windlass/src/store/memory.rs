@@ -12,11 +12,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::cache::ConnectionCache;
 use super::engine::{Engine, EngineResult, ReadTask, WriteTask};
 use super::environment::Environment;
-use super::group;
-use super::memo::ConnectionCache;
-use super::view::ReadTx;
+use super::group_commit;
+use super::read_tx::ReadTx;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use tables::Tables;
@@ -58,7 +58,7 @@ impl MemoryEngine {
         let now = inner.begin(&self.env)?;
         let Inner { tables, memo, .. } = &mut *inner;
         let tasks = std::slice::from_mut(task);
-        let work = AssertUnwindSafe(|| group::run(tables, memo, &self.env, now, tasks));
+        let work = AssertUnwindSafe(|| group_commit::run(tables, memo, &self.env, now, tasks));
         let result = catch_unwind(work).unwrap_or_else(|_| {
             memo.clear();
             Err(panicked())
@@ -66,7 +66,7 @@ impl MemoryEngine {
         match result {
             Ok(effects) => {
                 tables.commit();
-                group::answer(&self.env, effects, Vec::new());
+                group_commit::answer(&self.env, effects, Vec::new());
                 Ok(())
             }
             Err(error) => {

@@ -4,57 +4,57 @@
 
 mod address;
 mod advance;
-mod ahead;
 mod audit;
+#[cfg(feature = "bench")]
+pub mod baseline;
+mod change_listener;
 mod claim;
 mod cluster;
+mod connection;
 mod document;
-mod door;
-mod facet;
-#[cfg(feature = "bench")]
-pub mod floor;
 mod insert;
 mod integrity;
+mod job_data;
 mod keys;
-pub(crate) mod lent;
-mod link;
-mod memory;
 pub(super) mod migrate;
 mod news;
+mod node_cache;
 mod parameter;
+mod prefetch;
 mod prune;
 mod query;
 mod reader;
 mod row;
+mod sql_submit;
 mod tables;
 mod timer;
 mod tls;
 mod transaction;
+pub(crate) mod transactional_submit;
 pub(crate) mod transfer;
 mod waits;
-mod watch;
 mod writer;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-pub use self::lent::SqlStatement;
+pub use self::transactional_submit::SqlStatement;
 
 use self::address::Address;
-use self::door::Inbox;
+use self::change_listener::Watch;
 use self::news::News;
 use self::reader::Reader;
+use self::sql_submit::Inbox;
 use self::tables::Tables;
 use self::waits::Closing;
-use self::watch::Watch;
 use self::writer::Writer;
-use super::durable::inbox::TaskQueue;
-use super::durable::panic::panicked;
-use super::durable::thread::{join, spawn};
+use super::cache::ConnectionCache;
 use super::engine::{Engine, EngineResult, ReadTask, WriteTask};
 use super::environment::Environment;
-use super::memo::ConnectionCache;
+use super::sql::panic::panicked;
+use super::sql::task_queue::TaskQueue;
+use super::sql::thread::{join, spawn};
 use crate::clock::Timestamp;
 use crate::error::{OpenError, StoreError};
 use crate::limits;
@@ -119,11 +119,11 @@ impl PostgresEngine {
 }
 
 fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError> {
-    let mut link = link::Connection::connect(address)?;
+    let mut link = connection::Connection::connect(address)?;
     migrate::migrate(&mut link, address)?;
     let mut tables = Tables::new(link, true);
     let asked = env.clock.elapsed();
-    let now = tables.begin_write(address.lock_key("write"), ahead::PrefetchHints::default)?;
+    let now = tables.begin_write(address.lock_key("write"), prefetch::PrefetchHints::default)?;
     let admitted = ConnectionCache::default().check_not_moved(&mut tables, env);
     tables.rollback();
     admitted?;

@@ -12,14 +12,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Store;
+use super::command::maintenance::{self, PruneReport};
 use super::command::retention;
-use super::command::tick::{self, PruneReport};
 use super::config::Config;
 use super::engine::ClaimOrder;
 use super::environment::StoreOptions;
-use super::task::Kind;
-use super::unit::WriteTx;
-use super::view::ReadTx;
+use super::read_tx::ReadTx;
+use super::request::Kind;
+use super::write_tx::WriteTx;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobState, Seq};
@@ -266,7 +266,7 @@ impl Store {
         let mut found: Vec<PruneSpan> = Vec::new();
         let mut rest = part;
         loop {
-            let work = move |unit: &mut WriteTx<'_>| tick::prune(unit, state, rest);
+            let work = move |unit: &mut WriteTx<'_>| maintenance::prune(unit, state, rest);
             let pruned = self.write("prune", Kind::Bulk(limits::BULK_JOBS_PER_COMMIT), work).await?;
             let PruneReport { jobs, next, left, last, next_at, is_deferred } = pruned;
             if is_deferred {

@@ -1,13 +1,13 @@
 //! Questions to the store, each written once over a [`View`](super::view::View). None of them changes anything.
 
 pub mod explain;
+pub mod job_details;
 pub mod job_types;
 pub mod known;
 pub mod list;
 pub(crate) mod payload;
 pub mod queues;
 pub(crate) mod schedules;
-pub mod side;
 pub mod snapshot;
 pub mod stats;
 pub mod trail;

@@ -1,25 +1,25 @@
 //! A store that a server keeps: every verb is a call of the HTTP API, and every answer is read back into the library's own
 //! types and errors. Who the caller is, the server decides by the key; which rules hold, too.
 
-mod act;
+mod actions;
 mod address;
 mod children;
 mod claim;
 mod client;
 mod clock;
+mod error;
 pub(crate) mod events;
 mod filter;
 mod heartbeat;
 mod job;
 mod keys;
-mod look;
-mod numbers;
-mod operate;
+mod operations;
 mod outcome;
+mod queries;
 mod record;
-mod refusal;
 mod schedules;
 mod settings;
+mod stats;
 mod submission;
 mod text;
 mod ticket;

@@ -10,11 +10,11 @@ use crate::error::{ActError, RestoreError, StoreError};
 use crate::job::JobState;
 use crate::store::Store;
 use crate::store::caller::Caller;
-use crate::store::counts::Counts;
+use crate::store::counters::Counts;
 use crate::store::engine::RecordQuery;
 use crate::store::environment::{Environment, StoreOptions};
+use crate::store::read_tx::ReadTx;
 use crate::store::sqlite::{backup, migrate};
-use crate::store::view::ReadTx;
 
 /// What is being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use crate::error::{FieldProblem, Invalid};
 pub use crate::job::Rate;
 use crate::job::{JobState, Priority, RetryPolicy, Timeouts, check_text};
 use crate::limits;
-use crate::target::TargetPolicy;
+use crate::webhook_url::TargetPolicy;
 
 /// Time limits of which only some are set (M34).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

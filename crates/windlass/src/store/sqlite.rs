@@ -7,30 +7,30 @@
 mod advance;
 mod audit;
 pub(super) mod backup;
+#[cfg(feature = "bench")]
+pub mod baseline;
+mod busy;
+mod change_listener;
 mod checkpoint;
 mod claim;
+mod disk_reserve;
 mod document;
-mod facet;
-mod file;
-#[cfg(feature = "bench")]
-pub mod floor;
+mod filesystem;
+mod head_marker;
 mod insert;
 mod integrity;
+mod job_data;
 mod keys;
-pub(crate) mod lent;
-mod lock;
-mod marker;
 pub(super) mod migrate;
-mod mount;
+mod open;
 mod prune;
 mod query;
 mod reader;
-mod reserve;
 mod row;
 mod soundness;
 mod tables;
+pub(crate) mod transactional_submit;
 pub(crate) mod transfer;
-mod watch;
 mod writer;
 
 #[cfg(test)]
@@ -40,19 +40,19 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use self::file::{Identity, Location};
-use self::marker::Marker;
+use self::change_listener::{OwnCommits, Signal, Watch};
+use self::disk_reserve::Reserve;
+use self::head_marker::Marker;
+use self::open::{Identity, Location};
 use self::reader::Reader;
-use self::reserve::Reserve;
 use self::soundness::Soundness;
 use self::tables::Tables;
-use self::watch::{OwnCommits, Signal, Watch};
 use self::writer::Writer;
-use super::durable::inbox::TaskQueue;
-use super::durable::thread::{join, spawn};
+use super::cache::ConnectionCache;
 use super::engine::{Engine, EngineResult, ReadTask, WriteTask};
 use super::environment::{Environment, FileCheck};
-use super::memo::ConnectionCache;
+use super::sql::task_queue::TaskQueue;
+use super::sql::thread::{join, spawn};
 use crate::error::OpenError;
 use crate::limits;
 
@@ -78,7 +78,7 @@ struct Threads {
 impl SqliteEngine {
     /// Opens the file, or makes it; several processes may have it open. When it is checked for damage, the options say.
     pub fn open(path: &Path, env: Arc<Environment>) -> Result<SqliteEngine, OpenError> {
-        let location = file::locate(path)?;
+        let location = open::locate(path)?;
         let own = Arc::new(OwnCommits::default());
         let writer = open_writer(&location, env.clone(), own.clone())?;
         let count = limits::READERS + limits::READERS_RESERVED;
@@ -87,7 +87,7 @@ impl SqliteEngine {
             .collect::<EngineResult<Vec<Reader>>>()?;
         let turns = readers.iter().map(Reader::turn).collect();
         // It reads one row.
-        let lookout = file::connect_reader(location.path(), 64)?;
+        let lookout = open::connect_reader(location.path(), 64)?;
         let is_unchecked = env.options.file_check == FileCheck::InBackground;
         let watch = Watch::new(lookout, env, own, location.beside("-wal"), turns)?;
         let engine = SqliteEngine {
@@ -137,12 +137,12 @@ fn open_writer(
     own: Arc<OwnCommits>,
 ) -> Result<Writer, OpenError> {
     let head_path = location.beside("-head");
-    let (acknowledged, is_marked) = (marker::read_head(&head_path), head_path.exists());
+    let (acknowledged, is_marked) = (head_marker::read_head(&head_path), head_path.exists());
     let is_checked_first = env.options.file_check == FileCheck::BeforeServing;
-    let mut connection = lock::retry_while_locked(None, || {
-        let connection = file::connect_writer(location.path())?;
+    let mut connection = busy::retry_while_locked(None, || {
+        let connection = open::connect_writer(location.path())?;
         if is_checked_first {
-            file::quick_check(&connection)?;
+            open::quick_check(&connection)?;
         }
         Ok(connection)
     })?;
@@ -154,15 +154,15 @@ fn open_writer(
     }
     // Before the schema is brought up to date: a file that is refused is left as it was found.
     if !is_blank {
-        marker::refuse_lost_commits(acknowledged, file::head(&connection)?)?;
+        head_marker::refuse_lost_commits(acknowledged, open::head(&connection)?)?;
     }
     migrate::migrate(&mut connection)?;
     if is_checked_first {
-        file::check_indexes(&connection)?;
+        open::check_indexes(&connection)?;
     }
-    let head = file::head(&connection)?;
-    let put_back = marker::why_put_back(acknowledged, is_marked, head);
-    file::own_log(&connection)?;
+    let head = open::head(&connection)?;
+    let put_back = head_marker::why_put_back(acknowledged, is_marked, head);
+    open::own_log(&connection)?;
     let mut tables = Tables::new(connection)?;
     let marker = if let Some(reason) = put_back {
         tables.put_back = Some((reason.to_owned(), tables.meta.generation));
@@ -170,7 +170,7 @@ fn open_writer(
         Marker::later(&head_path, location.mode, head.store)
     } else {
         Marker::open(&head_path, location.mode, head)
-            .map_err(|error| file::cannot("write", &head_path, &error))?
+            .map_err(|error| open::cannot("write", &head_path, &error))?
     };
     ConnectionCache::default().check_not_moved(&mut tables, &env)?;
     env.clock.open_file(tables.meta.stamp, marker.is_alone());
@@ -188,7 +188,7 @@ fn open_writer(
 }
 
 fn open_tables(location: &Location, cache_kib: i64) -> EngineResult<Tables> {
-    Tables::new(file::connect_reader(location.path(), cache_kib)?)
+    Tables::new(open::connect_reader(location.path(), cache_kib)?)
 }
 
 impl Engine for SqliteEngine {

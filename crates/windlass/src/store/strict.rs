@@ -2,9 +2,9 @@
 
 use super::Store;
 use super::caller::Caller;
-use super::command::act::JobAction;
+use super::command::actions::JobAction;
 use super::command::bulk::{BulkAction, BulkReport};
-use super::command::hold::{Pause, Target};
+use super::command::pause::{Pause, Target};
 use super::filter::Filter;
 use crate::error::ActError;
 use crate::job::{JobState, QueueName};

@@ -17,7 +17,7 @@ use crate::store::attempt::{self, AttemptRecord};
 use crate::store::engine::{ClaimOrder, JobDataKind, JobDataQuery};
 use crate::store::events::newest_record;
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::view::ReadTx;
+use crate::store::read_tx::ReadTx;
 
 /// How many findings of one invariant are told in words; all are counted.
 const TOLD_MAX: usize = 20;

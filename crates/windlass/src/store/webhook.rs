@@ -10,9 +10,9 @@ use super::caller::{Caller, Permission};
 use super::command::callback::{self, secret_key};
 use super::config::parse;
 use super::engine::DocumentKind;
-use super::task::Kind;
-use super::unit::WriteTx;
-use super::view::ReadTx;
+use super::read_tx::ReadTx;
+use super::request::Kind;
+use super::write_tx::WriteTx;
 use crate::clock::Timestamp;
 use crate::error::{ActError, Forbidden};
 use crate::job::Tenant;
@@ -103,6 +103,6 @@ impl Store {
 /// The tenant that is meant, if the caller may have its secrets.
 fn whose(caller: &Caller, tenant: Option<Tenant>) -> Result<Tenant, Forbidden> {
     let tenant = tenant.or_else(|| caller.tenant.clone()).unwrap_or_default();
-    caller.require(if caller.sees(&tenant) { Permission::Configure } else { Permission::Administer })?;
+    caller.require(if caller.can_see(&tenant) { Permission::Configure } else { Permission::Administer })?;
     Ok(tenant)
 }

@@ -4,17 +4,17 @@ use std::future::Future;
 use std::time::Duration;
 
 use super::caller::Caller;
+use super::command::attempt_writes::{self, AttemptWrite, LeaseRef};
 use super::command::children::{self, NewGroup, Spawned};
 use super::command::claim::{self, ClaimAnswer, ClaimRequest};
 use super::command::finish::{self, Finish, Park, Report};
 use super::command::heartbeat::{self, Directive, HeartbeatItem, HeartbeatReply};
-use super::command::step::{self, AttemptWrite, LeaseRef};
 use super::command::worker::{self, NewWorker};
 use super::config::Worker;
-use super::meter::Fallback;
-use super::task::Kind;
-use super::unit::WriteTx;
+use super::metrics::Fallback;
+use super::request::Kind;
 use super::wakeup::{Listener, WorkListener};
+use super::write_tx::WriteTx;
 use super::{Store, elsewhere};
 use crate::clock::WaitLimit;
 use crate::error::WorkError;
@@ -165,7 +165,7 @@ impl Store {
         }
         let caller = caller.clone();
         let kind = Kind::About(started.iter().map(|(job, _)| *job).collect());
-        self.write("start", kind, move |unit| step::start(unit, &caller, worker, &started)).await
+        self.write("start", kind, move |unit| attempt_writes::start(unit, &caller, worker, &started)).await
     }
 
     /// Takes reports of how attempts ended; the answers are in their order.
@@ -190,7 +190,8 @@ impl Store {
     ) -> Result<(), WorkError> {
         elsewhere!(self.note(hand, notes));
         let caller = caller.clone();
-        self.write("note", Kind::Ordinary, move |unit| step::note(unit, &caller, hand, &notes)).await
+        self.write("note", Kind::Ordinary, move |unit| attempt_writes::note(unit, &caller, hand, &notes))
+            .await
     }
 
     /// Spawns children of a running job and parks it until their group is decided (M64).

@@ -4,9 +4,9 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use super::{StepRun, TestQueue};
+use crate::client::{Handle, Job};
 use crate::job::{AttemptOutcome, JobId, JobState, JobType};
 use crate::limits;
-use crate::queue::{Handle, Job};
 use crate::store::filter::{Filter, Order};
 use crate::store::query::list::ListRequest;
 

@@ -55,7 +55,7 @@ impl WorkerControl {
     }
 
     /// What the store says.
-    pub(crate) fn heard(&self, paused: Option<PauseMode>) {
+    pub(crate) fn on_heartbeat(&self, paused: Option<PauseMode>) {
         self.state.send_if_modified(|state| std::mem::replace(&mut state.afar, paused) != paused);
     }
 

@@ -12,7 +12,7 @@ use tracing::Instrument;
 use tracing::field::Empty;
 
 use super::WorkerShared;
-use super::seats::SlotPool;
+use super::slots::SlotPool;
 use crate::clock::Stopwatch;
 use crate::context::{CancelReason, CrashPoint, Cx, HandlerExit};
 use crate::handler::{AnyHandler, HandlerFuture, Snooze, failure_of, said};

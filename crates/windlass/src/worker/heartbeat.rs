@@ -11,7 +11,7 @@ use crate::context::CancelReason;
 use crate::error::{StoreError, WorkError};
 use crate::limits;
 use crate::store::command::heartbeat::HeartbeatItem;
-use crate::store::meter::Fallback;
+use crate::store::metrics::Fallback;
 use crate::store::work::Interrupts;
 
 /// News from elsewhere are looked at no more often than this.
@@ -103,6 +103,6 @@ async fn beat_some(crew: &WorkerShared, beats: Vec<HeartbeatItem>) -> Result<boo
             is_interrupted = true;
         }
     }
-    crew.control.heard(pulse.paused);
+    crew.control.on_heartbeat(pulse.paused);
     Ok(is_interrupted)
 }

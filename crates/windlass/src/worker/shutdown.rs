@@ -33,7 +33,7 @@ pub(super) async fn leave(
         release_all(crew).await;
     }
     closing.cancel();
-    let _ended_or_not = tokio::time::timeout(limits::FAREWELL_MAX, reporting).await;
+    let _ended_or_not = tokio::time::timeout(limits::SHUTDOWN_REPORT_TIMEOUT, reporting).await;
     crew.released.load(Ordering::Relaxed) - before
 }
 

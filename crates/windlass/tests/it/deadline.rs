@@ -13,7 +13,7 @@ use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::{Environment, StoreOptions, Timing};
-use windlass::store::meter::Fallback;
+use windlass::store::metrics::Fallback;
 
 use crate::fixture::{On, new_job};
 

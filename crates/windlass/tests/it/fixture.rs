@@ -2,11 +2,11 @@
 //! done to it.
 
 pub(crate) mod cluster;
-pub(crate) mod crew;
 pub(crate) mod faketime;
+pub(crate) mod observed;
 pub(crate) mod pooler;
 mod states;
-pub(crate) mod told;
+pub(crate) mod workers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +22,11 @@ use windlass::job::{
 };
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::act::{ActionReport, JobAction, Suspend};
+use windlass::store::command::actions::{ActionReport, JobAction, Suspend};
+use windlass::store::command::attempt_writes::LeaseRef;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::settings::Settings;
-use windlass::store::command::step::LeaseRef;
 use windlass::store::command::submit::{Receipt, SubmitOptions};
 use windlass::store::command::worker::NewWorker;
 use windlass::store::config::{QueueSettings, TenantSettings, TypeSettings};

@@ -6,7 +6,6 @@ mod bounds;
 mod clock;
 mod cut;
 mod deleted_keys;
-mod door;
 mod fleet;
 mod forgotten;
 mod late;
@@ -18,6 +17,7 @@ mod restored;
 mod schema;
 mod skew;
 mod snapshot;
+mod sql_submit;
 mod storm;
 mod tls;
 mod turns;
@@ -29,7 +29,7 @@ use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::environment::{Environment, StoreOptions, Timing};
 
-use crate::fixture::told::{numbered, numbers, verify};
+use crate::fixture::observed::{numbered, numbers, verify};
 
 /// Longer than anything here takes, however slow the machine.
 const LONG: Duration = Duration::from_secs(120);

@@ -1,9 +1,8 @@
 //! Workers, handlers and contexts, as a program that embeds the library uses them.
 
-mod ahead;
 mod assertions;
 mod batch;
-mod bench;
+mod batch_collector;
 mod blocking;
 mod builder;
 mod callers;
@@ -13,13 +12,15 @@ mod corners;
 mod crashes;
 mod dropped;
 mod follow;
-mod gathering;
 mod handlers;
-pub(crate) mod kinds;
+mod harness;
+pub(crate) mod job_types;
 mod nested;
-mod operate;
+mod operations;
 mod order;
+mod outage;
 mod pause;
+mod prefetch;
 mod processes;
 mod programs;
 mod recovery;
@@ -30,6 +31,5 @@ mod schedules;
 mod shutdown;
 mod steps;
 mod transaction;
-mod trouble;
 mod virtual_time;
 mod waits;

@@ -2,8 +2,8 @@
 
 use windlass::clock::Timestamp;
 
-use super::look::{Attempt, Job, LogLine, Plain, Queue, Reason};
-use super::words::{age, count};
+use super::format::{age, count};
+use super::model::{Attempt, Job, LogLine, Plain, Queue, Reason};
 
 /// What kind of line it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,9 +14,9 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Paragraph, Row, Table, TableState};
 
-use super::screen::{Mode, Pane, Screen};
+use super::app::{Mode, Pane, Screen};
+use super::format::{columns, count, cut};
 use super::theme::Theme;
-use super::words::{columns, count, cut};
 
 /// Rows of lists from which on several are shown at once.
 const TALL: u16 = 22;

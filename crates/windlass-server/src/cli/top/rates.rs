@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use windlass::clock::Timestamp;
 
-use super::look::Stats;
+use super::model::Stats;
 
 /// Seconds that are remembered: as many as the widest screen has columns for.
 const SECONDS_MAX: usize = 240;

@@ -12,8 +12,8 @@ use ratatui::crossterm::terminal::{
 };
 use tokio::sync::mpsc;
 
+use super::app::Screen;
 use super::draw::draw;
-use super::screen::Screen;
 use super::theme::Theme;
 use crate::limits::TERMINAL_EVENTS_BUFFERED;
 

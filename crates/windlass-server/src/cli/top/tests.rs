@@ -4,11 +4,11 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::{Value, json};
 use windlass::clock::Timestamp;
 
+use super::app::{Connection, Mode, Pane, Screen, Snapshot};
+use super::command::Verb;
 use super::details::JobDetails;
-use super::keys::Effect;
-use super::look::{Attempts, Gate, Job, Logs, Queues, Reasons, Stats, Workers};
-use super::order::Verb;
-use super::screen::{Connection, Mode, Pane, Screen, Snapshot};
+use super::key_bindings::Effect;
+use super::model::{Attempts, Gate, Job, Logs, Queues, Reasons, Stats, Workers};
 
 /// The moment at which all of these tests happen.
 pub(super) fn now() -> Timestamp {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::cli::color::{Colour, Paint};
 use crate::cli::output::escaped;
-use crate::cli::paint::{Colour, Paint};
-use crate::program::{Exit, Summary};
+use crate::exec::{Exit, Summary};
 
 /// Characters of an id that are shown: up to these it is the moment of submission and some chance, which no two share.
 const ID_CHARS: usize = 18;

@@ -11,10 +11,10 @@ use windlass::store::query::list::ListRequest;
 
 use crate::http::app::App;
 use crate::http::auth::CurrentCaller;
+use crate::http::error::ApiError;
 use crate::http::path::JobPath;
-use crate::http::problem::ApiError;
-use crate::http::reply::Ok200;
-use crate::http::wire::side::{EdgeView, Graph, NodeView};
+use crate::http::response::Ok200;
+use crate::http::wire::job_details::{EdgeView, Graph, NodeView};
 use crate::limits::GRAPH_JOBS_MAX;
 
 /// `GET /jobs/{id}/graph`

@@ -13,13 +13,13 @@ use windlass::store::command::worker::NewWorker;
 use windlass::store::config::PauseMode;
 
 use super::job::ErrorView;
-use super::name::Text;
+use super::job_details::CheckpointView;
 use super::payload;
 use super::retry::EffectiveRetry;
-use super::side::CheckpointView;
+use super::text::Text;
 use super::time::{Moment, Span};
+use crate::http::error::ApiError;
 use crate::http::path::shown;
-use crate::http::problem::ApiError;
 use crate::limits::WORKER_CONCURRENCY_MAX;
 
 /// A worker that presents itself.

@@ -10,9 +10,9 @@ use windlass::limits;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::{Cursor, ListRequest};
 
-use super::name::Text;
+use super::text::Text;
 use super::time::Moment;
-use crate::http::problem::ApiError;
+use crate::http::error::ApiError;
 
 /// Which jobs; an empty filter fits all.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -14,9 +14,9 @@ use windlass::store::query::explain::Reason;
 use windlass::store::query::snapshot::Snapshot;
 
 use super::Json;
-use super::name::Text;
 use super::payload;
 use super::retry::{EffectiveRetry, EffectiveTimeouts, Kind};
+use super::text::Text;
 use super::time::{Moment, Span};
 use crate::http::etag::EntityTag;
 

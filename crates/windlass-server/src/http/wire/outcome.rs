@@ -7,12 +7,12 @@ use windlass::job::{Category, ErrorCause, Failure, Fence, GroupStrategy, JobId, 
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
 
 use super::Json;
-use super::expiry::Expiry;
-use super::name::Text;
+use super::expires::Expiry;
 use super::retry::Kind;
 use super::submission::Submission;
+use super::text::Text;
 use super::time::Span;
-use crate::http::problem::ApiError;
+use crate::http::error::ApiError;
 
 /// Reports of how attempts ended.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::http::problem::ApiError;
+use crate::http::error::ApiError;
 use crate::limits;
 
 /// Which page of a list.

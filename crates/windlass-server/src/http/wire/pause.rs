@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::clock::Timestamp;
-use windlass::store::command::hold::Pause;
+use windlass::store::command::pause::Pause;
 use windlass::store::config::{Hold, PauseMode, Resumption};
 
 use super::claim::mode_word;
-use super::expiry::Expiry;
+use super::expires::Expiry;
 use super::time::Moment;
-use crate::http::problem::ApiError;
+use crate::http::error::ApiError;
 
 /// How to pause.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use windlass::job::Payload;
 
 use super::Json;
-use crate::http::problem::ApiError;
+use crate::http::error::ApiError;
 
 /// A payload as it is shown.
 #[derive(Debug, Serialize, JsonSchema)]

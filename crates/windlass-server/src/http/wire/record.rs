@@ -6,7 +6,7 @@ use windlass::audit::Record;
 use windlass::job::{JobId, JobType, QueueName, Tenant};
 
 use super::Json;
-use super::name::Text;
+use super::text::Text;
 use super::time::Moment;
 
 /// One line of the audit trail.

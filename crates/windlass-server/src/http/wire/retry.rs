@@ -11,7 +11,7 @@ use windlass::job::{Category, JitterMode, RetryPolicy, Strategy, Timeouts};
 use windlass::limits;
 
 use super::time::Span;
-use crate::http::problem::ApiError;
+use crate::http::error::ApiError;
 
 /// A retry policy as submitted: a preset's name, or values over a preset.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use super::push::PushWire;
 use super::retention::{RetentionBody, RetentionView};
 use super::retry::{EffectiveRetry, Retry, two_leases};
 use super::time::Span;
-use crate::http::problem::ApiError;
+use crate::http::error::ApiError;
 
 /// Settings of a queue to be changed.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -5,14 +5,14 @@ use serde::Deserialize;
 use windlass::job::{Debounce, Dependency, JobMetadata, JobType, NewJob, QueueName, Tenant, Traceparent};
 
 use super::Json;
-use super::name::Text;
 use super::payload;
 use super::priority::PriorityInput;
 use super::retry::{Retry, SomeTimeouts};
 use super::tags::Tags;
+use super::text::Text;
 use super::time::{Moment, Span};
+use crate::http::error::ApiError;
 use crate::http::path::shown;
-use crate::http::problem::ApiError;
 
 /// A job to be submitted; whatever is not given follows its type, its queue and the server, in this order.
 #[derive(Debug, Deserialize, JsonSchema)]

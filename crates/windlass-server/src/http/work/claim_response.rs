@@ -20,8 +20,8 @@ use windlass::store::command::claim::{ClaimAnswer, ClaimRequest};
 use windlass::store::command::finish::{Outcome, Report};
 
 use crate::http::app::App;
-use crate::http::describe::{Reply, Shape};
-use crate::http::reply::encoded;
+use crate::http::response::encoded;
+use crate::http::schema::{Reply, Shape};
 use crate::http::wire::claim::{ClaimView, ClaimedView};
 
 /// Claimed jobs that were not handed over yet; dropping it gives them back.

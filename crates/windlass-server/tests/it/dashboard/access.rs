@@ -5,8 +5,8 @@ use windlass::store::caller::{Caller, Role};
 use windlass::store::command::key::NewKey;
 use windlass::store::command::submit::SubmitOptions;
 
-use super::door::cookie;
-use super::site::{Site, new, queue};
+use super::auth::cookie;
+use super::fixture::{Site, new, queue};
 
 #[tokio::test]
 async fn roles_decide_what_is_shown_and_what_is_possible() {

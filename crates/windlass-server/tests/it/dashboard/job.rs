@@ -2,11 +2,11 @@
 
 use windlass::job::{Dependency, ErrorCause, Failure};
 use windlass::store::caller::Caller;
-use windlass::store::command::act::{JobAction, Suspend};
-use windlass::store::command::hold::{Pause, Target};
-use windlass::store::command::step::{AttemptWrite, LeaseRef};
+use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
+use windlass::store::command::pause::{Pause, Target};
 
-use super::site::{Site, new, queue};
+use super::fixture::{Site, new, queue};
 
 #[tokio::test]
 async fn a_job_with_many_large_checkpoints_and_log_lines_has_a_small_page() {

@@ -2,13 +2,13 @@
 
 use windlass::job::{Failure, JobMetadata, Payload, RetryPolicy};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::attempt_writes::AttemptWrite;
 use windlass::store::command::key::NewKey;
-use windlass::store::command::step::AttemptWrite;
+use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::submit::SubmitOptions;
 
 use super::browser::Browser;
-use super::site::{Site, new, queue};
+use super::fixture::{Site, new, queue};
 
 const CORPUS: [&str; 8] = [
     "<script>alert(1)</script>",

@@ -7,14 +7,14 @@ use serde_json::json;
 use windlass::job::{Failure, JobId, JobType, NewJob, Payload, RetryPolicy, ScheduleName, Tenant};
 use windlass::schedule::ScheduleSpec;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::JobAction;
+use windlass::store::command::actions::JobAction;
 use windlass::store::command::key::NewKey;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::schedules::NewSchedule;
 
+use super::auth::sign_in;
 use super::browser::{Browser, Window};
-use super::door::sign_in;
-use super::site::{Site, new};
+use super::fixture::{Site, new};
 
 /// Who looks: a letter for the tables, a role, and a tenant if it is not the one that everything belongs to.
 const PEOPLE: [(char, Role, Option<&str>); 6] = [

@@ -7,7 +7,7 @@ use windlass::job::{JobType, QueueName};
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
 
-use super::site::{Site, new};
+use super::fixture::{Site, new};
 
 #[tokio::test]
 async fn pages_over_many_jobs_are_small_and_quick() {

@@ -5,7 +5,7 @@ use windlass::job::{
     ErrorCause, Failure, JitterMode, JobType, NewJob, Payload, QueueName, RetryPolicy, SuspendMode,
 };
 use windlass::store::caller::Caller;
-use windlass::store::command::act::{JobAction, Suspend};
+use windlass::store::command::actions::{JobAction, Suspend};
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::settings::Settings;

@@ -13,7 +13,7 @@ use windlass::context::Cx;
 use windlass::entropy::Entropy;
 use windlass::error::{ActError, StoreError, SubmitError};
 use windlass::job::{JobMetadata, JobState};
-use windlass::queue::Client;
+use windlass::client::Client;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::environment::{StoreOptions, TicketOptions};
 use windlass::ticket::TicketKey;

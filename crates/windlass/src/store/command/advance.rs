@@ -1,8 +1,8 @@
 //! Moving a job and what follows from it: attempts, dependents, child groups, freed keys. The consequences are worked off a
 //! list, never by recursion, and as far as one commit may go (see `cascade.rs`).
 
+use super::audit::RecordActor;
 use super::cascade::Consequences;
-use super::record::RecordActor;
 use crate::error::InvalidTransition;
 use crate::job::{
     AttemptOutcome, ChildGroup, ConcurrencyKey, Decided, Event, GroupStrategy, JobRecord, JobState, Parent,
@@ -12,7 +12,7 @@ use crate::store::attempt::AttemptRecord;
 use crate::store::cascade::Task;
 use crate::store::config::{encode, parse};
 use crate::store::engine::{EngineResult, JobData, JobDataKind, JobDataWrite, Key, KeyKind};
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 impl WriteTx<'_> {
     /// Lets an event happen to a job, with all that follows. Says whether the job changed.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::act::{self, JobAction};
+use super::actions::{self, JobAction};
 use super::needed::has_looked_at_enough;
 use super::precondition::IfMatch;
 use super::redrive::{self, Redrive};
@@ -14,7 +14,7 @@ use crate::store::caller::{Caller, Permission};
 use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Found, Order, Scan};
 use crate::store::query::list::Cursor;
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 /// What is to be done to each job.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,7 +118,7 @@ pub(crate) fn round(
     let limit = usize::try_from(max).unwrap_or(usize::MAX).clamp(1, limits::BULK_JOBS_PER_COMMIT);
     let scan = Scan { filter: filter.clone(), order: Order::Oldest, after, limit };
     // Where no index leads to the jobs that fit, a round looks at a bounded number of others.
-    let Found { jobs: page, stopped } = unit.db()?.search(&scan, limits::LIST_REACH)?;
+    let Found { jobs: page, stopped } = unit.db()?.search(&scan, limits::LIST_SCAN_MAX)?;
     let mut next = (page.len() == limit).then(|| page.last().map(ClaimOrder::of)).flatten().or(stopped);
     let mut bulk = BulkReport::default();
     for job in page {
@@ -150,9 +150,9 @@ fn act_on_job(
     action: &BulkAction,
 ) -> Result<Option<bool>, StoreError> {
     let result = match action {
-        BulkAction::JobAction(act) => act::act(unit, caller, id, act).map(|acted| acted.is_changed),
+        BulkAction::JobAction(act) => actions::act(unit, caller, id, act).map(|acted| acted.is_changed),
         BulkAction::Redrive(how) => redrive::redrive(unit, caller, id, *how, &IfMatch::any()).map(|_| true),
-        BulkAction::Delete => act::delete(unit, caller, id, &IfMatch::any()).map(|()| true),
+        BulkAction::Delete => actions::delete(unit, caller, id, &IfMatch::any()).map(|()| true),
     };
     match result {
         Ok(is_changed) => Ok(Some(is_changed)),

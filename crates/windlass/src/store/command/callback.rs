@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
-use super::record::RecordActor;
+use super::audit::RecordActor;
 use super::submit::{self, SubmitOptions};
 use crate::audit::AuditEvent;
 use crate::callback;
@@ -14,8 +14,8 @@ use crate::job::{JobRecord, Tenant};
 use crate::store::caller::Caller;
 use crate::store::config::{encode, parse};
 use crate::store::engine::{DocumentKind, JobDataKind, JobDataQuery};
-use crate::store::unit::WriteTx;
 use crate::store::webhook::{WebhookSecret, WebhookSecrets};
+use crate::store::write_tx::WriteTx;
 
 impl WriteTx<'_> {
     /// Submits the report of a job's end.

@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 
+use super::attempt_writes::LeaseRef;
+use super::audit::RecordActor;
 use super::finish::{Park, check_parks, wait_of};
-use super::record::RecordActor;
-use super::step::LeaseRef;
 use super::submit::{self, Receipt, Spawning, SubmitOptions};
 use crate::error::{FieldProblem, Invalid, StoreError, SubmitError, WorkError};
 use crate::job::{ChildGroup, Decided, Dependency, Event, GroupStrategy, JobRecord, NewJob, Wait};
@@ -14,7 +14,7 @@ use crate::store::caller::{Caller, Permission};
 use crate::store::config::parse;
 use crate::store::engine::{JobDataKind, JobDataQuery};
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 /// Children to be spawned.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,7 +102,7 @@ fn in_trace_of<'a>(
 }
 
 fn check(group: &NewGroup) -> Result<(), Invalid> {
-    super::step::check_step("group", &group.name)?;
+    super::attempt_writes::check_step("group", &group.name)?;
     let count = group.jobs.len();
     if let GroupStrategy::Threshold(n) = group.strategy
         && (n == 0 || n as usize > count)

@@ -1,15 +1,15 @@
 //! Claiming: the most urgent jobs a worker may run, as many as it asks for. Pauses, limits and promotion are consulted
 //! here, inside the commit, so that no claim ever sees an older pause (M57) or exceeds a limit (M110).
 
-mod keys;
-mod room;
-mod search;
-mod turns;
+mod candidates;
+mod capacity;
+mod concurrency;
+mod fairness;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::record::RecordActor;
+use super::audit::RecordActor;
 use crate::clock::Timestamp;
 use crate::error::{StoreError, WorkError};
 use crate::job::{Event, JobRecord, JobType, Lane, QueueName, Seq, Spec, WorkerId};
@@ -17,11 +17,11 @@ use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::Worker;
 use crate::store::engine::{JobDataKind, JobDataQuery};
-use crate::store::query::side::all_there;
-use crate::store::unit::WriteTx;
+use crate::store::query::job_details::all_there;
 use crate::store::wakeup::WorkFilter;
+use crate::store::write_tx::WriteTx;
 use crate::ticket::Ticket;
-use search::Search;
+use candidates::Search;
 
 /// What a worker asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl ClaimAnswer {
     /// every `backstop`.
     pub(crate) fn poll_interval(&self, backstop: Duration, others: usize) -> Duration {
         // Whatever a wake-up missed, one of many finds soon; all of them every second would be the polling they avoid.
-        let crowd = u32::try_from(others / limits::BACKSTOP_CROWD).unwrap_or(u32::MAX);
+        let crowd = u32::try_from(others / limits::POLL_CROWD).unwrap_or(u32::MAX);
         let most = limits::HEARTBEAT_EVERY.max(backstop);
         let every = backstop.saturating_mul(crowd.saturating_add(1)).min(most);
         self.throttled_for.map_or(every, |wait| wait.min(every))
@@ -173,7 +173,7 @@ pub(crate) fn claim(
     }
     if !jobs.is_empty() {
         // From now on its silence ends leases: it counts from here.
-        unit.mark_seen(worker, limits::BACKSTOP_EVERY)?;
+        unit.mark_seen(worker, limits::POLL_INTERVAL)?;
     }
     let throttled_for =
         search.commit_claims(unit)?.map(|at| at.since(unit.now).max(Duration::from_millis(1)));

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::record::RecordActor;
+use super::audit::RecordActor;
 use crate::audit::AuditEvent;
 use crate::clock::{ClockReport, Timestamp};
 use crate::error::{ActError, StoreError};
@@ -12,7 +12,7 @@ use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::{Worker, encode, parse};
 use crate::store::engine::{DocumentKind, EngineResult};
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 /// The only document of its kind.
 const KEY: &str = "accepted";

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::record::RecordActor;
-use super::step::check_step;
+use super::attempt_writes::check_step;
+use super::audit::RecordActor;
 use crate::clock::Timestamp;
 use crate::error::{FieldProblem, Invalid, StoreError, WorkError};
 use crate::job::{Event, Failure, Fence, JobId, JobRecord, JobState, Seq, Wait, WorkerId};
@@ -13,7 +13,7 @@ use crate::store::budget::{self, BudgetUsage};
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::{encode, parse};
 use crate::store::engine::{DocumentKind, JobData, JobDataKind, JobDataWrite};
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 /// How an attempt ended, in its worker's words.
 #[derive(Debug, Clone, PartialEq)]

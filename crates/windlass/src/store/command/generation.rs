@@ -4,7 +4,7 @@
 
 use serde_json::json;
 
-use super::record::RecordActor;
+use super::audit::RecordActor;
 use crate::audit::AuditEvent;
 use crate::error::{ActError, StoreError};
 use crate::job::{Event, JobState, Seq, Tenant};
@@ -12,8 +12,8 @@ use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::transfer::rows::Numbers;
-use crate::store::unit::WriteTx;
+use crate::store::move_store::rows::Numbers;
+use crate::store::write_tx::WriteTx;
 
 /// A generation of the store that was begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

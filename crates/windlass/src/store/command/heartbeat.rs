@@ -7,7 +7,7 @@ use crate::job::{Category, Fence, JobId, JobRecord, JobState, Lease, Progress, S
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::config::PauseMode;
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 /// A sign of life for one job.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,7 +87,7 @@ pub(crate) fn heartbeat(
     let mut directives = Vec::with_capacity(beats.len());
     for (beat, seq) in beats.iter().zip(found) {
         let directive = match seq {
-            Some(seq) if unit.job(seq)?.is_some_and(|job| caller.sees(&job.lane.tenant)) => {
+            Some(seq) if unit.job(seq)?.is_some_and(|job| caller.can_see(&job.lane.tenant)) => {
                 beat_one(unit, worker, seq, beat)?
             }
             Some(_) | None => Directive::Lost,

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::record::RecordActor;
+use super::audit::RecordActor;
 use crate::audit::AuditEvent;
 use crate::clock::Timestamp;
 use crate::error::{ActError, FieldProblem, Invalid, StoreError};
 use crate::job::{Tenant, check_text};
 use crate::key::{KeyId, KeySecret};
 use crate::limits;
-use crate::store::access::{ApiKey, CreatedKey};
+use crate::store::auth::{ApiKey, CreatedKey};
 use crate::store::caller::{Caller, Permission, Role};
 use crate::store::config::encode;
 use crate::store::engine::DocumentKind;
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 /// The name of the key that a server makes of a given secret.
 const BOOTSTRAP_NAME: &str = "bootstrap";

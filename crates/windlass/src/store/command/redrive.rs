@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::audit::RecordActor;
 use super::precondition::IfMatch;
-use super::record::RecordActor;
 use super::submit::{TooDeep, too_deep, unique_holder};
 use crate::audit::AuditEvent;
 use crate::error::{ActError, InvalidTransition, StoreError};
@@ -14,7 +14,7 @@ use crate::job::{Action, Event, JobFlags, JobId, JobRecord, RareFields, Seq, Spe
 use crate::limits;
 use crate::store::caller::Caller;
 use crate::store::engine::{JobData, JobDataKind, JobDataQuery, JobDataWrite, Key, KeyHolder, KeyKind};
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 /// How a job is submitted again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::record::RecordActor;
+use super::audit::RecordActor;
 use crate::audit::AuditEvent;
 use crate::error::{ActError, StoreError};
 use crate::job::Tenant;
@@ -11,7 +11,7 @@ use crate::store::config::{RETENTION_KEY, encode};
 use crate::store::engine::DocumentKind;
 use crate::store::settings::Retention;
 use crate::store::settings::patch::RetentionPatch;
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 /// What a change of the retention came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

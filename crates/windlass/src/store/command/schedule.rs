@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::record::{RecordActor, Subject};
+use super::audit::{RecordActor, Subject};
 use super::submit;
 use crate::audit::AuditEvent;
 use crate::error::{FieldProblem, Invalid, ScheduleError, StoreError, SubmitError};
@@ -20,8 +20,8 @@ use crate::store::query::schedules::find;
 use crate::store::schedules::{
     NewSchedule, PauseSchedule, PutSchedule, Schedule, SchedulePause, ScheduleRef,
 };
-use crate::store::unit::WriteTx;
-use crate::target::TargetPolicy;
+use crate::store::write_tx::WriteTx;
+use crate::webhook_url::TargetPolicy;
 
 /// Checks everything about a schedule that can be seen without the store.
 pub(crate) fn check(
@@ -59,7 +59,7 @@ pub(crate) fn put(
 ) -> Result<PutSchedule, ScheduleError> {
     caller.require(Permission::Schedule)?;
     let tenant = new.job.tenant.clone().or_else(|| caller.tenant.clone()).unwrap_or_default();
-    if !caller.sees(&tenant) {
+    if !caller.can_see(&tenant) {
         caller.require(Permission::Administer)?;
     }
     let job = NewJob { tenant: Some(tenant.clone()), ..new.job.clone() };

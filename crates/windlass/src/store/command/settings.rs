@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde_json::json;
 
-use super::record::{RecordActor, Subject};
+use super::audit::{RecordActor, Subject};
 use crate::audit::AuditEvent;
 use crate::callback;
 use crate::error::{ActError, FieldProblem, Invalid};
@@ -16,7 +16,7 @@ use crate::store::engine::DocumentKind;
 use crate::store::query::payload::without_query;
 use crate::store::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch, TypePatch};
 use crate::store::settings::{Push, QueueSettings, TenantSettings, TypeSettings};
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 /// All settings of one queue, type or tenant.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,14 +3,14 @@
 
 use serde_json::json;
 
-use super::record::RecordActor;
+use super::audit::RecordActor;
 use crate::audit::AuditEvent;
 use crate::error::{ActError, FieldProblem, Invalid, InvalidTransition, StoreError, WorkError};
 use crate::job::{Action, Event, JobId, JobRecord, JobState, Seq, Wait};
 use crate::limits;
 use crate::store::caller::Caller;
 use crate::store::engine::{JobData, JobDataKind, JobDataQuery, JobDataWrite};
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 /// Sends a signal to a job.
 pub(crate) fn signal(
@@ -20,7 +20,7 @@ pub(crate) fn signal(
     name: &str,
     value: &[u8],
 ) -> Result<JobRecord, ActError> {
-    super::step::check_step("name", name)?;
+    super::attempt_writes::check_step("name", name)?;
     if value.len() > unit.env.options.payload_bytes_max {
         let problem =
             FieldProblem::TooLong { length: value.len(), limit: unit.env.options.payload_bytes_max };

@@ -17,8 +17,8 @@ use crate::error::{FieldProblem, Invalid, SubmitError};
 use crate::job::{JobId, JobRecord, Lane, Need, NewJob, Seq};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::unit::WriteTx;
-use crate::target::TargetPolicy;
+use crate::store::write_tx::WriteTx;
+use crate::webhook_url::TargetPolicy;
 
 /// What became of one job of a submission.
 #[derive(Debug, Clone, PartialEq)]

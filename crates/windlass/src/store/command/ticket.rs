@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::record::RecordActor;
+use super::audit::RecordActor;
 use crate::audit::AuditEvent;
 use crate::error::StoreError;
 use crate::job::{Event, Failure, JobRecord, RareFields, Seq, Spec};
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 use crate::ticket::{Subject, Ticket, TicketFault, TicketPublicKey};
 
 fn subject<'a>(job: &'a JobRecord, spec: &'a Spec) -> Subject<'a> {

@@ -13,7 +13,7 @@ use crate::store::caller::{Caller, Permission, Role};
 use crate::store::cascade::{LeaseEnd, Task};
 use crate::store::config::{Scope, Worker, encode};
 use crate::store::engine::DocumentKind;
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 /// A worker that presents itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,7 +124,7 @@ pub(crate) fn deregister(unit: &mut WriteTx<'_>, caller: &Caller, id: WorkerId) 
     if caller.require(Permission::Pause).is_err() && worker.key != caller.key {
         return Err(WorkError::NoSuchWorker(id));
     }
-    unit.mark_seen(worker, limits::BACKSTOP_EVERY)?;
+    unit.mark_seen(worker, limits::POLL_INTERVAL)?;
     let released =
         unit.workers_gone([id].into(), Timestamp::MAX, LeaseEnd::Release, caller.trace_id.clone())?;
     unit.forget_worker(id)?;
@@ -150,7 +150,7 @@ impl WriteTx<'_> {
     /// A call from a worker: it must be known; if it had fallen silent its leases end first, then it is alive again.
     pub(crate) fn worker_calls(&mut self, caller: &Caller, id: WorkerId) -> Result<Worker, WorkError> {
         let worker = self.known_worker(caller, id)?;
-        Ok(self.mark_seen(worker, limits::BACKSTOP_EVERY)?)
+        Ok(self.mark_seen(worker, limits::POLL_INTERVAL)?)
     }
 
     /// The same for a call that comes again and again while there is nothing to do: an idle store writes next to nothing.

@@ -15,7 +15,7 @@ use crate::store::engine::{
     LaneCursor, Side, Write,
 };
 use crate::store::environment::StoreOptions;
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 type Outcome = Result<(), StoreError>;
 

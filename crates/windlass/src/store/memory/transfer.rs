@@ -8,7 +8,7 @@ use crate::audit::Record;
 use crate::error::StoreError;
 use crate::job::Seq;
 use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
-use crate::store::transfer::rows::{Export, Import, JobDataPosition, Numbers, Page};
+use crate::store::move_store::rows::{Export, Import, JobDataPosition, Numbers, Page};
 
 impl Export for Tables {
     fn numbers(&mut self) -> EngineResult<Numbers> {

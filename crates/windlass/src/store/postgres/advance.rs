@@ -5,9 +5,9 @@ use super::parameter::{Column, Parameter};
 use super::row::{Places, TupleId, state_code};
 use super::tables::Tables;
 use crate::job::{JobMetadata, JobRecord, Payload, Seq, Spec};
-use crate::store::durable::columns::{SpecColumns, SpecParts, damaged};
-use crate::store::durable::packed::{Head, pack};
 use crate::store::engine::EngineResult;
+use crate::store::sql::codec::{Head, pack};
+use crate::store::sql::columns::{SpecColumns, SpecParts, damaged};
 
 pub(super) const UPDATE: &str = "UPDATE @.hot h SET state = u.state, record = u.record \
      FROM unnest($1::bigint[], $2::bigint[], $3::bytea[]) u(seq, state, record) WHERE h.seq = u.seq";

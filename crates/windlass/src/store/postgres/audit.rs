@@ -4,7 +4,7 @@
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::link::get;
+use super::connection::get;
 use super::parameter::{Column, Parameter};
 use super::query::text_of;
 use super::tables::Tables;
@@ -12,8 +12,8 @@ use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
 use crate::error::FieldProblem;
 use crate::job::{JobId, JobType, QueueName, Tenant};
-use crate::store::durable::columns::{damaged, event_code, limit, number};
 use crate::store::engine::{EngineResult, RecordQuery};
+use crate::store::sql::columns::{damaged, event_code, limit, number};
 
 pub(super) const APPEND: &str = "INSERT INTO @.audit (seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context, queue, type) \
      SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bytea[]), unnest($4::bigint[]), unnest($5::bytea[]), \

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use tokio_postgres::Row;
 
-use super::ahead::{ClaimPrefetch, place};
-use super::link::{Question, get};
-use super::memory::{FRONT, Meta};
+use super::connection::{Question, get};
+use super::node_cache::{FRONT, Meta};
 use super::parameter::Column;
+use super::prefetch::{ClaimPrefetch, place};
 use super::tables::Tables;
 use crate::clock::Timestamp;
 use crate::job::{ConcurrencyKey, JobRecord, JobState, Lane, Seq};
-use crate::store::durable::columns::{damaged, limit};
 use crate::store::engine::{ClaimOrder, CountChange, Counts, EngineResult, LaneCursor};
+use crate::store::sql::columns::{damaged, limit};
 
 const NEXT_ASIDE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record FROM \
      (SELECT seq FROM @.slots WHERE key = $1 AND state = 12 AND lane > $2 ORDER BY lane, rank, at, seq LIMIT 1) s \

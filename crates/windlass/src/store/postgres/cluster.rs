@@ -4,7 +4,7 @@
 
 use tokio_postgres::Row;
 
-use super::link::get;
+use super::connection::get;
 use super::parameter::Parameter;
 use super::tables::Tables;
 use crate::error::StoreError;

@@ -3,13 +3,13 @@
 
 use tokio_postgres::Row;
 
-use super::link::{Question, get};
+use super::connection::{Question, get};
 use super::parameter::{Column, Parameter};
 use super::query::text_of;
 use super::tables::Tables;
 use super::tables::intern::check;
-use crate::store::durable::columns::{damaged, document_check, document_kind_code, limit};
 use crate::store::engine::{Document, DocumentKind, EngineResult};
+use crate::store::sql::columns::{damaged, document_check, document_kind_code, limit};
 
 const FROM: &str =
     "SELECT key, body, \"check\" FROM @.documents WHERE kind = $1::bigint AND key >= $2 ORDER BY key";

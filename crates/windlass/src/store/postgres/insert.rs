@@ -5,9 +5,9 @@ use super::parameter::{Column, Parameter};
 use super::row::{Places, state_code};
 use super::tables::Tables;
 use crate::job::{Seq, Spec};
-use crate::store::durable::columns::{SpecColumns, SpecParts, need_code};
-use crate::store::durable::packed::{Head, pack};
 use crate::store::engine::{Edge, EngineResult, NewRow};
+use crate::store::sql::codec::{Head, pack};
+use crate::store::sql::columns::{SpecColumns, SpecParts, need_code};
 
 /// Array by array, here and where else many rows are added: to make one table of them first, `FROM unnest(…)`, costs the
 /// server a fifth more.

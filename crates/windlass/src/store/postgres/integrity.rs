@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::connection::get;
 use super::keys::holder_at;
-use super::link::get;
 use super::query::text_of;
 use super::row::{Places, state_code};
 use super::tables::Tables;
@@ -16,8 +16,8 @@ use super::tables::intern::check;
 use super::timer::unpack;
 use crate::job::JobRecord;
 use crate::store::config::parse;
-use crate::store::durable::columns::{NEVER, document_check, facet_check};
 use crate::store::engine::EngineResult;
+use crate::store::sql::columns::{NEVER, document_check, facet_check};
 
 /// Findings of one kind that are told; more of them say nothing new.
 const FINDINGS_MAX: usize = 20;

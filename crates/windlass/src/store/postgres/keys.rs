@@ -3,7 +3,7 @@
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::link::get;
+use super::connection::get;
 use super::parameter::{Column, Parameter};
 use super::query::text_of;
 use super::tables::Tables;
@@ -11,10 +11,10 @@ use super::tables::intern::check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobType, Tenant};
-use crate::store::durable::columns::{
+use crate::store::engine::{EngineResult, Key, KeyHolder};
+use crate::store::sql::columns::{
     KeyRow, damaged, key_check, key_columns, key_kind_of, limit, state_code_of,
 };
-use crate::store::engine::{EngineResult, Key, KeyHolder};
 
 const HOLDERS: &str = "SELECT u.place, k.seq, k.expires_at, k.\"check\", k.job, k.payload, k.ended::bigint \
      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) WITH ORDINALITY u(kind, tenant, type, key, place) \

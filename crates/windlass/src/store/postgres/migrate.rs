@@ -5,11 +5,11 @@
 mod tests;
 
 use super::address::Address;
-use super::link::{Connection, get};
+use super::connection::{Connection, get};
 use crate::error::{OpenError, StoreError};
 use crate::limits;
-use crate::store::durable::panic::panicked;
 use crate::store::schema::Schema;
+use crate::store::sql::panic::panicked;
 
 /// One step.
 #[derive(Clone, Copy)]

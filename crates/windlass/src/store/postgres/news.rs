@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits;
-use crate::store::unit::Effects;
+use crate::store::write_tx::Effects;
 
 /// Kinds of changes, as bits.
 pub(super) const WORK: u8 = 1;
@@ -155,7 +155,7 @@ impl Heard {
                 state.kinds |= u8::try_from(kinds & i64::from(EVERYTHING)).unwrap_or(EVERYTHING) | COMMITTED;
                 // An older build does not say which commit it speaks of.
                 let commit = commit.and_then(Result::ok).unwrap_or(i64::MAX);
-                if state.commits.len() >= limits::NODES_REMEMBERED {
+                if state.commits.len() >= limits::NODES_KEPT {
                     state.commits.clear();
                 }
                 let last = state.commits.entry(node).or_insert(commit);

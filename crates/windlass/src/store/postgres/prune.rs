@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::link::get;
+use super::connection::get;
 use super::parameter::Column;
 use super::row::Places;
 use super::tables::Tables;

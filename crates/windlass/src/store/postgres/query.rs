@@ -8,14 +8,14 @@ use rustc_hash::FxHashMap;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::link::{Question, get};
+use super::connection::{Question, get};
 use super::parameter::Column;
 use super::row::{Parts, Places};
 use super::tables::Tables;
 use super::tables::intern::check;
 use crate::job::{JobId, JobRecord, Need, Seq, Spec};
-use crate::store::durable::columns::{SpecColumns, damaged, limit, need_code, need_of};
 use crate::store::engine::{Edge, EngineResult, Side};
+use crate::store::sql::columns::{SpecColumns, damaged, limit, need_code, need_of};
 
 const BY_ID: &str = "SELECT seq, id, lane, policy, record, ctid FROM @.hot WHERE id = ANY($1)";
 const BY_SEQ: &str = "SELECT seq, id, lane, policy, record FROM @.hot WHERE seq = ANY($1)";

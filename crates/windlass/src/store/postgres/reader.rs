@@ -5,18 +5,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::address::Address;
-use super::link::Connection;
+use super::connection::Connection;
 use super::tables::Tables;
 use super::waits::{Closing, Waits};
 use crate::clock::{Deadline, Timestamp};
 use crate::error::StoreError;
 use crate::limits;
-use crate::store::durable::inbox::TaskQueue;
-use crate::store::durable::panic::{catch_panic, panicked};
+use crate::store::cache::ConnectionCache;
 use crate::store::engine::{EngineResult, ReadTask};
 use crate::store::environment::{Environment, Timing};
-use crate::store::memo::ConnectionCache;
-use crate::store::view::ReadTx;
+use crate::store::read_tx::ReadTx;
+use crate::store::sql::panic::{catch_panic, panicked};
+use crate::store::sql::task_queue::TaskQueue;
 
 /// A reader.
 pub(super) struct Reader {

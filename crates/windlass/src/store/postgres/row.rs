@@ -7,13 +7,13 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, Type};
 use uuid::Uuid;
 
-use super::link::get;
+use super::connection::get;
 use crate::clock::Timestamp;
 use crate::job::{JobId, JobRecord, JobState, Seq, acts_at};
-use crate::store::durable::columns::{NEVER, SET_ASIDE, TIMED, code, damaged, worker_code};
-use crate::store::durable::interned::Interned;
-use crate::store::durable::packed::{Head, Shared, is_whole, unpack};
 use crate::store::engine::{ClaimOrder, EngineResult};
+use crate::store::sql::codec::{Head, Shared, is_whole, unpack};
+use crate::store::sql::columns::{NEVER, SET_ASIDE, TIMED, code, damaged, worker_code};
+use crate::store::sql::interner::Interned;
 
 /// Where a job stands beside its row; all of it follows from the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use super::ahead::Prefetch;
 use super::cluster::Identity;
-use super::door::InboxState;
-use super::link::Connection;
-use super::memory::{ClaimBounds, Meta};
+use super::connection::Connection;
+use super::node_cache::{ClaimBounds, Meta};
+use super::prefetch::Prefetch;
 use super::row::Places;
+use super::sql_submit::InboxState;
 use super::timer::Timers;
 use crate::audit::Record;
 use crate::clock::Timestamp;
@@ -23,14 +23,14 @@ use crate::job::{
     ConcurrencyKey, JobId, JobMetadata, JobRecord, JobState, Lane, Need, Payload, Seq, Spec, Tenant,
 };
 use crate::limits;
-use crate::store::durable::columns::{limit, number};
-use crate::store::durable::interned::Interned;
 use crate::store::engine::{
     ClaimOrder, CountChange, Counts, Document, DocumentKind, Edge, EngineResult, InboxEntry, JobData,
     JobDataKind, JobDataQuery, JobDataWrite, Key, KeyHolder, LaneCursor, NewRow, Read, RecordQuery, Side,
     Write,
 };
 use crate::store::filter::{Found, Scan};
+use crate::store::sql::columns::{limit, number};
+use crate::store::sql::interner::Interned;
 
 /// A connection and what it remembers.
 pub(super) struct Tables {

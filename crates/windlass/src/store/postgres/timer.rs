@@ -4,14 +4,14 @@
 
 use rustc_hash::FxHashMap;
 
-use super::link::get;
+use super::connection::get;
 use super::parameter::Column;
 use super::row::Places;
 use super::tables::Tables;
 use crate::job::{JobRecord, Seq, WorkerId, acts_at};
 use crate::limits;
-use crate::store::durable::columns::{NEVER, worker_codes};
 use crate::store::engine::EngineResult;
+use crate::store::sql::columns::{NEVER, worker_codes};
 
 const FRONT: &str = "SELECT at, first, n, part, is_running, seqs FROM @.timers \
      WHERE (at, first, n, part) > ($1, $2, $3, $4) ORDER BY at, first, n, part LIMIT $5";

@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use tokio_postgres::Row;
 
-use super::ahead::{ClaimPrefetch, PrefetchHints};
 use super::cluster::Loss;
+use super::connection::{Question, get};
 use super::document;
-use super::door::InboxState;
-use super::link::{Question, get};
-use super::memory::{Commit, Meta};
 use super::migrate;
+use super::node_cache::{Commit, Meta};
 use super::parameter::{Column, Parameter};
+use super::prefetch::{ClaimPrefetch, PrefetchHints};
 use super::query::by_id;
+use super::sql_submit::InboxState;
 use super::tables::Tables;
 use crate::clock::{Deadline, whole_millis};
 use crate::error::StoreError;
 use crate::limits;
-use crate::store::durable::columns::{code, limit};
 use crate::store::engine::EngineResult;
+use crate::store::sql::columns::{code, limit};
 
 /// The limits are set with every transaction rather than with the connection, which a pooler may share. The plans: every
 /// statement names its rows, so the plan that goes by index is the right one however small a table was when it was made.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio_postgres::Row;
 
 use super::address::Address;
+use super::connection::{Connection, get};
 use super::keys::read_key;
-use super::link::{Connection, get};
 use super::parameter::Parameter;
 use super::query::text_of;
 use super::tables::Tables;
@@ -15,12 +15,12 @@ use super::tables::intern::check;
 use crate::audit::Record;
 use crate::error::OpenError;
 use crate::job::Seq;
-use crate::store::durable::columns::{
+use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
+use crate::store::move_store::rows::{Export, Import, InboxCounts, JobDataPosition, Numbers, Page};
+use crate::store::sql::columns::{
     damaged, facet_check, facet_kind_code, facet_kind_of, key_columns, limit, need_code, need_of, number,
 };
-use crate::store::durable::panic::panicked;
-use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
-use crate::store::transfer::rows::{Export, Import, InboxCounts, JobDataPosition, Numbers, Page};
+use crate::store::sql::panic::panicked;
 
 const SIZES: &str = "SELECT h.seq, coalesce(octet_length(j.payload), 0)::bigint FROM @.hot h \
      LEFT JOIN @.jobs j ON j.seq = h.seq WHERE h.seq > $1 ORDER BY h.seq LIMIT $2";

@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::address::Address;
-use super::ahead::PrefetchHints;
-use super::door::{Inbox, InboxStatus};
-use super::link::Connection;
-use super::memory::Meta;
+use super::connection::Connection;
 use super::migrate;
 use super::news::{EVERYTHING, News};
+use super::node_cache::Meta;
+use super::prefetch::PrefetchHints;
+use super::sql_submit::{Inbox, InboxStatus};
 use super::tables::Tables;
 use super::transaction::CommitFate;
 use super::waits::{Closing, Waits};
@@ -18,13 +18,13 @@ use crate::clock::{Deadline, Stopwatch, Timestamp};
 use crate::entropy::Entropy;
 use crate::error::StoreError;
 use crate::limits;
-use crate::store::durable::inbox::TaskQueue;
-use crate::store::durable::panic::{catch_panic, panicked};
+use crate::store::cache::ConnectionCache;
 use crate::store::engine::{EngineResult, ReadTask, WriteTask};
 use crate::store::environment::{Environment, Timing};
-use crate::store::group;
-use crate::store::memo::ConnectionCache;
-use crate::store::unit::Effects;
+use crate::store::group_commit;
+use crate::store::sql::panic::{catch_panic, panicked};
+use crate::store::sql::task_queue::TaskQueue;
+use crate::store::write_tx::Effects;
 
 /// Requests that share a commit.
 type Group = Vec<Box<dyn WriteTask>>;
@@ -127,7 +127,7 @@ impl Writer {
                     self.news.committed(&effects, number);
                 }
                 let env = self.env.clone();
-                catch_panic("answering a write", || group::answer(&env, effects, tasks));
+                catch_panic("answering a write", || group_commit::answer(&env, effects, tasks));
                 Ok(())
             }
             // One of them is to blame, and fails alone: the others are done again without it.
@@ -307,7 +307,7 @@ impl Writer {
         let last = Timestamp::from_millis(self.tables.meta.at);
         let now = self.env.clock.commit_by(last, Timestamp::from_millis(now), asked);
         self.tables.now = now.as_millis();
-        let effects = group::run(&mut self.tables, &mut self.memo, &self.env, now, tasks)?;
+        let effects = group_commit::run(&mut self.tables, &mut self.memo, &self.env, now, tasks)?;
         // Whatever is wrong with the writes is told before the commit is asked for, or by it.
         let nonce = (i64::from(self.node) << 32) | i64::from(low_half(self.nonces.bits()).cast_unsigned());
         let watch = Stopwatch::start();
@@ -378,5 +378,5 @@ fn low_half(bits: u128) -> i32 {
 }
 
 fn group_refuse(tasks: Group, error: &StoreError) {
-    catch_panic("refusing a write", || group::refuse(tasks, error));
+    catch_panic("refusing a write", || group_commit::refuse(tasks, error));
 }

@@ -8,11 +8,11 @@ use crate::error::StoreError;
 use crate::job::{Bucket, JobRecord, JobState, Rate, Suspension, Wait};
 use crate::store::budget::{self, BudgetUsage};
 use crate::store::cascade;
-use crate::store::command::throttle::{KeyBucket, key_bucket_key};
+use crate::store::command::rate_limit::{KeyBucket, key_bucket_key};
 use crate::store::config::{Config, Hold, PauseMode, Scope, parse};
 use crate::store::engine::{DocumentKind, Side};
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::view::ReadTx;
+use crate::store::read_tx::ReadTx;
 
 /// One reason why a job does not run.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,8 +8,8 @@ use crate::error::StoreError;
 use crate::job::{JobState, JobType};
 use crate::store::caller::Caller;
 use crate::store::config::{Hold, Scope, TypeSettings};
-use crate::store::rates::Minute;
-use crate::store::view::ReadTx;
+use crate::store::minute_stats::Minute;
+use crate::store::read_tx::ReadTx;
 
 /// All about one type, as far as a caller may see.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +49,7 @@ pub(crate) fn job_types(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Ty
     let config = view.config()?.seen_by(caller);
     let mut depths: BTreeMap<JobType, ByState> = BTreeMap::new();
     for (lane, counts) in &view.db.counts()?.lanes {
-        if caller.sees(&lane.tenant) {
+        if caller.can_see(&lane.tenant) {
             let depth = depths.entry(lane.job_type.clone()).or_default();
             for state in JobState::ALL {
                 *depth.entry(state).or_default() += counts[state as usize];
@@ -62,7 +62,7 @@ pub(crate) fn job_types(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Ty
         Scope::Gate | Scope::Tenant(_) | Scope::Queue { .. } | Scope::Worker(_) => None,
     }));
     let mut minutes: BTreeMap<JobType, BTreeMap<i64, Minute>> = BTreeMap::new();
-    for one in minutes_by_lane(view, |lane| caller.sees(&lane.tenant))? {
+    for one in minutes_by_lane(view, |lane| caller.can_see(&lane.tenant))? {
         let minutes = minutes.entry(one.lane.job_type.clone()).or_default();
         minutes.entry(one.minute).or_default().merge(&one.counts);
     }

@@ -8,7 +8,7 @@ use crate::job::{JobType, Lane, QueueName, Tenant};
 use crate::similar::similar;
 use crate::store::caller::Caller;
 use crate::store::config::{Config, Scope};
-use crate::store::view::ReadTx;
+use crate::store::read_tx::ReadTx;
 
 /// A name of something that is made by being used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,8 +38,8 @@ pub(crate) fn known(view: &mut ReadTx<'_>, caller: &Caller, what: &Named) -> Res
     let config = view.config()?.seen_by(caller);
     let keys = view.config()?;
     let tenants_of_keys = keys.keys.values().filter_map(|key| key.tenant.clone());
-    let tenants_of_keys: BTreeSet<Tenant> = tenants_of_keys.filter(|tenant| caller.sees(tenant)).collect();
-    let lanes = view.db.counts()?.lanes.keys().filter(|lane| caller.sees(&lane.tenant));
+    let tenants_of_keys: BTreeSet<Tenant> = tenants_of_keys.filter(|tenant| caller.can_see(tenant)).collect();
+    let lanes = view.db.counts()?.lanes.keys().filter(|lane| caller.can_see(&lane.tenant));
     let (name, names): (&str, BTreeSet<&str>) = match what {
         Named::Queue(queue) => (queue.as_str(), queues(&config, lanes.map(|lane| &**lane))),
         Named::Type(job_type) => (job_type.as_str(), types(&config, lanes.map(|lane| &**lane))),

@@ -13,7 +13,7 @@ use crate::store::caller::Caller;
 use crate::store::command::bulk::{narrowed, seen};
 use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Found, Order, Scan};
-use crate::store::view::ReadTx;
+use crate::store::read_tx::ReadTx;
 
 /// A place in a list, to go on from. Its text is for passing back, not for reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub(crate) fn list(
     let filter = seen(caller, &request.filter);
     let after = request.cursor.map(|cursor| cursor.0);
     let scan = Scan { filter, order: request.order, after, limit: limit + 1 };
-    let Found { mut jobs, stopped } = view.db.search(&scan, limits::LIST_REACH)?;
+    let Found { mut jobs, stopped } = view.db.search(&scan, limits::LIST_SCAN_MAX)?;
     let has_more = jobs.len() > limit;
     jobs.truncate(limit);
     let last = jobs.last().filter(|_| has_more).map(Cursor::after);
@@ -173,7 +173,7 @@ pub(crate) fn count_up_to(
         view.is_wanted()?;
         let limit = (max + 1 - jobs).min(limits::PAGE_JOBS_MAX);
         let scan = Scan { filter: filter.clone(), order: Order::Newest, after, limit };
-        let found = view.db.search(&scan, limits::LIST_REACH)?;
+        let found = view.db.search(&scan, limits::LIST_SCAN_MAX)?;
         jobs += found.jobs.len();
         let is_over = found.stopped.is_some() || jobs > max;
         let last = found.jobs.last().filter(|_| found.jobs.len() == limit).map(ClaimOrder::of);
@@ -197,7 +197,7 @@ pub struct WorkerLoad {
 pub(crate) fn busy(view: &mut ReadTx<'_>, caller: &Caller, max: usize) -> Result<WorkerLoad, StoreError> {
     let filter = seen(caller, &Filter { states: vec![JobState::Running], ..Filter::default() });
     let scan = Scan { filter, order: Order::Newest, after: None, limit: max.saturating_add(1) };
-    let found = view.db.search(&scan, limits::LIST_REACH)?;
+    let found = view.db.search(&scan, limits::LIST_SCAN_MAX)?;
     let mut busy =
         WorkerLoad { is_all: found.stopped.is_none() && found.jobs.len() <= max, ..WorkerLoad::default() };
     for lease in found.jobs.iter().take(max).filter_map(|job| job.lease) {

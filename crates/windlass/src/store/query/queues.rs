@@ -11,8 +11,8 @@ use crate::job::{JobState, QueueName, Tenant};
 use crate::store::caller::Caller;
 use crate::store::config::{Config, Hold, QueueSettings, Resumption, Scope};
 use crate::store::engine::LimitScope;
-use crate::store::rates::Minute;
-use crate::store::view::ReadTx;
+use crate::store::minute_stats::Minute;
+use crate::store::read_tx::ReadTx;
 
 /// All about one queue, as far as a caller may see.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,9 +52,9 @@ pub(crate) fn queues(
     limit: usize,
 ) -> Result<Vec<QueueInfo>, StoreError> {
     let config = view.config()?;
-    let is_seen = |tenant: &Option<Tenant>| tenant.as_ref().is_none_or(|tenant| caller.sees(tenant));
+    let is_seen = |tenant: &Option<Tenant>| tenant.as_ref().is_none_or(|tenant| caller.can_see(tenant));
     let counts = view.db.counts()?;
-    let with_jobs = counts.lanes.keys().filter(|lane| caller.sees(&lane.tenant)).map(|lane| &lane.queue);
+    let with_jobs = counts.lanes.keys().filter(|lane| caller.can_see(&lane.tenant)).map(|lane| &lane.queue);
     let with_settings = config.queues.keys().filter(|(_, tenant)| is_seen(tenant)).map(|(queue, _)| queue);
     let with_pause = config.holds.keys().filter_map(|scope| match scope {
         Scope::Queue { queue, tenant } => is_seen(tenant).then_some(queue),
@@ -64,7 +64,7 @@ pub(crate) fn queues(
     let is_later = |queue: &&QueueName| after.is_none_or(|after| *queue > after);
     let mut names: BTreeSet<QueueName> = all.filter(is_later).cloned().collect();
     // Also where jobs are gone as soon as they are done.
-    let recent = minutes_by_lane(view, |lane| caller.sees(&lane.tenant) && is_later(&&lane.queue))?;
+    let recent = minutes_by_lane(view, |lane| caller.can_see(&lane.tenant) && is_later(&&lane.queue))?;
     names.extend(recent.iter().map(|one| one.lane.queue.clone()));
     looks(view, caller, names.into_iter().take(limit).collect())
 }
@@ -76,7 +76,7 @@ fn looks(
     names: BTreeSet<QueueName>,
 ) -> Result<Vec<QueueInfo>, StoreError> {
     let mut minutes: BTreeMap<QueueName, BTreeMap<i64, Minute>> = BTreeMap::new();
-    for one in minutes_by_lane(view, |lane| names.contains(&lane.queue) && caller.sees(&lane.tenant))? {
+    for one in minutes_by_lane(view, |lane| names.contains(&lane.queue) && caller.can_see(&lane.tenant))? {
         let own = minutes.entry(one.lane.queue.clone()).or_default();
         own.entry(one.minute).or_default().merge(&one.counts);
     }

@@ -7,8 +7,8 @@ use crate::error::StoreError;
 use crate::job::Tenant;
 use crate::store::caller::Caller;
 use crate::store::config::Config;
+use crate::store::read_tx::ReadTx;
 use crate::store::schedules::{Schedule, ScheduleRef};
-use crate::store::view::ReadTx;
 
 /// The schedule that is meant, if it exists for this caller.
 pub(crate) fn get(
@@ -22,7 +22,7 @@ pub(crate) fn get(
 /// All schedules that exist for this caller.
 pub(crate) fn all(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Arc<Schedule>>, StoreError> {
     let config = view.config()?;
-    let own = config.schedules.values().filter(|schedule| caller.sees(&schedule.tenant));
+    let own = config.schedules.values().filter(|schedule| caller.can_see(&schedule.tenant));
     Ok(own.map(|schedule| seen_schedule(caller, schedule)).collect())
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn find<'a>(
 ) -> Option<&'a Arc<Schedule>> {
     let of = |tenant: Tenant| config.schedules.get(&(tenant, which.name.clone()));
     if let Some(tenant) = which.tenant.clone().or_else(|| caller.tenant.clone()) {
-        return of(tenant).filter(|schedule| caller.sees(&schedule.tenant));
+        return of(tenant).filter(|schedule| caller.can_see(&schedule.tenant));
     }
     of(Tenant::default()).or_else(|| {
         let mut others = config.schedules.values().filter(|schedule| schedule.name == which.name);

@@ -5,7 +5,7 @@ use super::payload::{PayloadReader, redact};
 use crate::error::StoreError;
 use crate::job::{JobId, JobRecord, Seq, Spec, Version};
 use crate::store::caller::Caller;
-use crate::store::view::ReadTx;
+use crate::store::read_tx::ReadTx;
 
 /// A job as it was at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +43,7 @@ pub(crate) fn get_or_expect(
     id: JobId,
 ) -> Result<(Option<Snapshot>, bool), StoreError> {
     let found = get(view, caller, id)?;
-    let is_expected = found.is_none() && view.db.expected(id)?.is_some_and(|tenant| caller.sees(&tenant));
+    let is_expected = found.is_none() && view.db.expected(id)?.is_some_and(|tenant| caller.can_see(&tenant));
     Ok((found, is_expected))
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn visible(
     id: JobId,
 ) -> Result<Option<JobRecord>, StoreError> {
     let job = view.db.find(&[id])?.pop().flatten();
-    Ok(job.filter(|job| caller.sees(&job.lane.tenant)))
+    Ok(job.filter(|job| caller.can_see(&job.lane.tenant)))
 }
 
 /// The same for many.

@@ -12,11 +12,11 @@ use crate::store::budget::{self, BudgetUsage, Period};
 use crate::store::caller::Caller;
 use crate::store::cascade::KEYS_END;
 use crate::store::config::parse;
-use crate::store::counts::StateCounts;
+use crate::store::counters::StateCounts;
 use crate::store::engine::{ClaimOrder, DocumentKind, LaneCursor};
-use crate::store::minutes::LaneMinute;
-use crate::store::rates::Minute;
-use crate::store::view::ReadTx;
+use crate::store::minute_stats::Minute;
+use crate::store::read_tx::ReadTx;
+use crate::store::stats_cache::LaneMinute;
 
 /// Counts by state, all states named.
 pub type ByState = BTreeMap<JobState, u64>;
@@ -63,7 +63,7 @@ pub struct LeftOut {
 /// Numbers about everything this caller may see; of queues, types, tenants and costs the first
 /// [`limits::STATS_NAMES_MAX`] each.
 pub(crate) fn stats(view: &mut ReadTx<'_>, caller: &Caller) -> Result<Stats, StoreError> {
-    let minutes = minutes(view, |lane| caller.sees(&lane.tenant))?;
+    let minutes = minutes(view, |lane| caller.can_see(&lane.tenant))?;
     Ok(Stats { minutes, ..counted(view, caller, limits::STATS_NAMES_MAX)? })
 }
 
@@ -108,7 +108,7 @@ fn counted(view: &mut ReadTx<'_>, caller: &Caller, most: usize) -> Result<Stats,
     let (mut all, mut queues, mut types, mut tenants) =
         (StateCounts::default(), ByName::new(), ByName::new(), ByName::new());
     for (lane, counts) in &view.db.counts()?.lanes {
-        if !caller.sees(&lane.tenant) {
+        if !caller.can_see(&lane.tenant) {
             continue;
         }
         let ready = counts[JobState::Scheduled as usize];
@@ -129,7 +129,7 @@ fn counted(view: &mut ReadTx<'_>, caller: &Caller, most: usize) -> Result<Stats,
     for document in view.db.documents(DocumentKind::Cost)? {
         if let Some((tenant, job_type)) = document.key.split_once(' ')
             && let (Ok(tenant), Ok(job_type)) = (Tenant::new(tenant), JobType::new(job_type))
-            && caller.sees(&tenant)
+            && caller.can_see(&tenant)
         {
             stats.costs.insert((tenant, job_type), parse(&document.body)?);
         }
@@ -195,7 +195,7 @@ pub(crate) fn oldest_by_queue(
     fits: impl Fn(&Lane) -> bool,
 ) -> Result<BTreeMap<QueueName, Timestamp>, StoreError> {
     let lanes = view.db.counts()?.lanes.iter().filter(|(lane, counts)| {
-        caller.sees(&lane.tenant) && counts[JobState::Scheduled as usize] > 0 && fits(lane)
+        caller.can_see(&lane.tenant) && counts[JobState::Scheduled as usize] > 0 && fits(lane)
     });
     let mut lanes: Vec<LaneCursor> =
         lanes.map(|(lane, _)| LaneCursor { lane: lane.clone(), after: None }).collect();

@@ -6,7 +6,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::engine::RecordQuery;
-use crate::store::view::ReadTx;
+use crate::store::read_tx::ReadTx;
 
 /// A page of the audit trail, oldest record first.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -32,7 +32,7 @@ pub(crate) fn page(view: &mut ReadTx<'_>, query: &RecordQuery) -> Result<RecordP
         let end = first_at(view, until)?;
         query.before = Some(query.before.map_or(end, |before| before.min(end)));
     }
-    let reach = query.reach.unwrap_or(limits::AUDIT_REACH).clamp(1, limits::AUDIT_REACH);
+    let reach = query.reach.unwrap_or(limits::AUDIT_SCAN_MAX).clamp(1, limits::AUDIT_SCAN_MAX);
     let horizon = query.after.saturating_add(reach);
     let end = query.before.map_or(horizon + 1, |before| before.min(horizon + 1));
     let records = view.db.records(&RecordQuery { before: Some(end), ..query.clone() })?;

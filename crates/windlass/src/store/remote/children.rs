@@ -4,15 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use super::Remote;
 use super::client::Call;
+use super::error::RemoteError;
 use super::job::sketch;
 use super::outcome::ParkBody;
-use super::refusal::RemoteError;
 use super::submission::Submission;
 use crate::error::WorkError;
 use crate::job::{Fence, GroupStrategy, JobId, JobRecord, JobState, JobType, Parent, Seq, WorkerId};
+use crate::store::command::attempt_writes::LeaseRef;
 use crate::store::command::children::{NewGroup, Spawned};
 use crate::store::command::finish::Park;
-use crate::store::command::step::LeaseRef;
 
 #[derive(Serialize)]
 struct ChildrenBody<'a> {

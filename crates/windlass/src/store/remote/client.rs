@@ -18,7 +18,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::clock::ServerClock;
-use super::refusal::{ErrorResponse, RemoteError};
+use super::error::{ErrorResponse, RemoteError};
 use super::text::{encoded, moment};
 use super::{address::Address, tls};
 use crate::clock::WaitLimit;

@@ -9,8 +9,8 @@ use hyper::body::Incoming;
 
 use super::Remote;
 use super::client::Call;
+use super::error::RemoteError;
 use super::record::ShownRecord;
-use super::refusal::RemoteError;
 use crate::audit::Record;
 use crate::clock::WaitLimit;
 use crate::error::StoreError;

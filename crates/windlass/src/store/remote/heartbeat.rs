@@ -7,12 +7,12 @@ use serde_json::value::RawValue;
 
 use super::Remote;
 use super::client::Call;
-use super::refusal::not_json;
+use super::error::not_json;
 use super::text::{Span, encoded};
 use crate::error::WorkError;
 use crate::job::{Fence, JobId, Progress, WorkerId};
+use crate::store::command::attempt_writes::{AttemptWrite, LeaseRef, check_step};
 use crate::store::command::heartbeat::{Directive, HeartbeatItem, HeartbeatReply};
-use crate::store::command::step::{AttemptWrite, LeaseRef, check_step};
 use crate::store::config::PauseMode;
 
 #[derive(Serialize)]

@@ -4,14 +4,14 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Remote;
-use super::act::given;
+use super::actions::given;
 use super::client::Call;
-use super::operate::unknown;
+use super::operations::unknown;
 use super::text::{Moment, Span};
 use crate::error::{ActError, StoreError};
 use crate::job::Tenant;
 use crate::key::{KeyHash, KeyId, KeySecret};
-use crate::store::access::{ApiKey, CreatedKey};
+use crate::store::auth::{ApiKey, CreatedKey};
 use crate::store::caller::Role;
 use crate::store::command::key::NewKey;
 

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::Remote;
 use super::client::Call;
-use super::refusal::{ErrorResponse, Fields, not_json};
+use super::error::{ErrorResponse, Fields, not_json};
 use super::text::{Moment, Span};
 use crate::error::WorkError;
 use crate::job::{Category, ErrorCause, Fence, JobId, JobState, WorkerId};

@@ -8,10 +8,10 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::Remote;
-use super::act::given as without_nulls;
+use super::actions::given as without_nulls;
 use super::client::Call;
+use super::error::RemoteError;
 use super::job::{ShownJob, ShownRetry, given, payload};
-use super::refusal::RemoteError;
 use super::submission::Submission;
 use super::text::{Moment, Span};
 use crate::error::{ScheduleError, StoreError};

@@ -5,9 +5,9 @@ use rusqlite::params;
 use super::row::IndexKeys;
 use super::tables::{Holds, Tables, prepare, store_error};
 use crate::job::{JobMetadata, JobRecord, Payload, Seq, Spec};
-use crate::store::durable::columns::{SpecColumns, SpecParts, damaged};
-use crate::store::durable::packed::{Head, pack};
 use crate::store::engine::EngineResult;
+use crate::store::sql::codec::{Head, pack};
+use crate::store::sql::columns::{SpecColumns, SpecParts, damaged};
 
 impl<C: Holds> Tables<C> {
     pub(super) fn update_jobs(&mut self, jobs: &[JobRecord]) -> EngineResult<()> {

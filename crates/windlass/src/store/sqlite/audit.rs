@@ -8,8 +8,8 @@ use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
 use crate::error::FieldProblem;
 use crate::job::{JobId, JobType, QueueName, Tenant};
-use crate::store::durable::columns::{damaged, event_code, limit, number};
 use crate::store::engine::{EngineResult, RecordQuery};
+use crate::store::sql::columns::{damaged, event_code, limit, number};
 
 const APPEND: &str = "INSERT INTO audit (seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context, queue, type) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::file::{cannot, connect_reader, create, sync_folder};
+use super::open::{cannot, connect_reader, create, sync_folder};
 use super::tables::store_error;
 use crate::error::StoreError;
 use crate::limits;

@@ -3,7 +3,7 @@
 
 use rusqlite::Connection;
 
-use super::lock;
+use super::busy;
 use super::tables::store_error;
 use crate::limits;
 use crate::store::engine::EngineResult;
@@ -39,9 +39,9 @@ pub(super) fn move_now(connection: &Connection) -> EngineResult<()> {
 /// Moves everything and cuts the log, unless somebody is using it just now.
 pub(super) fn cut(connection: &Connection) -> EngineResult<()> {
     // Waiting for a reader here would keep every writer waiting as well.
-    lock::never_wait(connection)?;
+    busy::never_wait(connection)?;
     let outcome = run(connection, "PRAGMA wal_checkpoint(TRUNCATE)").map(drop);
-    lock::wait_for_locks(connection)?;
+    busy::wait_for_locks(connection)?;
     outcome
 }
 
@@ -55,13 +55,13 @@ pub(super) fn free_bytes(connection: &Connection) -> EngineResult<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::sqlite::file;
+    use crate::store::sqlite::open;
 
     #[test]
     fn a_long_log_is_moved_after_a_commit_and_can_be_cut() {
         let folder = tempfile::tempdir().unwrap();
-        let location = file::locate(&folder.path().join("jobs.db")).unwrap();
-        let connection = file::connect_writer(location.path()).unwrap();
+        let location = open::locate(&folder.path().join("jobs.db")).unwrap();
+        let connection = open::connect_writer(location.path()).unwrap();
         connection.execute_batch("CREATE TABLE t (body BLOB)").unwrap();
         after_commit(&connection).unwrap();
         assert_eq!(run(&connection, "PRAGMA wal_checkpoint(NOOP)").unwrap().moved, 0);

@@ -9,8 +9,8 @@ use super::row::{read_job, read_jobs};
 use super::tables::{Holds, Tables, prepare, store_error};
 use crate::clock::Timestamp;
 use crate::job::{ConcurrencyKey, JobRecord, JobState, Lane, Seq, acts_at};
-use crate::store::durable::columns::{NEVER, code, damaged, limit};
 use crate::store::engine::{ClaimOrder, CountChange, Counts, EngineResult, LaneCursor};
+use crate::store::sql::columns::{NEVER, code, damaged, limit};
 
 /// The states that `hot.at` tells the timer of; scheduled jobs have an index for their lifetime instead.
 const TIMED: [JobState; 7] = [

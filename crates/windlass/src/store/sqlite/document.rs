@@ -4,8 +4,8 @@
 use rusqlite::{ToSql, params};
 
 use super::tables::{Holds, Tables, prepare, store_error};
-use crate::store::durable::columns::{damaged, document_check, document_kind_code, limit};
 use crate::store::engine::{Document, DocumentKind, EngineResult};
+use crate::store::sql::columns::{damaged, document_check, document_kind_code, limit};
 
 const FROM: &str = "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 AND key >= ?2 ORDER BY key";
 const ONE: &str = "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 AND key = ?2";

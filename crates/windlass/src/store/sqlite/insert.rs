@@ -6,9 +6,9 @@ use rusqlite::params;
 use super::row::{IndexKeys, bind_spec};
 use super::tables::{Holds, Tables, prepare, store_error};
 use crate::job::{Seq, Spec};
-use crate::store::durable::columns::{SpecColumns, SpecParts, need_code};
-use crate::store::durable::packed::{Head, pack};
 use crate::store::engine::{Edge, EngineResult, NewRow};
+use crate::store::sql::codec::{Head, pack};
+use crate::store::sql::columns::{SpecColumns, SpecParts, need_code};
 
 const INSERT_JOB: &str = "INSERT INTO jobs (seq, owner, content_type, idempotency_key, unique_key, concurrency_key, \
      tags, correlation_id, callback_url, traceparent, after, after_any, \"check\", payload) \

@@ -6,8 +6,8 @@ use rusqlite::Row;
 use super::keys::holder_at;
 use super::row::{IndexKeys, read_job};
 use super::tables::{Holds, Tables, prepare, store_error};
-use crate::store::durable::columns::{document_check, facet_check};
 use crate::store::engine::EngineResult;
+use crate::store::sql::columns::{document_check, facet_check};
 
 /// Findings of one kind that are told; more of them say nothing new.
 const FINDINGS_MAX: usize = 20;

@@ -6,10 +6,10 @@ use super::tables::{Holds, Tables, prepare, store_error};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobType, Tenant};
-use crate::store::durable::columns::{
+use crate::store::engine::{EngineResult, Key, KeyHolder};
+use crate::store::sql::columns::{
     KeyRow, damaged, key_check, key_columns, key_kind_of, limit, state_code_of,
 };
-use crate::store::engine::{EngineResult, Key, KeyHolder};
 
 const HOLDER: &str = "SELECT seq, expires_at, \"check\", job, payload, ended FROM keys \
      WHERE kind = ?1 AND tenant = ?2 AND type = ?3 AND key = ?4";

@@ -19,8 +19,8 @@ use crate::entropy::Entropy;
 use crate::error::StoreError;
 use crate::store::engine::DocumentKind;
 use crate::store::environment::StoreOptions;
-use crate::store::unit::WriteTx;
-use crate::store::view::ReadTx;
+use crate::store::read_tx::ReadTx;
+use crate::store::write_tx::WriteTx;
 
 /// More answers than any test awaits.
 const ANSWERS_MAX: usize = 2 * limits::WRITES_WAITING_MAX;
@@ -58,7 +58,7 @@ impl Fixture {
     }
 
     fn location(&self) -> Location {
-        file::locate(&self.path("jobs.db")).unwrap()
+        open::locate(&self.path("jobs.db")).unwrap()
     }
 
     /// A writer without a thread.
@@ -67,7 +67,7 @@ impl Fixture {
     }
 
     fn commits(&self) -> u64 {
-        file::head(&file::connect_reader(&self.path("jobs.db"), 64).unwrap()).unwrap().commits
+        open::head(&open::connect_reader(&self.path("jobs.db"), 64).unwrap()).unwrap().commits
     }
 
     fn build(&self, name: &'static str, work: impl FnMut(&mut WriteTx<'_>) + Send + 'static) -> Task {
@@ -177,7 +177,7 @@ fn everything_that_waits_shares_one_commit() {
     let answers: Vec<Answer> = (0..5).map(|_| t.answer()).collect();
     assert_eq!(answers, ["hold", "a", "b", "c", "d"].map(|name| (name, Ok(()))));
     assert_eq!(t.commits(), before + 2);
-    assert_eq!(marker::read_head(&t.path("jobs.db-head")).unwrap().commits, before + 2);
+    assert_eq!(head_marker::read_head(&t.path("jobs.db-head")).unwrap().commits, before + 2);
 }
 
 #[test]
@@ -222,19 +222,19 @@ fn a_read_sees_what_was_committed() {
 }
 
 /// A store with one commit, closed, and its head.
-fn closed_store(t: &Fixture) -> marker::Head {
+fn closed_store(t: &Fixture) -> head_marker::Head {
     let engine = t.open();
     engine.write(t.note("one"));
     assert_eq!(t.answer(), ("one", Ok(())));
     engine.close();
-    marker::read_head(&t.path("jobs.db-head")).unwrap()
+    head_marker::read_head(&t.path("jobs.db-head")).unwrap()
 }
 
 #[test]
 fn a_store_that_lost_acknowledged_commits_is_refused_until_the_marker_is_deleted() {
     let t = Fixture::new();
     let head = closed_store(&t);
-    let mut marker = Marker::open(&t.path("jobs.db-head"), file::PRIVATE, head).unwrap();
+    let mut marker = Marker::open(&t.path("jobs.db-head"), open::PRIVATE, head).unwrap();
     marker.advance(head.commits + 3);
     let (first_missing, last_acknowledged) = (head.commits + 1, head.commits + 3);
     let missing = OpenError::CommitsMissing { first_missing, last_acknowledged };
@@ -242,7 +242,7 @@ fn a_store_that_lost_acknowledged_commits_is_refused_until_the_marker_is_deleted
     fs::remove_file(t.path("jobs.db-head")).unwrap();
     drop(t.open());
     assert_eq!(
-        marker::read_head(&t.path("jobs.db-head")),
+        head_marker::read_head(&t.path("jobs.db-head")),
         None,
         "whoever only looks does not accept the loss"
     );
@@ -250,7 +250,7 @@ fn a_store_that_lost_acknowledged_commits_is_refused_until_the_marker_is_deleted
     engine.write(t.note("two"));
     assert_eq!(t.answer(), ("two", Ok(())));
     engine.close();
-    let accepted = marker::read_head(&t.path("jobs.db-head")).unwrap();
+    let accepted = head_marker::read_head(&t.path("jobs.db-head")).unwrap();
     assert_eq!((accepted.store, accepted.commits), (head.store, head.commits + 1));
 }
 
@@ -268,28 +268,28 @@ fn a_marker_that_lags_is_torn_or_belongs_to_another_store_is_written_anew() {
     let t = Fixture::new();
     let head = closed_store(&t);
     let path = t.path("jobs.db-head");
-    let lagging = marker::Head { commits: 0, ..head };
-    let foreign = marker::Head { store: [9; 16], commits: 99 };
+    let lagging = head_marker::Head { commits: 0, ..head };
+    let foreign = head_marker::Head { store: [9; 16], commits: 99 };
     fs::remove_file(&path).unwrap();
-    drop(Marker::open(&path, file::PRIVATE, lagging).unwrap());
+    drop(Marker::open(&path, open::PRIVATE, lagging).unwrap());
     drop(t.open());
-    assert_eq!(marker::read_head(&path), Some(head));
+    assert_eq!(head_marker::read_head(&path), Some(head));
     fs::File::options().write(true).open(&path).unwrap().write_all_at(b"torn", 20).unwrap();
-    assert_eq!(marker::read_head(&path), None);
+    assert_eq!(head_marker::read_head(&path), None);
     drop(t.open());
-    assert_eq!(marker::read_head(&path), Some(head));
+    assert_eq!(head_marker::read_head(&path), Some(head));
     fs::remove_file(&path).unwrap();
-    drop(Marker::open(&path, file::PRIVATE, foreign).unwrap());
+    drop(Marker::open(&path, open::PRIVATE, foreign).unwrap());
     let engine = t.open();
     assert_eq!(
-        marker::read_head(&path),
+        head_marker::read_head(&path),
         Some(foreign),
         "the file was put beside it; only a commit accepts that"
     );
     engine.write(t.note("two"));
     assert_eq!(t.answer(), ("two", Ok(())));
     engine.close();
-    assert_eq!(marker::read_head(&path), Some(marker::Head { commits: head.commits + 1, ..head }));
+    assert_eq!(head_marker::read_head(&path), Some(head_marker::Head { commits: head.commits + 1, ..head }));
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn engines_on_one_file_take_turns_without_anybody_noticing() {
     for _ in 0..400 {
         assert_eq!(t.answer(), ("turn", Ok(())));
     }
-    assert_eq!(marker::read_head(&t.path("jobs.db-head")).unwrap().commits, t.commits());
+    assert_eq!(head_marker::read_head(&t.path("jobs.db-head")).unwrap().commits, t.commits());
     assert!(t.commits() > before);
 }
 
@@ -370,7 +370,7 @@ fn engines_on_one_file_take_turns_without_anybody_noticing() {
 fn own_commits_are_not_taken_for_anothers() {
     let t = Fixture::new();
     let (mut writer, mut other) = (t.writer(), t.writer());
-    let connection = file::connect_reader(&t.path("jobs.db"), 64).unwrap();
+    let connection = open::connect_reader(&t.path("jobs.db"), 64).unwrap();
     let mut watch =
         Watch::new(connection, t.env(), writer.own.clone(), t.path("jobs.db-wal"), Vec::new()).unwrap();
     writer.commit(vec![t.note("own")]).unwrap();
@@ -452,7 +452,7 @@ fn a_look_that_lasts_too_long_is_ended() {
     drop(t.writer());
     let tables = open_tables(&t.location(), 64).unwrap();
     let reader = Reader::new(tables, t.env());
-    let connection = file::connect_reader(&t.path("jobs.db"), 64).unwrap();
+    let connection = open::connect_reader(&t.path("jobs.db"), 64).unwrap();
     let mut watch =
         Watch::new(connection, t.env(), Arc::default(), t.path("jobs.db-wal"), vec![reader.turn()]).unwrap();
     let endless = thread::spawn(move || reader.look_for_ever());
@@ -476,7 +476,7 @@ fn a_backup_opens_by_itself_and_overwrites_nothing() {
     let restored = SqliteEngine::open(&copy, t.env()).unwrap();
     restored.write(t.note("after"));
     assert_eq!(t.answer(), ("after", Ok(())));
-    assert_eq!(marker::read_head(&t.path("copy.db-head")).unwrap().commits, t.commits() + 1);
+    assert_eq!(head_marker::read_head(&t.path("copy.db-head")).unwrap().commits, t.commits() + 1);
 }
 
 #[test]

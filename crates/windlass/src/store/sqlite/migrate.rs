@@ -36,7 +36,7 @@ pub(super) fn is_blank(connection: &Connection) -> Result<bool, OpenError> {
 pub(crate) fn is_blank_file(path: &Path) -> Result<bool, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
-    super::file::leave_log(&connection)?;
+    super::open::leave_log(&connection)?;
     is_blank(&connection)
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn read_schema(path: &Path) -> Result<Schema, OpenError> {
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
-    super::file::leave_log(&connection)?;
+    super::open::leave_log(&connection)?;
     Ok(Schema::at(usize::try_from(version(&connection)?).unwrap_or(usize::MAX), steps()))
 }
 

@@ -6,8 +6,8 @@ use super::tables::{Holds, Tables, prepare, store_error};
 use crate::clock::Timestamp;
 use crate::job::{JobMetadata, JobState, Seq};
 use crate::store::config::parse;
-use crate::store::durable::page::state_of;
 use crate::store::engine::{EngineResult, Key, KeyKind};
+use crate::store::sql::page::state_of;
 
 /// What is found by more than a job's place, read before the job goes.
 struct Traces {

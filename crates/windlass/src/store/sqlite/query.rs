@@ -9,8 +9,8 @@ use rusqlite::Rows;
 use super::row::{read_job, read_spec};
 use super::tables::{Holds, Tables, prepare, store_error};
 use crate::job::{JobId, JobRecord, Need, Seq, Spec};
-use crate::store::durable::columns::{damaged, limit, need_code, need_of};
 use crate::store::engine::{Edge, EngineResult, Side};
+use crate::store::sql::columns::{damaged, limit, need_code, need_of};
 
 const BY_ID: &str = "SELECT seq, id, lane, policy, record FROM hot WHERE id = ?1";
 const BY_SEQ: &str = "SELECT seq, id, lane, policy, record FROM hot WHERE seq = ?1";

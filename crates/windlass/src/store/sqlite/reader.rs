@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::InterruptHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::lock;
+use super::busy;
 use super::tables::{Tables, store_error};
 use crate::clock::Deadline;
-use crate::store::durable::inbox::TaskQueue;
-use crate::store::durable::panic::{catch_panic, panicked};
+use crate::store::cache::ConnectionCache;
 use crate::store::engine::{EngineResult, ReadTask};
 use crate::store::environment::Environment;
-use crate::store::memo::ConnectionCache;
-use crate::store::view::ReadTx;
+use crate::store::read_tx::ReadTx;
+use crate::store::sql::panic::{catch_panic, panicked};
+use crate::store::sql::task_queue::TaskQueue;
 
 /// Steps of SQLite's virtual machine between two looks at whether the answer is still wanted: some tenths of a millisecond.
 const STEPS_BETWEEN_CHECKS: i32 = 10_000;
@@ -134,7 +134,7 @@ impl Reader {
 
     fn look_heeding(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
         let tables = &mut self.tables;
-        lock::retry_while_locked(task.deadline(), || tables.begin_read())?;
+        busy::retry_while_locked(task.deadline(), || tables.begin_read())?;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let now = self.env.clock.now_after(self.tables.meta.stamp.at);
             task.run(&mut ReadTx::within(&mut self.tables, &mut self.memo, &self.env, now));

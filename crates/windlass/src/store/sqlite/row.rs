@@ -7,9 +7,9 @@ use rusqlite::{Connection, Row, Rows, Statement};
 use super::tables::{Interned, store_error};
 use crate::clock::Timestamp;
 use crate::job::{JobId, JobRecord, JobState, Seq, Spec, acts_at};
-use crate::store::durable::columns::{NEVER, SET_ASIDE, SpecColumns, code, damaged, worker_code};
-use crate::store::durable::packed::{Head, Shared, is_whole, unpack};
 use crate::store::engine::{ClaimOrder, EngineResult};
+use crate::store::sql::codec::{Head, Shared, is_whole, unpack};
+use crate::store::sql::columns::{NEVER, SET_ASIDE, SpecColumns, code, damaged, worker_code};
 
 /// The columns that a job's place in every order follows from; see the migration for their meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

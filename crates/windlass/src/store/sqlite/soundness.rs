@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use rusqlite::Connection;
 
-use super::file::{self, Location};
+use super::open::{self, Location};
 use super::tables::store_error;
 use crate::clock::Stopwatch;
 use crate::error::StoreError;
@@ -39,8 +39,8 @@ impl Soundness {
     pub(super) fn look(self: &Arc<Soundness>, location: &Location) {
         let watch = Stopwatch::start();
         let found = self.connect(location).and_then(|connection| {
-            file::quick_check(&connection)?;
-            file::check_indexes(&connection)
+            open::quick_check(&connection)?;
+            open::check_indexes(&connection)
         });
         match found {
             Ok(()) => tracing::info!(seconds = watch.elapsed().as_secs_f64(), "the database file is sound"),
@@ -54,7 +54,7 @@ impl Soundness {
     }
 
     fn connect(self: &Arc<Soundness>, location: &Location) -> EngineResult<Connection> {
-        let connection = file::connect_reader(location.path(), limits::READER_CACHE_KIB)?;
+        let connection = open::connect_reader(location.path(), limits::READER_CACHE_KIB)?;
         let soundness = self.clone();
         let is_closing = move || soundness.is_closing.load(Ordering::SeqCst);
         connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(is_closing)).map_err(store_error)?;

@@ -16,12 +16,12 @@ use crate::audit::Record;
 use crate::clock::{Stamp, Timestamp, whole_millis};
 use crate::error::StoreError;
 use crate::job::{ConcurrencyKey, JobId, JobMetadata, JobRecord, Lane, Need, Payload, Seq, Spec};
-use crate::store::durable::columns::{limit, number};
 use crate::store::engine::{
     ClaimOrder, CountChange, Counts, Document, DocumentKind, Edge, EngineResult, JobData, JobDataQuery,
     JobDataWrite, Key, KeyHolder, LaneCursor, NewRow, Read, RecordQuery, Side, Write,
 };
 use crate::store::filter::{Found, Scan};
+use crate::store::sql::columns::{limit, number};
 
 /// Statements kept ready; more than this module has.
 const STATEMENTS_KEPT: usize = 128;

@@ -8,15 +8,15 @@ use rusqlite::{Connection, OpenFlags, Row, params};
 use super::keys::read_key;
 use super::row::read_job;
 use super::tables::{Holds, Tables, prepare, store_error};
-use super::{file, lock};
+use super::{busy, open};
 use crate::audit::Record;
 use crate::job::Seq;
-use crate::store::durable::columns::{
+use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
+use crate::store::move_store::rows::{Export, Import, JobDataPosition, Numbers, Page};
+use crate::store::sql::columns::{
     damaged, document_kind_code, facet_check, facet_kind_code, facet_kind_of, key_columns, limit, need_code,
     need_of, number,
 };
-use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, JobData, Key, KeyHolder, NewRow};
-use crate::store::transfer::rows::{Export, Import, JobDataPosition, Numbers, Page};
 
 const JOBS: &str =
     "SELECT seq, id, lane, policy, record FROM hot NOT INDEXED WHERE seq > ?1 ORDER BY seq LIMIT ?2";
@@ -166,15 +166,15 @@ pub(crate) fn is_in_use(path: &Path) -> EngineResult<bool> {
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
-    lock::never_wait(&connection)?;
+    busy::never_wait(&connection)?;
     // A log that is there is for whoever opens the store to judge.
-    file::leave_log(&connection)?;
+    open::leave_log(&connection)?;
     // Having the file alone is refused as long as anybody else has it at all, also without a transaction.
     let alone =
         "PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; SELECT count(*) FROM sqlite_schema; ROLLBACK";
     match connection.execute_batch(alone).map_err(store_error) {
         Ok(()) => Ok(false),
-        Err(error) if lock::is_locked(&error) => Ok(true),
+        Err(error) if busy::is_locked(&error) => Ok(true),
         Err(error) => Err(error),
     }
 }

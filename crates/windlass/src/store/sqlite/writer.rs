@@ -5,24 +5,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::busy;
+use super::change_listener::OwnCommits;
 use super::checkpoint;
-use super::file::{self, Identity};
-use super::lock;
-use super::marker::Marker;
-use super::reserve::Reserve;
+use super::disk_reserve::Reserve;
+use super::head_marker::Marker;
+use super::open::{self, Identity};
 use super::soundness::Soundness;
 use super::tables::{self, Tables};
-use super::watch::OwnCommits;
 use crate::clock::Stopwatch;
 use crate::error::StoreError;
 use crate::limits;
-use crate::store::durable::inbox::TaskQueue;
-use crate::store::durable::panic::{catch_panic, panicked};
+use crate::store::cache::ConnectionCache;
 use crate::store::engine::{EngineResult, ReadTask, WriteTask};
 use crate::store::environment::Environment;
-use crate::store::group;
-use crate::store::memo::ConnectionCache;
-use crate::store::unit::Effects;
+use crate::store::group_commit;
+use crate::store::sql::panic::{catch_panic, panicked};
+use crate::store::sql::task_queue::TaskQueue;
+use crate::store::write_tx::Effects;
 
 /// Requests that share a commit.
 type Group = Vec<Box<dyn WriteTask>>;
@@ -55,7 +55,7 @@ impl Writer {
             }
             group_refuse(writes.stop(&error), &error);
             // Whatever was wrong, moving the log now could make it worse.
-            if let Err(error) = file::leave_log(self.tables.connection()) {
+            if let Err(error) = open::leave_log(self.tables.connection()) {
                 tracing::error!(%error, "cannot leave the log alone");
             }
         }
@@ -94,7 +94,7 @@ impl Writer {
         match outcome {
             Ok(effects) => {
                 let env = self.env.clone();
-                catch_panic("answering a write", || group::answer(&env, effects, tasks));
+                catch_panic("answering a write", || group_commit::answer(&env, effects, tasks));
                 let moved = checkpoint::after_commit(self.tables.connection());
                 self.finish_group(moved)
             }
@@ -137,11 +137,11 @@ impl Writer {
         let tables = &mut self.tables;
         let changes = tables.connection().total_changes();
         let until = tasks.iter().map(|task| task.deadline()).max().flatten();
-        lock::retry_while_locked(until, || tables.begin_write())?;
+        busy::retry_while_locked(until, || tables.begin_write())?;
         // Asked once it is this process's turn, so that later commits do not carry earlier times.
         let now = self.env.clock.commit(self.tables.meta.stamp.at);
         self.tables.meta.stamp = self.env.clock.stamp(now);
-        let effects = group::run(&mut self.tables, &mut self.memo, &self.env, now, tasks)?;
+        let effects = group_commit::run(&mut self.tables, &mut self.memo, &self.env, now, tasks)?;
         let tables = &mut self.tables;
         let env = &self.env;
         let number = self.own.make(|| {
@@ -207,5 +207,5 @@ fn refuse_new_jobs(tasks: Group) -> Group {
 }
 
 fn group_refuse(tasks: Group, error: &StoreError) {
-    catch_panic("refusing a write", || group::refuse(tasks, error));
+    catch_panic("refusing a write", || group_commit::refuse(tasks, error));
 }

@@ -9,10 +9,10 @@ use crate::audit::{AuditEvent, Record, Seal, SealPoint};
 use crate::error::StoreError;
 use crate::job::{JobId, JobState, LIFECYCLE};
 use crate::limits;
-use crate::store::command::seal::kept_head;
+use crate::store::command::audit_chain::kept_head;
 use crate::store::config::parse;
 use crate::store::engine::{DocumentKind, RecordQuery};
-use crate::store::view::ReadTx;
+use crate::store::read_tx::ReadTx;
 use crate::ticket::TicketPublicKey;
 
 /// Calls `each` for every record, oldest first.

@@ -9,11 +9,11 @@ use crate::error::StoreError;
 use crate::job::{ChildGroup, JobRecord, JobState, Lane, Need, Seq};
 use crate::limits;
 use crate::store::cascade::{self, Cascade};
-use crate::store::command::throttle::{KeyBucket, key_bucket_key};
+use crate::store::command::rate_limit::{KeyBucket, key_bucket_key};
 use crate::store::config::parse;
 use crate::store::engine::{ClaimOrder, DocumentKind, Edge, JobDataKind, JobDataQuery, Key, KeyKind, Side};
 use crate::store::filter::{Filter, Order, Scan};
-use crate::store::view::ReadTx;
+use crate::store::read_tx::ReadTx;
 
 pub(super) struct Graph {
     keys: VerifyReport,

@@ -12,7 +12,7 @@ use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::claim::{ClaimRequest, Claimed};
 use crate::store::command::finish::{Outcome, Report};
-use crate::store::command::hold::{Pause, Target};
+use crate::store::command::pause::{Pause, Target};
 use crate::store::command::settings::Settings;
 use crate::store::command::submit::SubmitOptions;
 use crate::store::command::worker::NewWorker;
@@ -163,7 +163,7 @@ async fn only_those_who_wait_for_such_a_job_are_woken_by_it() {
 async fn a_commit_with_work_in_very_many_places_wakes_everybody() {
     let t = Fixture::new();
     let mut other = t.waits_for(&["other"], &[]);
-    let jobs = (0..=limits::NEWS_LANES_MAX).map(|number| job_in(&format!("q{number}"), "send"));
+    let jobs = (0..=limits::WAKEUP_LANES_MAX).map(|number| job_in(&format!("q{number}"), "send"));
     t.submit(jobs.collect()).await;
     assert!(hears(&mut other).await);
 }
@@ -172,12 +172,12 @@ async fn a_commit_with_work_in_very_many_places_wakes_everybody() {
 async fn whoever_looked_for_long_takes_forgotten_news_for_news() {
     let t = Fixture::new();
     let mut other = t.waits_for(&["other"], &[]);
-    for _ in 0..limits::NEWS_REMEMBERED {
+    for _ in 0..limits::WAKEUPS_KEPT {
         t.submit(vec![job_in("mail", "send")]).await;
     }
     assert!(!hears(&mut other).await, "none of them was for it");
     let mut late = t.waits_for(&["other"], &[]);
-    for _ in 0..=limits::NEWS_REMEMBERED {
+    for _ in 0..=limits::WAKEUPS_KEPT {
         t.submit(vec![job_in("mail", "send")]).await;
     }
     assert!(hears(&mut late).await, "one that it cannot know of might have been");

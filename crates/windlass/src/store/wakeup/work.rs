@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 
 use crate::job::{JobType, Lane, QueueName};
-use crate::limits::{NEWS_LANES_MAX, NEWS_REMEMBERED};
+use crate::limits::{WAKEUP_LANES_MAX, WAKEUPS_KEPT};
 
 /// Where jobs became claimable in one commit.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +34,7 @@ impl WorkEvents {
         if self.is_everywhere || self.lanes.iter().rev().any(|known| Arc::ptr_eq(known, lane)) {
             return;
         }
-        if self.lanes.len() < NEWS_LANES_MAX {
+        if self.lanes.len() < WAKEUP_LANES_MAX {
             self.lanes.push(lane.clone());
         } else {
             *self = WorkEvents::everywhere();
@@ -148,7 +148,7 @@ impl WaiterRegistry {
         state.ring(&news);
         state.number += 1;
         state.recent.push_back(news);
-        if state.recent.len() > NEWS_REMEMBERED {
+        if state.recent.len() > WAKEUPS_KEPT {
             state.recent.pop_front();
         }
     }

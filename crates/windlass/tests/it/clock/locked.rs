@@ -10,8 +10,8 @@ use windlass::entropy::Entropy;
 use windlass::store::Store;
 use windlass::store::environment::{Environment, StoreOptions, Timing};
 
-use crate::fixture::crew::{Call, Crew};
-use crate::fixture::told::Told;
+use crate::fixture::observed::Told;
+use crate::fixture::workers::{Call, Crew};
 use crate::fixture::{On, START};
 
 /// How long callers wait for a file that is locked.

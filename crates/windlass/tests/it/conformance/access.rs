@@ -230,7 +230,7 @@ async fn a_key_does_not_own_what_another_of_its_name_submitted(t: &Fixture) {
     let (_, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
     t.store.revoke_key(&t.me, old).await.unwrap();
     let after = enter(t, &secret).await.expect("the key is good");
-    let cancel = windlass::store::command::act::JobAction::Cancel { reason: None };
+    let cancel = windlass::store::command::actions::JobAction::Cancel { reason: None };
     let refused = t.store.act(&after, receipts[0].job.id, cancel.clone()).await.unwrap_err();
     assert!(matches!(refused, ActError::Forbidden(_)), "{refused}");
     assert!(t.store.act(&before, receipts[0].job.id, cancel).await.unwrap().is_changed);
@@ -261,8 +261,8 @@ async fn a_key_revoked_by_another_process_is_worthless_within_a_second() {
     let (id, secret) = made(&t, NewKey::new("web", Role::Submitter)).await;
     assert!(other.authenticate(&secret).await.unwrap().is_some(), "nothing was remembered before");
     t.store.revoke_key(&t.me, id).await.unwrap();
-    assert!(limits::KEYS_TRUSTED_FOR < secs(1));
-    tokio::time::advance(limits::KEYS_TRUSTED_FOR).await;
+    assert!(limits::KEY_CACHE_TTL < secs(1));
+    tokio::time::advance(limits::KEY_CACHE_TTL).await;
     assert_eq!(other.authenticate(&secret).await.unwrap(), None);
     other.close();
     t.store.close();

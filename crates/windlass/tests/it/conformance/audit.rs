@@ -9,7 +9,7 @@ use windlass::clock::Timestamp;
 use windlass::job::{Failure, JobState, JobType, NewJob, Priority, SuspendMode};
 use windlass::limits;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::{JobAction, Suspend};
+use windlass::store::command::actions::{JobAction, Suspend};
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::config::{QueueSettings, TypeSettings};

@@ -8,7 +8,7 @@ use windlass::error::{ActError, SubmitError};
 use windlass::job::{Dependency, Failure, JobId, JobState, NewJob};
 use windlass::limits;
 use windlass::store::caller::Role;
-use windlass::store::command::act::{JobAction, Patch};
+use windlass::store::command::actions::{JobAction, Patch};
 use windlass::store::command::finish::{Finish, Outcome};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;

@@ -6,7 +6,7 @@ mod pause;
 use std::time::Duration;
 
 use windlass::job::{JobId, JobState, NewJob};
-use windlass::store::command::act::{JobAction, Patch};
+use windlass::store::command::actions::{JobAction, Patch};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::finish::Outcome;
 use windlass::store::environment::StoreOptions;

@@ -10,7 +10,7 @@ use windlass::job::{Decided, Failure, GroupStrategy, JobId, JobState, NewJob, Wa
 use windlass::store::command::children::{NewGroup, Spawned};
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::{Finish, Outcome};
-use windlass::store::query::side::Group;
+use windlass::store::query::job_details::Group;
 
 use crate::fixture::{Fixture, hand, new_job, on_every_engine, queue};
 

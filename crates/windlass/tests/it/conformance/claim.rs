@@ -8,7 +8,7 @@ use windlass::error::{ActError, InvalidTransition, WorkError};
 use windlass::job::{Action, Failure, JobId, JobState, NewJob, Payload, WorkerId};
 use windlass::limits;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::JobAction;
+use windlass::store::command::actions::JobAction;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Outcome, Park};
 use windlass::store::command::worker::NewWorker;

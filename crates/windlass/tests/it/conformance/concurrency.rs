@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass::job::{Failure, GroupStrategy, JobId, JobState, NewJob, SuspendMode, WorkerId};
-use windlass::store::command::act::{JobAction, Suspend};
+use windlass::store::command::actions::{JobAction, Suspend};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::{Outcome, Park};
-use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::pause::{Pause, Target};
 use windlass::store::config::{PauseMode, QueueSettings, TenantSettings, TypeSettings};
 
 use crate::fixture::{Fixture, hand, new_job, on_every_engine, priority, queue, tenant};

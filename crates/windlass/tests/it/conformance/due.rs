@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::job::{JobId, JobState, NewJob};
 use windlass::limits;
-use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::pause::{Pause, Target};
 
 use crate::fixture::{Fixture, new_job, on_every_engine, priority, queue};
 

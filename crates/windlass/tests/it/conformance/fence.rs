@@ -9,12 +9,12 @@ use windlass::job::{
     Failure, Fence, GroupStrategy, JobId, JobState, NewJob, Progress, SuspendMode, WorkerId,
 };
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::{JobAction, Suspend};
+use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::step::{AttemptWrite, LeaseRef};
 use windlass::store::command::worker::NewWorker;
 
 use crate::fixture::{Fixture, hand, new_job, on_every_engine, tenant};

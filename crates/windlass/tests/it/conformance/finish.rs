@@ -9,7 +9,7 @@ use windlass::error::WorkError;
 use windlass::job::{AttemptOutcome, Category, Failure, JobId, JobState, JobType};
 use windlass::limits;
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
-use windlass::store::query::side::JobResult;
+use windlass::store::query::job_details::JobResult;
 
 use crate::fixture::{Fixture, new_job, on_every_engine, secs, tenant};
 

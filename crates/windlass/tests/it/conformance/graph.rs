@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass::error::{FieldProblem, SubmitError};
 use windlass::job::{Dependency, Failure, JobId, JobRecord, JobState, NewJob};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::JobAction;
+use windlass::store::command::actions::JobAction;
 use windlass::store::command::finish::Outcome;
 use windlass::store::command::submit::SubmitOptions;
 

@@ -7,7 +7,7 @@ use windlass::error::WorkError;
 use windlass::job::{
     AttemptOutcome, Category, Failure, JobId, JobState, NewJob, RetryPolicy, SuspendMode, WorkerId,
 };
-use windlass::store::command::act::{JobAction, Suspend};
+use windlass::store::command::actions::{JobAction, Suspend};
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::{Finish, Outcome, Park};
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use windlass::error::{ActError, InvalidTransition, SubmitError};
 use windlass::job::{Action, Failure, JobMetadata, JobState, NewJob, Payload, SuspendMode};
-use windlass::store::command::act::{JobAction, Patch, Suspend};
+use windlass::store::command::actions::{JobAction, Patch, Suspend};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::environment::StoreOptions;
-use windlass::target::TargetPolicy;
+use windlass::webhook_url::TargetPolicy;
 
 use crate::fixture::{Fixture, job_type, new_job, on_every_engine, queue, tenant};
 

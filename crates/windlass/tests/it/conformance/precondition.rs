@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::error::ActError;
 use windlass::job::{Failure, JobMetadata, JobState, NewJob, Priority, Progress, SuspendMode, Version};
-use windlass::store::command::act::{JobAction, Patch, Suspend};
+use windlass::store::command::actions::{JobAction, Patch, Suspend};
 use windlass::store::command::finish::Outcome;
 use windlass::store::command::heartbeat::HeartbeatItem;
 use windlass::store::command::precondition::{ActOptions, IfMatch};

@@ -3,7 +3,7 @@
 use windlass::error::ActError;
 use windlass::job::{JobState, NewJob};
 use windlass::store::caller::Role;
-use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::pause::{Pause, Target};
 use windlass::store::filter::Filter;
 
 use crate::fixture::{Fixture, caller, new_job, on_every_engine, queue, secs};

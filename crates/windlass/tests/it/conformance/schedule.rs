@@ -1,7 +1,7 @@
 //! Schedules: one job per run, missed runs and overlaps as their policies say, and everything people do to them.
 
 mod nodes;
-mod operate;
+mod operations;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass::error::ActError;
 use windlass::job::{JobState, NewJob};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::settings::{Configured, Settings};
 use windlass::store::config::{FairBy, Push, QueueSettings, Rate, TenantSettings, TypeSettings};
 use windlass::store::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch, TypePatch};

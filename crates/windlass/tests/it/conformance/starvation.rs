@@ -2,7 +2,7 @@
 
 use windlass::entropy::Entropy;
 use windlass::job::{JobId, JobState, NewJob, WorkerId};
-use windlass::store::command::act::{JobAction, Suspend};
+use windlass::store::command::actions::{JobAction, Suspend};
 use windlass::store::command::claim::Claimed;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;

@@ -7,11 +7,11 @@ mod timer;
 use windlass::error::WorkError;
 use windlass::job::{Failure, JobId, JobState, Progress, SuspendMode};
 use windlass::limits;
-use windlass::store::command::act::{JobAction, Suspend};
+use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::Outcome;
 use windlass::store::command::redrive::Redrive;
-use windlass::store::command::step::{AttemptWrite, LeaseRef};
 
 use crate::fixture::{Fixture, hand, new_job, on_every_engine, secs};
 

@@ -6,7 +6,7 @@ use windlass::clock::Clock;
 use windlass::error::{ActError, FieldProblem, InvalidTransition, SubmitError};
 use windlass::job::{Action, Dependency, JobState, NewJob, Policy, Priority, RetryPolicy, Timeouts};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::act::JobAction;
+use windlass::store::command::actions::JobAction;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::config::{PartialTimeouts, QueueSettings, TypeSettings};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass::audit::{AuditEvent, AuditLevel};
 use windlass::clock::Timestamp;
 use windlass::job::{Debounce, Failure, JobId, JobRecord, JobState, Lane, NewJob, Payload, RareFields, Spec};
-use windlass::store::command::act::{JobAction, Patch, Suspend};
+use windlass::store::command::actions::{JobAction, Patch, Suspend};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::config::QueueSettings;
 use windlass::store::engine::RecordQuery;

@@ -7,12 +7,12 @@ use windlass::error::WorkError;
 use windlass::job::{GroupStrategy, JobState, WorkerId};
 use windlass::key::KeyId;
 use windlass::store::caller::{Caller, Role};
+use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::heartbeat::HeartbeatItem;
-use windlass::store::command::hold::{Pause, Target};
-use windlass::store::command::step::{AttemptWrite, LeaseRef};
+use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::worker::NewWorker;
 
 use crate::fixture::{Fixture, new_job, on_every_engine, tenant};

@@ -13,10 +13,10 @@ use windlass::job::{JobId, JobState, NewJob};
 use windlass::limits;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::act::JobAction;
+use windlass::store::command::actions::JobAction;
+use windlass::store::command::attempt_writes::AttemptWrite;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::step::AttemptWrite;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 

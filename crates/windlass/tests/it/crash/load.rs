@@ -11,10 +11,10 @@ use windlass::job::{
 };
 use windlass::store::Store;
 use windlass::store::caller::Caller;
+use windlass::store::command::attempt_writes::AttemptWrite;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
-use windlass::store::command::step::AttemptWrite;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 

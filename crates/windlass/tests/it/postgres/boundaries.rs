@@ -15,8 +15,8 @@ use super::LONG;
 use super::fleet::{Fleet, NODES};
 use super::proxy::{Boundary, COMMIT};
 use crate::fixture::START;
-use crate::fixture::crew::{Call, Crew};
-use crate::fixture::told::Told;
+use crate::fixture::observed::Told;
+use crate::fixture::workers::{Call, Crew};
 
 const SEED: u64 = 0x5EED_0051;
 /// By default every so many-th message is cut at; `WINDLASS_BOUNDARIES=all` cuts at each of them.

@@ -9,7 +9,7 @@ use windlass::job::{Dependency, JobId, NewJob, Priority, Tenant};
 use windlass::limits;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::act::JobAction;
+use windlass::store::command::actions::JobAction;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;

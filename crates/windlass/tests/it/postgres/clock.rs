@@ -16,12 +16,12 @@ use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 
-use super::door::stranger;
+use super::sql_submit::stranger;
 use super::turns::{hold, waiting};
 use super::{LONG, numbered, open, submit, verify};
 use crate::fixture::cluster::{Cluster, schema_at};
 use crate::fixture::faketime;
-use crate::fixture::told::agree;
+use crate::fixture::observed::agree;
 
 const MINUTE: i64 = 60;
 const DAY: i64 = 24 * 60 * MINUTE;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use windlass::Client;
 use windlass::error::SubmitError;
 
-use super::door::stranger;
+use super::sql_submit::stranger;
 use super::verify;
 use crate::fixture::cluster::new_schema;
-use crate::worker::kinds::greet;
+use crate::worker::job_types::greet;
 
 /// M13
 #[tokio::test]

@@ -5,7 +5,7 @@ use windlass::store::environment::{Environment, StoreOptions, Timing};
 
 use super::proxy::Proxy;
 use crate::fixture::cluster::{Cluster, schema_at};
-use crate::fixture::told::agree;
+use crate::fixture::observed::agree;
 
 /// How many nodes a fault test has.
 pub(super) const NODES: usize = 3;

@@ -9,12 +9,12 @@ use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
 
-use super::door::stranger;
 use super::proxy::{Cut, Proxy};
+use super::sql_submit::stranger;
 use super::turns::{commits, turn};
 use super::{LONG, numbered, numbers, open, submit, verify};
 use crate::fixture::cluster::{Cluster, new_schema, schema_at};
-use crate::fixture::told::agree;
+use crate::fixture::observed::agree;
 
 /// More than any node reads of others, or keeps for them, by count.
 const MANY: i64 = 5_000;

@@ -12,11 +12,11 @@ use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::query::list::ListRequest;
 
-use super::door::stranger;
+use super::sql_submit::stranger;
 use super::turns::hold;
 use super::{LONG, hasty, numbered, numbers, open, open_with, submit};
 use crate::fixture::cluster::{Cluster, new_schema, schema_at};
-use crate::fixture::told::agree;
+use crate::fixture::observed::agree;
 
 /// By when a caller is answered, on a machine that is busy with other things.
 fn in_time() -> Duration {

@@ -10,15 +10,15 @@ use windlass::error::WorkError;
 use windlass::job::{JobState, WorkerId};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::act::JobAction;
+use windlass::store::command::actions::JobAction;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Outcome, Report};
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::{Environment, StoreOptions, Timing};
-use windlass::store::meter::Fallback;
+use windlass::store::metrics::Fallback;
 
 use super::{LONG, numbered, open, open_with, submit, verify};
 use crate::fixture::cluster::{Cluster, new_schema, schema_at};

@@ -11,7 +11,7 @@ use windlass::store::environment::StoreOptions;
 use super::fleet::NODES;
 use super::{LONG, open, submit};
 use crate::fixture::cluster::{Cluster, schema_at};
-use crate::fixture::told::agree;
+use crate::fixture::observed::agree;
 
 /// Restarts under load.
 const RESTARTS: usize = 20;

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use windlass::client::Client;
 use windlass::clock::{Clock, SystemClock, Timestamp};
 use windlass::context::Cx;
 use windlass::job::{AttemptOutcome, JobState};
-use windlass::queue::Client;
 use windlass::store::Store;
 use windlass::store::attempt::AttemptRecord;
 use windlass::store::caller::Caller;
@@ -18,7 +18,7 @@ use windlass::worker::Worker;
 use super::{LONG, open, verify};
 use crate::fixture::cluster::new_schema;
 use crate::fixture::faketime::Skewed;
-use crate::worker::kinds::{Greet, greet};
+use crate::worker::job_types::{Greet, greet};
 
 const ADDRESS: &str = "WINDLASS_SKEW_ADDRESS";
 const HOUR: Duration = Duration::from_secs(3600);

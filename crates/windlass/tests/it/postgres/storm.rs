@@ -11,7 +11,7 @@ use windlass::store::Store;
 use super::fleet::Fleet;
 use super::proxy::{Cut, Proxy};
 use super::{LONG, hasty, numbered};
-use crate::fixture::told::{Told, agree_with, tell};
+use crate::fixture::observed::{Told, agree_with, tell};
 
 /// Submissions with a fault of each node by default; `WINDLASS_STORM_FAULTS` says otherwise.
 const FAULTS: usize = 12;

@@ -9,11 +9,11 @@ use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
 
-use super::door::stranger;
 use super::proxy::{Cut, Proxy};
+use super::sql_submit::stranger;
 use super::{LONG, numbered, numbers, open, submit, verify};
 use crate::fixture::cluster::{Cluster, new_schema, schema_at};
-use crate::fixture::told::agree;
+use crate::fixture::observed::agree;
 
 const LATE: usize = 5;
 

@@ -10,8 +10,8 @@ use windlass::job::{AttemptOutcome, JobState, RetryPolicy};
 use windlass::testing::{CrashPoint, StepRun, TestQueue};
 use windlass::{Cx, Failure, GroupStrategy, Worker};
 
-use super::bench::step_by_step_on_every_engine;
-use super::kinds::{Add, Fill, Greet, greet};
+use super::harness::step_by_step_on_every_engine;
+use super::job_types::{Add, Fill, Greet, greet};
 use crate::fixture::secs;
 
 step_by_step_on_every_engine!(

@@ -8,8 +8,8 @@ use windlass::job::{AttemptOutcome, Category, ErrorRecord, Failure, JobId, JobSt
 use windlass::testing::{CrashPoint, StepRun, TestQueue};
 use windlass::worker::Worker;
 
-use super::bench::{Told, events, outcomes, step_by_step_on_every_engine};
-use super::kinds::{Add, Greet, Map, OtherGreet, greet};
+use super::harness::{Told, events, outcomes, step_by_step_on_every_engine};
+use super::job_types::{Add, Greet, Map, OtherGreet, greet};
 use crate::fixture::secs;
 
 step_by_step_on_every_engine!(

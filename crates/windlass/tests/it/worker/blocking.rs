@@ -7,8 +7,8 @@ use windlass::job::{AttemptOutcome, JobState};
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::{Cx, GroupStrategy, Worker};
 
-use super::bench::{Told, events, step_by_step_on_every_engine};
-use super::kinds::{Add, Fill, Greet, greet};
+use super::harness::{Told, events, step_by_step_on_every_engine};
+use super::job_types::{Add, Fill, Greet, greet};
 use crate::fixture::secs;
 
 step_by_step_on_every_engine!(

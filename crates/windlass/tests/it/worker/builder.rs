@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
+use windlass::client::{ActionResult, JobBuilder, Submit, UnknownNode};
 use windlass::error::{ActError, SubmitError};
 use windlass::handler::State;
 use windlass::job::{JobState, Priority, RetryPolicy, Tenant};
-use windlass::queue::{ActionResult, JobBuilder, Submit, UnknownNode};
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;
 
-use super::bench::{Told, events, step_by_step_on_every_engine};
-use super::kinds::{Add, Greet, Mail, greet};
+use super::harness::{Told, events, step_by_step_on_every_engine};
+use super::job_types::{Add, Greet, Mail, greet};
 use crate::fixture::secs;
 
 step_by_step_on_every_engine!(

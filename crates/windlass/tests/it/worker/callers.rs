@@ -3,11 +3,11 @@
 use windlass::error::ActError;
 use windlass::job::JobState;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::hold::Pause;
+use windlass::store::command::pause::Pause;
 use windlass::testing::TestQueue;
 
-use super::bench::step_by_step_on_every_engine;
-use super::kinds::greet;
+use super::harness::step_by_step_on_every_engine;
+use super::job_types::greet;
 use crate::fixture::{secs, tenant};
 
 step_by_step_on_every_engine!(somebody_elses_eyes_see_only_their_tenant, pauses_are_listed_with_who_and_why);

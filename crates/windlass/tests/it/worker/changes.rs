@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use windlass::client::{Handle, JobBuilder};
 use windlass::context::{Cx, First};
 use windlass::job::{GroupStrategy, JobState, RetryPolicy};
-use windlass::queue::{Handle, JobBuilder};
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::worker::Worker;
 
-use super::bench::{Bench, Started, step_by_step_on_every_engine};
-use super::kinds::{Add, Fill, Greet, greet};
+use super::harness::{Bench, Started, step_by_step_on_every_engine};
+use super::job_types::{Add, Fill, Greet, greet};
 use crate::fixture::secs;
 
 step_by_step_on_every_engine!(

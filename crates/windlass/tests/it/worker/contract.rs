@@ -9,7 +9,7 @@ use windlass::job::{Failure, GroupStrategy, RetryPolicy};
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::worker::Worker;
 
-use super::kinds::{Fill, Greet, greet};
+use super::job_types::{Fill, Greet, greet};
 use crate::fixture::secs;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/durable-steps.md");

@@ -10,8 +10,8 @@ use windlass::store::config::PauseMode;
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;
 
-use super::bench::{Bench, Started, Told, events, outcomes};
-use super::kinds::{Add, Greet, greet};
+use super::harness::{Bench, Started, Told, events, outcomes};
+use super::job_types::{Add, Greet, greet};
 use crate::fixture::secs;
 
 /// An error that cannot be shown.

@@ -8,8 +8,8 @@ use windlass::job::{AttemptOutcome, Category, ErrorRecord, JobId, JobState, Retr
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;
 
-use super::bench::{Bench, Started, Told, events, outcomes, within};
-use super::kinds::{Greet, Trap, greet};
+use super::harness::{Bench, Started, Told, events, outcomes, within};
+use super::job_types::{Greet, Trap, greet};
 use crate::fixture::secs;
 
 async fn error_of(t: &TestQueue, id: JobId) -> ErrorRecord {

@@ -4,15 +4,15 @@
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use windlass::client::{Client, Handle};
 use windlass::context::Cx;
 use windlass::handler::State;
 use windlass::job::{JobState, RetryPolicy};
-use windlass::queue::{Client, Handle};
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;
 
-use super::bench::{Bench, PROMPTLY, Started, Told, events};
-use super::kinds::{Greet, greet};
+use super::harness::{Bench, PROMPTLY, Started, Told, events};
+use super::job_types::{Greet, greet};
 use crate::fixture::secs;
 
 mod stopped {

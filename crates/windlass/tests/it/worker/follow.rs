@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use windlass::client::Client;
 use windlass::error::WorkError;
 use windlass::job::{AttemptOutcome, JobId, JobState};
-use windlass::queue::Client;
 use windlass::store::caller::Caller;
 use windlass::worker::{ShutdownReport, Worker, WorkerControl};
 

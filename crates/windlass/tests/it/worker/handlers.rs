@@ -9,8 +9,8 @@ use windlass::job::{Category, ErrorCause, ErrorRecord, Failure, JobId, JobState,
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;
 
-use super::bench::{Told, events, step_by_step_on_every_engine};
-use super::kinds::{Add, Fill, Greet, Map, greet};
+use super::harness::{Told, events, step_by_step_on_every_engine};
+use super::job_types::{Add, Fill, Greet, Map, greet};
 use crate::fixture::secs;
 
 step_by_step_on_every_engine!(
@@ -266,7 +266,7 @@ async fn the_last_layer_is_the_outermost(t: &TestQueue) {
 
 /// M43
 async fn a_payload_of_another_shape_fails_for_good(t: &TestQueue) {
-    let job = t.queue().submit(super::kinds::OtherGreet { names: vec![] }).await.unwrap();
+    let job = t.queue().submit(super::job_types::OtherGreet { names: vec![] }).await.unwrap();
     t.run_due(Worker::new(t.queue()).handle(|_: Greet| async { anyhow::Ok(String::new()) })).await;
     t.assert_state(job.id(), JobState::Failed).await;
     let error = error_of(t, job.id()).await;

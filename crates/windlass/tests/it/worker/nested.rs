@@ -1,14 +1,14 @@
 //! Steps within steps, and sides of a race with several steps: each call is known by where it is made, so a replay that
 //! does not make it shifts no other (M71).
 
+use windlass::client::Handle;
 use windlass::context::{Cx, First};
 use windlass::job::{GroupStrategy, RetryPolicy};
-use windlass::queue::Handle;
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::worker::Worker;
 
-use super::bench::step_by_step_on_every_engine;
-use super::kinds::{Fill, Greet, greet};
+use super::harness::step_by_step_on_every_engine;
+use super::job_types::{Fill, Greet, greet};
 use crate::fixture::secs;
 
 step_by_step_on_every_engine!(

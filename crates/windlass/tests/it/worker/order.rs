@@ -6,8 +6,8 @@ use windlass::job::JobState;
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::{Client, Cx, Failure, Handle, RetryPolicy, Worker};
 
-use super::bench::{Bench, Started, step_by_step_on_every_engine};
-use super::kinds::{Fill, Greet, greet};
+use super::harness::{Bench, Started, step_by_step_on_every_engine};
+use super::job_types::{Fill, Greet, greet};
 use crate::fixture::secs;
 
 step_by_step_on_every_engine!(

@@ -4,20 +4,20 @@
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
+use windlass::client::{ActionResult, Client, Handle, Job};
 use windlass::context::Cx;
 use windlass::error::ActError;
 use windlass::handler::State;
 use windlass::job::{AttemptOutcome, JobId, JobState, SuspendMode, WorkerId};
-use windlass::queue::{ActionResult, Client, Handle, Job};
-use windlass::store::command::act::Suspend;
-use windlass::store::command::hold::Pause;
+use windlass::store::command::actions::Suspend;
+use windlass::store::command::pause::Pause;
 use windlass::store::config::PauseMode;
 use windlass::worker::Worker;
 
-use super::bench::{
+use super::harness::{
     Bench, Heard, PROMPTLY, RARELY, Started, Told, events, on_every_engine, outcomes, state, within,
 };
-use super::kinds::{Greet, greet};
+use super::job_types::{Greet, greet};
 use crate::fixture::{On, secs};
 
 on_every_engine!(

@@ -6,18 +6,18 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
+use windlass::client::{Client, JobBuilder};
 use windlass::context::Cx;
 use windlass::entropy::Entropy;
 use windlass::handler::State;
 use windlass::job::{AttemptOutcome, GroupStrategy, JobState, RetryPolicy};
-use windlass::queue::{Client, JobBuilder};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::environment::StoreOptions;
 use windlass::worker::Worker;
 
-use super::bench::{Bench, Started, Told, events};
-use super::kinds::{Add, Greet, greet};
+use super::harness::{Bench, Started, Told, events};
+use super::job_types::{Add, Greet, greet};
 use crate::fixture::{On, secs};
 
 const ROLE: &str = "WINDLASS_TEST_ROLE";

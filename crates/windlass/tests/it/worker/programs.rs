@@ -15,10 +15,10 @@ use windlass::worker::Worker;
 use self::acts::{Call, next};
 use self::handler::{child, follow};
 use self::world::World;
-use super::bench::outcomes;
-use super::kinds::{Greet, greet};
+use super::harness::outcomes;
+use super::job_types::{Greet, greet};
 use crate::fixture::secs;
-use crate::walk::dice::Dice;
+use crate::random::rng::Dice;
 
 /// What happens to the first workers.
 #[derive(Debug, Clone)]

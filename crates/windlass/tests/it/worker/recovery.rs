@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use windlass::client::Client;
 use windlass::context::Cx;
 use windlass::handler::State;
 use windlass::job::{AttemptOutcome, GroupStrategy, JobState};
-use windlass::queue::Client;
 use windlass::store::caller::Caller;
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::worker::Worker;
 
-use super::bench::{
+use super::harness::{
     Bench, PROMPTLY, RARELY, Started, Told, events, on_every_engine, outcomes, step_by_step_on_every_engine,
 };
-use super::kinds::{Add, Greet, greet};
+use super::job_types::{Add, Greet, greet};
 use crate::fixture::{On, secs};
 
 const CHILDREN: u64 = 1_000;

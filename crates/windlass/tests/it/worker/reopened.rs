@@ -1,14 +1,14 @@
 //! Which steps run again when an attempt fails: those whose error it fails with, and no others (M70).
 
+use windlass::client::Handle;
 use windlass::context::Cx;
 use windlass::handler::Snooze;
 use windlass::job::{AttemptOutcome, RetryPolicy};
-use windlass::queue::Handle;
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::worker::Worker;
 
-use super::bench::{outcomes, step_by_step_on_every_engine};
-use super::kinds::{Greet, greet};
+use super::harness::{outcomes, step_by_step_on_every_engine};
+use super::job_types::{Greet, greet};
 use crate::fixture::secs;
 
 step_by_step_on_every_engine!(

@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use windlass::client::{Handle, Job};
 use windlass::context::Cx;
 use windlass::job::{Failure, JobState, RetryPolicy};
-use windlass::queue::{Handle, Job};
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::worker::Worker;
 
-use super::bench::step_by_step_on_every_engine;
-use super::kinds::{Greet, greet};
+use super::harness::step_by_step_on_every_engine;
+use super::job_types::{Greet, greet};
 use crate::fixture::secs;
 
 step_by_step_on_every_engine!(

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use windlass::client::Client;
 use windlass::handler::State;
 use windlass::job::JobState;
-use windlass::queue::Client;
 use windlass::worker::Worker;
 
-use super::kinds::{Greet, greet};
+use super::job_types::{Greet, greet};
 
 const LONG: Duration = Duration::from_secs(20);
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use windlass::client::{ActionResult, CatchUp, JobBuilder, Overlap, PauseSchedule, Trigger};
 use windlass::error::ScheduleError;
 use windlass::handler::State;
-use windlass::queue::{ActionResult, CatchUp, JobBuilder, Overlap, PauseSchedule, Trigger};
 use windlass::testing::TestQueue;
 use windlass::worker::Worker;
 
-use super::bench::step_by_step_on_every_engine;
-use super::kinds::{Greet, greet};
+use super::harness::step_by_step_on_every_engine;
+use super::job_types::{Greet, greet};
 
 step_by_step_on_every_engine!(
     a_schedule_runs_its_handler_day_by_day_in_virtual_time,
@@ -88,7 +88,7 @@ async fn a_schedule_that_cannot_be_meant_is_refused(t: &TestQueue) {
     };
     let queue = t.queue();
     let refused =
-        async |placing: windlass::queue::ScheduleBuilder| field(placing.await.map(drop).unwrap_err());
+        async |placing: windlass::client::ScheduleBuilder| field(placing.await.map(drop).unwrap_err());
     assert_eq!(refused(queue.schedule("a", Trigger::cron("61 * * * *"), greet("x"))).await, "cron");
     let nowhere = queue.schedule("a", Trigger::cron("* * * * *"), greet("x")).timezone("Mars/Olympus");
     assert_eq!(refused(nowhere).await, "timezone");

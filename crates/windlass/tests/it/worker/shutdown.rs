@@ -12,8 +12,8 @@ use windlass::job::{AttemptOutcome, JobState};
 use windlass::store::caller::Caller;
 use windlass::store::config::PauseMode;
 
-use super::bench::{Bench, PROMPTLY, Started, Told, events, on_every_engine, state, within};
-use super::kinds::{Greet, greet};
+use super::harness::{Bench, PROMPTLY, Started, Told, events, on_every_engine, state, within};
+use super::job_types::{Greet, greet};
 use crate::fixture::{On, secs};
 
 on_every_engine!(
@@ -198,7 +198,7 @@ async fn an_endless_loop_cannot_hang_the_farewell() {
         anyhow::Ok(String::new())
     };
     let (blocked, is_free) = (told.clone(), is_over.clone());
-    let block = move |_: super::kinds::Fill, _: Cx| -> anyhow::Result<String> {
+    let block = move |_: super::job_types::Fill, _: Cx| -> anyhow::Result<String> {
         blocked.say("blocking");
         while !is_free.load(Ordering::SeqCst) {
             std::thread::park_timeout(Duration::from_millis(1));
@@ -208,7 +208,7 @@ async fn an_endless_loop_cannot_hang_the_farewell() {
     let worker = bench.worker().with(told).with(is_over.clone()).handle(spin).handle_blocking(block);
     let running = Started::new(worker.drain(Duration::from_millis(1)).grace(Duration::from_millis(1)));
     let spinning = bench.queue.submit(greet("x")).await.unwrap();
-    let blocking = bench.queue.submit(super::kinds::Fill { bytes: 0 }).await.unwrap();
+    let blocking = bench.queue.submit(super::job_types::Fill { bytes: 0 }).await.unwrap();
     let mut said = [heard.next().await, heard.next().await];
     said.sort();
     assert_eq!(said, ["blocking", "spinning"]);

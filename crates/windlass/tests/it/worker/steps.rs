@@ -5,17 +5,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
+use windlass::client::ActionResult;
 use windlass::context::Cx;
 use windlass::handler::State;
 use windlass::job::{AttemptOutcome, Failure, JobState, SuspendMode};
-use windlass::queue::ActionResult;
-use windlass::store::command::act::Suspend;
+use windlass::store::command::actions::Suspend;
 use windlass::store::command::redrive::Redrive;
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::worker::Worker;
 
-use super::bench::{outcomes, step_by_step_on_every_engine};
-use super::kinds::{Fill, Greet, greet};
+use super::harness::{outcomes, step_by_step_on_every_engine};
+use super::job_types::{Fill, Greet, greet};
 use crate::fixture::secs;
 
 step_by_step_on_every_engine!(
@@ -135,7 +135,7 @@ async fn a_name_called_again_is_another_step(t: &TestQueue) {
 }
 
 /// A job whose first attempt saved `a` and then died.
-async fn half_done(t: &TestQueue, runs: &Runs) -> windlass::queue::Handle<Greet> {
+async fn half_done(t: &TestQueue, runs: &Runs) -> windlass::client::Handle<Greet> {
     let job = t.queue().submit(greet("x")).await.unwrap();
     let dying = Worker::new(t.queue()).with(runs.clone()).handle(two);
     t.run_due(dying.crash_at(CrashPoint::AfterStep("a".into()))).await;

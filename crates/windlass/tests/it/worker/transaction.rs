@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use windlass::client::Client;
 use windlass::error::{StoreError, SubmitError};
-use windlass::queue::Client;
 use windlass::rusqlite::{Connection, TransactionBehavior};
 use windlass::worker::Worker;
 
-use super::kinds::{Greet, greet};
+use super::job_types::{Greet, greet};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -75,7 +75,8 @@ async fn a_refused_submission_leaves_the_rest_of_the_transaction() {
     let holder = queue.submit(greet("a")).unique("one").await.unwrap();
     let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     transaction.execute("INSERT INTO orders VALUES (1)", []).unwrap();
-    let taken = queue.submit_in_tx(&transaction, windlass::queue::JobBuilder::new(&greet("b")).unique("one"));
+    let taken =
+        queue.submit_in_tx(&transaction, windlass::client::JobBuilder::new(&greet("b")).unique("one"));
     let expected = SubmitError::UniqueKeyTaken { index: 0, key: "one".into(), holder: holder.id() };
     assert_eq!(taken.err(), Some(expected));
     queue.submit_in_tx(&transaction, greet("c")).unwrap();

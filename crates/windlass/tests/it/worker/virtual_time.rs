@@ -10,7 +10,7 @@ use windlass::job::{Failure, GroupStrategy, JobState};
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::worker::Worker;
 
-use super::kinds::{Add, Greet, greet};
+use super::job_types::{Add, Greet, greet};
 
 type Count = Arc<AtomicUsize>;
 

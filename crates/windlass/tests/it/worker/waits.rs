@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
+use windlass::client::JobBuilder;
 use windlass::context::{ChildError, Children, Cx};
 use windlass::handler::State;
 use windlass::job::{Failure, GroupStrategy, JobId, JobState};
-use windlass::queue::JobBuilder;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
 use windlass::testing::{CrashPoint, TestQueue};
 use windlass::worker::Worker;
 
-use super::bench::{Told, events, step_by_step_on_every_engine};
-use super::kinds::{Add, Greet, greet};
+use super::harness::{Told, events, step_by_step_on_every_engine};
+use super::job_types::{Add, Greet, greet};
 use crate::fixture::secs;
 
 step_by_step_on_every_engine!(

@@ -6,12 +6,12 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Padding, Paragraph, Wrap};
 
+use crate::cli::top::app::{Mode, Screen};
+use crate::cli::top::command::Command;
 use crate::cli::top::details::{Details, LineStyle};
-use crate::cli::top::keys::HELP;
-use crate::cli::top::order::Command;
-use crate::cli::top::screen::{Mode, Screen};
+use crate::cli::top::format::cut;
+use crate::cli::top::key_bindings::HELP;
 use crate::cli::top::theme::Theme;
-use crate::cli::top::words::cut;
 
 /// Columns of the labels.
 const LABEL: usize = 14;

@@ -8,11 +8,11 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Sparkline;
 
-use crate::cli::top::look::{Plain, sum};
+use crate::cli::top::app::{Connection, Screen};
+use crate::cli::top::format::{age, columns, count, cut, per_second, several};
+use crate::cli::top::model::{Plain, sum};
 use crate::cli::top::rates::Reading;
-use crate::cli::top::screen::{Connection, Screen};
 use crate::cli::top::theme::Theme;
-use crate::cli::top::words::{age, columns, count, cut, per_second, several};
 
 /// Columns from which on the last hour is drawn beside the last minutes.
 const WIDE: u16 = 100;

@@ -6,10 +6,10 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Row;
 
 use super::draw_list;
-use crate::cli::top::look::{Job, Progress};
-use crate::cli::top::screen::{Pane, Screen};
+use crate::cli::top::app::{Pane, Screen};
+use crate::cli::top::format::{age, columns, cut, short};
+use crate::cli::top::model::{Job, Progress};
 use crate::cli::top::theme::Theme;
-use crate::cli::top::words::{age, columns, cut, short};
 
 /// Columns of a pane from which on ids, queues and workers are shown.
 const NARROW: u16 = 76;

@@ -8,10 +8,10 @@ use ratatui::widgets::Row;
 
 use super::draw_list;
 use super::head::LONG;
-use crate::cli::top::look::{Queue, sum};
-use crate::cli::top::screen::{Pane, Screen};
+use crate::cli::top::app::{Pane, Screen};
+use crate::cli::top::format::{age, columns, count_or_dot, cut};
+use crate::cli::top::model::{Queue, sum};
 use crate::cli::top::theme::Theme;
-use crate::cli::top::words::{age, columns, count_or_dot, cut};
 
 /// A column of numbers.
 struct Column {

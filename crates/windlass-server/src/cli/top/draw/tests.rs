@@ -6,7 +6,7 @@ use ratatui::crossterm::event::KeyCode;
 use ratatui::style::Color;
 
 use super::draw;
-use crate::cli::top::screen::{Screen, Snapshot};
+use crate::cli::top::app::{Screen, Snapshot};
 use crate::cli::top::tests::{look, now, press, screen};
 use crate::cli::top::theme::Theme;
 
@@ -139,7 +139,7 @@ fn a_closed_gate_is_the_first_thing_one_sees() {
     let mut screen = screen();
     let mut closed = look();
     let gate = closed.gate.as_mut().unwrap();
-    (gate.online, gate.reason) = (false, Some(crate::cli::top::look::Plain::new("database move")));
+    (gate.online, gate.reason) = (false, Some(crate::cli::top::model::Plain::new("database move")));
     screen.take(closed);
     assert_shows(&lines(&screen, 80, 24), &["gate CLOSED by : database move"]);
 }
@@ -179,8 +179,8 @@ fn the_chosen_row_of_a_long_list_is_in_view() {
     let mut long = look();
     let queue = long.queues[0].clone();
     long.queues = (0..100)
-        .map(|number| crate::cli::top::look::Queue {
-            name: crate::cli::top::look::Plain::new(&format!("queue-{number:03}")),
+        .map(|number| crate::cli::top::model::Queue {
+            name: crate::cli::top::model::Plain::new(&format!("queue-{number:03}")),
             ..queue.clone()
         })
         .collect();

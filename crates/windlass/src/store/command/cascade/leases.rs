@@ -6,10 +6,10 @@ use super::{Consequences, Rest};
 use crate::clock::Timestamp;
 use crate::job::{Event, JobRecord, JobState, Seq, WorkerId};
 use crate::store::cascade::{LeaseEnd, Task};
-use crate::store::command::record::RecordActor;
+use crate::store::command::audit::RecordActor;
 use crate::store::engine::EngineResult;
 use crate::store::filter::Filter;
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 impl WriteTx<'_> {
     pub(super) fn end_leases(&mut self, task: Task, todo: &mut Consequences) -> EngineResult<Rest> {

@@ -7,7 +7,7 @@ use crate::job::{JobRecord, Need, Priority, Seq};
 use crate::limits;
 use crate::store::cascade::Task;
 use crate::store::engine::{EngineResult, Side};
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 impl WriteTx<'_> {
     /// Jobs that wait inherit the highest priority of those they wait for (M24).

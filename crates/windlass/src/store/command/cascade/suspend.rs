@@ -3,11 +3,11 @@
 use super::{Consequences, Rest};
 use crate::job::{Event, JobRecord, JobState, SuspendMode, Suspension};
 use crate::store::cascade::Task;
-use crate::store::command::record::RecordActor;
+use crate::store::command::audit::RecordActor;
 use crate::store::config::{Hold, Scope};
 use crate::store::engine::EngineResult;
 use crate::store::filter::Filter;
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 impl WriteTx<'_> {
     /// Begins to suspend what runs in a queue that this call has just paused.

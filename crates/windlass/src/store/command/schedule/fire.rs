@@ -11,11 +11,11 @@ use crate::job::{Event, JobId, JobRecord, NewJob, Seq};
 use crate::limits;
 use crate::schedule::Overlap;
 use crate::store::caller::{Caller, Role};
-use crate::store::command::record::RecordActor;
+use crate::store::command::audit::RecordActor;
 use crate::store::command::submit::{self, SubmitOptions};
 use crate::store::config::Config;
 use crate::store::schedules::{RefusedRun, RetriedRun, Schedule};
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 /// What one round of firing did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

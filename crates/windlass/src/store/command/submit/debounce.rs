@@ -12,8 +12,8 @@ use crate::audit::AuditEvent;
 use crate::clock::Timestamp;
 use crate::error::{FieldProblem, StoreError, SubmitError};
 use crate::job::{Debounce, JobRecord, JobState, Lane, NewJob, Seq};
-use crate::store::command::record::RecordActor;
-use crate::store::unit::WriteTx;
+use crate::store::command::audit::RecordActor;
+use crate::store::write_tx::WriteTx;
 
 /// The job that later submissions with a key are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

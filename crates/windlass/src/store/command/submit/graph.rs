@@ -9,7 +9,7 @@ use crate::error::{FieldProblem, SubmitError};
 use crate::job::{Dependency, JobId, Lane, Need, NewJob, Seq, depth_of, find_cycle};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 impl Batch<'_> {
     /// Whoever waits for a duplicate waits for the job it stands for, which may be deeper in the graph.
@@ -72,7 +72,7 @@ pub(super) fn lanes(
     let mut lanes: Vec<Arc<Lane>> = Vec::with_capacity(jobs.len());
     for job in jobs {
         let tenant = job.tenant.clone().or_else(|| caller.tenant.clone()).unwrap_or_default();
-        if !caller.sees(&tenant) {
+        if !caller.can_see(&tenant) {
             caller.require(Permission::Administer)?;
         }
         let lane = Lane { tenant, queue: job.queue.clone(), job_type: job.job_type.clone() };

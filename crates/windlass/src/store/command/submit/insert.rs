@@ -12,10 +12,10 @@ use crate::job::{
     Seq, Spec, Traceparent, Transition, transition,
 };
 use crate::store::caller::Caller;
-use crate::store::command::record::RecordActor;
+use crate::store::command::audit::RecordActor;
 use crate::store::config::Config;
 use crate::store::engine::{Edge, KeyHolder, KeyKind, KeyMemory};
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 impl Batch<'_> {
     pub(super) fn insert(

@@ -7,7 +7,7 @@ use crate::error::WorkError;
 use crate::job::{JobType, QueueName, WorkerId};
 use crate::limits;
 use crate::store::config::Worker;
-use crate::store::unit::WriteTx;
+use crate::store::write_tx::WriteTx;
 
 /// Bytes that a worker's texts take in memory.
 pub(super) fn bytes_of<'a>(

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::super::link::get;
+use super::super::connection::get;
 use super::super::parameter::Column;
 use super::super::tables::Tables;
 use super::source::Query;
 use crate::job::Lane;
-use crate::store::durable::columns::{SET_ASIDE, limit};
 use crate::store::engine::EngineResult;
 use crate::store::filter::Scan;
+use crate::store::sql::columns::{SET_ASIDE, limit};
 
 impl Tables {
     /// Whether no more jobs than that are set aside for concurrency keys.

@@ -1,19 +1,19 @@
 //! Lists of jobs by a filter. SQL narrows the candidates through the best index at hand and answers for what was
 //! submitted; the filter's own predicate has the last word on everything in the job, so the two cannot differ.
 
-use super::super::link::get;
+use super::super::connection::get;
 use super::super::parameter::{Column, Parameter};
 use super::super::tables::Tables;
 use super::source::{EVERYTHING, Query, Sequence, Source, assemble, copies, unsorted};
 use crate::clock::Timestamp;
 use crate::job::{JobId, JobState, JobType, QueueName, Seq, Tenant};
 use crate::limits;
-use crate::store::durable::columns::{SET_ASIDE, code, limit};
-use crate::store::durable::page::{
-    Page, claimable_lanes, codes, few_lanes, is_by_lane, looks, state_of, submitted, total,
-};
 use crate::store::engine::{ClaimOrder, EngineResult};
 use crate::store::filter::{Filter, Found, Order, Scan};
+use crate::store::sql::columns::{SET_ASIDE, code, limit};
+use crate::store::sql::page::{
+    Page, claimable_lanes, codes, few_lanes, is_by_lane, looks, state_of, submitted, total,
+};
 
 /// Jobs in a state up to which fetching and sorting them all beats walking the table in order.
 const SORTED_MAX: u64 = 10_000;
@@ -242,7 +242,7 @@ impl Tables {
         }
         let sql = "SELECT 1 FROM @.hot WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT 1 OFFSET $3";
         let [first, last] = [first, last].map(|id| Parameter::Id(*id.as_bytes()));
-        let beyond = limit(limits::LIST_REACH / LOOK_UP_COST).into();
+        let beyond = limit(limits::LIST_SCAN_MAX / LOOK_UP_COST).into();
         Ok(self.link.fetch(sql, vec![first, last, beyond])?.is_empty())
     }
 

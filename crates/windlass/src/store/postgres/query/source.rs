@@ -2,10 +2,10 @@
 //! whatever a caller gave bound.
 
 use super::super::parameter::{Column, Parameter};
-use crate::store::durable::columns::{SET_ASIDE, limit};
-use crate::store::durable::page::codes;
 use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Order, Scan};
+use crate::store::sql::columns::{SET_ASIDE, limit};
+use crate::store::sql::page::codes;
 
 /// Every job, in the order of submission.
 pub(super) const EVERYTHING: &str = "@.hot h";

@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::super::link::get;
+use super::super::connection::get;
 use super::super::parameter::Column;
 use super::Tables;
 use crate::error::StoreError;
 use crate::job::{Lane, Policy};
-use crate::store::durable::checksum::checksum_of_texts;
-use crate::store::durable::interned::{lane_names, read_lane, read_policy};
 use crate::store::engine::EngineResult;
+use crate::store::sql::checksum::checksum_of_texts;
+use crate::store::sql::interner::{lane_names, read_lane, read_policy};
 
 const LANES: &str = "SELECT id, tenant, queue, type, \"check\" FROM @.lanes WHERE id = ANY($1) ORDER BY id";
 const POLICIES: &str = "SELECT id, body, \"check\" FROM @.policies WHERE id = ANY($1) ORDER BY id";

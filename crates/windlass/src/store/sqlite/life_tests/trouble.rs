@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::Store;
-use crate::store::task::Kind;
+use crate::store::request::Kind;
 
 #[test]
 fn a_panic_undoes_its_group_and_nothing_else() {

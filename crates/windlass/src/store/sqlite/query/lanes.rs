@@ -8,9 +8,9 @@ use rusqlite::{OptionalExtension, params_from_iter};
 use super::super::tables::{Holds, Tables, prepare, store_error};
 use super::source::{Query, go_on_claiming};
 use crate::job::{JobState, Lane};
-use crate::store::durable::columns::{SET_ASIDE, code};
 use crate::store::engine::EngineResult;
 use crate::store::filter::Scan;
+use crate::store::sql::columns::{SET_ASIDE, code};
 
 impl<C: Holds> Tables<C> {
     /// Whether no more jobs than that are set aside for concurrency keys.

@@ -12,12 +12,12 @@ use super::source::{
 use crate::clock::Timestamp;
 use crate::job::{JobId, JobState, Seq};
 use crate::limits;
-use crate::store::durable::columns::{SET_ASIDE, code, limit};
-use crate::store::durable::page::{
-    Page, claimable_lanes, codes, few_lanes, is_by_lane, looks, state_of, submitted, total,
-};
 use crate::store::engine::{ClaimOrder, EngineResult};
 use crate::store::filter::{Filter, Found, Order, Scan};
+use crate::store::sql::columns::{SET_ASIDE, code, limit};
+use crate::store::sql::page::{
+    Page, claimable_lanes, codes, few_lanes, is_by_lane, looks, state_of, submitted, total,
+};
 
 /// Jobs in a state up to which sorting the numbers of all beats walking the table in order.
 const SORTED_MAX: u64 = 30_000;
@@ -190,7 +190,7 @@ impl<C: Holds> Tables<C> {
             return Ok(true);
         }
         let sql = "SELECT 1 FROM hot INDEXED BY hot_id WHERE id BETWEEN ? AND ? LIMIT 1 OFFSET ?";
-        let parameters = [blob(first), blob(last), limit(limits::LIST_REACH / LOOK_UP_COST).into()];
+        let parameters = [blob(first), blob(last), limit(limits::LIST_SCAN_MAX / LOOK_UP_COST).into()];
         let mut statement = prepare(self.connection.get(), sql)?;
         let beyond = statement.query_row(params_from_iter(parameters), |_| Ok(()));
         Ok(beyond.optional().map_err(store_error)?.is_none())

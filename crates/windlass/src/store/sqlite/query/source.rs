@@ -4,10 +4,10 @@
 use rusqlite::types::Value;
 
 use crate::job::{JobId, JobState, JobType, QueueName, Tenant, WorkerId};
-use crate::store::durable::columns::{code, worker_codes};
-use crate::store::durable::page::codes;
 use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Order, Scan};
+use crate::store::sql::columns::{code, worker_codes};
+use crate::store::sql::page::codes;
 
 /// Every job, in the order of submission.
 pub(super) const EVERYTHING: &str = "hot h NOT INDEXED";

@@ -6,11 +6,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::store_error;
 use crate::job::{Lane, Policy};
-use crate::store::durable::checksum::checksum_of_texts;
-use crate::store::durable::columns::damaged;
-pub(crate) use crate::store::durable::interned::Interned;
-use crate::store::durable::interned::{lane_names, read_lane, read_policy};
 use crate::store::engine::EngineResult;
+use crate::store::sql::checksum::checksum_of_texts;
+use crate::store::sql::columns::damaged;
+pub(crate) use crate::store::sql::interner::Interned;
+use crate::store::sql::interner::{lane_names, read_lane, read_policy};
 
 impl Interned {
     /// The lane with this number.

@@ -6,9 +6,9 @@ use tokio::sync::broadcast::Receiver;
 use windlass::audit::{AuditEvent, Record};
 use windlass::job::{Failure, JobState, NewJob};
 use windlass::store::caller::Role;
-use windlass::store::command::act::{JobAction, Suspend};
+use windlass::store::command::actions::{JobAction, Suspend};
 use windlass::store::command::finish::Finish;
-use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::pause::{Pause, Target};
 use windlass::store::command::submit::SubmitOptions;
 
 use crate::fixture::{Fixture, caller, new_job, on_every_engine, queue, secs};

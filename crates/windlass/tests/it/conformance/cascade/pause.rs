@@ -4,7 +4,7 @@ use windlass::audit::AuditEvent;
 use windlass::job::{JobId, JobState, NewJob};
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::Finish;
-use windlass::store::command::hold::{Pause, Target};
+use windlass::store::command::pause::{Pause, Target};
 use windlass::store::engine::RecordQuery;
 
 use super::{BOUND, bounded, count_in, explained, tick_once};

@@ -2,10 +2,10 @@
 
 use windlass::audit::AuditEvent;
 use windlass::job::{GroupStrategy, JobId, JobState, NewJob, RetryPolicy, SuspendMode};
-use windlass::store::command::act::{JobAction, Suspend};
+use windlass::store::command::actions::{JobAction, Suspend};
+use windlass::store::command::attempt_writes::LeaseRef;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::step::LeaseRef;
 
 use super::{Family, child, family, group, groups, spawn, states};
 use crate::fixture::{Fixture, hand, on_every_engine, secs};

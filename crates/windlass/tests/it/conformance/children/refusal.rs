@@ -4,8 +4,8 @@ use windlass::error::WorkError;
 use windlass::job::{GroupStrategy, JobId, JobState, NewJob};
 use windlass::limits;
 use windlass::store::caller::Role;
+use windlass::store::command::attempt_writes::LeaseRef;
 use windlass::store::command::children::NewGroup;
-use windlass::store::command::step::LeaseRef;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 

@@ -3,7 +3,7 @@
 use windlass::audit::Seal;
 use windlass::job::JobState;
 use windlass::store::Store;
-use windlass::store::command::act::JobAction;
+use windlass::store::command::actions::JobAction;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::environment::{StoreOptions, TicketOptions};
 use windlass::store::query::list::ListRequest;

@@ -2,7 +2,7 @@
 
 use windlass::audit::AuditEvent;
 use windlass::job::{AttemptOutcome, JobState, NewJob};
-use windlass::store::command::act::{JobAction, Suspend};
+use windlass::store::command::actions::{JobAction, Suspend};
 use windlass::store::command::finish::Finish;
 
 use crate::fixture::{Fixture, new_job, on_every_engine, secs};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass::error::SubmitError;
 use windlass::job::{Dependency, JobId, JobState, NewJob, Payload};
 use windlass::limits;
-use windlass::store::command::act::JobAction;
+use windlass::store::command::actions::JobAction;
 use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::filter::Filter;

@@ -24,7 +24,7 @@ use super::super::fleet::NODES;
 use super::{DAY, LONG, MINUTE, clocked, numbered, open};
 use crate::fixture::cluster::schema_at;
 use crate::fixture::faketime;
-use crate::fixture::told::agree;
+use crate::fixture::observed::agree;
 
 const SEED: u64 = 0x5EED_0052;
 /// Jumps by default; `WINDLASS_CLOCK_JUMPS` says otherwise.

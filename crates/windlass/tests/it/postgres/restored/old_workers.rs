@@ -9,11 +9,11 @@ use rand::{RngExt, SeedableRng};
 use windlass::error::WorkError;
 use windlass::job::{GroupStrategy, JobState, Progress, WorkerId};
 use windlass::store::Store;
+use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::step::{AttemptWrite, LeaseRef};
 use windlass::store::command::submit::SubmitOptions;
 
 use super::super::fleet::NODES;

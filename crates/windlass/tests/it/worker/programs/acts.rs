@@ -1,6 +1,6 @@
 //! What random handlers do.
 
-use crate::walk::dice::Dice;
+use crate::random::rng::Dice;
 
 /// How the work of a step goes.
 #[derive(Debug, Clone, Copy)]

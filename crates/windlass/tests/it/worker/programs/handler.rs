@@ -10,7 +10,7 @@ use windlass::job::GroupStrategy;
 use super::acts::{Call, How, Undo, WELL};
 use super::world::{World, said};
 use crate::fixture::secs;
-use crate::worker::kinds::{Fill, Greet};
+use crate::worker::job_types::{Fill, Greet};
 
 /// What a handler that follows a program needs.
 struct Run<'a> {

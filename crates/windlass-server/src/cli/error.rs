@@ -1,0 +1,191 @@
+//! Why a command about a server came to nothing, with what to try next.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use super::exit_code::Exit;
+use super::output::escaped;
+
+/// Why a call came to nothing.
+#[derive(Debug, Error)]
+pub(crate) enum Failure {
+    /// Nobody listens.
+    #[error("no server at {place} ({cause}); start one with `windlass serve` or set WINDLASS_URL")]
+    NoServer {
+        /// Host and port.
+        place: String,
+        /// What the machine says.
+        cause: String,
+    },
+    /// Somebody listens and does not answer.
+    #[error("{place} gave no answer within {within:?}; it is busy, stuck or something else than a server")]
+    Silent {
+        /// Host and port.
+        place: String,
+        /// How long was waited.
+        within: Duration,
+    },
+    /// Something answers that does not speak the API.
+    #[error("{place} does not answer as a windlass server does: {problem}; check WINDLASS_URL")]
+    BadAnswer {
+        /// Host and port.
+        place: String,
+        /// What was wrong.
+        problem: String,
+    },
+    /// The server says no.
+    #[error("{}", describe(.0))]
+    Refused(Box<ErrorResponse>),
+    /// The command line asks for something that cannot be.
+    #[error("{0}")]
+    Usage(String),
+    /// There is no such thing.
+    #[error("{0}")]
+    NotFound(String),
+}
+
+/// A refusal as the server put it.
+#[derive(Debug)]
+pub(crate) struct ErrorResponse {
+    /// The HTTP status.
+    pub(crate) status: u16,
+    /// A stable word.
+    pub(crate) code: String,
+    /// A sentence.
+    pub(crate) message: String,
+    /// What exactly.
+    pub(crate) details: Map<String, Value>,
+    /// When to come again.
+    pub(crate) retry_after: Option<Duration>,
+    /// Whether a key was sent.
+    pub(crate) had_key: bool,
+}
+
+impl Failure {
+    /// A wrong command line, found after it was parsed.
+    pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
+        Failure::Usage(message.into()).into()
+    }
+
+    /// A refusal as a server wrote it; None if it did not write one.
+    pub(crate) fn read(
+        status: u16,
+        body: &[u8],
+        retry_after: Option<Duration>,
+        had_key: bool,
+    ) -> Option<Failure> {
+        let Ok(Value::Object(mut body)) = serde_json::from_slice(body) else { return None };
+        let Some(Value::Object(mut error)) = body.remove("error") else { return None };
+        let word = |value: Option<Value>| match value {
+            Some(Value::String(text)) => text,
+            _ => String::new(),
+        };
+        let details = match error.remove("details") {
+            Some(Value::Object(details)) => details,
+            _ => Map::new(),
+        };
+        let (code, message) = (word(error.remove("code")), word(error.remove("message")));
+        Some(Failure::Refused(Box::new(ErrorResponse {
+            status,
+            code,
+            message,
+            details,
+            retry_after,
+            had_key,
+        })))
+    }
+
+    /// The code that the process ends with.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Failure::NoServer { .. } | Failure::Silent { .. } | Failure::BadAnswer { .. } => Exit::NoServer,
+            Failure::Usage(_) => Exit::Usage,
+            Failure::NotFound(_) => Exit::NotFound,
+            Failure::Refused(refusal) => match refusal.status {
+                401 | 403 => Exit::NotAllowed,
+                404 => Exit::NotFound,
+                429 | 503 => Exit::Busy,
+                400..=499 => Exit::Refused,
+                _ => Exit::No,
+            },
+        }
+    }
+
+    /// The refusal, if it is one.
+    pub(crate) fn refusal(&self) -> Option<&ErrorResponse> {
+        match self {
+            Failure::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+}
+
+/// The refusal in words, and what to do about it.
+fn describe(refusal: &ErrorResponse) -> String {
+    let ErrorResponse { status, code, message, retry_after, had_key, .. } = refusal;
+    let message = escaped(message);
+    match (*status, code.as_str()) {
+        (401, _) if !had_key => {
+            format!("{message}: the server asks for a key; set WINDLASS_KEY, or put it in a profile")
+        }
+        (401, _) => format!("{message}: the key that was sent is not valid (any more)"),
+        (403, "forbidden") => format!("{message}; ask an admin for a key that may"),
+        (429 | 503, _) => match retry_after {
+            Some(after) => format!("{message} ({code}); try again in {} s", after.as_secs().max(1)),
+            None => format!("{message} ({code}); try again later"),
+        },
+        _ => format!("{message} ({code})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(status: u16, code: &str) -> Failure {
+        Failure::Refused(Box::new(ErrorResponse {
+            status,
+            code: code.to_owned(),
+            message: "so it is".to_owned(),
+            details: Map::new(),
+            retry_after: None,
+            had_key: false,
+        }))
+    }
+
+    #[test]
+    fn every_kind_of_failure_has_its_own_exit_code() {
+        let place = || "127.0.0.1:1".to_owned();
+        for (failure, exit) in [
+            (Failure::NoServer { place: place(), cause: "refused".into() }, Exit::NoServer),
+            (Failure::Silent { place: place(), within: Duration::from_secs(1) }, Exit::NoServer),
+            (Failure::BadAnswer { place: place(), problem: "no JSON".into() }, Exit::NoServer),
+            (Failure::Usage("no".into()), Exit::Usage),
+            (Failure::NotFound("no".into()), Exit::NotFound),
+            (refused(401, "unauthorized"), Exit::NotAllowed),
+            (refused(403, "forbidden"), Exit::NotAllowed),
+            (refused(404, "not_found"), Exit::NotFound),
+            (refused(409, "state_conflict"), Exit::Refused),
+            (refused(422, "invalid_value"), Exit::Refused),
+            (refused(413, "payload_too_large"), Exit::Refused),
+            (refused(429, "too_many_jobs"), Exit::Busy),
+            (refused(503, "disk_full"), Exit::Busy),
+            (refused(500, "damaged"), Exit::No),
+        ] {
+            assert_eq!(Exit::of(&anyhow::Error::from(failure)), exit);
+        }
+        let pipe = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        assert_eq!(Exit::of(&anyhow::Error::from(pipe).context("cannot write")), Exit::NobodyReads);
+        assert_eq!(Exit::of(&anyhow::anyhow!("something else")), Exit::No);
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        assert!(refused(401, "unauthorized").to_string().contains("WINDLASS_KEY"));
+        assert!(refused(403, "forbidden").to_string().contains("admin"));
+        assert!(refused(503, "draining").to_string().contains("try again"));
+        assert_eq!(refused(409, "state_conflict").to_string(), "so it is (state_conflict)");
+    }
+}

@@ -1,0 +1,268 @@
+//! What is on the screen: what was heard from the server, what is chosen, and what is being asked. It changes by news and
+//! by keys alone, and is drawn elsewhere.
+
+use windlass::clock::Timestamp;
+
+use super::command::Command;
+use super::details::Details;
+use super::model::{Counts, Gate, Job, Plain, Queue, Stats, Worker, sum};
+use super::rates::Rates;
+
+/// A list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pane {
+    Queues,
+    Running,
+    Failures,
+    Suspended,
+}
+
+impl Pane {
+    pub(super) const ALL: [Pane; 4] = [Pane::Queues, Pane::Running, Pane::Failures, Pane::Suspended];
+
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Pane::Queues => "Queues",
+            Pane::Running => "Running",
+            Pane::Failures => "Failures",
+            Pane::Suspended => "Suspended",
+        }
+    }
+
+    fn place(self) -> usize {
+        Pane::ALL.iter().position(|pane| *pane == self).expect("all panes are listed")
+    }
+
+    /// The one so many further on.
+    pub(super) fn step(self, by: usize) -> Pane {
+        Pane::ALL[(self.place() + by) % Pane::ALL.len()]
+    }
+}
+
+/// Which row of a list is chosen: the thing itself, so that it stays chosen when the list moves, and its place, for when it
+/// is gone.
+#[derive(Debug, Clone, Default)]
+struct Selection {
+    key: Option<Plain>,
+    place: usize,
+}
+
+/// Whether the server is heard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Connection {
+    /// Nothing was heard yet.
+    New,
+    /// It answers.
+    Up,
+    /// It stopped answering.
+    Lost {
+        /// When it was last heard.
+        since: Timestamp,
+        /// What was wrong.
+        why: Plain,
+    },
+}
+
+/// What the keys do now.
+#[derive(Debug)]
+pub(super) enum Mode {
+    Browse,
+    /// A filter is being typed; this was the one before.
+    Filter(String),
+    Help,
+    Confirm(Command),
+    Details(Box<Details>),
+}
+
+/// Something said at the bottom, for a while.
+#[derive(Debug, Clone)]
+pub(super) struct Note {
+    pub(super) text: String,
+    pub(super) is_trouble: bool,
+    pub(super) at: Timestamp,
+}
+
+/// One look at everything.
+#[derive(Debug, Clone)]
+pub(super) struct Snapshot {
+    pub(super) stats: Stats,
+    pub(super) queues: Vec<Queue>,
+    pub(super) gate: Option<Gate>,
+    pub(super) workers: Option<Vec<Worker>>,
+    pub(super) running: Vec<Job>,
+    pub(super) failures: Vec<Job>,
+    pub(super) suspended: Vec<Job>,
+}
+
+/// Everything on the screen.
+#[derive(Debug)]
+pub(super) struct Screen {
+    pub(super) place: String,
+    pub(super) now: Timestamp,
+    pub(super) link: Connection,
+    pub(super) rates: Rates,
+    pub(super) states: Counts,
+    pub(super) queues: Vec<Queue>,
+    pub(super) gate: Option<Gate>,
+    pub(super) workers: Option<Vec<Worker>>,
+    running: Vec<Job>,
+    failures: Vec<Job>,
+    suspended: Vec<Job>,
+    pub(super) pane: Pane,
+    choices: [Selection; 4],
+    pub(super) filter: String,
+    pub(super) mode: Mode,
+    pub(super) note: Option<Note>,
+    heard_at: Timestamp,
+}
+
+impl Screen {
+    /// A screen on which nothing is known yet.
+    pub(super) fn new(place: String, now: Timestamp) -> Screen {
+        Screen {
+            place,
+            now,
+            link: Connection::New,
+            rates: Rates::default(),
+            states: Counts::default(),
+            queues: Vec::new(),
+            gate: None,
+            workers: None,
+            running: Vec::new(),
+            failures: Vec::new(),
+            suspended: Vec::new(),
+            pane: Pane::Queues,
+            choices: Default::default(),
+            filter: String::new(),
+            mode: Mode::Browse,
+            note: None,
+            heard_at: now,
+        }
+    }
+
+    /// Takes a look at everything.
+    pub(super) fn take(&mut self, look: Snapshot) {
+        self.rates.record(&look.stats, self.now);
+        self.states = look.stats.states;
+        (self.queues, self.gate, self.workers) = (look.queues, look.gate, look.workers);
+        (self.running, self.failures, self.suspended) = (look.running, look.failures, look.suspended);
+        self.failures.sort_by_key(|job| std::cmp::Reverse(job.failed_at()));
+        (self.link, self.heard_at) = (Connection::Up, self.now);
+        for pane in Pane::ALL {
+            self.clamp_selection(pane);
+        }
+    }
+
+    /// The server does not answer.
+    pub(super) fn lose(&mut self, why: &str) {
+        self.link = Connection::Lost { since: self.heard_at, why: Plain::new(why) };
+        self.rates.interrupt();
+    }
+
+    /// Says something for a while.
+    pub(super) fn say(&mut self, text: String, is_trouble: bool) {
+        self.note = Some(Note { text, is_trouble, at: self.now });
+    }
+
+    /// The queues that the filter lets through.
+    pub(super) fn shown_queues(&self) -> Vec<&Queue> {
+        self.queues.iter().filter(|queue| self.lets_through(&[queue.name.as_str()])).collect()
+    }
+
+    /// The jobs of a list that the filter lets through.
+    pub(super) fn shown_jobs(&self, pane: Pane) -> Vec<&Job> {
+        let jobs: &[Job] = match pane {
+            Pane::Queues => &[],
+            Pane::Running => &self.running,
+            Pane::Failures => &self.failures,
+            Pane::Suspended => &self.suspended,
+        };
+        jobs.iter().filter(|job| self.matches(job)).collect()
+    }
+
+    fn matches(&self, job: &Job) -> bool {
+        let message = job.error.as_ref().map_or("", |error| error.message.as_str());
+        self.lets_through(&[
+            job.id.as_str(),
+            job.r#type.as_str(),
+            job.queue.as_str(),
+            job.tenant.as_str(),
+            job.state.as_str(),
+            message,
+        ])
+    }
+
+    /// Whether every word of the filter is in one of the texts.
+    fn lets_through(&self, texts: &[&str]) -> bool {
+        let texts: Vec<String> = texts.iter().map(|text| text.to_lowercase()).collect();
+        self.filter.to_lowercase().split_whitespace().all(|word| texts.iter().any(|text| text.contains(word)))
+    }
+
+    /// How many there are of what a pane lists, whether listed or not.
+    pub(super) fn total(&self, pane: Pane) -> u64 {
+        match pane {
+            Pane::Queues => self.queues.len() as u64,
+            Pane::Running => sum(&self.states, &["running"]),
+            Pane::Failures => sum(&self.states, &["failed", "dead_letter", "retrying"]),
+            Pane::Suspended => sum(&self.states, &["suspended"]),
+        }
+    }
+
+    fn keys(&self, pane: Pane) -> Vec<Plain> {
+        match pane {
+            Pane::Queues => self.shown_queues().iter().map(|queue| queue.name.clone()).collect(),
+            Pane::Running | Pane::Failures | Pane::Suspended => {
+                self.shown_jobs(pane).iter().map(|job| job.id.clone()).collect()
+            }
+        }
+    }
+
+    /// Finds the chosen row again after a list changed.
+    fn clamp_selection(&mut self, pane: Pane) {
+        let keys = self.keys(pane);
+        let choice = &mut self.choices[pane.place()];
+        let found = choice.key.as_ref().and_then(|key| keys.iter().position(|other| other == key));
+        choice.place = found.unwrap_or(choice.place.min(keys.len().saturating_sub(1)));
+        choice.key = keys.get(choice.place).cloned();
+    }
+
+    /// The filter is another.
+    pub(super) fn filter_by(&mut self, filter: String) {
+        self.filter = filter;
+        for pane in Pane::ALL {
+            self.clamp_selection(pane);
+        }
+    }
+
+    /// The place of the chosen row in a pane, if it has rows.
+    pub(super) fn chosen(&self, pane: Pane) -> Option<usize> {
+        let choice = &self.choices[pane.place()];
+        choice.key.as_ref().map(|_| choice.place)
+    }
+
+    /// Chooses another row of the pane that the keys act on.
+    pub(super) fn move_by(&mut self, by: isize) {
+        let keys = self.keys(self.pane);
+        let choice = &mut self.choices[self.pane.place()];
+        choice.place = choice.place.saturating_add_signed(by).min(keys.len().saturating_sub(1));
+        choice.key = keys.get(choice.place).cloned();
+    }
+
+    /// The chosen queue.
+    pub(super) fn chosen_queue(&self) -> Option<&Queue> {
+        let place = (self.pane == Pane::Queues).then(|| self.chosen(Pane::Queues))??;
+        self.shown_queues().get(place).copied()
+    }
+
+    /// The chosen job.
+    pub(super) fn chosen_job(&self) -> Option<&Job> {
+        let place = self.chosen(self.pane)?;
+        self.shown_jobs(self.pane).get(place).copied()
+    }
+
+    /// What a worker calls itself.
+    pub(super) fn worker_name<'a>(&'a self, id: &'a Plain) -> &'a Plain {
+        let worker = self.workers.iter().flatten().find(|worker| worker.id == *id);
+        worker.map_or(id, |worker| &worker.name)
+    }
+}

@@ -1,0 +1,168 @@
+//! What the keys do. Nothing here waits or calls: what is to be done elsewhere is handed back.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use super::app::{Mode, Pane, Screen};
+use super::command::Command;
+use super::details::Details;
+use super::model::Plain;
+
+/// What is to be done elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// The person has seen enough.
+    Quit,
+    /// The server is to be told.
+    Carry(Command),
+    /// All about this job is wanted.
+    Look(Plain),
+}
+
+/// Rows that a page of a list has, as far as the keys are concerned.
+const PAGE: isize = 10;
+
+/// Every key with what it does, for the help.
+pub(super) const HELP: [(&str, &str); 11] = [
+    ("↑ ↓  j k", "choose a row (PgUp, PgDn, Home, End: further)"),
+    ("Tab  ← →", "the next list (1 to 4: that list)"),
+    ("Enter", "all about the chosen job or queue, and why it does not run"),
+    ("p", "pause or resume the queue; suspend or resume the job"),
+    ("r", "resume the queue or the job; redrive a job that has ended"),
+    ("c", "cancel the job"),
+    ("/", "show only what contains these words; Enter keeps it, Esc drops it"),
+    ("y n", "yes and no, when a question is asked"),
+    ("Esc", "back"),
+    ("?", "this help"),
+    ("q  Ctrl-C", "quit"),
+];
+
+impl Screen {
+    /// A key was pressed.
+    pub(super) fn press(&mut self, key: KeyEvent) -> Option<Effect> {
+        if key.kind == KeyEventKind::Release {
+            return None;
+        }
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return matches!(key.code, KeyCode::Char('c' | 'q')).then_some(Effect::Quit);
+        }
+        match std::mem::replace(&mut self.mode, Mode::Browse) {
+            Mode::Browse => self.browse(key.code),
+            Mode::Help => None,
+            Mode::Filter(before) => {
+                self.edit_filter(key.code, before);
+                None
+            }
+            Mode::Confirm(order) => self.answer(key.code, order),
+            Mode::Details(details) => self.read(key.code, details),
+        }
+    }
+
+    fn browse(&mut self, code: KeyCode) -> Option<Effect> {
+        match code {
+            KeyCode::Char('q') => return Some(Effect::Quit),
+            KeyCode::Char('?' | 'h') => self.mode = Mode::Help,
+            KeyCode::Char('/') => self.mode = Mode::Filter(self.filter.clone()),
+            KeyCode::Esc if !self.filter.is_empty() => self.filter_by(String::new()),
+            KeyCode::Tab | KeyCode::Right => self.pane = self.pane.step(1),
+            KeyCode::BackTab | KeyCode::Left => self.pane = self.pane.step(Pane::ALL.len() - 1),
+            KeyCode::Char(digit @ '1'..='4') => {
+                self.pane = Pane::ALL[usize::from(digit as u8 - b'1')];
+            }
+            KeyCode::Enter => return self.open(),
+            KeyCode::Char(verb @ ('p' | 'r' | 'c')) => self.ask(verb),
+            code => self.move_by(steps(code).unwrap_or(0)),
+        }
+        None
+    }
+
+    /// Shows all about what is chosen.
+    fn open(&mut self) -> Option<Effect> {
+        if let Some(queue) = self.chosen_queue() {
+            self.mode = Mode::Details(Box::new(Details::of_queue(queue, self.now)));
+            return None;
+        }
+        let job = self.chosen_job()?;
+        let (details, id) = (Details::begin(job, self.now), job.id.clone());
+        self.mode = Mode::Details(Box::new(details));
+        Some(Effect::Look(id))
+    }
+
+    /// Asks whether what a key stands for is really meant.
+    fn ask(&mut self, verb: char) {
+        let on_queue = self.chosen_queue().and_then(|queue| match verb {
+            'p' => Some(Command::toggle_queue(queue)),
+            'r' => Some(Command::resume_queue(queue)),
+            _ => None,
+        });
+        let order = on_queue.or_else(|| self.chosen_job().map(|job| on_job(verb, job)));
+        match order {
+            Some(order) => self.mode = Mode::Confirm(order),
+            None if self.chosen(self.pane).is_some() => {
+                self.say("that key acts on jobs, and this is a queue".into(), true);
+            }
+            None => {}
+        }
+    }
+
+    /// Hears yes or no. Any other key is neither, and the question stays.
+    fn answer(&mut self, code: KeyCode, order: Command) -> Option<Effect> {
+        match code {
+            KeyCode::Char('y' | 'Y') => Some(Effect::Carry(order)),
+            KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc => {
+                self.say("nothing was changed".to_owned(), false);
+                None
+            }
+            _ => {
+                self.mode = Mode::Confirm(order);
+                None
+            }
+        }
+    }
+
+    fn edit_filter(&mut self, code: KeyCode, before: String) {
+        let mut filter = self.filter.clone();
+        match code {
+            KeyCode::Enter => return,
+            KeyCode::Esc => return self.filter_by(before),
+            KeyCode::Backspace => drop(filter.pop()),
+            KeyCode::Char(character) if !character.is_control() => filter.push(character),
+            _ => {}
+        }
+        self.filter_by(filter);
+        self.mode = Mode::Filter(before);
+    }
+
+    fn read(&mut self, code: KeyCode, mut details: Box<Details>) -> Option<Effect> {
+        if matches!(code, KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q')) {
+            return None;
+        }
+        if let (KeyCode::Char(verb @ ('p' | 'r' | 'c')), Some(job)) = (code, &details.job) {
+            self.mode = Mode::Confirm(on_job(verb, job));
+            return None;
+        }
+        details.scroll(steps(code).unwrap_or(0));
+        self.mode = Mode::Details(details);
+        None
+    }
+}
+
+fn on_job(verb: char, job: &super::model::Job) -> Command {
+    match verb {
+        'p' => Command::toggle_job(job),
+        'r' => Command::redrive_or_resume(job),
+        _ => Command::cancel(job),
+    }
+}
+
+/// How far a key moves.
+fn steps(code: KeyCode) -> Option<isize> {
+    match code {
+        KeyCode::Up | KeyCode::Char('k') => Some(-1),
+        KeyCode::Down | KeyCode::Char('j') => Some(1),
+        KeyCode::PageUp => Some(-PAGE),
+        KeyCode::PageDown | KeyCode::Char(' ') => Some(PAGE),
+        KeyCode::Home | KeyCode::Char('g') => Some(isize::MIN),
+        KeyCode::End | KeyCode::Char('G') => Some(isize::MAX),
+        _ => None,
+    }
+}

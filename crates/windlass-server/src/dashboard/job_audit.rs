@@ -1,0 +1,39 @@
+//! The audit trail of one job, as far as its page shows it.
+
+use windlass::job::JobId;
+use windlass::store::config::Config;
+use windlass::store::engine::RecordQuery;
+
+use super::audit::RecordRow;
+use super::middleware::Visitor;
+use super::page::PageError;
+use super::{Dashboard, limits};
+
+/// The latest records of a job, oldest first.
+pub(super) struct Trail {
+    pub(super) rows: Vec<RecordRow>,
+    /// What is not shown, in words; empty if all is.
+    pub(super) remark: &'static str,
+}
+
+pub(super) async fn of_job(
+    board: &Dashboard,
+    visitor: &Visitor,
+    config: &Config,
+    id: JobId,
+) -> Result<Trail, PageError> {
+    // The trail is read forwards: to show the latest, all are read, as many as one read may.
+    let limit = windlass::limits::PAGE_RECORDS_MAX;
+    let query = RecordQuery { job: Some(id), limit, ..RecordQuery::default() };
+    let mut records = board.store().audit(&visitor.caller, query).await?;
+    let remark = if records.len() == limit {
+        "later ones are not shown here"
+    } else if records.len() > limits::RECORDS_PER_PAGE {
+        "earlier ones are not shown here"
+    } else {
+        ""
+    };
+    let records = records.split_off(records.len().saturating_sub(limits::RECORDS_PER_PAGE));
+    let row = |record| RecordRow::of(record, board.now()).naming(config);
+    Ok(Trail { rows: records.iter().map(row).collect(), remark })
+}

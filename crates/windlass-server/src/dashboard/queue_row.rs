@@ -1,0 +1,93 @@
+//! A queue as one line, on the first page and in the list of queues: what could run, what will come later, what went wrong.
+
+use std::time::Duration;
+
+use windlass::clock::Timestamp;
+use windlass::job::JobState;
+use windlass::store::query::queues::QueueInfo;
+
+use super::chart;
+use super::form::segment;
+use super::format::{compact, real, span};
+use super::middleware::Visitor;
+use super::page::HoldView;
+use super::resume;
+
+/// A job that waited longer than this for a worker is late: with idle workers it takes milliseconds.
+pub(super) const LATE: Duration = Duration::from_secs(60);
+/// Ready jobs that fill a bar at least: two of them are no backlog, even where no queue has more.
+const BAR_FULL_MIN: u64 = 100;
+
+/// A queue as a line.
+pub(super) struct QueueLine {
+    pub(super) name: String,
+    pub(super) link: String,
+    /// Where its forms go.
+    pub(super) act: String,
+    /// The id of the form that pauses it.
+    pub(super) pop: String,
+    /// Jobs that a worker could take.
+    pub(super) ready: String,
+    /// Width of their bar, in percent.
+    pub(super) share: String,
+    /// Delayed, blocked or parked.
+    pub(super) later: String,
+    /// Suspended or not submitted, if any.
+    pub(super) held: Option<String>,
+    pub(super) running: String,
+    pub(super) retrying: String,
+    /// Jobs given up in the last hour.
+    pub(super) failed: String,
+    pub(super) is_failing: bool,
+    /// Dead letters that are kept, those redriven among them.
+    pub(super) dead: String,
+    pub(super) oldest: Option<String>,
+    pub(super) is_late: bool,
+    pub(super) spark: String,
+    pub(super) rate: String,
+    pub(super) paused: Option<HoldView>,
+    /// Whether this visitor can resume its pause.
+    pub(super) can_resume: bool,
+}
+
+/// Queues as lines, their bars beside the fullest one's.
+pub(super) fn lines(looks: &[QueueInfo], visitor: &Visitor, now: Timestamp) -> Vec<QueueLine> {
+    let ready = |look: &QueueInfo| of(look, &[JobState::Scheduled]);
+    let fullest = looks.iter().map(ready).max().unwrap_or(0).max(BAR_FULL_MIN);
+    let line = |look: &QueueInfo| {
+        let hour = chart::hour(&look.minutes, now);
+        let sum = chart::total(&hour);
+        let recent = chart::total(hour.iter().rev().skip(1).take(5));
+        let waited = look.oldest.map(|oldest| now.since(oldest));
+        let (held, failed) =
+            (of(look, &[JobState::Suspended, JobState::Created]), sum.failed + sum.dead_letter);
+        let link = format!("/queues/{}", segment(look.name.as_str()));
+        QueueLine {
+            name: look.name.to_string(),
+            act: format!("{link}/act"),
+            pop: format!("pause-{}", look.name),
+            link,
+            ready: compact(ready(look)),
+            share: format!("{:.1}", real(ready(look)) * 100.0 / real(fullest)),
+            later: compact(of(look, &[JobState::Delayed, JobState::Pending, JobState::Waiting])),
+            held: (held > 0).then(|| compact(held)),
+            running: compact(of(look, &[JobState::Running])),
+            retrying: compact(of(look, &[JobState::Retrying])),
+            failed: compact(failed),
+            is_failing: failed > 0,
+            dead: compact(of(look, &[JobState::DeadLetter])),
+            oldest: waited.map(span),
+            is_late: waited.is_some_and(|waited| waited > LATE),
+            spark: chart::spark(&hour),
+            rate: format!("{:.0}", real(chart::ended(&recent)) / 5.0),
+            paused: look.paused.as_ref().map(|hold| HoldView::of(hold, now)),
+            can_resume: look.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, visitor)),
+        }
+    };
+    looks.iter().map(line).collect()
+}
+
+/// How many of a queue's jobs are in one of these states.
+fn of(look: &QueueInfo, states: &[JobState]) -> u64 {
+    states.iter().filter_map(|state| look.depth.get(state)).sum()
+}

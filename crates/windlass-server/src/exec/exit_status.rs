@@ -1,0 +1,212 @@
+//! What the end of a program means for its job. Exit codes are those of `sysexits.h`: 65, the data is wrong, and 75, try
+//! again later.
+
+use std::fmt;
+use std::time::Duration;
+
+use windlass::Failure;
+use windlass::context::CancelReason;
+use windlass::job::Category;
+
+use super::log_forwarder::StderrTail;
+use super::output::{Answer, TooLarge};
+use super::signal;
+use crate::http::Span;
+
+/// The exit code for work that will fail the same way again.
+const PERMANENT: i32 = 65;
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Exit::Code(code) => write!(f, "exit code {code}"),
+            Exit::Signal(number) => match signal::name_of(*number) {
+                Some("KILL") => f.write_str("killed by SIGKILL (by hand, or because memory ran out)"),
+                Some(name) => write!(f, "killed by SIG{name}"),
+                None => write!(f, "killed by signal {number}"),
+            },
+        }
+    }
+}
+
+/// Why a program was told to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The store or the worker wants it.
+    Interrupted(CancelReason),
+    /// It ran longer than the worker allows.
+    TooLong(Duration),
+    /// The worker was told to stop at once.
+    Killed,
+    /// Whoever stops the worker signals its programs as well.
+    Signalled,
+    /// Nobody waits for it any more.
+    Abandoned,
+}
+
+impl Cause {
+    /// Whether the store has taken the job away: nothing that the attempt says counts any more.
+    pub(super) fn is_cut_off(self) -> bool {
+        use CancelReason::{Cancelled, Lost, Suspended, TimedOut};
+        matches!(self, Cause::Interrupted(Suspended | Cancelled | TimedOut | Lost) | Cause::Abandoned)
+    }
+
+    /// The word for what becomes of the job.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Cause::Interrupted(CancelReason::Suspended) => "suspended",
+            Cause::Interrupted(CancelReason::Cancelled) => "cancelled",
+            Cause::Interrupted(CancelReason::TimedOut) | Cause::TooLong(_) => "timed_out",
+            Cause::Interrupted(CancelReason::Lost) | Cause::Abandoned => "lost",
+            Cause::Interrupted(_) | Cause::Killed | Cause::Signalled => "released",
+        }
+    }
+}
+
+/// What becomes of an attempt.
+#[derive(Debug)]
+pub(crate) enum ExitOutcome {
+    /// It completed, with this result.
+    Completed(Option<Answer>),
+    /// It failed.
+    Failed(Failure),
+    /// It was told to stop before it had ended; that is no failure.
+    Stopped(Cause),
+    /// The program could not be started, which says nothing about the job.
+    NotStarted {
+        /// What the machine said.
+        error: String,
+    },
+}
+
+/// Judges the end of a process that ended this way, having been told to stop for `cause`.
+pub(super) fn judge(
+    exit: Exit,
+    cause: Option<Cause>,
+    answer: Result<Option<Answer>, TooLarge>,
+    words: &StderrTail,
+    result_bytes_max: usize,
+) -> ExitOutcome {
+    let failure = |category, code: &str, what: String| {
+        let message = if words.text.is_empty() { what } else { format!("{what}: {}", words.text) };
+        Failure::new(category, message).with_code(code)
+    };
+    match (exit, cause) {
+        (_, Some(cause)) if cause.is_cut_off() => ExitOutcome::Stopped(cause),
+        (Exit::Code(0), _) => match answer {
+            Ok(answer) => ExitOutcome::Completed(answer),
+            Err(TooLarge { bytes }) => {
+                let what = format!("the result has {bytes} bytes, the limit is {result_bytes_max}");
+                ExitOutcome::Failed(Failure::permanent("result_too_large", what))
+            }
+        },
+        (Exit::Code(PERMANENT), _) => {
+            ExitOutcome::Failed(failure(Category::Permanent, "exit_65", exit.to_string()))
+        }
+        (_, Some(Cause::TooLong(limit))) => {
+            let what = format!("ran longer than {} and was stopped", Span(limit));
+            ExitOutcome::Failed(failure(Category::Timeout, "timeout", what))
+        }
+        (_, Some(cause)) => ExitOutcome::Stopped(cause),
+        (Exit::Code(code), None) => {
+            let failure = failure(Category::Temporary, &format!("exit_{code}"), exit.to_string());
+            ExitOutcome::Failed(Failure { retry_after: words.retry_after, ..failure })
+        }
+        // Nobody here did that: the attempt crashed, and counts as a crash (M6).
+        (Exit::Signal(_), None) => ExitOutcome::Failed(failure(Category::System, "killed", exit.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: usize = 1 << 20;
+
+    fn failed(exit: Exit, cause: Option<Cause>, words: &StderrTail) -> Failure {
+        match judge(exit, cause, Ok(None), words, LIMIT) {
+            ExitOutcome::Failed(failure) => failure,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_exit_code_says_whether_another_attempt_makes_sense() {
+        let words = StderrTail {
+            text: "no such file".into(),
+            retry_after: Some(Duration::from_secs(30)),
+            cost_cents: 0,
+        };
+        assert!(matches!(judge(Exit::Code(0), None, Ok(None), &words, LIMIT), ExitOutcome::Completed(None)));
+        for (code, category, delay) in [
+            (65, Category::Permanent, None),
+            (75, Category::Temporary, Some(Duration::from_secs(30))),
+            (1, Category::Temporary, Some(Duration::from_secs(30))),
+            (137, Category::Temporary, Some(Duration::from_secs(30))),
+        ] {
+            let failure = failed(Exit::Code(code), None, &words);
+            assert_eq!((failure.category, failure.retry_after), (category, delay), "{code}");
+            assert_eq!(failure.message, format!("exit code {code}: no such file"));
+            assert_eq!(failure.code, Some(format!("exit_{code}")));
+        }
+    }
+
+    /// M6: a process that somebody else killed has crashed.
+    #[test]
+    fn a_signal_that_was_not_ours_is_a_crash() {
+        let failure = failed(Exit::Signal(9), None, &StderrTail::default());
+        assert_eq!((failure.category, failure.code.as_deref()), (Category::System, Some("killed")));
+        assert!(failure.message.starts_with("killed by SIGKILL"), "{failure}");
+        let failure = failed(Exit::Signal(11), None, &StderrTail::default());
+        assert_eq!(failure.message, "killed by SIGSEGV");
+    }
+
+    #[test]
+    fn a_program_that_was_told_to_stop_has_not_failed_unless_it_says_so_or_took_too_long() {
+        let released = Some(Cause::Interrupted(CancelReason::Released));
+        let none = StderrTail::default();
+        for exit in [Exit::Signal(15), Exit::Signal(9), Exit::Code(1), Exit::Code(75)] {
+            assert!(
+                matches!(judge(exit, released, Ok(None), &none, LIMIT), ExitOutcome::Stopped(_)),
+                "{exit}"
+            );
+        }
+        assert!(matches!(judge(Exit::Code(0), released, Ok(None), &none, LIMIT), ExitOutcome::Completed(_)));
+        assert_eq!(failed(Exit::Code(65), released, &none).category, Category::Permanent);
+        let too_long = Some(Cause::TooLong(Duration::from_secs(5)));
+        let failure = failed(Exit::Signal(15), too_long, &none);
+        assert_eq!(failure.category, Category::Timeout);
+        assert_eq!(failure.message, "ran longer than 5s and was stopped");
+    }
+
+    #[test]
+    fn what_the_store_has_taken_away_is_never_reported_as_anything_else() {
+        use CancelReason::{Cancelled, Lost, Suspended, TimedOut};
+        for why in [Cancelled, Lost, Suspended, TimedOut] {
+            let cause = Cause::Interrupted(why);
+            let verdict = judge(Exit::Code(0), Some(cause), Ok(None), &StderrTail::default(), LIMIT);
+            assert!(matches!(verdict, ExitOutcome::Stopped(stopped) if stopped == cause), "{why:?}");
+        }
+    }
+
+    #[test]
+    fn a_result_that_is_too_large_is_a_permanent_failure_that_says_so() {
+        let too_large = Err(TooLarge { bytes: 2_000_000 });
+        match judge(Exit::Code(0), None, too_large, &StderrTail::default(), LIMIT) {
+            ExitOutcome::Failed(failure) => {
+                assert_eq!(failure.category, Category::Permanent);
+                assert_eq!(failure.message, "the result has 2000000 bytes, the limit is 1048576");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What is left of a worker that was killed outright: a second, small process that knows the groups it had started, and
+//! ends them when the worker is gone without having done so itself. A job that comes back must not meet its own past.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufRead, Write};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, test_kill_process_group};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::process::signal_group;
+use crate::limits;
+
+/// The line to the guard; it acts when the line is cut.
+#[derive(Clone)]
+pub(crate) struct Guard(Arc<Mutex<Option<ChildStdin>>>);
+
+impl Guard {
+    /// Starts a guard for this process: `command` runs [`guard`].
+    pub(crate) fn start(mut command: Command) -> io::Result<Guard> {
+        use std::os::unix::process::CommandExt;
+        // Away from the terminal's Ctrl-C, which is for the worker.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut started = command.spawn()?;
+        Ok(Guard(Arc::new(Mutex::new(started.stdin.take()))))
+    }
+
+    /// Has a group ended with the worker, until the answer is dropped.
+    pub(super) fn watch(&self, group: Pid) -> Watched {
+        self.send_command('+', group);
+        Watched { guard: self.clone(), group }
+    }
+
+    fn send_command(&self, sign: char, group: Pid) {
+        let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = line.as_mut().map(|line| writeln!(line, "{sign}{}", group.as_raw_nonzero()));
+        if let Some(Err(error)) = told {
+            tracing::warn!(%error, "the guard is gone: programs would outlive a worker that is killed");
+            *line = None;
+        }
+    }
+}
+
+/// A group that ends with the worker.
+pub(super) struct Watched {
+    guard: Guard,
+    group: Pid,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.guard.send_command('-', self.group);
+    }
+}
+
+/// The guard's own life: it listens on standard input, and ends what is left when nobody speaks any more.
+pub(crate) async fn guard(grace: Duration) -> io::Result<()> {
+    // Whoever stops the worker may signal its guard as well, which goes only when the worker has gone.
+    let _heard = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
+    let listened = tokio::task::spawn_blocking(|| left_behind(io::stdin().lock())).await;
+    let groups = listened.map_err(io::Error::other)?;
+    for group in &groups {
+        signal_group(*group, Signal::TERM);
+    }
+    let gone = async {
+        while groups.iter().any(|group| test_kill_process_group(*group).is_ok()) {
+            tokio::time::sleep(limits::REAPER_POLL_INTERVAL).await;
+        }
+    };
+    // Well before the lease of a silent worker ends.
+    let _gone_or_not = tokio::time::timeout(grace.min(limits::PROGRAM_LEASE_LOST_GRACE), gone).await;
+    for group in groups {
+        signal_group(group, Signal::KILL);
+    }
+    Ok(())
+}
+
+/// The groups that were named and not taken back when the line ended.
+fn left_behind(line: impl BufRead) -> Vec<Pid> {
+    let mut groups = BTreeSet::new();
+    for told in line.lines().map_while(Result::ok) {
+        let Some((sign, Ok(number))) =
+            told.split_at_checked(1).map(|(sign, rest)| (sign, rest.parse::<i32>()))
+        else {
+            continue;
+        };
+        match sign {
+            "+" => groups.insert(number),
+            _ => groups.remove(&number),
+        };
+    }
+    // Never number 1 or below: those mean everybody.
+    groups.into_iter().filter(|number| *number > 1).filter_map(Pid::from_raw).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_back_is_left_alone() {
+        let left = left_behind(&b"+20\n+30\n-20\n+1\n+0\n+x\n\n+40"[..]);
+        let numbers: Vec<i32> = left.into_iter().map(|group| group.as_raw_nonzero().get()).collect();
+        assert_eq!(numbers, [30, 40]);
+    }
+}

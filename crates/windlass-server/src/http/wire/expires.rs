@@ -1,0 +1,104 @@
+//! When something ends by itself: after some time, or at a moment.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+use windlass::clock::Timestamp;
+
+use super::time::{Moment, Span};
+use crate::http::error::ApiError;
+
+/// A length of time from now, or a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    /// So long from now.
+    After(Span),
+    /// Then.
+    At(Moment),
+}
+
+impl Expiry {
+    /// How long it is until then; what has passed already is refused, as the field of this name.
+    pub(crate) fn counted_from(self, field: &str, now: Timestamp) -> Result<Duration, ApiError> {
+        match self {
+            Expiry::After(span) => Ok(span.0),
+            Expiry::At(moment) if moment.0 > now => Ok(moment.0.since(now)),
+            Expiry::At(moment) => Err(ApiError::invalid(field, format!("is {}, which has passed", moment.0))),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Expiry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Expiry, D::Error> {
+        deserializer.deserialize_any(ExpiryVisitor)
+    }
+}
+
+struct ExpiryVisitor;
+
+impl Visitor<'_> for ExpiryVisitor {
+    type Value = Expiry;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a duration such as \"30s\", a number of seconds, or a time of RFC 3339")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Expiry, E> {
+        match text.parse::<Timestamp>() {
+            Ok(moment) => Ok(Expiry::At(Moment(moment))),
+            // What is neither is told what a duration looks like.
+            Err(_) => text.parse().map(Expiry::After).map_err(E::custom),
+        }
+    }
+
+    fn visit_u64<E: de::Error>(self, seconds: u64) -> Result<Expiry, E> {
+        Span::deserialize(de::value::U64Deserializer::new(seconds)).map(Expiry::After)
+    }
+
+    fn visit_i64<E: de::Error>(self, seconds: i64) -> Result<Expiry, E> {
+        Span::deserialize(de::value::I64Deserializer::new(seconds)).map(Expiry::After)
+    }
+
+    fn visit_f64<E: de::Error>(self, seconds: f64) -> Result<Expiry, E> {
+        Span::deserialize(de::value::F64Deserializer::new(seconds)).map(Expiry::After)
+    }
+}
+
+impl JsonSchema for Expiry {
+    fn schema_name() -> Cow<'static, str> {
+        "Expiry".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let (span, moment) = (generator.subschema_for::<Span>(), generator.subschema_for::<Moment>());
+        json_schema!({"description": "a length of time from now, or a moment", "anyOf": [span, moment]})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<Duration, String> {
+        let expiry = serde_json::from_str::<Expiry>(json).map_err(|error| error.to_string())?;
+        let now = "2030-01-31T12:00:00Z".parse().expect("a time");
+        expiry.counted_from("expires", now).map_err(|problem| problem.as_item().to_string())
+    }
+
+    #[test]
+    fn an_end_is_some_time_from_now_or_a_moment_to_come() {
+        assert_eq!(read(r#""1h30m""#), Ok(Duration::from_secs(5400)));
+        assert_eq!(read("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(read("0.25"), Ok(Duration::from_millis(250)));
+        assert_eq!(read(r#""2030-01-31T12:00:30.500Z""#), Ok(Duration::from_millis(30_500)));
+        assert_eq!(read(r#""2030-01-31T15:00:00+02:00""#), Ok(Duration::from_secs(3600)));
+        for bad in [r#""30""#, r#""-5s""#, "-5", "-0.5", r#""tomorrow""#, r#""2030-01-31T12:00:00Z""#, "true"]
+        {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}

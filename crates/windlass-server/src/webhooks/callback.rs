@@ -1,0 +1,100 @@
+//! Callbacks: a worker in the server delivers the reports that the store submits as jobs when others end (M95). Retries,
+//! dead letters and pauses of deliveries are those of any job.
+
+use std::future::Future;
+
+use bytes::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use serde::Deserialize;
+use windlass::callback;
+use windlass::client::Client;
+use windlass::context::Cx;
+use windlass::job::Failure;
+use windlass::store::Store;
+use windlass::store::caller::Caller;
+use windlass::worker::Worker;
+
+use super::client::{Call, CallError, WebhookClient};
+use super::signature::{Endpoint, Message, Purpose};
+use super::signing_keys::SigningKeys;
+use super::{outcome, signature};
+use crate::limits;
+
+/// Delivers callbacks until `shutdown` is over.
+pub async fn run(store: Store, client: WebhookClient, shutdown: impl Future<Output = ()>) {
+    let queue = Client::from_store_without_maintenance(store.clone()).as_caller(Caller::system());
+    let carrier = CallbackWorker { keyring: SigningKeys::new(store.clone()), store, client };
+    let mut shutdown = std::pin::pin!(shutdown);
+    loop {
+        let carrier = carrier.clone();
+        let worker = Worker::new(&queue)
+            .name("callbacks")
+            .version(env!("CARGO_PKG_VERSION"))
+            .queue(callback::QUEUE, limits::CALLBACKS_AT_ONCE)
+            .drain(limits::CALL_DRAIN_MAX)
+            .grace(limits::CALL_GRACE)
+            // Without a wait it was the last attempt, and the delay does not matter.
+            .retry_delay(|cx, _| callback::retry_after(cx.failures() + 1).unwrap_or_default())
+            .handle_any(move |cx| {
+                let carrier = carrier.clone();
+                async move { carrier.deliver(&cx).await }
+            });
+        match worker.run_until(&mut shutdown).await {
+            Ok(_) => return,
+            Err(error) => tracing::error!(%error, "cannot deliver callbacks, will start anew"),
+        }
+        tokio::select! {
+            () = &mut shutdown => return,
+            () = tokio::time::sleep(limits::CALL_ERROR_PAUSE) => {}
+        }
+    }
+}
+
+/// What a report tells of.
+fn event_of(body: &[u8]) -> Result<String, Failure> {
+    #[derive(Deserialize)]
+    struct Report {
+        r#type: String,
+    }
+    let report: Option<Report> = serde_json::from_slice(body).ok();
+    let event =
+        report.map(|report| report.r#type).filter(|event| event.bytes().all(|b| b.is_ascii_graphic()));
+    event.ok_or_else(|| {
+        Failure::permanent("callback_unreadable", "this callback is not a report: it cannot be delivered")
+    })
+}
+
+/// What delivers callbacks.
+#[derive(Clone)]
+struct CallbackWorker {
+    store: Store,
+    client: WebhookClient,
+    keyring: SigningKeys,
+}
+
+impl CallbackWorker {
+    /// Delivers one; the message has the same id whenever it is sent again.
+    async fn deliver(&self, cx: &Cx) -> anyhow::Result<()> {
+        let Some(url) = cx.labels().callback_url.as_deref() else {
+            let told = "this callback does not say where to: it cannot be delivered";
+            return Err(Failure::permanent("callback_without_address", told).into());
+        };
+        let clock = &self.store.environment().clock;
+        let body = Bytes::from(cx.payload().bytes.to_vec());
+        let endpoint = Endpoint::new(Purpose::Callback, url)
+            .map_err(|error| outcome::of_error(url, &CallError::Refused(error)))?;
+        let keys = self.keyring.keys(cx.tenant(), &endpoint).await?;
+        let event = event_of(&body)?;
+        let id = cx.job_id().to_string();
+        let message = Message { id: &id, at: clock.now(), event: &event, endpoint: &endpoint, body: &body };
+        let lines = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+        let headers = signature::sign(message, lines, &keys);
+        let time_max = limits::CALLBACK_TIME_MAX;
+        let call = Call { url, headers, body, time_max, answer_bytes_max: None };
+        let answer = tokio::select! {
+            answer = self.client.call(call) => answer.map_err(|error| outcome::of_error(url, &error))?,
+            () = cx.cancelled() => return Err(Failure::temporary("stopped while the call was under way").into()),
+        };
+        Ok(outcome::of_answer(url, &answer, clock.now())?)
+    }
+}

@@ -1,0 +1,244 @@
+//! One call to a receiver: over a connection of its own to a checked address, bounded in time and size. It neither follows
+//! redirects nor judges the answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderValue, USER_AGENT};
+use hyper::{Method, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use windlass::webhook_url::{Host, Scheme, Target, TargetError, TargetPolicy};
+
+use super::resolve::{Guard, Resolve, ResolvedTarget, SystemResolver};
+use crate::limits;
+
+/// Why there is no answer. None of these holds anything that a receiver sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// It may not be called.
+    #[error("the address {0}")]
+    Refused(TargetError),
+    /// Its name has no address now.
+    #[error("the name was not resolved: {0}")]
+    Unresolved(String),
+    /// No connection was made.
+    #[error("no connection was made: {0}")]
+    Unreachable(String),
+    /// What it says of itself is not believed.
+    #[error("no encrypted connection was made: {0}")]
+    Untrusted(String),
+    /// The connection broke, or what came over it was no answer.
+    #[error("no answer was understood: {0}")]
+    Broken(String),
+    /// It took too long.
+    #[error("there was no answer within {0:?}")]
+    TooSlow(Duration),
+}
+
+/// What is sent.
+#[derive(Debug, Clone)]
+pub struct Call<'a> {
+    /// Where.
+    pub url: &'a str,
+    /// Beside those that every call has.
+    pub headers: HeaderMap,
+    /// What.
+    pub body: Bytes,
+    /// How long it may take in all.
+    pub time_max: Duration,
+    /// Bytes of the answer's body that are read, if it is a success; none for nothing.
+    pub answer_bytes_max: Option<usize>,
+}
+
+/// What came back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// How it went.
+    pub status: StatusCode,
+    /// When to come again, as it was written.
+    pub retry_after: Option<HeaderValue>,
+    /// The body, if it was asked for.
+    pub body: Body,
+}
+
+/// The body of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// Nobody asked for it.
+    Unread,
+    /// All of it.
+    Whole(Bytes),
+    /// It was longer than asked for.
+    TooLong,
+}
+
+/// What makes calls; cheap to clone.
+#[derive(Clone)]
+pub struct WebhookClient {
+    guard: Guard,
+    tls: TlsConnector,
+    connect_time_max: Duration,
+}
+
+impl WebhookClient {
+    /// A client that calls what the policy allows, and believes whom the machine believes.
+    pub fn new(policy: TargetPolicy) -> WebhookClient {
+        WebhookClient::with(policy, Arc::new(SystemResolver), trusted_authorities())
+    }
+
+    /// The same with a resolver and authorities of the caller's.
+    pub fn with(
+        policy: TargetPolicy,
+        resolver: Arc<dyn Resolve>,
+        authorities: RootCertStore,
+    ) -> WebhookClient {
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("ring has what the default versions of TLS need")
+            .with_root_certificates(authorities)
+            .with_no_client_auth();
+        WebhookClient {
+            guard: Guard::new(policy, resolver),
+            tls: TlsConnector::from(Arc::new(config)),
+            connect_time_max: limits::CALL_CONNECT_TIME_MAX,
+        }
+    }
+
+    /// Makes a call.
+    ///
+    /// # Errors
+    /// [`CallError`] says why there is no answer; an answer of any status is one.
+    pub async fn call(&self, call: Call<'_>) -> Result<Answer, CallError> {
+        let time_max = call.time_max;
+        let answer = tokio::time::timeout(time_max, self.exchange(call)).await;
+        answer.unwrap_or(Err(CallError::TooSlow(time_max)))
+    }
+
+    async fn exchange(&self, call: Call<'_>) -> Result<Answer, CallError> {
+        let admitted = self.guard.resolve_allowed(call.url).await?;
+        let stream = self.connect(&admitted).await?;
+        let target = &admitted.target;
+        match target.scheme {
+            Scheme::Http => send(stream, target, call).await,
+            Scheme::Https => {
+                let shaking = self.tls.connect(server_name(target)?, stream);
+                let shaken = tokio::time::timeout(self.connect_time_max, shaking).await;
+                let stream = shaken
+                    .map_err(|_| CallError::Untrusted(format!("it took over {:?}", self.connect_time_max)))?
+                    .map_err(|error| CallError::Untrusted(error.to_string()))?;
+                send(stream, target, call).await
+            }
+        }
+    }
+
+    /// Connects to the first of the checked addresses that accepts.
+    async fn connect(&self, admitted: &ResolvedTarget) -> Result<TcpStream, CallError> {
+        let mut last = String::new();
+        for address in admitted.addresses.iter().take(limits::CALL_ADDRESSES_MAX) {
+            match tokio::time::timeout(self.connect_time_max, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => {
+                    // Small requests: waiting to fill a packet helps nobody. If it cannot be set, it is only slower.
+                    let _ = stream.set_nodelay(true);
+                    return Ok(stream);
+                }
+                Ok(Err(error)) => last = error.to_string(),
+                Err(_) => last = format!("it took over {:?}", self.connect_time_max),
+            }
+        }
+        Err(CallError::Unreachable(last))
+    }
+}
+
+fn server_name(target: &Target) -> Result<ServerName<'static>, CallError> {
+    match &target.host {
+        Host::Address(address) => Ok(ServerName::from(*address)),
+        Host::Name(name) => ServerName::try_from(name.clone())
+            .map_err(|_| CallError::Untrusted("no certificate can be for such a name".into())),
+    }
+}
+
+async fn send(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    target: &Target,
+    call: Call<'_>,
+) -> Result<Answer, CallError> {
+    let (mut sender, connection) = http1::Builder::new()
+        .max_buf_size(limits::CALL_HEAD_BYTES_MAX)
+        .max_headers(limits::CALL_HEAD_LINES_MAX)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(broken)?;
+    // Dropped with this call, and with it the connection: nothing of a receiver outlives its call.
+    let mut driver = JoinSet::new();
+    driver.spawn(async move {
+        // Whatever happens to the connection, the sender hears of it.
+        let _ = connection.await;
+    });
+    let mut request = hyper::Request::new(Full::new(call.body));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = target
+        .path
+        .parse()
+        .map_err(|_| CallError::Refused(TargetError::Malformed("its path must be percent-encoded")))?;
+    *request.headers_mut() = headers(target, call.headers)?;
+    let answer = sender.send_request(request).await.map_err(broken)?;
+    let status = answer.status();
+    let retry_after = answer.headers().get(hyper::header::RETRY_AFTER).cloned();
+    let body = match call.answer_bytes_max {
+        Some(bytes_max) if status.is_success() => read(answer, bytes_max).await?,
+        _ => Body::Unread,
+    };
+    Ok(Answer { status, retry_after, body })
+}
+
+fn headers(target: &Target, mut headers: HeaderMap) -> Result<HeaderMap, CallError> {
+    let host = HeaderValue::try_from(target.authority());
+    let host = host.map_err(|_| CallError::Refused(TargetError::Malformed("its host is no name")))?;
+    headers.insert(HOST, host);
+    headers.insert(USER_AGENT, HeaderValue::from_static(concat!("windlass/", env!("CARGO_PKG_VERSION"))));
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    Ok(headers)
+}
+
+async fn read(mut answer: Response<Incoming>, bytes_max: usize) -> Result<Body, CallError> {
+    let mut whole = BytesMut::new();
+    while let Some(frame) = answer.body_mut().frame().await {
+        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+        if whole.len() + data.len() > bytes_max {
+            return Ok(Body::TooLong);
+        }
+        whole.extend_from_slice(&data);
+    }
+    Ok(Body::Whole(whole.freeze()))
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "so that `map_err(broken)` does")]
+fn broken(error: hyper::Error) -> CallError {
+    let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    CallError::Broken(format!("{error}{cause}"))
+}
+
+/// The authorities that the machine believes, or those that `SSL_CERT_FILE` and `SSL_CERT_DIR` name. Without any, only
+/// encrypted calls fail, and say so.
+pub fn trusted_authorities() -> RootCertStore {
+    let found = rustls_native_certs::load_native_certs();
+    let mut authorities = RootCertStore::empty();
+    let (taken, _unreadable) = authorities.add_parsable_certificates(found.certs);
+    if taken == 0 {
+        tracing::warn!(
+            "there is no certificate to trust, so https is not called: install some, or set SSL_CERT_FILE"
+        );
+    }
+    authorities
+}

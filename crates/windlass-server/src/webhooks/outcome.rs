@@ -1,0 +1,155 @@
+//! What an answer, or none, means for the job that was sent: done, again later, or never. Messages say what to do about it,
+//! and hold neither secrets nor anything that a receiver wrote.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use hyper::StatusCode;
+use hyper::header::HeaderValue;
+use windlass::clock::Timestamp;
+use windlass::job::Failure;
+use windlass::webhook_url::Target;
+
+use super::client::{Answer, CallError};
+use crate::limits;
+
+/// Whether the receiver took it.
+///
+/// # Errors
+/// The failure to report: temporary for `5xx`, `408`, `425`, `429`, redirects and whatever is no final answer, permanent for
+/// every other `4xx`.
+pub fn of_answer(url: &str, answer: &Answer, now: Timestamp) -> Result<(), Failure> {
+    let status = answer.status;
+    let asked = answer.retry_after.as_ref().and_then(|value| delay(value, now));
+    let asked = asked.map(|delay| delay.min(limits::RETRY_AFTER_MAX));
+    let Some(failure) = Failure::from_http_status(status.as_u16(), asked) else { return Ok(()) };
+    let message = format!("{} answered {status}: {}", display_url(url), advice(status));
+    Err(Failure { message, ..failure })
+}
+
+/// The failure to report when there was no answer.
+pub fn of_error(url: &str, error: &CallError) -> Failure {
+    let (code, advice) = match error {
+        CallError::Refused(refused) => {
+            return Failure::permanent(
+                "target_refused",
+                format!("{}: the address {refused}", display_url(url)),
+            );
+        }
+        CallError::Unresolved(_) => ("target_unresolved", "check the name and the resolver of this server"),
+        CallError::Unreachable(_) => {
+            ("target_unreachable", "check that it listens and that no firewall is between")
+        }
+        CallError::Untrusted(_) => {
+            ("target_untrusted", "check its certificate, or give this server its authority's")
+        }
+        CallError::Broken(_) => ("answer_broken", "check that a web server answers there"),
+        CallError::TooSlow(_) => ("answer_too_slow", "answer first and work later, or allow more time"),
+    };
+    Failure::temporary(format!("{}: {error}; {advice}", display_url(url))).with_code(code)
+}
+
+fn advice(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        300..=399 => "redirects are not followed, give the address where they lead",
+        401 | 403 => "let it take calls that carry a valid signature",
+        404 | 405 => "check the path, and that it takes POST",
+        410 => "it wants no more of these, so give another address",
+        413 => "let it take larger bodies",
+        408 | 425 | 429 | 503 => "it is sent again when it may be ready",
+        400..=499 => "it will not take this one, whatever is tried: see its own log",
+        500..=599 => "it is sent again: see its own log",
+        _ => "that is no final answer",
+    }
+}
+
+/// The target without path and query, which may carry a secret.
+fn display_url(url: &str) -> String {
+    Target::parse(url).map_or_else(|_| "the receiver".to_owned(), |target| target.to_string())
+}
+
+/// What `Retry-After` asks for: seconds, or until a date.
+fn delay(value: &HeaderValue, now: Timestamp) -> Option<Duration> {
+    let text = value.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse::<u64>() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let since_epoch = httpdate::parse_http_date(text).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(Timestamp::MIN.plus(since_epoch).since(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass::job::Category;
+    use windlass::webhook_url::TargetError;
+
+    use super::super::client::Body;
+    use super::*;
+
+    const URL: &str = "https://example.com/hook?token=hunter2";
+    /// 1994-11-06T08:49:37Z
+    const NOW: Timestamp = Timestamp::MIN;
+
+    fn judged(status: u16, retry_after: Option<&'static str>) -> Result<(), Failure> {
+        let status = StatusCode::from_u16(status).unwrap();
+        let retry_after = retry_after.map(HeaderValue::from_static);
+        of_answer(
+            URL,
+            &Answer { status, retry_after, body: Body::Unread },
+            NOW.plus(Duration::from_secs(784_111_777)),
+        )
+    }
+
+    #[test]
+    fn the_status_decides() {
+        for status in [200, 201, 202, 204, 299] {
+            assert_eq!(judged(status, None), Ok(()));
+        }
+        for status in [400, 401, 403, 404, 405, 409, 410, 413, 415, 418, 422, 451] {
+            assert_eq!(judged(status, None).unwrap_err().category, Category::Permanent, "{status}");
+        }
+        for status in [301, 302, 303, 307, 308, 304, 408, 425, 429, 500, 501, 502, 503, 504, 511, 599, 999] {
+            assert_eq!(judged(status, None).unwrap_err().category, Category::Temporary, "{status}");
+        }
+        assert_eq!(judged(410, None).unwrap_err().code.as_deref(), Some("http_410"));
+    }
+
+    #[test]
+    fn a_receiver_says_when_to_come_again() {
+        let after = |text| judged(503, Some(text)).unwrap_err().retry_after;
+        assert_eq!(after("0"), Some(Duration::ZERO));
+        assert_eq!(after("120"), Some(Duration::from_secs(120)));
+        assert_eq!(after("Sun, 06 Nov 1994 08:51:37 GMT"), Some(Duration::from_secs(120)));
+        assert_eq!(after("Sun, 06 Nov 1994 08:00:00 GMT"), Some(Duration::ZERO), "that is over");
+        assert_eq!(after("18446744073709551615"), Some(limits::RETRY_AFTER_MAX));
+        assert_eq!(after("Fri, 31 Dec 9999 23:59:59 GMT"), Some(limits::RETRY_AFTER_MAX));
+        for nonsense in ["", "-1", "1.5", "soon", "99999999999999999999999"] {
+            assert_eq!(after(nonsense), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn what_is_told_helps_and_holds_no_secret() {
+        let mut told: Vec<Failure> =
+            [302, 404, 410, 500, 999].map(|status| judged(status, None).unwrap_err()).into();
+        let errors = [
+            CallError::Refused(TargetError::Port(25)),
+            CallError::Unresolved("no such host".into()),
+            CallError::Unreachable("connection refused".into()),
+            CallError::Untrusted("certificate expired".into()),
+            CallError::Broken("connection reset".into()),
+            CallError::TooSlow(Duration::from_secs(15)),
+        ];
+        told.extend(errors.iter().map(|error| of_error(URL, error)));
+        for failure in &told {
+            assert!(!failure.message.contains("hunter2"), "{failure}");
+            assert!(failure.message.starts_with("https://example.com"), "{failure}");
+            assert!(failure.code.is_some(), "{failure}");
+        }
+        assert_eq!(
+            told[5].category,
+            Category::Permanent,
+            "what may not be called now may not be called later"
+        );
+        assert!(told[6..].iter().all(|failure| failure.category == Category::Temporary));
+    }
+}

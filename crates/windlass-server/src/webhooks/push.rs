@@ -1,0 +1,200 @@
+//! Push workers: a queue with a target has its jobs posted there, and the answer is the outcome. So a web program with one
+//! endpoint is a worker. Leases, limits, pauses and retries are those of any worker; nothing of them is decided here.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::future::Future;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use serde_json::value::RawValue;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use windlass::client::Client;
+use windlass::context::Cx;
+use windlass::handler::Snooze;
+use windlass::job::{Failure, QueueName, Tenant};
+use windlass::store::Store;
+use windlass::store::caller::{Caller, Role};
+use windlass::store::config::{Push, PushTargets};
+use windlass::worker::Worker;
+
+use super::client::{Body, Call, CallError, WebhookClient};
+use super::signature::{Endpoint, Message, Purpose};
+use super::signing_keys::SigningKeys;
+use super::{outcome, signature};
+use crate::limits;
+
+/// What a pushed job says it is, beside the events of reports.
+const EVENT: &str = "job.push";
+
+/// Which queue of whom; no tenant means everybody.
+type PushKey = (QueueName, Option<Tenant>);
+
+/// What all push workers of a server share.
+#[derive(Clone)]
+struct PushContext {
+    store: Store,
+    client: WebhookClient,
+    keyring: SigningKeys,
+    targets: Arc<RwLock<PushTargets>>,
+}
+
+/// A worker that runs for a target.
+struct Runner {
+    concurrency: u32,
+    stop: CancellationToken,
+}
+
+/// Sends the jobs of all queues that have a target until `shutdown` is over; a target that is set, changed or cleared
+/// counts within a second.
+pub async fn run(store: Store, client: WebhookClient, shutdown: impl Future<Output = ()>) {
+    let keyring = SigningKeys::new(store.clone());
+    let desk = PushContext { store, client, keyring, targets: Arc::default() };
+    let mut runners: BTreeMap<PushKey, Runner> = BTreeMap::new();
+    let mut tasks = JoinSet::new();
+    let mut shutdown = std::pin::pin!(shutdown);
+    loop {
+        match desk.store.push_targets().await {
+            Ok(targets) => desk.follow(targets, &mut runners, &mut tasks),
+            Err(error) => tracing::warn!(%error, "cannot read push targets, will try again"),
+        }
+        while tasks.try_join_next().is_some() {}
+        tokio::select! {
+            () = &mut shutdown => break,
+            () = tokio::time::sleep(limits::PUSH_TARGETS_EVERY) => {}
+        }
+    }
+    for runner in runners.values() {
+        runner.stop.cancel();
+    }
+    while tasks.join_next().await.is_some() {}
+}
+
+impl PushContext {
+    /// Starts and stops workers until they are those that the targets ask for.
+    fn follow(&self, targets: PushTargets, runners: &mut BTreeMap<PushKey, Runner>, tasks: &mut JoinSet<()>) {
+        runners.retain(|whose, runner| {
+            // One that runs as it should goes on: another address or time limit counts from its next job.
+            let stays = targets.get(whose).is_some_and(|push| push.concurrency == runner.concurrency);
+            if !stays {
+                runner.stop.cancel();
+            }
+            stays
+        });
+        for (whose, push) in &targets {
+            if !runners.contains_key(whose) {
+                let runner = Runner { concurrency: push.concurrency, stop: CancellationToken::new() };
+                tasks.spawn(self.clone().work(whose.clone(), runner.concurrency, runner.stop.clone()));
+                runners.insert(whose.clone(), runner);
+            }
+        }
+        *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets;
+    }
+
+    /// Runs a worker for one target until it is told to stop.
+    async fn work(self, whose: PushKey, concurrency: u32, stop: CancellationToken) {
+        let (name, tenant) = &whose;
+        let caller = Caller { kind: "system", ..Caller::new("windlass.push", Role::Worker, tenant.clone()) };
+        let queue = Client::from_store_without_maintenance(self.store.clone()).as_caller(caller);
+        while !stop.is_cancelled() {
+            let (desk, of) = (self.clone(), whose.clone());
+            let worker = Worker::new(&queue)
+                .name(&format!("push {name}"))
+                .version(env!("CARGO_PKG_VERSION"))
+                .queue(name.as_str(), concurrency as usize)
+                .drain(limits::CALL_DRAIN_MAX)
+                .grace(limits::CALL_GRACE)
+                .handle_any(move |cx| {
+                    let (desk, of) = (desk.clone(), of.clone());
+                    async move { desk.push(&of, &cx).await }
+                });
+            if let Err(error) = worker.run_until(stop.cancelled()).await {
+                tracing::error!(%error, queue = %name, "push worker cannot go on, will start anew");
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = tokio::time::sleep(limits::CALL_ERROR_PAUSE) => {}
+                }
+            }
+        }
+    }
+
+    fn target(&self, whose: &PushKey) -> Option<Push> {
+        self.targets.read().unwrap_or_else(PoisonError::into_inner).get(whose).cloned()
+    }
+
+    /// Sends one job; its result is the answer's body if that is JSON.
+    async fn push(&self, whose: &PushKey, cx: &Cx) -> anyhow::Result<Option<Box<RawValue>>> {
+        // The target was cleared while the job was claimed: it is for others.
+        let Some(push) = self.target(whose) else { return Err(Snooze(limits::PUSH_TARGETS_EVERY).into()) };
+        let environment = self.store.environment();
+        let now = environment.clock.now();
+        let bytes = Bytes::from(cx.payload().bytes.to_vec());
+        // Signed for whoever owns the target: everybody's target must not need every tenant's secret.
+        let endpoint = Endpoint::new(Purpose::Push, &push.url)
+            .map_err(|error| outcome::of_error(&push.url, &CallError::Refused(error)))?;
+        let keys = self.keyring.keys(whose.1.as_ref().unwrap_or(&Tenant::default()), &endpoint).await?;
+        let id = cx.job_id().to_string();
+        let message = Message { id: &id, at: now, event: EVENT, endpoint: &endpoint, body: &bytes };
+        let headers = signature::sign(message, facts(cx), &keys);
+        let call = Call {
+            url: &push.url,
+            headers,
+            body: bytes,
+            time_max: push.time_max(),
+            answer_bytes_max: Some(environment.options.payload_bytes_max),
+        };
+        let answer = tokio::select! {
+            answer = self.client.call(call) => answer.map_err(|error| outcome::of_error(&push.url, &error))?,
+            () = cx.cancelled() => return Err(Failure::temporary("stopped while the call was under way").into()),
+        };
+        outcome::of_answer(&push.url, &answer, environment.clock.now())?;
+        match answer.body {
+            Body::Unread => Ok(None),
+            Body::Whole(body) => Ok(serde_json::from_slice(&body).ok()),
+            Body::TooLong => {
+                let limit = environment.options.payload_bytes_max;
+                let told = format!("it was done, but its result has over {limit} bytes: answer with less");
+                Err(Failure::permanent("result_too_large", told).into())
+            }
+        }
+    }
+}
+
+/// What a receiver should know of a job beside its payload.
+fn facts(cx: &Cx) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let plain = HeaderValue::from_str(&cx.payload().content_type);
+    let unknown = HeaderValue::from_static("application/octet-stream");
+    headers.insert(CONTENT_TYPE, plain.unwrap_or(unknown));
+    let mut add = |name: &'static str, value: String| {
+        headers.insert(HeaderName::from_static(name), visible(&value));
+    };
+    add("windlass-job-id", cx.job_id().to_string());
+    add("windlass-job-type", cx.job_type().to_string());
+    add("windlass-queue", cx.queue_name().to_string());
+    add("windlass-tenant", cx.tenant().to_string());
+    add("windlass-attempt", cx.attempt().to_string());
+    add("windlass-fence", cx.fence().0.to_string());
+    if let Some(key) = cx.submitted_key() {
+        add("windlass-idempotency-key", key.to_owned());
+    }
+    if let Some(traceparent) = cx.traceparent() {
+        add("traceparent", traceparent.to_owned());
+    }
+    headers
+}
+
+/// Text as it may stand in a header line: what is not visible ASCII, and `%` itself, is percent-encoded.
+fn visible(text: &str) -> HeaderValue {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_graphic() && byte != b'%' {
+            encoded.push(char::from(byte));
+        } else {
+            write!(encoded, "%{byte:02X}").expect("text can always be written to");
+        }
+    }
+    HeaderValue::try_from(encoded).expect("visible ASCII may stand in a header line")
+}

@@ -1,0 +1,311 @@
+//! What people do to one job: submit a held one, suspend, resume, cancel, change priority and labels, delete. Each says
+//! whether it changed anything (M51).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::audit::RecordActor;
+use super::needed::needed_by;
+use super::precondition::{ActOptions, IfMatch};
+use crate::audit::AuditEvent;
+use crate::error::{ActError, InvalidTransition};
+use crate::job::{
+    Action, Event, JobId, JobMetadata, JobRecord, Priority, Seq, Spec, SuspendMode, Suspension, check_text,
+};
+use crate::limits;
+use crate::store::caller::Caller;
+use crate::store::cascade::Task;
+use crate::store::write_tx::WriteTx;
+
+/// A job after an action, and whether the action changed it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActionReport {
+    /// The job as it is now.
+    pub job: JobRecord,
+    /// Whether anything changed; if not, nothing was audited either.
+    pub is_changed: bool,
+}
+
+/// How a job is to be suspended (M50).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Suspend {
+    /// What happens to a running attempt.
+    pub mode: SuspendMode,
+    /// Why.
+    pub reason: Option<String>,
+    /// When it lifts itself, from now (M57).
+    pub expires: Option<Duration>,
+}
+
+impl Suspend {
+    /// A running attempt ends by itself first.
+    pub fn graceful() -> Suspend {
+        Suspend { mode: SuspendMode::Graceful, ..Suspend::default() }
+    }
+
+    /// A running attempt is cut off now, which is no failure.
+    pub fn aggressive() -> Suspend {
+        Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() }
+    }
+
+    /// The same with a reason.
+    #[must_use]
+    pub fn reason(self, reason: &str) -> Suspend {
+        Suspend { reason: Some(reason.to_owned()), ..self }
+    }
+
+    /// The same, but it lifts itself after this long.
+    #[must_use]
+    pub fn expires_in(self, time: Duration) -> Suspend {
+        Suspend { expires: Some(time), ..self }
+    }
+}
+
+/// What is to be done to a job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum JobAction {
+    /// Let go of a held job.
+    Submit,
+    /// Hold it.
+    Suspend(Suspend),
+    /// Let go of a suspended job.
+    Resume {
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Do not run it any more; its children go with it.
+    Cancel {
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Change how urgent it is.
+    Priority(Priority),
+    /// Change what clients may change.
+    Patch(Patch),
+}
+
+/// What is to be changed; what is not named stays (M16).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Patch {
+    /// How urgent it is.
+    pub priority: Option<Priority>,
+    /// All tags.
+    pub tags: Option<BTreeMap<String, String>>,
+    /// The caller's own name for what this belongs to; `Some(None)` clears it.
+    pub correlation_id: Option<Option<String>>,
+    /// Where to report the end; `Some(None)` clears it.
+    pub callback_url: Option<Option<String>>,
+}
+
+/// Does something to a job.
+pub(crate) fn act(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    id: JobId,
+    act: &JobAction,
+) -> Result<ActionReport, ActError> {
+    act_with(unit, caller, id, act, &ActOptions::default())
+}
+
+/// The same, as the options say.
+pub(crate) fn act_with(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    id: JobId,
+    act: &JobAction,
+    options: &ActOptions,
+) -> Result<ActionReport, ActError> {
+    let acted = do_if_matched(unit, caller, id, act, &options.if_match)?;
+    if options.strict {
+        require_change(&acted, act)?;
+    }
+    Ok(acted)
+}
+
+fn do_if_matched(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    id: JobId,
+    act: &JobAction,
+    if_match: &IfMatch,
+) -> Result<ActionReport, ActError> {
+    check(act)?;
+    let before = unit.managed(caller, id)?;
+    if_match.check(unit, &before)?;
+    let is_changed = do_to(unit, caller, &before, act)?;
+    let job = unit.job(before.seq)?.cloned().unwrap_or(before);
+    Ok(ActionReport { job, is_changed })
+}
+
+fn check(act: &JobAction) -> Result<(), ActError> {
+    let reason = match act {
+        JobAction::Suspend(suspend) => suspend.reason.as_deref(),
+        JobAction::Resume { reason } | JobAction::Cancel { reason } => reason.as_deref(),
+        JobAction::Submit | JobAction::Priority(_) | JobAction::Patch(_) => None,
+    };
+    Ok(check_text("reason", reason, limits::REASON_CHARS_MAX)?)
+}
+
+/// Does it; the job was found and the caller may.
+pub(crate) fn do_to(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    job: &JobRecord,
+    act: &JobAction,
+) -> Result<bool, ActError> {
+    let (seq, now) = (job.seq, unit.now);
+    match act {
+        JobAction::Submit => Ok(unit.apply(seq, &Event::Submit, &RecordActor::caller(caller, None))??),
+        JobAction::Suspend(suspend) => {
+            let suspension = Suspension {
+                by: caller.id.clone(),
+                reason: suspend.reason.clone(),
+                mode: suspend.mode,
+                at: now,
+                expires_at: suspend.expires.map(|after| now.plus(after)),
+                by_pause: false,
+            };
+            let cause = RecordActor::caller(caller, suspend.reason.as_deref());
+            Ok(unit.apply(seq, &Event::Suspend { suspension }, &cause)??)
+        }
+        JobAction::Resume { reason } => {
+            let is_changed =
+                unit.apply(seq, &Event::Resume, &RecordActor::caller(caller, reason.as_deref()))??;
+            unit.deliver_signal(seq)?;
+            unit.apply_due_timers(seq)?;
+            Ok(is_changed)
+        }
+        JobAction::Cancel { reason } => {
+            let message = match reason {
+                Some(reason) => format!("cancelled by {}: {reason}", caller.id),
+                None => format!("cancelled by {}", caller.id),
+            };
+            let cause = RecordActor::caller(caller, reason.as_deref());
+            Ok(unit.apply(seq, &Event::Cancel { message }, &cause)??)
+        }
+        JobAction::Priority(priority) => set_priority(unit, caller, seq, *priority),
+        JobAction::Patch(patch) => self::patch(unit, caller, job, patch),
+    }
+}
+
+fn set_priority(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    seq: Seq,
+    priority: Priority,
+) -> Result<bool, ActError> {
+    let Some(before) = unit.job(seq)?.cloned() else { return Ok(false) };
+    if before.state.is_final() {
+        return Err(InvalidTransition { state: before.state, action: Action::Prioritise }.into());
+    }
+    if before.priority == priority {
+        return Ok(false);
+    }
+    let mut after = before.clone();
+    after.priority = priority;
+    after.updated_at = unit.now;
+    // Its place among those set aside for a key changes; the next claim decides anew.
+    after.is_blocked = false;
+    after.details_mut().priority_updated_at = Some(unit.now);
+    let context = json!({
+        "job_id": before.id.to_string(),
+        "actor_id": caller.id,
+        "previous_priority": before.priority.value(),
+        "new_priority": priority.value(),
+    });
+    let cause = RecordActor::caller(caller, None);
+    unit.record_job(AuditEvent::PriorityUpdated, &before, &after, &cause, Some(context))?;
+    let (has_dependents, depth) = (after.has.dependents, after.depth);
+    unit.put(after);
+    if has_dependents {
+        unit.cascade(depth, Task::Priority { job: seq, after: None })?;
+    }
+    Ok(true)
+}
+
+fn patch(unit: &mut WriteTx<'_>, caller: &Caller, job: &JobRecord, patch: &Patch) -> Result<bool, ActError> {
+    if job.state.is_final() {
+        return Err(InvalidTransition { state: job.state, action: Action::Patch }.into());
+    }
+    let Some(spec) = unit.spec(job.seq)? else { return Err(ActError::NotFound(job.id)) };
+    let labels = JobMetadata {
+        tags: patch.tags.clone().unwrap_or_else(|| spec.labels.tags.clone()),
+        correlation_id: patch.correlation_id.clone().unwrap_or_else(|| spec.labels.correlation_id.clone()),
+        callback_url: patch.callback_url.clone().unwrap_or_else(|| spec.labels.callback_url.clone()),
+    };
+    labels.check()?;
+    if patch.callback_url.is_some() {
+        labels.check_callback(&unit.env.options.targets)?;
+    }
+    let mut is_changed = false;
+    if labels != spec.labels {
+        let mut next = job.clone();
+        next.updated_at = unit.now;
+        next.has.callback = labels.callback_url.is_some();
+        let context = json!({"job_id": job.id.to_string(), "actor_id": caller.id});
+        unit.record_job(AuditEvent::Patched, job, &next, &RecordActor::caller(caller, None), Some(context))?;
+        let new = Spec { labels: labels.clone(), ..spec.clone() };
+        let next = unit.with_ticket_for_change(next, &spec, &new);
+        unit.put(next);
+        unit.relabel(job.seq, labels);
+        is_changed = true;
+    }
+    if let Some(priority) = patch.priority {
+        is_changed |= set_priority(unit, caller, job.seq, priority)?;
+    }
+    Ok(is_changed)
+}
+
+/// Removes a final job with everything that hangs on it; its audit records stay. Refused while another job needs it.
+pub(crate) fn delete(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    id: JobId,
+    if_match: &IfMatch,
+) -> Result<(), ActError> {
+    let job = unit.managed(caller, id)?;
+    if_match.check(unit, &job)?;
+    if !job.state.is_final() {
+        return Err(InvalidTransition { state: job.state, action: Action::Delete }.into());
+    }
+    // What time did to the job stands, whether or not it may be deleted.
+    unit.begin();
+    if let Some(by) = needed_by(unit, &job)? {
+        return Err(ActError::Needed { id, state: job.state, by });
+    }
+    let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "state": job.state.as_str()});
+    unit.record_job(AuditEvent::Deleted, &job, &job, &RecordActor::caller(caller, None), Some(context))?;
+    unit.remove(job.seq);
+    // At once, so that nobody else in this commit finds it any more.
+    Ok(unit.flush()?)
+}
+
+impl WriteTx<'_> {
+    /// The job, if it exists for this caller and the caller may manage it; time acts on it first.
+    pub(crate) fn managed(&mut self, caller: &Caller, id: JobId) -> Result<JobRecord, ActError> {
+        let seq = self.find(&[id])?[0].ok_or(ActError::NotFound(id))?;
+        self.apply_due_timers(seq)?;
+        let job = self.job(seq)?.filter(|job| caller.can_see(&job.lane.tenant)).cloned();
+        let job = job.ok_or(ActError::NotFound(id))?;
+        if caller.role.manages_own_jobs_only() {
+            let spec = self.spec(seq)?.ok_or(ActError::NotFound(id))?;
+            caller.require_manage(&job, &spec)?;
+        } else {
+            caller.require(crate::store::caller::Permission::ManageJob)?;
+        }
+        Ok(job)
+    }
+}
+
+/// Whether a suspension or a resume found the job as it was asked to be, for callers that want to know (M51).
+pub fn require_change(acted: &ActionReport, act: &JobAction) -> Result<(), ActError> {
+    match act {
+        JobAction::Suspend(_) if !acted.is_changed && acted.job.is_suspended_or_asked_to() => {
+            Err(ActError::AlreadySuspended(acted.job.id))
+        }
+        JobAction::Resume { .. } if !acted.is_changed => Err(ActError::NotSuspended(acted.job.id)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,250 @@
+//! What a running attempt writes beside its outcome: checkpoints, progress and log lines. Every write names job and fence;
+//! a stale one changes nothing (M5).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::heartbeat::check_progress;
+use crate::clock::Timestamp;
+use crate::error::{FieldProblem, Invalid, WorkError};
+use crate::job::{Fence, JobId, JobRecord, Progress, WorkerId, check_text, cut, start as start_job};
+use crate::limits;
+use crate::store::caller::{Caller, Permission};
+use crate::store::config::encode;
+use crate::store::engine::{JobData, JobDataKind, JobDataWrite};
+use crate::store::write_tx::WriteTx;
+
+/// The right to write for a job: who holds it, with which fence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseRef {
+    /// Which job.
+    pub job: JobId,
+    /// The fence it was claimed with.
+    pub fence: Fence,
+    /// The worker that claimed it. None only for HTTP calls that name no worker: the fence alone identifies the claim then.
+    pub worker: Option<WorkerId>,
+}
+
+impl LeaseRef {
+    /// The claim of this worker.
+    pub fn new(job: JobId, fence: Fence, worker: WorkerId) -> LeaseRef {
+        LeaseRef { job, fence, worker: Some(worker) }
+    }
+}
+
+/// A line of a job's log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// When it was written.
+    pub at: Timestamp,
+    /// In which attempt.
+    pub attempt: u32,
+    /// What it says.
+    pub text: String,
+}
+
+/// Something to write for a running job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AttemptWrite {
+    /// A step's result, or progress state (M70, M73).
+    Checkpoint {
+        /// Its name.
+        step: String,
+        /// Its value, JSON.
+        value: Vec<u8>,
+    },
+    /// How far it is.
+    Progress(Progress),
+    /// Lines for its log.
+    Logs(Vec<String>),
+}
+
+/// Writes notes for a running job, all or none.
+pub(crate) fn note(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    hand: LeaseRef,
+    notes: &[AttemptWrite],
+) -> Result<(), WorkError> {
+    caller.require(Permission::Work)?;
+    for note in notes {
+        check(note, unit.env.options.payload_bytes_max)?;
+    }
+    let job = unit.in_hand(caller, hand)?;
+    let mut job = unit.started(job);
+    check_room(unit, &job, notes)?;
+    for note in notes {
+        match note {
+            AttemptWrite::Checkpoint { step, value } => unit.save_checkpoint(&mut job, step, value)?,
+            AttemptWrite::Progress(progress) => job.details_mut().progress = Some(progress.clone()),
+            AttemptWrite::Logs(lines) => unit.append_logs(&mut job, lines),
+        }
+    }
+    unit.put(job);
+    Ok(())
+}
+
+/// Notes that jobs which were claimed ahead have started; one that is not held any more is left alone.
+pub(crate) fn start(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    worker: WorkerId,
+    started: &[(JobId, Fence)],
+) -> Result<(), WorkError> {
+    caller.require(Permission::Work)?;
+    let ids: Vec<JobId> = started.iter().map(|(job, _)| *job).collect();
+    let found = unit.find(&ids)?;
+    for ((_, fence), seq) in started.iter().zip(found) {
+        let Some(seq) = seq else { continue };
+        if let Some(job) = unit.held(seq, worker, *fence)? {
+            unit.started(job);
+        }
+    }
+    Ok(())
+}
+
+fn check(note: &AttemptWrite, payload_bytes_max: usize) -> Result<(), Invalid> {
+    match note {
+        AttemptWrite::Checkpoint { step, value } => {
+            check_step("step", step)?;
+            if value.len() > payload_bytes_max {
+                let problem = FieldProblem::TooLong { length: value.len(), limit: payload_bytes_max };
+                return Err(Invalid::new("value", problem));
+            }
+            Ok(())
+        }
+        AttemptWrite::Progress(progress) => check_progress("progress", progress),
+        AttemptWrite::Logs(lines) if lines.len() > limits::LOG_LINES_PER_CALL_MAX => {
+            let problem =
+                FieldProblem::TooLong { length: lines.len(), limit: limits::LOG_LINES_PER_CALL_MAX };
+            Err(Invalid::new("logs", problem))
+        }
+        AttemptWrite::Logs(_) => Ok(()),
+    }
+}
+
+/// Refuses more checkpoints than a job may have, or larger ones, before the first is written: it could not be taken back
+/// alone.
+fn check_room(unit: &mut WriteTx<'_>, job: &JobRecord, notes: &[AttemptWrite]) -> Result<(), WorkError> {
+    let named: BTreeMap<&str, usize> = notes
+        .iter()
+        .filter_map(|note| match note {
+            AttemptWrite::Checkpoint { step, value } => Some((step.as_str(), value.len())),
+            AttemptWrite::Progress(_) | AttemptWrite::Logs(_) => None,
+        })
+        .collect();
+    let kept = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    let (mut count, mut bytes) = (kept(job.details.checkpoints), kept(job.details.checkpoint_bytes));
+    let (count_max, bytes_max) = (limits::CHECKPOINTS_MAX, limits::CHECKPOINTS_BYTES_MAX);
+    let added: usize = named.values().sum();
+    if count.saturating_add(named.len()) <= count_max && bytes.saturating_add(added) <= bytes_max {
+        return Ok(());
+    }
+    for (step, size) in named {
+        let before = unit.checkpoint_bytes(job, step)?;
+        count += usize::from(before.is_none());
+        bytes = bytes.saturating_add(size).saturating_sub(before.map_or(0, kept));
+    }
+    if count > count_max {
+        return Err(Invalid::new("step", FieldProblem::TooLong { length: count, limit: count_max }).into());
+    }
+    if bytes > bytes_max {
+        return Err(
+            Invalid::new("value", FieldProblem::TooManyBytes { length: bytes, limit: bytes_max }).into()
+        );
+    }
+    Ok(())
+}
+
+/// Whether the name of a step or signal is within its limits.
+pub(crate) fn check_step(field: &str, name: &str) -> Result<(), Invalid> {
+    if name.is_empty() {
+        return Err(Invalid::new(field, FieldProblem::Missing));
+    }
+    check_text(field, Some(name), limits::STEP_NAME_CHARS_MAX)
+}
+
+impl WriteTx<'_> {
+    /// The job this hand holds right now.
+    pub(crate) fn in_hand(&mut self, caller: &Caller, hand: LeaseRef) -> Result<JobRecord, WorkError> {
+        let Some(seq) = self.find(&[hand.job])?[0] else { return Err(WorkError::NoSuchJob(hand.job)) };
+        self.apply_due_timers(seq)?;
+        let job = self.job(seq)?.filter(|job| caller.can_see(&job.lane.tenant));
+        let Some(job) = job.cloned() else { return Err(WorkError::NoSuchJob(hand.job)) };
+        if let Some(worker) = hand.worker {
+            // Before the fence is looked at: whoever may not act for this worker learns nothing about its fences.
+            self.known_worker(caller, worker)?;
+        }
+        let stale = WorkError::Stale(hand.job);
+        let holder = job.lease.map(|lease| lease.worker).filter(|_| job.is_held_with(hand.fence));
+        let Some(worker) = holder else { return Err(stale) };
+        match self.worker_calls(caller, hand.worker.unwrap_or(worker)) {
+            // The lease is that of a worker whom this caller may not act for.
+            Err(WorkError::NoSuchWorker(_)) if hand.worker.is_none() => return Err(stale),
+            answer => answer?,
+        };
+        self.held(seq, hand.worker.unwrap_or(worker), hand.fence)?.ok_or(stale)
+    }
+
+    /// The job, started if it was only claimed ahead: its worker does something for it.
+    pub(crate) fn started(&mut self, mut job: JobRecord) -> JobRecord {
+        if job.has.claim_ahead {
+            start_job(&mut job, self.now);
+            self.put(job.clone());
+        }
+        job
+    }
+
+    /// Keeps a checkpoint; the caller puts the job.
+    pub(crate) fn save_checkpoint(
+        &mut self,
+        job: &mut JobRecord,
+        step: &str,
+        value: &[u8],
+    ) -> Result<(), WorkError> {
+        let before = self.checkpoint_bytes(job, step)?;
+        let (limit, bytes_max) = (limits::CHECKPOINTS_MAX, limits::CHECKPOINTS_BYTES_MAX as u64);
+        let kept = &job.details;
+        if before.is_none() && kept.checkpoints >= limit as u64 {
+            return Err(Invalid::new("step", FieldProblem::TooLong { length: limit + 1, limit }).into());
+        }
+        let bytes = (kept.checkpoint_bytes + value.len() as u64).saturating_sub(before.unwrap_or(0));
+        if bytes > bytes_max {
+            let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+            let problem = FieldProblem::TooManyBytes { length, limit: limits::CHECKPOINTS_BYTES_MAX };
+            return Err(Invalid::new("value", problem).into());
+        }
+        if before.is_none() || bytes != kept.checkpoint_bytes {
+            let details = job.details_mut();
+            details.checkpoints += u64::from(before.is_none());
+            details.checkpoint_bytes = bytes;
+            job.has.checkpoints = true;
+        }
+        self.write_facet(JobDataWrite::Put(JobData {
+            seq: job.seq,
+            kind: JobDataKind::Checkpoint,
+            name: step.to_owned(),
+            number: 0,
+            body: value.into(),
+        }));
+        Ok(())
+    }
+
+    /// Adds lines to a job's log, the oldest making room for the newest; the caller puts the job.
+    pub(crate) fn append_logs(&mut self, job: &mut JobRecord, lines: &[String]) {
+        for line in lines {
+            let mut text = line.clone();
+            cut(&mut text, limits::LOG_LINE_BYTES_MAX);
+            let body = encode(&LogLine { at: self.now, attempt: job.attempt, text }).into();
+            let (seq, kind, name) = (job.seq, JobDataKind::Log, String::new());
+            let details = job.details_mut();
+            details.log_lines += 1;
+            let number = details.log_lines;
+            self.write_facet(JobDataWrite::Put(JobData { seq, kind, name: name.clone(), number, body }));
+            if let Some(oldest) = number.checked_sub(limits::LOG_LINES_MAX).filter(|oldest| *oldest > 0) {
+                self.write_facet(JobDataWrite::Drop { seq, kind, name, number: oldest });
+            }
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! What the audit trail says about a change. Which event a transition is, and what goes into its context, is decided here
+//! for all commands.
+
+use serde_json::json;
+
+use crate::audit::{AuditEvent, Record};
+use crate::error::StoreError;
+use crate::job::{
+    Event, JobRecord, JobState, JobType, QueueName, SuspendMode, Suspension, Tenant, TraceId, WorkerId,
+};
+use crate::key::KeyId;
+use crate::store::caller::Caller;
+use crate::store::config::TypeSettings;
+use crate::store::write_tx::WriteTx;
+
+/// Who or what is behind a change, and why.
+#[derive(Debug, Clone)]
+pub(crate) struct RecordActor {
+    /// Kind of actor: `user`, `worker` or `system`.
+    pub(crate) kind: &'static str,
+    /// Who.
+    pub(crate) id: String,
+    /// Why.
+    pub(crate) reason: Option<String>,
+    /// The trace it belongs to.
+    pub(crate) trace_id: Option<String>,
+    /// The API key that a worker came with.
+    pub(crate) key: Option<KeyId>,
+}
+
+impl RecordActor {
+    /// Whoever asked for a suspension, when it comes into force after the request.
+    pub(crate) fn suspension(how: &Suspension) -> RecordActor {
+        RecordActor {
+            kind: "user",
+            id: how.by.clone(),
+            reason: how.reason.clone(),
+            trace_id: None,
+            key: None,
+        }
+    }
+
+    /// The store itself, as time passes or other jobs end.
+    pub(crate) fn system() -> RecordActor {
+        RecordActor { kind: "system", id: "windlass".into(), reason: None, trace_id: None, key: None }
+    }
+
+    /// A worker that calls with this caller's key.
+    pub(crate) fn worker(caller: &Caller, worker: WorkerId) -> RecordActor {
+        RecordActor {
+            kind: "worker",
+            id: worker.to_string(),
+            reason: None,
+            trace_id: caller.trace_id.clone(),
+            key: caller.key.clone(),
+        }
+    }
+
+    /// A caller, with the reason it gave.
+    pub(crate) fn caller(caller: &Caller, reason: Option<&str>) -> RecordActor {
+        RecordActor {
+            kind: caller.kind,
+            id: caller.id.clone(),
+            reason: reason.map(str::to_owned),
+            trace_id: caller.trace_id.clone(),
+            key: None,
+        }
+    }
+}
+
+/// What an operator's action is about, as far as records can be searched by it.
+pub(crate) struct Subject {
+    pub(crate) tenant: Tenant,
+    pub(crate) queue: Option<QueueName>,
+    pub(crate) job_type: Option<JobType>,
+}
+
+impl From<Tenant> for Subject {
+    fn from(tenant: Tenant) -> Subject {
+        Subject { tenant, queue: None, job_type: None }
+    }
+}
+
+/// The audit event that a transition is.
+fn event_of(event: &Event, after: &JobRecord) -> AuditEvent {
+    match (event, after.state) {
+        (Event::Submit, JobState::Pending | JobState::Delayed | JobState::Scheduled) => AuditEvent::Submitted,
+        (Event::Claim { .. } | Event::ClaimAhead { .. }, _) => AuditEvent::Claimed,
+        (Event::Cancel { .. }, _) | (Event::DependencyEnded { .. }, JobState::Cancelled) => {
+            AuditEvent::Cancelled
+        }
+        (Event::Expire, _) => AuditEvent::Expired,
+        // It takes effect when the running attempt ends (M53).
+        (Event::Suspend { .. }, JobState::Running) => AuditEvent::SuspendRequested,
+        (
+            Event::Suspend { .. }
+            | Event::Fail { .. }
+            | Event::LeaseExpired { .. }
+            | Event::Release
+            | Event::Park { .. },
+            JobState::Suspended,
+        )
+        | (Event::Suspend { .. }, _) => AuditEvent::Suspended,
+        (Event::Resume, _) => AuditEvent::Resumed,
+        (_, JobState::Completed) => AuditEvent::Completed,
+        (Event::Fail { .. } | Event::LeaseExpired { .. }, JobState::DeadLetter) => AuditEvent::Exhausted,
+        (_, JobState::Failed | JobState::DeadLetter) => AuditEvent::Failed,
+        // The second is one that was claimed ahead and never started.
+        (Event::Release, _) | (Event::Fail { .. } | Event::LeaseExpired { .. }, JobState::Scheduled) => {
+            AuditEvent::Released
+        }
+        (Event::Fail { .. } | Event::LeaseExpired { .. }, _) => AuditEvent::Retried,
+        (Event::Park { .. }, _) => AuditEvent::Parked,
+        (Event::Wake, _) => AuditEvent::Woken,
+        (
+            Event::Submit
+            | Event::Due
+            | Event::DependencyEnded { .. }
+            | Event::Refuse { .. }
+            | Event::Succeed,
+            _,
+        ) => AuditEvent::Promoted,
+    }
+}
+
+impl WriteTx<'_> {
+    /// Records a transition, if anybody is to know.
+    pub(crate) fn record_transition(
+        &mut self,
+        event: &Event,
+        before: &JobRecord,
+        after: &JobRecord,
+        cause: &RecordActor,
+    ) -> Result<(), StoreError> {
+        if matches!(event, Event::LeaseExpired { .. }) {
+            self.record_job(AuditEvent::Reaped, before, after, cause, None)?;
+        }
+        let kind = event_of(event, after);
+        // A suspension that was asked for before is its operator's, not the worker's whose attempt ended.
+        if kind == AuditEvent::Suspended
+            && let Some(how) = &before.details.suspend_requested
+            && !matches!(event, Event::Suspend { .. })
+        {
+            return self.record_job(kind, before, after, &RecordActor::suspension(how), None);
+        }
+        self.record_job(kind, before, after, cause, None)
+    }
+
+    /// The trace of a record: of an operator's action the request's, of what happens in a job's life the job's own; else
+    /// that of the call, which has one made for it. What time alone does to a job without a trace has none.
+    fn trace_of(&mut self, cause: &RecordActor, job: Option<&JobRecord>) -> Option<String> {
+        let own = job.and_then(|job| job.trace).map(|trace| trace.to_string());
+        let given = cause.trace_id.clone();
+        if given.is_some() {
+            self.call_trace.clone_from(&given);
+        }
+        let found = if cause.kind == "worker" { own.or(given) } else { given.or(own) };
+        if found.is_none() && self.call_trace.is_none() && cause.kind != "system" {
+            self.call_trace = Some(TraceId::new(self.env.entropy.bits()).to_string());
+        }
+        found.or_else(|| self.call_trace.clone())
+    }
+
+    /// Records what happened to a job; `extra` replaces the usual context.
+    pub(crate) fn record_job(
+        &mut self,
+        event: AuditEvent,
+        before: &JobRecord,
+        after: &JobRecord,
+        cause: &RecordActor,
+        extra: Option<serde_json::Value>,
+    ) -> Result<(), StoreError> {
+        self.announce(Some(&after.lane.tenant));
+        let config = self.config()?;
+        let is_kept = config.audit_level(&after.lane).keeps(event);
+        if !is_kept && !self.env.feed.has_listeners() {
+            return Ok(());
+        }
+        let settings = TypeSettings::NAMED.contains(&event).then(|| config.types.get(&after.lane.job_type));
+        let alias = settings.flatten().and_then(|settings| settings.alias(event)).map(str::to_owned);
+        let context = match extra {
+            Some(context) => context.to_string(),
+            None => with_key(context_of(event, before, after, cause), cause.key.as_ref()),
+        };
+        let trace_id = self.trace_of(cause, Some(after));
+        self.record(
+            Record {
+                seq: 0,
+                event,
+                alias,
+                at: self.now,
+                actor_type: cause.kind.into(),
+                actor_id: cause.id.clone(),
+                tenant: after.lane.tenant.clone(),
+                job: Some(after.id),
+                queue: Some(after.lane.queue.clone()),
+                job_type: Some(after.lane.job_type.clone()),
+                trace_id,
+                context,
+            },
+            is_kept,
+        );
+        Ok(())
+    }
+
+    /// Records an operator's action that is not about one job.
+    pub(crate) fn record_operation(
+        &mut self,
+        event: AuditEvent,
+        subject: impl Into<Subject>,
+        cause: &RecordActor,
+        context: &serde_json::Value,
+    ) {
+        let Subject { tenant, queue, job_type } = subject.into();
+        let trace_id = self.trace_of(cause, None);
+        let record = Record {
+            seq: 0,
+            event,
+            alias: None,
+            at: self.now,
+            actor_type: cause.kind.into(),
+            actor_id: cause.id.clone(),
+            tenant,
+            job: None,
+            queue,
+            job_type,
+            trace_id,
+            context: context.to_string(),
+        };
+        self.announce(None);
+        self.record(record, true);
+    }
+}
+
+/// The same context with the key that the worker came with. A key's id needs no escaping.
+fn with_key(context: String, key: Option<&KeyId>) -> String {
+    match (context.strip_suffix('}'), key) {
+        (Some(fields), Some(key)) => format!(r#"{fields},"key":"{key}"}}"#),
+        _ => context,
+    }
+}
+
+fn context_of(event: AuditEvent, before: &JobRecord, after: &JobRecord, cause: &RecordActor) -> String {
+    match event {
+        AuditEvent::Suspended
+        | AuditEvent::SuspendRequested
+        | AuditEvent::Resumed
+        | AuditEvent::Cancelled => {
+            let mut context = json!({
+                "job_id": after.id.to_string(),
+                "actor_id": cause.id,
+                "previous_state": before.state.as_str(),
+                "state": after.state.as_str(),
+            });
+            if let Some(reason) = &cause.reason {
+                context["reason"] = json!(reason);
+            }
+            if let Some(mode) = mode_of(event, before, after) {
+                context["mode"] = json!(mode);
+            }
+            context.to_string()
+        }
+        AuditEvent::Failed | AuditEvent::Exhausted | AuditEvent::Expired | AuditEvent::Retried => {
+            let error = after.details.error.as_ref();
+            json!({
+                "previous_state": before.state.as_str(),
+                "state": after.state.as_str(),
+                "attempt": after.attempt,
+                "category": error.map(|error| error.category.as_str()),
+                "code": error.and_then(|error| error.code.as_deref()),
+                "message": error.map(|error| error.message.as_str()),
+            })
+            .to_string()
+        }
+        // The words of states need no escaping, and this is written for every job: no JSON tree is built for it.
+        _ => format!(
+            r#"{{"previous_state":"{}","state":"{}","attempt":{}}}"#,
+            before.state, after.state, after.attempt
+        ),
+    }
+}
+
+/// The mode of the suspension that a record is about.
+fn mode_of(event: AuditEvent, before: &JobRecord, after: &JobRecord) -> Option<SuspendMode> {
+    let (before, after) = (&before.details, &after.details);
+    let suspension = match event {
+        AuditEvent::Suspended => after.suspension.as_ref(),
+        AuditEvent::SuspendRequested => after.suspend_requested.as_ref(),
+        AuditEvent::Resumed => before.suspension.as_ref().or(before.suspend_requested.as_ref()),
+        _ => None,
+    };
+    suspension.map(|suspension| suspension.mode)
+}

@@ -1,0 +1,324 @@
+//! A claim's walk over all lanes that are open, in the order of claiming (M21): most urgent first, then longest eligible,
+//! then first submitted. Aging (M23) and turns (M112) only change which head comes next; no row is rewritten for them.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::ClaimRequest;
+use super::capacity::Capacity;
+use super::concurrency::{KeyDecision, Keys};
+use super::fairness::FairQueue;
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::job::{JobRecord, JobState, Lane, QueueName, Seq};
+use crate::limits;
+use crate::store::config::{Config, Worker};
+use crate::store::engine::{ClaimOrder, LaneCursor, StateCounts};
+use crate::store::write_tx::WriteTx;
+
+/// How many jobs of each lane are read at once when there are several lanes.
+const READ_AHEAD: usize = 16;
+/// How many at least: where jobs of many lanes are mixed, some lanes have more than their share, and to read on in each of them
+/// is a question each.
+const READ_AHEAD_MIN: usize = 4;
+
+/// States in which a job waits for its time.
+const TIMED: [JobState; 3] = [JobState::Delayed, JobState::Retrying, JobState::Waiting];
+
+/// One lane's jobs, read ahead in order; where jobs age, those of one rank, since the first of them has aged most.
+struct LaneScan {
+    lane: Arc<Lane>,
+    rank: Option<u8>,
+    aging: Option<Duration>,
+    jobs: std::vec::IntoIter<JobRecord>,
+    last: Option<ClaimOrder>,
+    is_drained: bool,
+    /// The room it needs.
+    slots: Vec<usize>,
+    /// The fair queue it belongs to.
+    fair: Option<usize>,
+}
+
+/// Whose head is next.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Candidate {
+    Strand(usize),
+    Fair(usize),
+}
+
+/// The walk.
+pub(super) struct Search {
+    strands: Vec<LaneScan>,
+    fair: Vec<FairQueue>,
+    heads: BinaryHeap<Reverse<(ClaimOrder, Candidate)>>,
+    room: Capacity,
+    keys: Keys,
+    config: Arc<Config>,
+    now: Timestamp,
+    set_aside: usize,
+}
+
+impl Search {
+    pub(super) fn new(
+        unit: &mut WriteTx<'_>,
+        config: &Arc<Config>,
+        worker: &Worker,
+        request: &ClaimRequest,
+        has_more_due: bool,
+    ) -> Result<Search, StoreError> {
+        let counts = unit.db()?.counts()?;
+        let has_jobs = |counts: &StateCounts| {
+            counts[JobState::Scheduled as usize] > 0
+                || (has_more_due && TIMED.iter().any(|state| counts[*state as usize] > 0))
+        };
+        let open: Vec<Arc<Lane>> = counts
+            .lanes
+            .iter()
+            .filter(|(lane, counts)| has_jobs(counts) && worker.takes(lane) && request.matches(lane))
+            .map(|(lane, _)| lane.clone())
+            .collect();
+        let mut search = Search {
+            strands: Vec::with_capacity(open.len()),
+            fair: Vec::new(),
+            heads: BinaryHeap::new(),
+            room: Capacity::default(),
+            keys: Keys::default(),
+            config: config.clone(),
+            now: unit.now,
+            set_aside: 0,
+        };
+        search.open(unit, open)?;
+        if has_more_due {
+            search.promote_most_urgent(unit, request.limit)?;
+        }
+        // Of many lanes only the first jobs are looked at; the few that are taken from are read on. Of a single one all
+        // that are wanted and one more, since a lane is read on as soon as its last job is taken.
+        let share = 2 * request.limit.div_ceil(search.strands.len().max(1));
+        let each = if search.strands.len() == 1 {
+            request.limit + 1
+        } else {
+            share.clamp(READ_AHEAD_MIN, READ_AHEAD)
+        };
+        let plain: Vec<usize> =
+            (0..search.strands.len()).filter(|at| search.strands[*at].aging.is_none()).collect();
+        search.read_ahead(unit, &plain, each.clamp(1, limits::CLAIM_JOBS_MAX + 1))?;
+        search.split_aging(unit)?;
+        for at in 0..search.strands.len() {
+            search.seat(at);
+        }
+        for at in 0..search.fair.len() {
+            search.seat_fair(at);
+        }
+        Ok(search)
+    }
+
+    /// Opens the lanes that no pause and no limit closes.
+    fn open(&mut self, unit: &mut WriteTx<'_>, lanes: Vec<Arc<Lane>>) -> Result<(), StoreError> {
+        let config = self.config.clone();
+        let mut fair_queues: HashMap<QueueName, usize> = HashMap::new();
+        for lane in lanes {
+            if config.holds_on(&lane, self.now).next().is_some() {
+                continue;
+            }
+            let Some(slots) = self.room.open(unit, &config, &lane)? else { continue };
+            let mut fair = None;
+            if !config.queues.is_empty() && config.is_fair(&lane.queue) {
+                let known = fair_queues.get(&lane.queue).copied();
+                let at = known.unwrap_or(self.fair.len());
+                if known.is_none() {
+                    self.fair.push(FairQueue::new(unit, lane.queue.clone())?);
+                    fair_queues.insert(lane.queue.clone(), at);
+                }
+                fair = Some(at);
+            }
+            let aging = if config.queues.is_empty() { None } else { config.aging(&lane) };
+            let jobs = Vec::new().into_iter();
+            let is_drained = false;
+            self.strands.push(LaneScan {
+                lane,
+                rank: None,
+                aging,
+                jobs,
+                last: None,
+                is_drained,
+                slots,
+                fair,
+            });
+        }
+        Ok(())
+    }
+
+    /// More jobs are due than one commit moves, and those that came first were moved: also moves the most urgent ones of
+    /// the open lanes, so that this claim chooses among all that are due (M21).
+    fn promote_most_urgent(&self, unit: &mut WriteTx<'_>, wanted: usize) -> Result<(), StoreError> {
+        let lanes: Vec<Arc<Lane>> = self.strands.iter().map(|strand| strand.lane.clone()).collect();
+        if lanes.is_empty() {
+            return Ok(());
+        }
+        let each = wanted.min(limits::DUE_POSITIONS_MAX / lanes.len()).max(1);
+        let due = unit.db()?.due_in(&lanes, self.now, each)?;
+        // The first of each lane too: it may be its tenant's turn, or the other lanes may be at their limit.
+        let mut places: Vec<ClaimOrder> = due.iter().filter_map(|places| places.first()).copied().collect();
+        places.sort_unstable();
+        places.truncate(limits::TICK_JOBS_PER_COMMIT);
+        let mut others: Vec<ClaimOrder> =
+            due.into_iter().flat_map(|places| places.into_iter().skip(1)).collect();
+        others.sort_unstable();
+        others.truncate(wanted);
+        places.append(&mut others);
+        let seqs: Vec<Seq> = places.into_iter().map(|place| place.seq).collect();
+        unit.load(&seqs)?;
+        seqs.into_iter().try_for_each(|seq| unit.apply_due_timers(seq))
+    }
+
+    /// Makes of each lane whose jobs age one strand for each rank that it has jobs of: 101 at most.
+    fn split_aging(&mut self, unit: &mut WriteTx<'_>) -> Result<(), StoreError> {
+        let (mut aging, plain): (Vec<LaneScan>, Vec<LaneScan>) =
+            std::mem::take(&mut self.strands).into_iter().partition(|strand| strand.aging.is_some());
+        self.strands = plain;
+        while !aging.is_empty() {
+            let cursors: Vec<LaneCursor> = aging
+                .iter()
+                .map(|strand| LaneCursor { lane: strand.lane.clone(), after: strand.last })
+                .collect();
+            let heads = unit.db()?.ready(&cursors, 1)?;
+            let mut next = Vec::new();
+            for (strand, head) in aging.into_iter().zip(heads) {
+                let Some(place) = head.first().map(ClaimOrder::of) else { continue };
+                let end = ClaimOrder { rank: place.rank, eligible_at: Timestamp::MAX, seq: Seq(i64::MAX) };
+                let (lane, slots) = (strand.lane.clone(), strand.slots.clone());
+                let jobs = Vec::new().into_iter();
+                next.push(LaneScan { lane, slots, jobs, last: Some(end), ..strand });
+                self.strands.push(LaneScan {
+                    rank: Some(place.rank),
+                    jobs: head.into_iter(),
+                    last: Some(place),
+                    ..strand
+                });
+            }
+            aging = next;
+        }
+        Ok(())
+    }
+
+    fn read_ahead(&mut self, unit: &mut WriteTx<'_>, which: &[usize], each: usize) -> Result<(), StoreError> {
+        if which.is_empty() {
+            return Ok(());
+        }
+        let cursors: Vec<LaneCursor> = which
+            .iter()
+            .map(|at| LaneCursor { lane: self.strands[*at].lane.clone(), after: self.strands[*at].last })
+            .collect();
+        let found = unit.db()?.ready(&cursors, each)?;
+        for (at, mut jobs) in which.iter().zip(found) {
+            let strand = &mut self.strands[*at];
+            strand.is_drained = jobs.len() < each;
+            if let Some(rank) = strand.rank {
+                let own = jobs.iter().take_while(|job| ClaimOrder::of(job).rank == rank).count();
+                strand.is_drained |= own < jobs.len();
+                jobs.truncate(own);
+            }
+            strand.last = jobs.last().map(ClaimOrder::of).or(strand.last);
+            strand.jobs = jobs.into_iter();
+        }
+        Ok(())
+    }
+
+    /// Puts a strand's head where it is found.
+    fn seat(&mut self, at: usize) {
+        let strand = &self.strands[at];
+        let Some(head) = strand.jobs.as_slice().first() else { return };
+        let mut place = ClaimOrder::of(head);
+        if let Some(aging) = strand.aging {
+            place = place.aged(aging, self.now);
+        }
+        match strand.fair {
+            Some(fair) => self.fair[fair].push(&strand.lane.tenant, place, at),
+            None => self.heads.push(Reverse((place, Candidate::Strand(at)))),
+        }
+    }
+
+    fn seat_fair(&mut self, at: usize) {
+        if let Some(place) = self.fair[at].place() {
+            self.heads.push(Reverse((place, Candidate::Fair(at))));
+        }
+    }
+
+    /// The next job that may run now.
+    pub(super) fn next(&mut self, unit: &mut WriteTx<'_>, wanted: usize) -> Result<Option<Seq>, StoreError> {
+        while let Some(Reverse((_, seat))) = self.heads.pop() {
+            let config = self.config.clone();
+            let (at, turn) = match seat {
+                Candidate::Strand(at) => (at, None),
+                Candidate::Fair(fair) => match self.fair[fair].pop(&config) {
+                    Some((at, rank)) => (at, Some((fair, rank))),
+                    None => continue,
+                },
+            };
+            let found = self.next_of(unit, at, wanted)?;
+            if let Some((fair, rank)) = turn {
+                if found.is_some() {
+                    let tenant = self.strands[at].lane.tenant.clone();
+                    self.fair[fair].started(&config, rank, &tenant);
+                }
+                self.seat_fair(fair);
+            }
+            if found.is_some() {
+                return Ok(found);
+            }
+            if self.set_aside >= limits::TICK_JOBS_PER_COMMIT {
+                unit.wake();
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The head of a strand, if it may run now.
+    fn next_of(
+        &mut self,
+        unit: &mut WriteTx<'_>,
+        at: usize,
+        wanted: usize,
+    ) -> Result<Option<Seq>, StoreError> {
+        let strand = &mut self.strands[at];
+        let job = strand.jobs.next().expect("a strand that is seated has a job");
+        // A lane whose limit is reached is left alone for the rest of this claim.
+        if !self.room.has_room(&strand.slots) {
+            return Ok(None);
+        }
+        if strand.jobs.as_slice().is_empty() && !strand.is_drained {
+            // The more lanes, the less of what is wanted will come from this one.
+            let share = READ_AHEAD.max(2 * wanted / self.strands.len());
+            self.read_ahead(unit, &[at], share.min(limits::CLAIM_JOBS_MAX))?;
+        }
+        self.seat(at);
+        let lane = self.strands[at].lane.clone();
+        let (key, seq) = (job.concurrency, unit.cache_job(job));
+        if let Some(key) = key
+            && self.keys.take(unit, &self.config, &lane, key)? != KeyDecision::Free
+        {
+            unit.set_blocked(seq, true)?;
+            self.set_aside += 1;
+            return Ok(None);
+        }
+        self.room.take(&self.strands[at].slots);
+        Ok(Some(seq))
+    }
+
+    /// Keeps what was used; says when a job that was kept back by a rate or a budget may be let through.
+    pub(super) fn commit_claims(mut self, unit: &mut WriteTx<'_>) -> Result<Option<Timestamp>, StoreError> {
+        for fair in self.fair {
+            fair.write_back(unit);
+        }
+        self.keys.write_back(unit)?;
+        if self.config.has_rates_per_key()
+            && let Some(at) = unit.first_timer()?
+        {
+            self.room.throttle(at);
+        }
+        Ok(self.room.write_back(unit))
+    }
+}

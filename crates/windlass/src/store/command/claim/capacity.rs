@@ -1,0 +1,153 @@
+//! How many jobs a claim may still start in each part of the store: running limits, rates and budgets, read once per part
+//! and claim. A lane without room is closed as a whole, however many jobs it holds.
+
+use std::collections::HashMap;
+
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::job::{Bucket, Lane, Rate, Tenant};
+use crate::store::budget::{self, BudgetUsage};
+use crate::store::config::Config;
+use crate::store::engine::LimitScope;
+use crate::store::write_tx::WriteTx;
+
+/// Room in one part for one reason.
+struct Slot {
+    left: u64,
+    taken: u64,
+    /// The bucket that the jobs take tokens from, with its document, if the reason is a rate.
+    bucket: Option<(String, Bucket)>,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Reason {
+    Running(LimitScope),
+    Rate(LimitScope),
+}
+
+/// Room in every part that a claim has met.
+#[derive(Default)]
+pub(super) struct Capacity {
+    slots: Vec<Slot>,
+    places: HashMap<Reason, usize>,
+    /// Until when tenants have used up their budgets.
+    overdrawn: HashMap<Tenant, Option<Timestamp>>,
+    throttled_until: Option<Timestamp>,
+}
+
+impl Capacity {
+    /// The slots that count for a lane; none if one of them has no room.
+    pub(super) fn open(
+        &mut self,
+        unit: &mut WriteTx<'_>,
+        config: &Config,
+        lane: &Lane,
+    ) -> Result<Option<Vec<usize>>, StoreError> {
+        if let Some(until) = self.overdrawn_until(unit, config, lane)? {
+            self.throttle(until);
+            return Ok(None);
+        }
+        let mut found = Vec::new();
+        for (part, limit) in config.running_limits(lane) {
+            found.push(self.running(unit, &part, limit)?);
+        }
+        for (part, rate) in config.rates(lane) {
+            found.push(self.rate(unit, part, rate)?);
+        }
+        let is_open = self.has_room(&found);
+        if !is_open {
+            self.wait_for_tokens(&found);
+        }
+        Ok(is_open.then_some(found))
+    }
+
+    fn running(
+        &mut self,
+        unit: &mut WriteTx<'_>,
+        part: &LimitScope,
+        limit: u64,
+    ) -> Result<usize, StoreError> {
+        let reason = Reason::Running(part.clone());
+        if let Some(known) = self.places.get(&reason) {
+            return Ok(*known);
+        }
+        let left = limit.saturating_sub(unit.db()?.counts()?.running(part));
+        Ok(self.add(reason, Slot { left, taken: 0, bucket: None }))
+    }
+
+    fn rate(&mut self, unit: &mut WriteTx<'_>, part: LimitScope, rate: Rate) -> Result<usize, StoreError> {
+        let (key, reason) = (part.bucket_key(), Reason::Rate(part));
+        if let Some(known) = self.places.get(&reason) {
+            return Ok(*known);
+        }
+        let stored: Option<Bucket> = unit.tally(&key)?;
+        let full = || Bucket::full(rate, unit.now);
+        let bucket = stored.map_or_else(full, |bucket| bucket.at(unit.now).under(rate));
+        Ok(self.add(reason, Slot { left: bucket.tokens(), taken: 0, bucket: Some((key, bucket)) }))
+    }
+
+    fn add(&mut self, reason: Reason, slot: Slot) -> usize {
+        self.slots.push(slot);
+        let at = self.slots.len() - 1;
+        self.places.insert(reason, at);
+        at
+    }
+
+    fn overdrawn_until(
+        &mut self,
+        unit: &mut WriteTx<'_>,
+        config: &Config,
+        lane: &Lane,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let tenant = &lane.tenant;
+        let Some(settings) = config.tenant_settings(lane).filter(|settings| settings.budget_cents.is_some())
+        else {
+            return Ok(None);
+        };
+        if let Some(known) = self.overdrawn.get(tenant) {
+            return Ok(*known);
+        }
+        let spent: Option<BudgetUsage> = unit.tally(&budget::spent_key(tenant))?;
+        let until = budget::overdrawn(settings, spent.as_ref(), unit.now).map(|over| over.until);
+        self.overdrawn.insert(tenant.clone(), until);
+        Ok(until)
+    }
+
+    /// Whether one more job fits.
+    pub(super) fn has_room(&self, slots: &[usize]) -> bool {
+        slots.iter().all(|at| self.slots[*at].left > 0)
+    }
+
+    /// Counts one more job.
+    pub(super) fn take(&mut self, slots: &[usize]) {
+        for at in slots {
+            self.slots[*at].left -= 1;
+            self.slots[*at].taken += 1;
+        }
+    }
+
+    /// Remembers that jobs were kept back until there is a token again.
+    fn wait_for_tokens(&mut self, slots: &[usize]) {
+        for at in slots {
+            if let Slot { left: 0, bucket: Some((_, bucket)), .. } = &self.slots[*at] {
+                let next = bucket.next_at();
+                self.throttle(next);
+            }
+        }
+    }
+
+    /// Remembers that jobs were kept back until then.
+    pub(super) fn throttle(&mut self, until: Timestamp) {
+        self.throttled_until = Some(self.throttled_until.map_or(until, |known| known.min(until)));
+    }
+
+    /// Takes the tokens; says when the first job that was kept back may be let through.
+    pub(super) fn write_back(self, unit: &mut WriteTx<'_>) -> Option<Timestamp> {
+        for slot in self.slots {
+            if let Some((key, bucket)) = slot.bucket.filter(|_| slot.taken > 0) {
+                unit.put_tally(key, Some(&bucket.without(slot.taken)));
+            }
+        }
+        self.throttled_until
+    }
+}

@@ -1,0 +1,75 @@
+//! Concurrency keys in a claim: how many jobs run with each (M110), and how many tokens each has (M111).
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use crate::error::StoreError;
+use crate::job::{ConcurrencyKey, Lane, QueueName};
+use crate::store::command::rate_limit::KeyBucket;
+use crate::store::config::Config;
+use crate::store::write_tx::WriteTx;
+
+/// Whether a job may run as far as its key is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyDecision {
+    /// It may.
+    Free,
+    /// As many run as may.
+    Held,
+    /// Its key has no token.
+    Throttled,
+}
+
+/// Keys that a claim has met.
+#[derive(Default)]
+pub(super) struct Keys {
+    running: HashMap<ConcurrencyKey, u64>,
+    buckets: HashMap<(QueueName, ConcurrencyKey), KeyBucket>,
+}
+
+impl Keys {
+    /// Whether one more job with this key may run in this lane; if so, it is counted.
+    pub(super) fn take(
+        &mut self,
+        unit: &mut WriteTx<'_>,
+        config: &Config,
+        lane: &Lane,
+        key: ConcurrencyKey,
+    ) -> Result<KeyDecision, StoreError> {
+        let running = match self.running.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(unit.running_with(key)?),
+        };
+        let has_room = *running < config.running_per_key(lane);
+        let Some(rate) = config.rate_per_key(lane) else {
+            *running += u64::from(has_room);
+            return Ok(if has_room { KeyDecision::Free } else { KeyDecision::Held });
+        };
+        let kept = match self.buckets.entry((lane.queue.clone(), key)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(unit.key_bucket(&lane.queue, key, rate)?),
+        };
+        if !has_room {
+            // The end of a holder is its next chance, not a token.
+            kept.has_waiting = false;
+            return Ok(KeyDecision::Held);
+        }
+        if kept.bucket.tokens() == 0 {
+            kept.has_waiting = true;
+            return Ok(KeyDecision::Throttled);
+        }
+        kept.bucket = kept.bucket.without(1);
+        *running += 1;
+        Ok(KeyDecision::Free)
+    }
+
+    /// Takes the tokens.
+    pub(super) fn write_back(self, unit: &mut WriteTx<'_>) -> Result<(), StoreError> {
+        let mut buckets: Vec<_> = self.buckets.into_iter().collect();
+        buckets.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        for ((queue, key), kept) in buckets {
+            unit.put_key_bucket(&queue, key, kept)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,105 @@
+//! Fairness: within one priority of a fair queue tenants take turns (M112). What is remembered is whose turn it was last, one
+//! tenant per priority: nothing grows with tenants that come and go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::StoreError;
+use crate::job::{QueueName, Tenant};
+use crate::store::config::Config;
+use crate::store::engine::ClaimOrder;
+use crate::store::write_tx::WriteTx;
+
+/// Whose turn it was last, and how many jobs it has started in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Turn {
+    tenant: Tenant,
+    started: u32,
+}
+
+/// The last turn of each priority, by its rank.
+type Turns = BTreeMap<u8, Turn>;
+
+/// The jobs of one tenant that could be next, by place; the second is the strand each is the head of.
+type LaneHeads = BTreeSet<(ClaimOrder, usize)>;
+
+/// A queue in which tenants take turns.
+pub(super) struct FairQueue {
+    queue: QueueName,
+    turns: Turns,
+    is_changed: bool,
+    /// By rank and tenant.
+    heads: BTreeMap<u8, BTreeMap<Tenant, LaneHeads>>,
+    all: LaneHeads,
+}
+
+fn turns_key(queue: &QueueName) -> String {
+    format!("turns {queue}")
+}
+
+impl FairQueue {
+    pub(super) fn new(unit: &mut WriteTx<'_>, queue: QueueName) -> Result<FairQueue, StoreError> {
+        let turns = unit.tally(&turns_key(&queue))?.unwrap_or_default();
+        Ok(FairQueue { queue, turns, is_changed: false, heads: BTreeMap::new(), all: LaneHeads::new() })
+    }
+
+    /// Adds the head of a strand.
+    pub(super) fn push(&mut self, tenant: &Tenant, place: ClaimOrder, strand: usize) {
+        let tenants = self.heads.entry(place.rank).or_default();
+        tenants.entry(tenant.clone()).or_default().insert((place, strand));
+        self.all.insert((place, strand));
+    }
+
+    /// The queue's place among others: that of the job that would be next if nobody took turns.
+    pub(super) fn place(&self) -> Option<ClaimOrder> {
+        self.all.first().map(|(place, _)| *place)
+    }
+
+    /// Takes out the head whose turn it is: the strand and the rank.
+    pub(super) fn pop(&mut self, config: &Config) -> Option<(usize, u8)> {
+        let (rank, tenants) = self.heads.iter_mut().next()?;
+        let rank = *rank;
+        let last = self.turns.get(&rank);
+        let goes_on = last
+            .filter(|turn| turn.started < config.weight(&turn.tenant) && tenants.contains_key(&turn.tenant));
+        let tenant = match (goes_on, last) {
+            (Some(turn), _) => turn.tenant.clone(),
+            (None, Some(turn)) => {
+                let after = (Bound::Excluded(&turn.tenant), Bound::Unbounded);
+                let next = tenants.range::<Tenant, _>(after).next();
+                next.or_else(|| tenants.iter().next()).map(|(tenant, _)| tenant.clone())?
+            }
+            (None, None) => tenants.keys().next()?.clone(),
+        };
+        let heads = tenants.get_mut(&tenant)?;
+        let (place, strand) = heads.pop_first()?;
+        self.all.remove(&(place, strand));
+        if heads.is_empty() {
+            tenants.remove(&tenant);
+        }
+        if tenants.is_empty() {
+            self.heads.remove(&rank);
+        }
+        Some((strand, rank))
+    }
+
+    /// A job of this tenant and rank was started.
+    pub(super) fn started(&mut self, config: &Config, rank: u8, tenant: &Tenant) {
+        let goes_on = self
+            .turns
+            .get(&rank)
+            .filter(|turn| turn.tenant == *tenant && turn.started < config.weight(tenant));
+        let started = goes_on.map_or(1, |turn| turn.started + 1);
+        self.turns.insert(rank, Turn { tenant: tenant.clone(), started });
+        self.is_changed = true;
+    }
+
+    /// Keeps whose turn it was.
+    pub(super) fn write_back(self, unit: &mut WriteTx<'_>) {
+        if self.is_changed {
+            unit.put_tally(turns_key(&self.queue), Some(&self.turns));
+        }
+    }
+}

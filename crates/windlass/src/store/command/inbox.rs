@@ -1,0 +1,80 @@
+//! Submissions that callers left in their own transactions, where nothing can be asked of the store: each becomes the job
+//! whose id its caller was given. What is refused after all becomes a job that failed, so that nobody looks for it in vain.
+
+use std::slice;
+
+use super::audit::RecordActor;
+use super::submit::{self, Receipt};
+use crate::error::{FieldProblem, Invalid, StoreError, SubmitError};
+use crate::job::{Event, Failure, JobMetadata, NewJob, Payload};
+use crate::store::caller::{Caller, Role};
+use crate::store::engine::InboxEntry;
+use crate::store::write_tx::WriteTx;
+
+/// The code of a job that was refused after its caller had been given its id.
+pub const REFUSED: &str = "refused_at_door";
+
+/// Makes a job of a submission.
+pub(crate) fn deliver(unit: &mut WriteTx<'_>, letter: &InboxEntry) -> Result<(), StoreError> {
+    let caller = Caller::new(letter.owner.clone(), Role::Admin, None);
+    unit.begin();
+    let refusal = match submit(unit, &caller, letter, &letter.job) {
+        Ok(()) => return Ok(()),
+        Err(SubmitError::Store(trouble)) => return Err(trouble),
+        Err(refusal) => refusal,
+    };
+    unit.undo();
+    if let Some(trouble) = unit.trouble() {
+        return Err(trouble.clone());
+    }
+    unit.begin();
+    refuse(unit, &caller, letter, &refusal)
+}
+
+fn submit(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    letter: &InboxEntry,
+    job: &NewJob,
+) -> Result<(), SubmitError> {
+    let options = &unit.env.options;
+    submit::check(slice::from_ref(job), options.payload_bytes_max, &options.targets)?;
+    let receipt = submit::submit_as(unit, caller, job, letter.id)?;
+    match receipt {
+        Receipt { is_duplicate: true, job, .. } => {
+            let problem = FieldProblem::Contradiction(format!("belongs to job {} already", job.id));
+            Err(SubmitError::Invalid { index: 0, invalid: Invalid::new("idempotency_key", problem) })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Keeps what was refused as a job that failed, without anything that could be refused again.
+fn refuse(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    letter: &InboxEntry,
+    refusal: &SubmitError,
+) -> Result<(), StoreError> {
+    let given = &letter.job;
+    let is_small = given.payload.bytes.len() <= unit.env.options.payload_bytes_max;
+    let payload =
+        if is_small { given.payload.clone() } else { Payload::bytes([], &given.payload.content_type) };
+    let job = NewJob {
+        queue: given.queue.clone(),
+        priority: given.priority,
+        labels: JobMetadata { callback_url: None, ..given.labels.clone() },
+        tenant: given.tenant.clone(),
+        traceparent: given.traceparent.clone(),
+        ..NewJob::new(given.job_type.clone(), payload)
+    };
+    submit(unit, caller, letter, &job).map_err(|again| match again {
+        SubmitError::Store(trouble) => trouble,
+        other => StoreError::Database(format!("a submission through SQL cannot be kept: {other}")),
+    })?;
+    let failure = Failure::permanent(REFUSED, refusal.to_string());
+    if let Some(seq) = unit.find(&[letter.id])?.pop().flatten() {
+        let _not_scheduled = unit.apply(seq, &Event::Refuse { failure }, &RecordActor::system())?;
+    }
+    Ok(())
+}

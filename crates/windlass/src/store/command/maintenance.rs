@@ -1,0 +1,217 @@
+//! What the store does by itself as time passes: promote, reap, expire, lift, forget, prune. Each is a conditional
+//! change like any other, so two processes doing it at once do it once.
+
+use std::collections::BTreeSet;
+
+use super::needed::{has_looked_at_enough, needed_by};
+use super::schedule::fire::next_run;
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::job::{JobState, Seq, WorkerId};
+use crate::limits;
+use crate::store::cascade::LeaseEnd;
+use crate::store::config::Worker;
+use crate::store::engine::{ClaimOrder, DocumentKind};
+use crate::store::filter::{Filter, Order, Scan};
+use crate::store::minute_stats::minute_of;
+use crate::store::pruning::SeqRange;
+use crate::store::write_tx::WriteTx;
+
+/// What one round of maintenance did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TickReport {
+    /// Jobs that time moved.
+    pub jobs: usize,
+    /// Leases that ended with a silent worker.
+    pub leases: usize,
+    /// Pauses that lifted themselves.
+    pub holds: usize,
+    /// Jobs that schedules submitted.
+    pub scheduled: usize,
+    /// Whether schedules are due.
+    pub(crate) has_due_schedules: bool,
+    /// Whether there is more to do at once.
+    pub has_more: bool,
+    /// When time changes something next.
+    pub next_at: Option<Timestamp>,
+}
+
+/// Lets time act: one bounded round.
+pub(crate) fn tick(unit: &mut WriteTx<'_>) -> Result<TickReport, StoreError> {
+    unit.learn_accepted_clock()?;
+    unit.show_service()?;
+    // Before anything ends those leases as losses.
+    let swept = unit.sweep_leases()?;
+    let (leases, has_silent) = unit.reap_silent_workers()?;
+    let jobs = unit.promote(limits::TICK_JOBS_PER_COMMIT)?;
+    let holds = unit.lift_expired_holds(limits::EXPIRED_PAUSES_PER_COMMIT)?;
+    let throttled = unit.wake_throttled(limits::TICK_JOBS_PER_COMMIT)?;
+    unit.drop_old_rates()?;
+    let has_cascades = unit.continue_cascades()?;
+    let next_at = unit.next_at()?;
+    let is_full =
+        jobs.max(throttled) >= limits::TICK_JOBS_PER_COMMIT || holds >= limits::EXPIRED_PAUSES_PER_COMMIT;
+    let has_more = is_full || has_silent || has_cascades || swept.has_more;
+    let now = unit.now;
+    let has_due_schedules = unit.config()?.schedules.values().any(|schedule| schedule.is_due(now));
+    Ok(TickReport { jobs, leases, holds, scheduled: 0, has_due_schedules, has_more, next_at })
+}
+
+impl WriteTx<'_> {
+    /// Moves up to `max` jobs whose time has come; says how many.
+    pub(crate) fn promote(&mut self, max: usize) -> Result<usize, StoreError> {
+        let due: Vec<Seq> = self.due(max)?;
+        for seq in &due {
+            self.apply_due_timers(*seq)?;
+        }
+        Ok(due.len())
+    }
+
+    /// Ends the leases of workers that fell silent, and forgets those silent for long (M31). Returns how many leases, and
+    /// whether there are more such workers than one commit deals with.
+    fn reap_silent_workers(&mut self) -> Result<(usize, bool), StoreError> {
+        let (now, grace, max) = (self.now, self.grace, limits::SILENT_WORKERS_PER_COMMIT);
+        let config = self.config()?;
+        let liveness = self.liveness()?;
+        let beating = config.workers.values().filter(|worker| worker.heartbeats && !worker.is_lost);
+        let seen = beating.map(|worker| (worker, liveness.seen_at(worker)));
+        let silent = seen.filter(|(_, seen_at)| Worker::silent_when(*seen_at, &grace) <= now).take(max);
+        let silent: Vec<Worker> =
+            silent.map(|(worker, seen_at)| Worker { seen_at, ..worker.clone() }).collect();
+        drop(config);
+        for worker in &silent {
+            self.note_lost(worker)?;
+        }
+        let mut ended = 0;
+        // All of them together: what runs is looked through once.
+        let (crashed, unheard): (Vec<&Worker>, Vec<&Worker>) =
+            silent.iter().partition(|worker| grace.is_crash(worker.seen_at));
+        for (workers, end) in [(crashed, LeaseEnd::Crash), (unheard, LeaseEnd::Gap)] {
+            if !workers.is_empty() {
+                let ids = workers.iter().map(|worker| worker.id).collect();
+                ended += self.workers_gone(ids, now, end, None)?;
+            }
+        }
+        self.forget_old_workers(max)?;
+        Ok((ended, silent.len() == max))
+    }
+
+    /// Forgets workers that were not heard of for long and run nothing.
+    fn forget_old_workers(&mut self, max: usize) -> Result<(), StoreError> {
+        let (now, grace, config) = (self.now, self.grace, self.config()?);
+        let liveness = self.liveness()?;
+        let old = config.workers.values().filter(|worker| {
+            let seen_at = liveness.seen_at(worker);
+            let is_silent = worker.heartbeats && Worker::silent_when(seen_at, &grace) <= now;
+            now.since(grace.heard_at(seen_at)) > limits::WORKER_REMEMBERED && (worker.is_lost || !is_silent)
+        });
+        let old: Vec<(WorkerId, bool)> = old.map(|worker| (worker.id, worker.is_lost)).take(max).collect();
+        drop(config);
+        // Those that were lost have no leases; only those that do not beat may run something all the same.
+        let quiet = old.iter().filter(|(_, is_lost)| !is_lost).map(|(worker, _)| *worker).collect();
+        let busy = self.busy(quiet)?;
+        for (worker, is_lost) in old {
+            if is_lost || busy.as_ref().is_some_and(|busy| !busy.contains(&worker)) {
+                self.forget_worker(worker)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Which of these workers run something; none if they run too many jobs to look at all of them.
+    fn busy(&mut self, workers: Vec<WorkerId>) -> Result<Option<BTreeSet<WorkerId>>, StoreError> {
+        if workers.is_empty() {
+            return Ok(Some(BTreeSet::new()));
+        }
+        let filter = Filter { workers, states: vec![JobState::Running], ..Filter::default() };
+        let limit = limits::BUSY_JOBS_SCAN_MAX;
+        let page = self.db()?.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?;
+        let busy = || page.iter().filter_map(|job| job.lease).map(|lease| lease.worker).collect();
+        Ok((page.len() < limit).then(busy))
+    }
+
+    fn drop_old_rates(&mut self) -> Result<(), StoreError> {
+        let oldest = format!("{:012}", minute_of(self.now) - limits::RATE_MINUTES_KEPT);
+        // Only those, and not all at once: there is one for each lane and minute, and this is asked every second.
+        for old in self.db()?.documents_before(DocumentKind::Rate, &oldest, limits::TICK_JOBS_PER_COMMIT)? {
+            self.put_document(DocumentKind::Rate, &old.key, None, |_| {})?;
+        }
+        Ok(())
+    }
+
+    /// The next moment at which time changes anything.
+    fn next_at(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        let (config, grace) = (self.config()?, self.grace);
+        let liveness = self.liveness()?;
+        let workers = config.workers.values().filter(|worker| worker.heartbeats && !worker.is_lost);
+        let silent = workers.map(|worker| Worker::silent_when(liveness.seen_at(worker), &grace)).min();
+        let lifted = config.holds.values().filter_map(|hold| hold.expires_at).min();
+        let due = self.db()?.next_due()?;
+        let throttled = self.first_timer()?;
+        let scheduled = next_run(&config, self.now);
+        Ok([silent, lifted, due, throttled, scheduled].into_iter().flatten().min())
+    }
+}
+
+/// What one round of pruning did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PruneReport {
+    /// Jobs removed.
+    pub jobs: usize,
+    /// Where to go on; none when this part of the state is done.
+    pub next: Option<ClaimOrder>,
+    /// Jobs looked at and left.
+    pub left: usize,
+    /// The last job looked at.
+    pub last: Option<Seq>,
+    /// When the first of those left is to be removed.
+    pub next_at: Option<Timestamp>,
+    /// Whether nothing was looked at, because the time is not to be acted on yet.
+    pub is_deferred: bool,
+}
+
+/// Removes jobs that ended in `state` longer ago than they are kept, among those in `part` of it: one bounded round (M96).
+pub(crate) fn prune(
+    unit: &mut WriteTx<'_>,
+    state: JobState,
+    part: SeqRange,
+) -> Result<PruneReport, StoreError> {
+    if unit.now < unit.grace.lifetimes_from {
+        return Ok(PruneReport { is_deferred: true, ..PruneReport::default() });
+    }
+    let config = unit.config()?;
+    let default = config.store_retention(state, unit.env.options.retention_of(state));
+    let shortest = config.retention_min(state).map_or(default, |time| time.min(default));
+    let young = unit.now.minus(shortest);
+    let filter = Filter { states: vec![state], ..Filter::default() };
+    let limit = limits::BULK_JOBS_PER_COMMIT;
+    let page = unit.db()?.scan(&Scan { filter, order: Order::Oldest, after: part.after(), limit })?;
+    let next = (page.len() == limit).then(|| page.last().map(ClaimOrder::of)).flatten();
+    let mut pruned = PruneReport { next, ..PruneReport::default() };
+    for job in page {
+        // Jobs are in the order of submission, and none ends before it is submitted: the rest is younger still.
+        if !part.holds(job.seq) || (part.is_open() && job.created_at > young) {
+            pruned.next = None;
+            break;
+        }
+        let kept_for = config.retention(&job.lane, state).unwrap_or(default);
+        let due_at = job.completed_at.unwrap_or(unit.now).plus(kept_for);
+        let seq = unit.cache_job(job);
+        pruned.last = Some(seq);
+        let Some(job) = unit.job(seq)?.cloned() else { continue };
+        if due_at <= unit.now && needed_by(unit, &job)?.is_none() {
+            unit.remove(seq);
+            pruned.jobs += 1;
+        } else {
+            pruned.left += 1;
+            pruned.next_at = Some(pruned.next_at.map_or(due_at, |at| at.min(due_at)));
+        }
+        if has_looked_at_enough(unit) {
+            pruned.next = Some(ClaimOrder { rank: 0, eligible_at: Timestamp::MIN, seq });
+            break;
+        }
+    }
+    // At once, so that nobody else in this commit finds them any more.
+    unit.flush()?;
+    Ok(pruned)
+}

@@ -1,0 +1,280 @@
+//! Pauses: the gate, tenants, types, queues and workers, each with who, since when, why and until when (M54–M57).
+
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::audit::{RecordActor, Subject};
+use crate::audit::AuditEvent;
+use crate::error::{ActError, StoreError};
+use crate::job::{JobType, QueueName, Tenant, WorkerId, check_text};
+use crate::limits;
+use crate::store::caller::{Caller, Permission};
+use crate::store::cascade::LeaseEnd;
+use crate::store::config::{Hold, PauseMode, Resumption, Scope, encode};
+use crate::store::engine::DocumentKind;
+use crate::store::write_tx::WriteTx;
+
+/// What to pause or resume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Everything; admins only.
+    Gate,
+    /// A tenant; admins only.
+    Tenant(Tenant),
+    /// A type: of the caller's tenant, or of all for an admin (M90).
+    Type(JobType),
+    /// A queue: of the caller's tenant, or of all for an admin (M90).
+    Queue(QueueName),
+    /// A worker.
+    Worker(WorkerId),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Gate => f.write_str("the gate"),
+            Target::Tenant(tenant) => write!(f, "tenant {tenant}"),
+            Target::Type(job_type) => write!(f, "type {job_type}"),
+            Target::Queue(queue) => write!(f, "queue {queue}"),
+            Target::Worker(worker) => write!(f, "worker {worker}"),
+        }
+    }
+}
+
+/// How to pause.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pause {
+    /// What happens to running jobs.
+    pub mode: PauseMode,
+    /// Why.
+    pub reason: Option<String>,
+    /// When it lifts itself, from now.
+    pub expires: Option<Duration>,
+}
+
+impl Pause {
+    /// Running jobs end by themselves.
+    pub fn graceful() -> Pause {
+        Pause::default()
+    }
+
+    /// Running jobs are cut off now, which is no failure.
+    pub fn aggressive() -> Pause {
+        Pause { mode: PauseMode::Aggressive, ..Pause::default() }
+    }
+
+    /// The same with a reason.
+    #[must_use]
+    pub fn reason(self, reason: &str) -> Pause {
+        Pause { reason: Some(reason.to_owned()), ..self }
+    }
+
+    /// The same, but it lifts itself after this long.
+    #[must_use]
+    pub fn expires_in(self, time: Duration) -> Pause {
+        Pause { expires: Some(time), ..self }
+    }
+}
+
+/// Pauses something; says whether it was not paused before. A second pause keeps the first one's reason.
+pub(crate) fn pause(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    target: &Target,
+    pause: &Pause,
+) -> Result<bool, ActError> {
+    check_text("reason", pause.reason.as_deref(), limits::REASON_CHARS_MAX)?;
+    let scope = scope_for(unit, caller, target)?;
+    let now = unit.now;
+    // One whose time is over has lifted itself, whether or not maintenance has come by.
+    unit.lift_if_expired(&scope)?;
+    if unit.config()?.holds.contains_key(&scope) {
+        return Ok(false);
+    }
+    let hold = Hold {
+        scope: scope.clone(),
+        mode: pause.mode,
+        reason: pause.reason.clone(),
+        by: caller.id.clone(),
+        since: now,
+        expires_at: pause.expires.map(|after| now.plus(after)),
+    };
+    let key = hold_key(&scope);
+    unit.put_document(DocumentKind::Hold, &key, Some(&encode(&hold)), |config| {
+        config.holds.insert(scope.clone(), hold.clone());
+    })?;
+    record(unit, caller, &hold, true, pause.reason.as_deref());
+    unit.interrupt();
+    if pause.mode == PauseMode::Aggressive {
+        interrupt(unit, &hold)?;
+    }
+    Ok(true)
+}
+
+/// Lifts a pause; says whether there was one.
+pub(crate) fn resume(
+    unit: &mut WriteTx<'_>,
+    caller: &Caller,
+    target: &Target,
+    reason: Option<&str>,
+) -> Result<bool, ActError> {
+    check_text("reason", reason, limits::REASON_CHARS_MAX)?;
+    let scope = scope_for(unit, caller, target)?;
+    unit.lift_if_expired(&scope)?;
+    let Some(hold) = unit.config()?.holds.get(&scope).cloned() else { return Ok(false) };
+    unit.drop_hold(&scope)?;
+    unit.keep_resumption(caller, &scope, reason)?;
+    record(unit, caller, &hold, false, reason);
+    unit.wake();
+    unit.interrupt();
+    Ok(true)
+}
+
+/// What the caller's words mean: anybody but an admin speaks for the own tenant only (M90).
+fn scope_for(unit: &mut WriteTx<'_>, caller: &Caller, target: &Target) -> Result<Scope, ActError> {
+    match target {
+        Target::Gate => {
+            caller.require(Permission::Administer)?;
+            Ok(Scope::Gate)
+        }
+        Target::Tenant(tenant) => {
+            caller.require(Permission::Administer)?;
+            Ok(Scope::Tenant(tenant.clone()))
+        }
+        Target::Worker(worker) => {
+            caller.require(Permission::Pause)?;
+            // One that works for everybody is not a tenant's to stop; nor does it learn whether there is such a worker.
+            let is_theirs =
+                unit.config()?.workers.get(worker).is_some_and(|known| known.tenant == caller.tenant);
+            if caller.tenant.is_some() && !is_theirs {
+                caller.require(Permission::Administer)?;
+            }
+            if !unit.config()?.workers.contains_key(worker) {
+                return Err(ActError::NoSuchWorker(*worker));
+            }
+            Ok(Scope::Worker(*worker))
+        }
+        Target::Type(job_type) => {
+            caller.require(Permission::Pause)?;
+            Ok(Scope::Type { job_type: job_type.clone(), tenant: caller.tenant.clone() })
+        }
+        Target::Queue(queue) => {
+            caller.require(Permission::Pause)?;
+            Ok(Scope::Queue { queue: queue.clone(), tenant: caller.tenant.clone() })
+        }
+    }
+}
+
+fn hold_key(scope: &Scope) -> String {
+    serde_json::to_string(scope).expect("a scope is plain data")
+}
+
+/// Records a pause, or its end; both name its mode.
+fn record(unit: &mut WriteTx<'_>, caller: &Caller, hold: &Hold, is_paused: bool, reason: Option<&str>) {
+    let scope = &hold.scope;
+    let event = match (scope, is_paused) {
+        (Scope::Queue { .. }, true) => AuditEvent::QueuePaused,
+        (Scope::Queue { .. }, false) => AuditEvent::QueueResumed,
+        (Scope::Worker(_), true) => AuditEvent::WorkerPaused,
+        (Scope::Worker(_), false) => AuditEvent::WorkerResumed,
+        (Scope::Gate | Scope::Tenant(_) | Scope::Type { .. }, true) => AuditEvent::GateClosed,
+        (Scope::Gate | Scope::Tenant(_) | Scope::Type { .. }, false) => AuditEvent::GateOpened,
+    };
+    let tenant = match scope {
+        Scope::Tenant(tenant) => tenant.clone(),
+        Scope::Type { tenant, .. } | Scope::Queue { tenant, .. } => tenant.clone().unwrap_or_default(),
+        Scope::Gate | Scope::Worker(_) => Tenant::default(),
+    };
+    let (queue, job_type) = match scope {
+        Scope::Queue { queue, .. } => (Some(queue.clone()), None),
+        Scope::Type { job_type, .. } => (None, Some(job_type.clone())),
+        Scope::Gate | Scope::Tenant(_) | Scope::Worker(_) => (None, None),
+    };
+    let subject = Subject { tenant, queue, job_type };
+    let mut context = json!({"actor_id": caller.id, "scope": scope, "mode": hold.mode});
+    if let Some(reason) = reason {
+        context["reason"] = json!(reason);
+    }
+    unit.record_operation(event, subject, &RecordActor::caller(caller, reason), &context);
+}
+
+/// An aggressive pause: a queue's running jobs are suspended, a worker's are released (M54, M55); as many as one commit may,
+/// the rest by maintenance.
+fn interrupt(unit: &mut WriteTx<'_>, hold: &Hold) -> Result<(), StoreError> {
+    match &hold.scope {
+        Scope::Worker(worker) => {
+            // Leases of this very moment too: the pause came after them.
+            let before = unit.now.plus(Duration::from_millis(1));
+            let trace_id = unit.call_trace.clone();
+            unit.workers_gone([*worker].into(), before, LeaseEnd::Release, trace_id)?;
+        }
+        Scope::Queue { .. } => unit.suspend_all_running(hold)?,
+        Scope::Gate | Scope::Tenant(_) | Scope::Type { .. } => {}
+    }
+    Ok(())
+}
+
+impl WriteTx<'_> {
+    /// Keeps who resumed a queue last, and when; of what else can be paused the audit trail says it.
+    fn keep_resumption(
+        &mut self,
+        caller: &Caller,
+        scope: &Scope,
+        reason: Option<&str>,
+    ) -> Result<(), StoreError> {
+        if !matches!(scope, Scope::Queue { .. }) {
+            return Ok(());
+        }
+        let resumption = Resumption {
+            scope: scope.clone(),
+            by: caller.id.clone(),
+            at: self.now,
+            reason: reason.map(str::to_owned),
+        };
+        let body = encode(&resumption);
+        self.put_document(DocumentKind::Resumption, &hold_key(scope), Some(&body), |config| {
+            config.resumed.insert(scope.clone(), resumption);
+        })
+    }
+
+    /// Removes a pause without a word.
+    pub(crate) fn drop_hold(&mut self, scope: &Scope) -> Result<(), StoreError> {
+        if !self.config()?.holds.contains_key(scope) {
+            return Ok(());
+        }
+        self.put_document(DocumentKind::Hold, &hold_key(scope), None, |config| {
+            config.holds.remove(scope);
+        })
+    }
+
+    /// Lifts up to `max` pauses whose time is over (M57); says how many.
+    pub(crate) fn lift_expired_holds(&mut self, max: usize) -> Result<usize, StoreError> {
+        let now = self.now;
+        let config = self.config()?;
+        let expired = config.holds.values().filter(|hold| !hold.is_active(now)).take(max);
+        let expired: Vec<Hold> = expired.cloned().collect();
+        drop(config);
+        for hold in &expired {
+            self.lift_expired(hold)?;
+        }
+        Ok(expired.len())
+    }
+
+    /// The same for one of them.
+    fn lift_if_expired(&mut self, scope: &Scope) -> Result<(), StoreError> {
+        let now = self.now;
+        let hold = self.config()?.holds.get(scope).filter(|hold| !hold.is_active(now)).cloned();
+        hold.map_or(Ok(()), |hold| self.lift_expired(&hold))
+    }
+
+    fn lift_expired(&mut self, hold: &Hold) -> Result<(), StoreError> {
+        self.drop_hold(&hold.scope)?;
+        self.keep_resumption(&Caller::system(), &hold.scope, Some("its time was over"))?;
+        record(self, &Caller::system(), hold, false, Some("its time was over"));
+        self.wake();
+        self.interrupt();
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! What a process measures of its own store while it runs, for those who watch it: how many requests share a commit, how long
+//! commits take, and what happened to jobs since the start. Nothing here is stored, and no rule looks at it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::minute_stats::Minute;
+use crate::job::{JobType, Lane, QueueName, Tenant};
+use crate::limits;
+
+/// Upper edges of the buckets for the number of requests in one commit.
+const REQUESTS: [u64; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+/// Upper edges of the buckets for the time of one commit, in microseconds.
+const MICROS: [u64; 16] = [
+    100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
+    2_000_000, 5_000_000, 10_000_000,
+];
+
+/// Numbers counted in buckets; counting takes no lock.
+#[derive(Debug)]
+pub struct Histogram {
+    edges: &'static [u64],
+    /// One per edge, and one for what is above the last.
+    buckets: Vec<AtomicU64>,
+    sum: AtomicU64,
+}
+
+/// A histogram as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistogramReading {
+    /// For each edge, how many numbers were not above it.
+    pub up_to: Vec<(u64, u64)>,
+    /// How many numbers there were.
+    pub count: u64,
+    /// All of them together.
+    pub sum: u64,
+}
+
+impl Histogram {
+    fn new(edges: &'static [u64]) -> Histogram {
+        let buckets = (0..=edges.len()).map(|_| AtomicU64::new(0)).collect();
+        Histogram { edges, buckets, sum: AtomicU64::new(0) }
+    }
+
+    fn add(&self, number: u64) {
+        let bucket = self.edges.partition_point(|edge| *edge < number);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.sum.fetch_add(number, Ordering::Relaxed);
+    }
+
+    /// What was counted so far.
+    pub fn read(&self) -> HistogramReading {
+        let mut count = 0;
+        let mut so_far: Vec<u64> = Vec::with_capacity(self.buckets.len());
+        for bucket in &self.buckets {
+            count += bucket.load(Ordering::Relaxed);
+            so_far.push(count);
+        }
+        let up_to = self.edges.iter().copied().zip(so_far).collect();
+        HistogramReading { up_to, count, sum: self.sum.load(Ordering::Relaxed) }
+    }
+}
+
+/// What happened to the jobs of queues or types since the start, by tenant and name, as many as there is room for.
+type Totals<Name> = Mutex<BTreeMap<(Tenant, Name), Minute>>;
+
+fn locked<Name>(totals: &Totals<Name>) -> MutexGuard<'_, BTreeMap<(Tenant, Name), Minute>> {
+    // Every step leaves them whole.
+    totals.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Adds what happened in lanes to the totals of one name each; names beyond `most` go uncounted.
+fn add<Name: Ord + Clone>(
+    totals: &Totals<Name>,
+    rates: &[(Arc<Lane>, Minute)],
+    name: impl Fn(&Lane) -> &Name,
+    most: usize,
+) {
+    let mut totals = locked(totals);
+    for (lane, counts) in rates {
+        let key = (lane.tenant.clone(), name(lane).clone());
+        if let Some(total) = totals.get_mut(&key) {
+            total.merge(counts);
+        } else if totals.len() < most {
+            totals.insert(key, counts.clone());
+        }
+    }
+}
+
+/// What was found by polling although a notification should have told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fallback {
+    /// A commit of another node, by PostgreSQL's look-out.
+    Node,
+    /// A commit of another process, by SQLite's look-out: the log's size and time did not show it.
+    Process,
+    /// Claimable jobs, by a waiting claim.
+    Claim,
+    /// The end of a job, by somebody waiting for it.
+    End,
+    /// An interruption of running jobs, by a worker's regular heartbeat.
+    Interrupt,
+}
+
+impl Fallback {
+    /// All of them.
+    pub const ALL: [Fallback; 5] =
+        [Fallback::Node, Fallback::Process, Fallback::Claim, Fallback::End, Fallback::Interrupt];
+
+    /// Its name in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Fallback::Node => "node",
+            Fallback::Process => "process",
+            Fallback::Claim => "claim",
+            Fallback::End => "end",
+            Fallback::Interrupt => "interrupt",
+        }
+    }
+}
+
+/// What a process measures of its own store.
+#[derive(Debug)]
+pub struct Meters {
+    /// Requests that shared a commit.
+    pub group_requests: Histogram,
+    /// How long commits took, in microseconds: mostly the wait for the disk.
+    pub commit_micros: Histogram,
+    fallbacks: [AtomicU64; Fallback::ALL.len()],
+    queues: Totals<QueueName>,
+    types: Totals<JobType>,
+}
+
+impl Default for Meters {
+    fn default() -> Meters {
+        Meters {
+            group_requests: Histogram::new(&REQUESTS),
+            commit_micros: Histogram::new(&MICROS),
+            fallbacks: Default::default(),
+            queues: Mutex::default(),
+            types: Mutex::default(),
+        }
+    }
+}
+
+impl Meters {
+    /// One commit of this many requests that took so long.
+    #[cfg_attr(
+        not(any(feature = "sqlite", feature = "postgres")),
+        allow(dead_code, reason = "memory commits at once")
+    )]
+    pub(crate) fn committed(&self, requests: usize, took: Duration) {
+        self.group_requests.add(u64::try_from(requests).unwrap_or(u64::MAX));
+        self.commit_micros.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// Polling found what a notification should have told of.
+    pub(crate) fn fell_back(&self, what: Fallback) {
+        tracing::debug!(what = what.as_str(), "found by polling without a notification");
+        self.fallbacks[what as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often polling found what a notification should have told of, since the start; 0 while notifications work.
+    pub fn fallbacks(&self, what: Fallback) -> u64 {
+        self.fallbacks[what as usize].load(Ordering::Relaxed)
+    }
+
+    /// Adds what has happened in lanes since the last time. Called once for each commit that wrote rates, after it is on
+    /// disk; costs as much as there are lanes, however many happened before.
+    pub(crate) fn counted(&self, rates: &[(Arc<Lane>, Minute)]) {
+        if !rates.is_empty() {
+            add(&self.queues, rates, |lane| &lane.queue, limits::METRIC_QUEUES_MAX);
+            add(&self.types, rates, |lane| &lane.job_type, limits::METERED_TYPE_TOTALS_MAX);
+        }
+    }
+
+    /// What happened to jobs since the start, by tenant and queue; at most a second behind.
+    pub fn totals_by_queue(&self) -> BTreeMap<(Tenant, QueueName), Minute> {
+        locked(&self.queues).clone()
+    }
+
+    /// The same by tenant and type, for the first [`limits::METERED_TYPE_TOTALS_MAX`] of them.
+    pub fn totals_by_type(&self) -> BTreeMap<(Tenant, JobType), Minute> {
+        locked(&self.types).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn submitted(job_type: &str, count: u64) -> (Arc<Lane>, Minute) {
+        let (tenant, queue) = (Tenant::new("acme").unwrap(), QueueName::new("mail").unwrap());
+        let lane = Lane { tenant, queue, job_type: JobType::new(job_type).unwrap() };
+        (Arc::new(lane), Minute { submitted: count, ..Minute::default() })
+    }
+
+    #[test]
+    fn a_number_on_an_edge_counts_below_it() {
+        let meters = Meters::default();
+        for requests in [1, 2, 3, 5000] {
+            meters.committed(requests, Duration::from_micros(100));
+        }
+        let read = meters.group_requests.read();
+        assert_eq!((read.count, read.sum), (4, 5006));
+        assert_eq!(read.up_to[..3], [(1, 1), (2, 2), (4, 3)]);
+        assert_eq!(meters.commit_micros.read().up_to[0], (100, 4));
+    }
+
+    #[test]
+    fn types_are_counted_by_themselves_up_to_a_bound() {
+        let meters = Meters::default();
+        // More lanes of one queue than were ever kept apart: the queue counts all of them.
+        let rates: Vec<_> = (0..5_000).map(|number| submitted(&format!("t{number}"), 1)).collect();
+        meters.counted(&rates);
+        assert_eq!(meters.totals_by_type().len(), limits::METERED_TYPE_TOTALS_MAX);
+        let total: u64 = meters.totals_by_queue().values().map(|total| total.submitted).sum();
+        assert_eq!(total, 5_000);
+    }
+
+    #[test]
+    fn totals_are_the_sum_of_what_was_counted() {
+        let meters = Meters::default();
+        meters.counted(&[submitted("a", 2), submitted("b", 10)]);
+        meters.counted(&[submitted("a", 3)]);
+        meters.counted(&[]);
+        let by_queue: Vec<u64> = meters.totals_by_queue().values().map(|total| total.submitted).collect();
+        assert_eq!(by_queue, [15]);
+        let by_type: Vec<u64> = meters.totals_by_type().values().map(|total| total.submitted).collect();
+        assert_eq!(by_type, [5, 10]);
+    }
+}

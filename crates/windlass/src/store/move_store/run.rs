@@ -1,0 +1,443 @@
+//! A move from beginning to end: who may begin, what is copied, how it is proven, and what both ends are marked with on the
+//! way. Each step finds out from the marks whether it was done before.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::batch::{Batch, Rows};
+use super::cursor::{Cursor, PARTS};
+use super::digest::{Digests, PartDigest};
+use super::mark::Mark;
+use super::rows::{InboxCounts, Numbers, Page};
+use crate::clock::{Clock, SystemClock, WaitLimit};
+use crate::entropy::Entropy;
+use crate::error::{MoveError, OpenError, StoreError};
+use crate::job::JobState;
+use crate::limits;
+use crate::store::Store;
+use crate::store::command::inbox;
+use crate::store::engine::DocumentKind;
+use crate::store::environment::{Environment, StoreOptions};
+use crate::store::read_tx::ReadTx;
+use crate::store::request::Kind;
+use crate::store::write_tx::WriteTx;
+
+/// One end of a move.
+#[derive(Debug, Clone)]
+pub struct End {
+    /// Its address: `sqlite:PATH` or `postgres://…`.
+    pub address: String,
+    /// The same as it is shown to people and kept in the other end: without a password.
+    pub shown: String,
+}
+
+/// How a move is done.
+#[derive(Clone)]
+pub struct MoveOptions {
+    /// How much one commit holds.
+    pub page: Page,
+    /// How long to wait for others who still have one of the ends open.
+    pub wait: Duration,
+    /// The time by which leases and the like are judged.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for MoveOptions {
+    fn default() -> MoveOptions {
+        let page = Page { rows: limits::MOVE_ROWS_PER_COMMIT, bytes: limits::MOVE_BYTES_PER_COMMIT };
+        MoveOptions { page, wait: limits::MOVE_WAIT_MAX, clock: Arc::new(SystemClock::new()) }
+    }
+}
+
+/// What is being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Rows are copied.
+    Copying,
+    /// Both ends are read and compared.
+    Comparing,
+    /// The invariants are checked on the target.
+    Verifying,
+}
+
+/// How far a move has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done.
+    pub stage: Stage,
+    /// With which part.
+    pub part: &'static str,
+    /// How many rows of all parts are done, by this run.
+    pub done: u64,
+    /// How many jobs and audit records there are in all: most of the rows.
+    pub expected: u64,
+}
+
+/// What a move came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MoveReport {
+    /// What both ends hold, part by part.
+    pub parts: Vec<PartDigest>,
+    /// Jobs that were running, and went with their leases.
+    pub leases: u64,
+    /// How many invariants hold on the target.
+    pub invariants: usize,
+    /// Those that do not, and did not before.
+    pub broken_before: Vec<&'static str>,
+    /// Whether everything had been done before.
+    pub was_done: bool,
+}
+
+/// A move.
+pub struct Move {
+    from: Store,
+    to: Store,
+    names: [String; 2],
+    page: Page,
+}
+
+/// What the marks say is to be done.
+enum Plan {
+    /// Copy from here on.
+    Copy(String, Cursor),
+    /// Only the target is still to be opened.
+    Open(String),
+    /// Nothing.
+    Nothing,
+}
+
+impl Move {
+    /// Opens both ends for a move. The target is made if it is not there; the source must be.
+    ///
+    /// # Errors
+    /// [`MoveError::InUse`] if anybody else has one of them open; nothing was changed.
+    pub fn open(from: &End, to: &End, options: &MoveOptions) -> Result<Move, MoveError> {
+        for end in [from, to] {
+            refuse_in_use(end, options.wait)?;
+        }
+        let from_store = open_end(from, true, &options.clock)?;
+        let to_store = open_end(to, false, &options.clock)?;
+        let names = [from.shown.clone(), to.shown.clone()];
+        Ok(Move { from: from_store, to: to_store, names, page: options.page })
+    }
+
+    /// Moves everything, and tells how far it has come after every commit.
+    ///
+    /// # Errors
+    /// [`MoveError`] says what is in the way. Whenever it ends, also by the end of the process, the same move can be run
+    /// again and goes on; until it has succeeded, or was undone, nobody is served from either end.
+    pub async fn run(&self, mut progress: impl FnMut(Progress)) -> Result<MoveReport, MoveError> {
+        let plan = self.plan().await?;
+        let expected = self.expected().await?;
+        if let Plan::Copy(id, cursor) = &plan {
+            self.take_in_letters().await?;
+            self.copy(id, cursor.clone(), expected, &mut progress).await?;
+        }
+        let parts = match plan {
+            Plan::Nothing => digests(&self.to, self.page, &mut |_, _| {}).await?,
+            _ => self.compare(expected, &mut progress).await?,
+        };
+        progress(Progress { stage: Stage::Verifying, part: PARTS[2], done: expected, expected });
+        let (invariants, broken_before) = self.verify().await?;
+        let was_done = matches!(plan, Plan::Nothing);
+        if let Plan::Copy(id, _) | Plan::Open(id) = &plan {
+            self.finish(id, matches!(plan, Plan::Copy(..))).await?;
+        }
+        let leases = self.to.read::<_, StoreError>("move", running).await?;
+        Ok(MoveReport { parts, leases, invariants, broken_before, was_done })
+    }
+
+    /// Closes both ends.
+    pub fn close(&self) {
+        self.from.close();
+        self.to.close();
+    }
+
+    /// Takes the source back. What was done in the target since is not in it, so that a move that had ended needs
+    /// `is_forced`; a target that is given is shut for good.
+    ///
+    /// # Errors
+    /// [`MoveError::NotMoved`] if there is nothing to take back, [`MoveError::NeedsForce`] if it would lose something.
+    pub async fn undo(from: &End, to: Option<&End>, is_forced: bool) -> Result<(), MoveError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let store = open_end(from, true, &clock)?;
+        let (id, is_done) = match read_mark(&store).await? {
+            Some(Mark::Leaving { id, .. }) => (id, false),
+            Some(Mark::Moved { id, .. }) => (id, true),
+            _ => return Err(MoveError::NotMoved(from.shown.clone())),
+        };
+        if is_done && !is_forced {
+            return Err(MoveError::NeedsForce);
+        }
+        if let Some(to) = to {
+            let target = open_end(to, true, &clock)?;
+            match read_mark(&target).await? {
+                Some(Mark::Arriving { id: other, from, .. } | Mark::Arrived { id: other, from, .. })
+                    if other == id =>
+                {
+                    set(&target, Some(Mark::GivenUp { id, from })).await?;
+                }
+                Some(Mark::GivenUp { .. }) => {}
+                _ => return Err(MoveError::OtherMove(to.shown.clone())),
+            }
+            target.close();
+        }
+        set(&store, None).await?;
+        store.close();
+        Ok(())
+    }
+
+    /// Marks both ends, or finds out where an earlier run has left them.
+    async fn plan(&self) -> Result<Plan, MoveError> {
+        let [from, to] = &self.names;
+        let (source, target) = (read_mark(&self.from).await?, read_mark(&self.to).await?);
+        match (source, target) {
+            (Some(Mark::Moved { id, .. }), Some(Mark::Arrived { id: other, .. })) if id == other => {
+                Ok(Plan::Nothing)
+            }
+            (Some(Mark::Moved { id, .. }), Some(Mark::Arriving { id: other, .. })) if id == other => {
+                Ok(Plan::Open(id))
+            }
+            (Some(Mark::Leaving { id, .. }), Some(Mark::Arriving { id: other, cursor, .. }))
+                if id == other =>
+            {
+                Ok(Plan::Copy(id, cursor))
+            }
+            (Some(Mark::Leaving { id, to: meant }), None) if meant == *to => {
+                self.refuse_full_target().await?;
+                self.arrive(id).await
+            }
+            (None | Some(Mark::Arrived { .. }), None) => {
+                self.refuse_full_target().await?;
+                let letters = self.from.read::<_, StoreError>("move", |view| view.db.letter_counts()).await?;
+                if letters.set_aside > 0 {
+                    return Err(MoveError::LettersAside(letters.set_aside));
+                }
+                let id = format!("{:032x}", self.from.environment().entropy.bits());
+                set(&self.from, Some(Mark::Leaving { id: id.clone(), to: to.clone() })).await?;
+                if read_mark(&self.to).await?.is_some() {
+                    set(&self.from, None).await?;
+                    return Err(MoveError::SamePlace);
+                }
+                self.arrive(id).await
+            }
+            (Some(Mark::Leaving { to, .. } | Mark::Moved { to, .. }), _) => {
+                Err(MoveError::MovedElsewhere { from: from.clone(), to })
+            }
+            (Some(Mark::Arriving { .. } | Mark::GivenUp { .. }), _) => Err(MoveError::NotWhole(from.clone())),
+            (None | Some(Mark::Arrived { .. }), Some(_)) => Err(MoveError::OtherMove(to.clone())),
+        }
+    }
+
+    async fn arrive(&self, id: String) -> Result<Plan, MoveError> {
+        let cursor = Cursor::start();
+        let mark = Mark::Arriving { id: id.clone(), from: self.names[0].clone(), cursor: cursor.clone() };
+        set(&self.to, Some(mark)).await?;
+        Ok(Plan::Copy(id, cursor))
+    }
+
+    async fn refuse_full_target(&self) -> Result<(), MoveError> {
+        let is_blank = self.to.read::<_, StoreError>("move", is_blank).await?;
+        if is_blank { Ok(()) } else { Err(MoveError::NotEmpty(self.names[1].clone())) }
+    }
+
+    /// How many jobs and audit records there are.
+    async fn expected(&self) -> Result<u64, StoreError> {
+        let count = |view: &mut ReadTx<'_>| {
+            let jobs: u64 = view.db.counts()?.lanes.values().flatten().sum();
+            Ok(jobs + view.db.numbers()?.record - 1)
+        };
+        self.from.read("move", count).await
+    }
+
+    /// Makes jobs of what lies at the door in SQL; nothing more comes, since the source is shut.
+    async fn take_in_letters(&self) -> Result<(), StoreError> {
+        loop {
+            let take = |unit: &mut WriteTx<'_>| -> Result<bool, StoreError> {
+                let letters = unit.db()?.take_inbox(limits::INBOX_ENTRIES_PER_COMMIT)?;
+                letters.iter().try_for_each(|letter| inbox::deliver(unit, letter))?;
+                Ok(letters.is_empty())
+            };
+            if self.from.write("move", Kind::Ordinary, take).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Copies page by page; the next one is read while one is written.
+    async fn copy(
+        &self,
+        id: &str,
+        cursor: Cursor,
+        expected: u64,
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<(), StoreError> {
+        let mut done = 0;
+        let mut batch = read(&self.from, cursor, self.page).await?;
+        while let Some(current) = batch {
+            let (rows, part) = (current.rows.len() as u64, PARTS[current.rows.part()]);
+            let next = current.next.clone();
+            let mark =
+                Mark::Arriving { id: id.to_owned(), from: self.names[0].clone(), cursor: next.clone() };
+            let written = write(&self.to, current, mark);
+            let (written, following) = tokio::join!(written, read(&self.from, next, self.page));
+            written?;
+            done += rows;
+            progress(Progress { stage: Stage::Copying, part, done, expected });
+            batch = following?;
+        }
+        Ok(())
+    }
+
+    /// Reads both ends and compares what they hold.
+    async fn compare(
+        &self,
+        expected: u64,
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<Vec<PartDigest>, MoveError> {
+        let mut told = |part, done| progress(Progress { stage: Stage::Comparing, part, done, expected });
+        let mut untold = |_, _| {};
+        let (source, target) = tokio::join!(
+            digests(&self.from, self.page, &mut untold),
+            digests(&self.to, self.page, &mut told)
+        );
+        let (source, target) = (source?, target?);
+        match source.iter().zip(&target).find(|(source, target)| source != target) {
+            Some((source, target)) => {
+                Err(MoveError::Differs { sent: source.to_string(), arrived: target.to_string() })
+            }
+            None => Ok(target),
+        }
+    }
+
+    /// Checks the invariants on the target: how many hold, and which do not but did not before either, such as those that
+    /// only maintenance restores after a long stop.
+    async fn verify(&self) -> Result<(usize, Vec<&'static str>), MoveError> {
+        let verdicts = self.to.verify().await?;
+        let broken: Vec<_> = verdicts.iter().filter(|verdict| !verdict.holds()).collect();
+        if broken.is_empty() {
+            return Ok((verdicts.len(), Vec::new()));
+        }
+        let before = self.from.verify().await?;
+        let was_broken = |code: &str| before.iter().any(|verdict| verdict.code == code && !verdict.holds());
+        let new = broken.iter().filter(|verdict| !was_broken(verdict.code));
+        let promises: Vec<String> =
+            new.map(|verdict| format!("{}: {}", verdict.promise, verdict.findings.join(", "))).collect();
+        if promises.is_empty() {
+            let before = broken.iter().map(|verdict| verdict.promise).collect();
+            return Ok((verdicts.len() - broken.len(), before));
+        }
+        Err(MoveError::Broken { promises })
+    }
+
+    /// The source first: at no moment could both be served.
+    async fn finish(&self, id: &str, is_source_open: bool) -> Result<(), StoreError> {
+        let [from, to] = self.names.clone();
+        let (id, at) = (id.to_owned(), self.to.environment().clock.now());
+        if is_source_open {
+            set(&self.from, Some(Mark::Moved { id: id.clone(), to, at })).await?;
+        }
+        set(&self.to, Some(Mark::Arrived { id, from, at })).await
+    }
+}
+
+/// Opens an end although it may be shut.
+fn open_end(end: &End, must_exist: bool, clock: &Arc<dyn Clock>) -> Result<Store, MoveError> {
+    let path = end.address.strip_prefix("sqlite:").map(Path::new);
+    let is_known =
+        path.is_some() || end.address.starts_with("postgres://") || end.address.starts_with("postgresql://");
+    if !is_known {
+        return Err(MoveError::NoDatabase(end.shown.clone()));
+    }
+    if must_exist && path.is_some_and(|path| !path.exists()) {
+        return Err(MoveError::Missing(end.shown.clone()));
+    }
+    let mut environment = Environment::new(clock.clone(), Entropy::from_system(), StoreOptions::default());
+    environment.is_moving = true;
+    let place = end.shown.clone();
+    Store::open_in(&end.address, environment).map_err(|error| MoveError::Open { place, error })
+}
+
+/// Refuses an end that others have open, after waiting for them to go.
+fn refuse_in_use(end: &End, wait: Duration) -> Result<(), MoveError> {
+    let patience = WaitLimit::for_duration(wait);
+    while is_in_use(&end.address).map_err(|error| MoveError::Open { place: end.shown.clone(), error })? {
+        if patience.is_over() {
+            return Err(MoveError::InUse(end.shown.clone()));
+        }
+        std::thread::sleep(limits::RECONNECT_EVERY_MIN);
+    }
+    Ok(())
+}
+
+fn is_in_use(address: &str) -> Result<bool, OpenError> {
+    #[cfg(feature = "sqlite")]
+    if let Some(path) = address.strip_prefix("sqlite:") {
+        return Ok(crate::store::sqlite::transfer::is_in_use(Path::new(path))?);
+    }
+    #[cfg(feature = "postgres")]
+    if address.starts_with("postgres://") || address.starts_with("postgresql://") {
+        return crate::store::postgres::transfer::is_in_use(address);
+    }
+    Err(OpenError::UnknownAddress(address.to_owned()))
+}
+
+async fn read_mark(store: &Store) -> Result<Option<Mark>, StoreError> {
+    store.read("move", |view| Mark::read(view.db)).await
+}
+
+/// Marks a store, and shuts or opens its door in SQL.
+async fn set(store: &Store, mark: Option<Mark>) -> Result<(), StoreError> {
+    let work = move |unit: &mut WriteTx<'_>| -> Result<(), StoreError> {
+        let db = unit.db()?;
+        db.set_inbox_paused(mark.as_ref().is_some_and(Mark::is_shut))?;
+        Mark::write(db, mark.as_ref())
+    };
+    store.write("move", Kind::Ordinary, work).await
+}
+
+async fn read(store: &Store, cursor: Cursor, page: Page) -> Result<Option<Batch>, StoreError> {
+    store.read("move", move |view| Batch::read(view.db, &cursor, page)).await
+}
+
+/// Writes rows and the mark that says so, in one commit.
+async fn write(store: &Store, batch: Batch, mark: Mark) -> Result<(), StoreError> {
+    let work = move |unit: &mut WriteTx<'_>| -> Result<(), StoreError> {
+        let db = unit.db()?;
+        batch.write(db)?;
+        Mark::write(db, Some(&mark))
+    };
+    store.write("move", Kind::Submission, work).await
+}
+
+async fn digests(
+    store: &Store,
+    page: Page,
+    progress: &mut impl FnMut(&'static str, u64),
+) -> Result<Vec<PartDigest>, StoreError> {
+    let (mut digests, mut cursor, mut done) = (Digests::default(), Cursor::start(), 0);
+    while let Some(batch) = read(store, cursor, page).await? {
+        digests.take(&batch);
+        done += batch.rows.len() as u64;
+        progress(PARTS[batch.rows.part()], done);
+        cursor = batch.next;
+    }
+    Ok(digests.finish())
+}
+
+/// Whether a store was never used.
+fn is_blank(view: &mut ReadTx<'_>) -> Result<bool, StoreError> {
+    let page = Page { rows: 1, bytes: 1 };
+    let numbers = view.db.numbers()?;
+    let first = Batch::read(view.db, &Cursor::start(), page)?;
+    let is_unused = matches!(first, Some(Batch { rows: Rows::Numbers(_), .. }));
+    let has_mark = !view.db.documents(DocumentKind::Transfer)?.is_empty();
+    let letters = view.db.letter_counts()?;
+    let is_new = numbers == (Numbers { seq: crate::job::Seq(1), record: 1, ..numbers });
+    Ok(is_new && is_unused && !has_mark && letters == InboxCounts::default())
+}
+
+fn running(view: &mut ReadTx<'_>) -> Result<u64, StoreError> {
+    Ok(view.db.counts()?.sum(JobState::Running, |_| true))
+}

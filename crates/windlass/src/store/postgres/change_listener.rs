@@ -1,0 +1,280 @@
+//! The look-out: tells other nodes that something was committed here, and wakes those who wait here when something was
+//! committed elsewhere. Notifications make it prompt, several commits sharing one; a look at the last commits now and then
+//! makes it sure, also where notifications are switched off. What only the look finds although a notification should have
+//! told of it is counted.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use tokio_postgres::{AsyncMessage, Client, Error};
+
+use super::address::Address;
+use super::news::{Announced, ENDS, EVERYTHING, Heard, INTERRUPTS, News, WORK};
+use super::sql_submit::Inbox;
+use crate::clock::Stopwatch;
+use crate::limits;
+use crate::store::environment::Environment;
+use crate::store::metrics::Fallback;
+
+/// The look-out.
+pub(super) struct Watch {
+    address: Address,
+    env: Arc<Environment>,
+    news: Arc<News>,
+    door: Arc<Inbox>,
+    /// This node among the others.
+    node: i32,
+    /// The last commit that was looked at; none before the first look of a connection.
+    known: Option<i64>,
+    /// Whether no other node was there at the last look.
+    is_alone: bool,
+    /// Kinds of changes that were not announced because no other node was there.
+    withheld: u8,
+    /// The last commit that each other node announced.
+    announced: HashMap<i32, i64>,
+    /// Commits of others that the last look found and nobody had announced.
+    unannounced: Vec<(i32, i64)>,
+}
+
+/// Whether the look-out is to end, or only its connection did.
+enum Ended {
+    Closed,
+    Lost,
+}
+
+impl Watch {
+    /// A look-out that is not connected yet.
+    pub(super) fn new(
+        address: Address,
+        env: Arc<Environment>,
+        news: Arc<News>,
+        door: Arc<Inbox>,
+        node: i32,
+    ) -> Watch {
+        Watch {
+            address,
+            env,
+            news,
+            door,
+            node,
+            known: None,
+            is_alone: false,
+            withheld: 0,
+            announced: HashMap::new(),
+            unannounced: Vec::new(),
+        }
+    }
+
+    /// Looks out until it is told to end.
+    pub(super) fn serve(mut self) {
+        match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime.block_on(self.look_out()),
+            Err(error) => tracing::error!(%error, "cannot look out for commits of other nodes"),
+        }
+    }
+
+    async fn look_out(&mut self) {
+        let news = self.news.clone();
+        // A store that is opened and closed at once needs no connection for this, unless it has something to announce.
+        let _idle = tokio::time::timeout(limits::LISTENER_IDLE_INTERVAL, news.arrive()).await;
+        loop {
+            let is_silent = !self.address.is_notifying || !news.has_unannounced();
+            if news.is_closed() && is_silent {
+                return;
+            }
+            let watch = Stopwatch::start();
+            let ended = tokio::select! {
+                ended = self.connected() => ended,
+                () = news.closed_for(limits::CLOSE_MAX) => Ended::Closed,
+            };
+            let is_over = matches!(ended, Ended::Closed) || news.is_closed();
+            if is_over {
+                return;
+            }
+            // A connection that lasted is replaced at once: until it is, other nodes' commits are found by polling alone.
+            let has_lasted = watch.elapsed() > limits::RECONNECT_EVERY_MAX;
+            if !has_lasted && news.is_closed_within(limits::RECONNECT_EVERY_MAX).await {
+                return;
+            }
+        }
+    }
+
+    /// Looks out as long as the connection lasts.
+    async fn connected(&mut self) -> Ended {
+        let connected = self.address.listen.connect(self.address.listen_tls.clone()).await;
+        let Ok((client, mut connection)) = connected else {
+            return Ended::Lost;
+        };
+        let heard = Arc::new(Heard::default());
+        let (hearing, node) = (heard.clone(), self.node);
+        let driver = tokio::spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+                if let AsyncMessage::Notification(notification) = message {
+                    hearing.hear(notification.payload(), node);
+                }
+            }
+            hearing.end();
+        });
+        let ended = self.listen(&client, &heard).await;
+        driver.abort();
+        ended.unwrap_or_else(|error| {
+            tracing::debug!(%error, "the look-out lost its connection");
+            Ended::Lost
+        })
+    }
+
+    async fn listen(&mut self, client: &Client, heard: &Heard) -> Result<Ended, Error> {
+        let nodes = self.address.lock_key("nodes");
+        (self.known, self.is_alone) = (None, false);
+        self.unannounced.clear();
+        if self.address.is_notifying {
+            let channel = self.address.channel();
+            let greeting = format!("SELECT pg_advisory_lock_shared({nodes}); LISTEN \"{channel}\"");
+            client.batch_execute(&greeting).await?;
+            // The others learn that they are not alone, and what they may have missed.
+            self.news.add(EVERYTHING);
+        }
+        let every = if self.address.is_notifying {
+            self.env.timing.backstop_every
+        } else {
+            limits::LISTENER_IDLE_INTERVAL
+        };
+        let mut rounds = tokio::time::interval(every);
+        let news = self.news.clone();
+        loop {
+            tokio::select! {
+                () = news.arrive() => {
+                    self.announce(client).await?;
+                    if news.is_closed() {
+                        return Ok(Ended::Closed);
+                    }
+                }
+                announced = heard.next() => {
+                    if announced.is_over {
+                        return Ok(Ended::Lost);
+                    }
+                    self.hear(announced);
+                }
+                _ = rounds.tick() => self.poll(client, nodes).await?,
+            }
+        }
+    }
+
+    /// Tells the others what was committed here.
+    async fn announce(&mut self, client: &Client) -> Result<(), Error> {
+        let news = self.news.clone();
+        let Some(announcement) = news.take() else { return Ok(()) };
+        if !self.address.is_notifying {
+            announcement.done();
+            return Ok(());
+        }
+        if self.is_alone {
+            self.withheld |= announcement.kinds;
+            announcement.done();
+            return Ok(());
+        }
+        // Telling others is worth no disk write: whoever misses it looks by himself. Said for this transaction alone: were
+        // the connection a pooler's, others would commit on it later.
+        let sql = format!(
+            "SELECT set_config('synchronous_commit', 'off', true), pg_notify('{}', '{}:{}:{}')",
+            self.address.channel(),
+            self.node,
+            announcement.kinds,
+            announcement.commit
+        );
+        client.batch_execute(&sql).await?;
+        announcement.done();
+        // What is committed meanwhile shares the next one.
+        tokio::time::sleep(limits::NOTIFY_EVERY).await;
+        Ok(())
+    }
+
+    fn hear(&mut self, announced: Announced) {
+        if announced.has_letters {
+            self.door.call();
+        }
+        if announced.kinds == 0 {
+            return;
+        }
+        self.meet_others();
+        if self.announced.len() >= limits::NODES_KEPT {
+            self.announced.clear();
+        }
+        self.announced.extend(announced.commits);
+        let wakeups = &self.env.wakeups;
+        let has = |bit: u8| announced.kinds & bit != 0;
+        if has(WORK) {
+            wakeups.work_arrived();
+        }
+        if has(ENDS) {
+            wakeups.jobs_ended();
+        }
+        if has(INTERRUPTS) {
+            wakeups.jobs_interrupted();
+        }
+        wakeups.recorded_elsewhere();
+    }
+
+    /// There are other nodes, who need to know what was kept from them.
+    fn meet_others(&mut self) {
+        self.is_alone = false;
+        let withheld = std::mem::take(&mut self.withheld);
+        if withheld != 0 {
+            self.news.add(withheld);
+        }
+    }
+
+    /// Looks for commits of others, and whether there are others.
+    async fn poll(&mut self, client: &Client, nodes: i64) -> Result<(), Error> {
+        if self.address.is_notifying {
+            // Only whoever is alone gets the lock that all share.
+            let sql = format!(
+                "SELECT CASE WHEN pg_try_advisory_lock({nodes}) THEN pg_advisory_unlock({nodes}) ELSE false END"
+            );
+            let alone = client.query_typed(&sql, &[]).await?;
+            if alone.first().is_some_and(|row| row.get(0)) {
+                self.is_alone = true;
+            } else {
+                self.meet_others();
+            }
+        }
+        let sql =
+            format!("SELECT EXISTS (SELECT 1 FROM {}inbox WHERE refusal IS NULL)", self.address.prefix());
+        let letters = client.query_typed(&sql, &[]).await?;
+        if letters.first().is_some_and(|row| row.get(0)) {
+            self.door.call();
+        }
+        self.look_at_commits(client).await
+    }
+
+    async fn look_at_commits(&mut self, client: &Client) -> Result<(), Error> {
+        let Some(known) = self.known else {
+            // Whatever happened while nobody listened.
+            let sql = format!("SELECT max(n) FROM {}commits", self.address.prefix());
+            let rows = client.query_typed(&sql, &[]).await?;
+            self.known = rows.first().and_then(|row| row.get(0));
+            self.env.wakeups.changed_elsewhere();
+            return Ok(());
+        };
+        let sql = format!(
+            "SELECT (nonce >> 32)::integer, max(n) FROM {}commits WHERE n > {known} GROUP BY 1",
+            self.address.prefix()
+        );
+        let rows = client.query_typed(&sql, &[]).await?;
+        let latest: Vec<(i32, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        self.known = latest.iter().map(|(_, n)| *n).max().or(self.known);
+        let is_unannounced = |(node, n): &(i32, i64)| self.announced.get(node).is_none_or(|last| last < n);
+        if self.address.is_notifying && self.unannounced.iter().any(is_unannounced) {
+            // It was not there at the last look, and a notification does not take that long.
+            self.env.meters.fell_back(Fallback::Node);
+        }
+        let others = latest.into_iter().filter(|(node, _)| *node != self.node);
+        let unannounced: Vec<(i32, i64)> = others.filter(is_unannounced).collect();
+        if !unannounced.is_empty() {
+            self.env.wakeups.changed_elsewhere();
+        }
+        self.unannounced = unannounced;
+        Ok(())
+    }
+}

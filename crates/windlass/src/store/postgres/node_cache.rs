@@ -1,0 +1,180 @@
+//! What a connection may rely on between its transactions, as long as the rows of `commits` tell it what others did
+//! meanwhile: the numbers in force, and from where on each lane of `ready` can have anything. Dead entries before that
+//! are never walked again, however long somebody's snapshot keeps them.
+
+use rustc_hash::FxHashMap;
+use tokio_postgres::Row;
+
+use super::connection::get;
+use crate::store::engine::EngineResult;
+
+/// The last commit known, and the numbers in force after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Meta {
+    pub(super) commit: i64,
+    pub(super) nonce: i64,
+    pub(super) at: i64,
+    pub(super) next_seq: i64,
+    pub(super) next_record: i64,
+    pub(super) config_version: i64,
+    pub(super) counts_base: i64,
+    pub(super) generation: i64,
+}
+
+impl Default for Meta {
+    /// Before anything is known.
+    fn default() -> Meta {
+        Meta {
+            commit: -1,
+            nonce: 0,
+            at: 0,
+            next_seq: 1,
+            next_record: 1,
+            config_version: 0,
+            counts_base: 0,
+            generation: 1,
+        }
+    }
+}
+
+/// A commit as others see it.
+pub(super) struct Commit {
+    pub(super) meta: Meta,
+    /// What was added to the front of lanes; none if nothing was, empty if too much to list.
+    pub(super) lowered: Option<Vec<u8>>,
+    pub(super) timer_at: Option<i64>,
+    pub(super) has_swept: bool,
+    /// The database's clock when it was read.
+    pub(super) now: i64,
+    /// The oldest schema whose builds can work on the database, when it was read.
+    pub(super) works_with: i64,
+}
+
+impl Commit {
+    /// From a row of `commits`, in the order of its columns, with the time behind them and what can work on it.
+    pub(super) fn read(row: &Row) -> EngineResult<Commit> {
+        let meta = Meta {
+            commit: get(row, 0)?,
+            nonce: get(row, 1)?,
+            at: get(row, 2)?,
+            next_seq: get(row, 3)?,
+            next_record: get(row, 4)?,
+            config_version: get(row, 5)?,
+            counts_base: get(row, 6)?,
+            generation: get(row, 12)?,
+        };
+        let (lowered, timer_at, has_swept) = (get(row, 7)?, get(row, 8)?, get(row, 9)?);
+        Ok(Commit { meta, lowered, timer_at, has_swept, now: get(row, 10)?, works_with: get(row, 11)? })
+    }
+}
+
+/// A place in `ready`: rank, time, number.
+pub(super) type ClaimPosition = (i64, i64, i64);
+
+/// Behind every place.
+const NOWHERE: ClaimPosition = (i64::MAX, i64::MAX, i64::MAX);
+/// Before every place.
+pub(super) const FRONT: ClaimPosition = (-1, 0, 0);
+/// Lanes whose front one commit lists; with more of them others look for themselves.
+const LOWERED_MAX: usize = 64;
+
+/// From where on each lane of `ready` can have anything.
+#[derive(Default)]
+pub(super) struct ClaimBounds {
+    floors: FxHashMap<i64, ClaimPosition>,
+    lowered: FxHashMap<i64, ClaimPosition>,
+}
+
+impl ClaimBounds {
+    /// Nothing is known any more.
+    pub(super) fn clear(&mut self) {
+        *self = ClaimBounds::default();
+    }
+
+    /// The place after which to look in a lane.
+    pub(super) fn before(&self, lane: i64) -> ClaimPosition {
+        self.floors.get(&lane).map_or(FRONT, |(rank, at, seq)| (*rank, *at, seq.saturating_sub(1)))
+    }
+
+    /// The first place of a lane was looked up: nothing is before it.
+    pub(super) fn found(&mut self, lane: i64, first: Option<ClaimPosition>) {
+        self.floors.insert(lane, first.unwrap_or(NOWHERE));
+    }
+
+    /// A place was added to a lane.
+    pub(super) fn added(&mut self, lane: i64, spot: ClaimPosition) {
+        self.lower(lane, spot);
+        let first = self.lowered.entry(lane).or_insert(spot);
+        *first = spot.min(*first);
+    }
+
+    fn lower(&mut self, lane: i64, spot: ClaimPosition) {
+        if let Some(floor) = self.floors.get_mut(&lane) {
+            *floor = spot.min(*floor);
+        }
+    }
+
+    /// What a commit must tell others, who need not be told again.
+    pub(super) fn take_lowered(&mut self) -> Option<Vec<u8>> {
+        let lowered = std::mem::take(&mut self.lowered);
+        if lowered.is_empty() {
+            return None;
+        }
+        if lowered.len() > LOWERED_MAX {
+            return Some(Vec::new());
+        }
+        let numbers = lowered.into_iter().flat_map(|(lane, (rank, at, seq))| [lane, rank, at, seq]);
+        Some(numbers.flat_map(i64::to_be_bytes).collect())
+    }
+
+    /// Takes in what another's commit added.
+    pub(super) fn apply_commit(&mut self, lowered: Option<&[u8]>) {
+        let Some(bytes) = lowered else { return };
+        let numbers: Vec<i64> =
+            bytes.as_chunks().0.iter().map(|number| i64::from_be_bytes(*number)).collect();
+        if numbers.is_empty() {
+            return self.clear();
+        }
+        for [lane, rank, at, seq] in numbers.as_chunks().0 {
+            self.lower(*lane, (*rank, *at, *seq));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_floor_rises_by_looking_and_falls_by_adding() {
+        let mut floors = ClaimBounds::default();
+        assert_eq!(floors.before(7), FRONT);
+        floors.found(7, Some((50, 10, 3)));
+        assert_eq!(floors.before(7), (50, 10, 2));
+        floors.added(7, (50, 20, 4));
+        assert_eq!(floors.before(7), (50, 10, 2), "it is behind the first");
+        floors.added(7, (0, 20, 5));
+        assert_eq!(floors.before(7), (0, 20, 4));
+    }
+
+    #[test]
+    fn what_one_node_adds_lowers_the_floor_of_another() {
+        let (mut one, mut other) = (ClaimBounds::default(), ClaimBounds::default());
+        other.found(7, None);
+        other.found(8, Some((50, 1, 1)));
+        one.added(7, (50, 10, 3));
+        one.added(7, (50, 9, 2));
+        other.apply_commit(one.take_lowered().as_deref());
+        assert_eq!((other.before(7), other.before(8)), ((50, 9, 1), (50, 1, 0)));
+        assert_eq!(one.take_lowered(), None);
+    }
+
+    #[test]
+    fn too_much_to_list_makes_others_look_again() {
+        let (mut one, mut other) = (ClaimBounds::default(), ClaimBounds::default());
+        (0..100).for_each(|lane| one.added(lane, (50, 10, 3)));
+        other.found(7, None);
+        other.apply_commit(one.take_lowered().as_deref());
+        assert_eq!(other.before(7), FRONT);
+    }
+}

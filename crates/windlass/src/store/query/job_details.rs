@@ -1,0 +1,355 @@
+//! What hangs on a job: attempts, checkpoints, logs, result, children, its neighbours in the graph.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::payload::PayloadReader;
+use super::snapshot::visible;
+use crate::error::StoreError;
+use crate::job::{AttemptId, ChildGroup, JobId, JobRecord, Need, Seq};
+use crate::limits;
+use crate::store::attempt::{self, AttemptRecord};
+use crate::store::caller::Caller;
+use crate::store::command::attempt_writes::LogLine;
+use crate::store::command::claim::Checkpoint;
+use crate::store::config::parse;
+use crate::store::engine::{ClaimOrder, Edge, JobData, JobDataKind, JobDataQuery, Side};
+use crate::store::filter::{Filter, Order, Scan};
+use crate::store::read_tx::ReadTx;
+use crate::store::{Store, elsewhere};
+
+/// An attempt of a job (M17).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempt {
+    /// Its identity.
+    pub id: AttemptId,
+    /// What is known about it; none for the one that runs now.
+    pub record: Option<AttemptRecord>,
+}
+
+/// Everything of one kind that hangs on a job.
+fn facets(
+    view: &mut ReadTx<'_>,
+    seq: Seq,
+    kind: JobDataKind,
+    above: Option<u64>,
+) -> Result<Vec<JobData>, StoreError> {
+    // Each kind has a limit of its own.
+    let limit = usize::MAX;
+    view.db.facets(JobDataQuery { seq, kind, name: None, above, limit })
+}
+
+/// The record of the job with this id, if it exists for this caller; refused if the caller does not read its payload.
+fn readable(view: &mut ReadTx<'_>, caller: &Caller, id: JobId) -> Result<Option<JobRecord>, StoreError> {
+    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    PayloadReader::new(caller).must_read(view, &job)?;
+    Ok(Some(job))
+}
+
+/// Refuses to pass off a part of what the job's record says was written for the whole.
+pub(crate) fn all_there(job: &JobRecord, what: &str, found: usize, written: u64) -> Result<(), StoreError> {
+    if found as u64 == written {
+        return Ok(());
+    }
+    Err(StoreError::Damaged(format!("job {} keeps {found} {what}, {written} were written", job.id)))
+}
+
+/// All attempts, the running one last.
+pub(crate) fn attempts(
+    view: &mut ReadTx<'_>,
+    caller: &Caller,
+    id: JobId,
+) -> Result<Option<Vec<Attempt>>, StoreError> {
+    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    let mut found = Vec::new();
+    for (number, record) in attempt::ended(view.db, &job)? {
+        found.push(Attempt { id: AttemptId { job: id, number }, record: Some(record) });
+    }
+    let has_begun = job.lease.is_some() && !job.has.claim_ahead;
+    all_there(&job, "attempts", found.len(), u64::from(job.attempt) - u64::from(has_begun))?;
+    if has_begun {
+        found.push(Attempt { id: job.attempt_id(), record: None });
+    }
+    Ok(Some(found))
+}
+
+/// All checkpoints, by name.
+pub(crate) fn checkpoints(
+    view: &mut ReadTx<'_>,
+    caller: &Caller,
+    id: JobId,
+) -> Result<Option<Vec<Checkpoint>>, StoreError> {
+    let Some(job) = readable(view, caller, id)? else { return Ok(None) };
+    let found = facets(view, job.seq, JobDataKind::Checkpoint, None)?;
+    all_there(&job, "checkpoints", found.len(), job.details.checkpoints)?;
+    Ok(Some(found.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect()))
+}
+
+/// The first checkpoints by name, so many at most.
+pub(crate) fn first_checkpoints(
+    view: &mut ReadTx<'_>,
+    caller: &Caller,
+    id: JobId,
+    max: usize,
+) -> Result<Option<Vec<Checkpoint>>, StoreError> {
+    let Some(job) = readable(view, caller, id)? else { return Ok(None) };
+    let query =
+        JobDataQuery { seq: job.seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit: max };
+    let found = view.db.facets(query)?;
+    Ok(Some(found.into_iter().map(|facet| Checkpoint { step: facet.name, value: facet.body }).collect()))
+}
+
+/// Log lines with a number above `after`, each with its number.
+pub(crate) fn logs(
+    view: &mut ReadTx<'_>,
+    caller: &Caller,
+    id: JobId,
+    after: u64,
+) -> Result<Option<Vec<(u64, LogLine)>>, StoreError> {
+    let Some(job) = readable(view, caller, id)? else { return Ok(None) };
+    let mut found = Vec::new();
+    for facet in facets(view, job.seq, JobDataKind::Log, Some(after))? {
+        found.push((facet.number, parse(&facet.body)?));
+    }
+    let dropped = job.details.log_lines.saturating_sub(limits::LOG_LINES_MAX);
+    all_there(&job, "log lines", found.len(), job.details.log_lines.saturating_sub(after.max(dropped)))?;
+    Ok(Some(found))
+}
+
+/// What a job came to: its result, JSON, if it has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobResult(pub Option<Arc<[u8]>>);
+
+/// The result: none if there is no such job, an empty one if it has none.
+pub(crate) fn result(
+    view: &mut ReadTx<'_>,
+    caller: &Caller,
+    id: JobId,
+) -> Result<Option<JobResult>, StoreError> {
+    let Some(job) = readable(view, caller, id)? else { return Ok(None) };
+    if !job.has.result {
+        return Ok(Some(JobResult(None)));
+    }
+    let lost = || StoreError::Damaged(format!("job {id} has lost its result"));
+    let found = facets(view, job.seq, JobDataKind::Result, None)?.pop().ok_or_else(lost)?;
+    Ok(Some(JobResult(Some(found.body))))
+}
+
+/// The results of several jobs that have one, JSON, in the order asked for, until they are more than `bytes_max` together.
+fn results(
+    view: &mut ReadTx<'_>,
+    caller: &Caller,
+    ids: &[JobId],
+    bytes_max: usize,
+) -> Result<BTreeMap<JobId, Arc<[u8]>>, StoreError> {
+    let (mut found, mut bytes, mut reader) = (BTreeMap::new(), 0, PayloadReader::new(caller));
+    for some in ids.chunks(limits::RESULTS_AT_ONCE) {
+        let mut jobs: FxHashMap<Seq, JobId> = FxHashMap::default();
+        for job in view.db.find(some)?.into_iter().flatten() {
+            if caller.can_see(&job.lane.tenant) && reader.reads(view, &job, None)? {
+                jobs.insert(job.seq, job.id);
+            }
+        }
+        let seqs: Vec<Seq> = jobs.keys().copied().collect();
+        for facet in view.db.facets_of(&seqs, JobDataKind::Result)? {
+            bytes += facet.body.len();
+            found.extend(jobs.get(&facet.seq).map(|id| (*id, facet.body)));
+        }
+        if bytes > bytes_max {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+impl Store {
+    /// The results of several jobs, JSON, with few questions to the database; those of the last jobs are left out once the
+    /// others are more than `bytes_max` together, and those that the caller does not read. A server does not tell several at once.
+    pub async fn results(
+        &self,
+        caller: &Caller,
+        ids: Vec<JobId>,
+        bytes_max: usize,
+    ) -> Result<BTreeMap<JobId, Arc<[u8]>>, StoreError> {
+        let caller = caller.clone();
+        self.read("results", move |view: &mut ReadTx<'_>| results(view, &caller, &ids, bytes_max)).await
+    }
+}
+
+/// A child and its result, JSON.
+pub type ChildResult = (JobRecord, Option<Arc<[u8]>>);
+
+/// A group of children with its children in input order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// Its number within the parent.
+    pub number: u64,
+    /// How far it is.
+    pub group: ChildGroup,
+    /// The children that are still stored, in input order, each with its result.
+    pub children: Vec<ChildResult>,
+    /// Children whose results were left out, because the caller does not read them.
+    pub redacted: BTreeSet<JobId>,
+    /// Children whose results were left out, because those before have too many bytes together
+    /// ([`limits::CHILD_RESULTS_BYTES_MAX`]).
+    pub omitted: BTreeSet<JobId>,
+}
+
+impl Group {
+    /// One slot per child that was spawned, in input order; none where the child is not stored any more.
+    pub fn into_slots(self) -> Vec<Option<ChildResult>> {
+        let total = usize::try_from(self.group.total).unwrap_or(usize::MAX);
+        let mut slots = vec![None; total];
+        for (child, result) in self.children {
+            let index = child.parent.map_or(usize::MAX, |parent| parent.index as usize);
+            if let Some(slot) = slots.get_mut(index) {
+                *slot = Some((child, result));
+            }
+        }
+        slots
+    }
+}
+
+/// How far all groups of children are, without the children.
+pub(crate) fn child_groups(
+    view: &mut ReadTx<'_>,
+    caller: &Caller,
+    id: JobId,
+) -> Result<Option<Vec<Group>>, StoreError> {
+    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    let mut found = Vec::new();
+    for facet in facets(view, job.seq, JobDataKind::Group, None)? {
+        found.push(Group {
+            number: facet.number,
+            group: parse(&facet.body)?,
+            children: Vec::new(),
+            redacted: BTreeSet::new(),
+            omitted: BTreeSet::new(),
+        });
+    }
+    all_there(&job, "groups", found.len(), job.details.groups)?;
+    Ok(Some(found))
+}
+
+/// All groups of children, or the one with this name.
+pub(crate) fn groups(
+    view: &mut ReadTx<'_>,
+    caller: &Caller,
+    id: JobId,
+    name: Option<&str>,
+) -> Result<Option<Vec<Group>>, StoreError> {
+    let Some(mut found) = child_groups(view, caller, id)? else { return Ok(None) };
+    found.retain(|group| name.is_none_or(|name| group.group.name == name));
+    let (mut after, mut room, mut reader) =
+        (None, limits::CHILD_RESULTS_BYTES_MAX, PayloadReader::new(caller));
+    while !found.is_empty() {
+        let filter = Filter { parent: Some(id), ..Filter::default() };
+        let limit = limits::VERIFY_PAGE;
+        let mut page = view.db.scan(&Scan { filter, order: Order::Oldest, after, limit })?;
+        let Some(last) = page.last() else { break };
+        after = Some(ClaimOrder::of(last));
+        page.retain(|child| found.iter().any(|group| is_in(child, group)));
+        let mut results = child_results(view, &page, &mut room)?;
+        for child in page {
+            let result = results.remove(&child.seq);
+            let is_read = !child.has.result || reader.reads(view, &child, None)?;
+            let Some(group) = found.iter_mut().find(|group| is_in(&child, group)) else { continue };
+            group.redacted.extend((!is_read).then_some(child.id));
+            group.omitted.extend((is_read && child.has.result && result.is_none()).then_some(child.id));
+            group.children.push((child, result.filter(|_| is_read)));
+        }
+    }
+    Ok(Some(found))
+}
+
+fn is_in(child: &JobRecord, group: &Group) -> bool {
+    child.parent.is_some_and(|parent| parent.group == group.number)
+}
+
+/// The results of these jobs, few at a time, until there is no room for more bytes.
+fn child_results(
+    view: &mut ReadTx<'_>,
+    children: &[JobRecord],
+    room: &mut usize,
+) -> Result<FxHashMap<Seq, Arc<[u8]>>, StoreError> {
+    let with_result: Vec<Seq> = children.iter().filter(|job| job.has.result).map(|job| job.seq).collect();
+    let mut found = FxHashMap::default();
+    for some in with_result.chunks(limits::RESULTS_AT_ONCE) {
+        for facet in view.db.facets_of(some, JobDataKind::Result)? {
+            if facet.body.len() > *room {
+                *room = 0;
+                return Ok(found);
+            }
+            *room -= facet.body.len();
+            found.insert(facet.seq, facet.body);
+        }
+    }
+    Ok(found)
+}
+
+impl Store {
+    /// A job's groups of children, each child with its result, in input order (M64).
+    pub async fn groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
+        elsewhere!(self.groups(id, None));
+        let caller = caller.clone();
+        self.read("groups", move |view| groups(view, &caller, id, None)).await
+    }
+
+    /// One of a job's groups of children, with its children.
+    pub async fn group(&self, caller: &Caller, id: JobId, name: &str) -> Result<Option<Group>, StoreError> {
+        let groups = self.groups_named(caller, id, name).await?;
+        Ok(groups.unwrap_or_default().pop())
+    }
+
+    /// The groups with this name: one, or none; nothing at all if there is no such job.
+    pub async fn groups_named(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        name: &str,
+    ) -> Result<Option<Vec<Group>>, StoreError> {
+        elsewhere!(self.groups(id, Some(name)));
+        let (caller, name) = (caller.clone(), name.to_owned());
+        self.read("groups", move |view| groups(view, &caller, id, Some(&name))).await
+    }
+
+    /// How far a job's groups of children are, without the children, of which there may be many thousands.
+    pub async fn child_groups(&self, caller: &Caller, id: JobId) -> Result<Option<Vec<Group>>, StoreError> {
+        let caller = caller.clone();
+        self.read("child_groups", move |view| child_groups(view, &caller, id)).await
+    }
+}
+
+/// A job's neighbours in the dependency graph.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Neighbours {
+    /// What it waits for, or waited for.
+    pub dependencies: Vec<(Need, JobRecord)>,
+    /// What waits for it, or waited.
+    pub dependents: Vec<(Need, JobRecord)>,
+}
+
+/// Both sides of a job in the dependency graph, as far as they are still stored.
+pub(crate) fn neighbours(
+    view: &mut ReadTx<'_>,
+    caller: &Caller,
+    id: JobId,
+) -> Result<Option<Neighbours>, StoreError> {
+    let Some(job) = visible(view, caller, id)? else { return Ok(None) };
+    let mut found = Neighbours::default();
+    for side in [Side::Dependent, Side::Dependency] {
+        let edges = view.db.edges(&[job.seq], side)?;
+        let other = |edge: &Edge| if side == Side::Dependent { edge.dependency } else { edge.dependent };
+        let others: Vec<Seq> = edges.iter().map(other).collect();
+        for (edge, other) in edges.into_iter().zip(view.db.load(&others)?) {
+            let Some(other) = other else { continue };
+            match side {
+                Side::Dependent => found.dependencies.push((edge.need, other)),
+                Side::Dependency => found.dependents.push((edge.need, other)),
+            }
+        }
+    }
+    Ok(Some(found))
+}

@@ -1,0 +1,216 @@
+//! What is done to jobs at a server: submit, act, redrive, delete, signal, and the same in bulk.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::Remote;
+use super::client::Call;
+use super::error::{RemoteError, not_json};
+use super::filter::filter;
+use super::job::ShownJob;
+use super::submission::Submission;
+use super::text::{Span, encoded};
+use crate::error::{ActError, FieldProblem, Invalid, SubmitError};
+use crate::job::{JobId, JobRecord, NewJob};
+use crate::store::command::actions::{ActionReport, JobAction, Patch, Suspend};
+use crate::store::command::attempt_writes::check_step;
+use crate::store::command::bulk::{BulkAction, BulkReport};
+use crate::store::command::precondition::{ActOptions, IfMatch};
+use crate::store::command::redrive::Redrive;
+use crate::store::command::submit::{Receipt, SubmitOptions};
+use crate::store::filter::Filter;
+
+#[derive(Serialize)]
+struct Batch<'a> {
+    jobs: Vec<Submission<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Submitted {
+    jobs: Vec<ShownJob>,
+}
+
+#[derive(Serialize)]
+struct SignalBody<'a> {
+    value: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Done {
+    matched: u64,
+    changed: u64,
+    #[serde(default)]
+    skipped: u64,
+}
+
+fn receipt(shown: ShownJob) -> Receipt {
+    let (is_duplicate, payload_differs) = (shown.duplicate, shown.payload_differs);
+    let is_debounced = shown.debounced;
+    let is_deleted = shown.deleted;
+    Receipt { job: shown.into_job(), is_duplicate, payload_differs, is_deleted, is_debounced }
+}
+
+impl Remote {
+    /// Submits. A submission whose answer is lost is repeated only if every job has an idempotency key: then the repetition
+    /// finds what the first one stored, and cannot double it.
+    pub(crate) async fn submit(
+        &self,
+        jobs: Vec<NewJob>,
+        options: SubmitOptions,
+    ) -> Result<Vec<Receipt>, SubmitError> {
+        for (index, job) in jobs.iter().enumerate() {
+            job.check().map_err(|invalid| SubmitError::Invalid { index, invalid })?;
+        }
+        let call = match &jobs[..] {
+            [] => return Ok(Vec::new()),
+            [job] => Call::post("/jobs").json(&Submission::from(job)),
+            jobs => {
+                Call::post("/jobs/batch").json(&Batch { jobs: jobs.iter().map(Submission::from).collect() })
+            }
+        };
+        let call = call.repeatable(jobs.iter().all(|job| job.idempotency_key.is_some()));
+        let call = if options.strict { call.query("strict", "true") } else { call };
+        let shown = if jobs.len() == 1 {
+            self.client.ask(call).await.map(|shown| vec![shown])
+        } else {
+            self.client.ask(call).await.map(|submitted: Submitted| submitted.jobs)
+        };
+        let shown = shown.map_err(RemoteError::into_submit)?;
+        if shown.len() != jobs.len() {
+            let message = format!("it answers {} submissions with {} jobs", jobs.len(), shown.len());
+            return Err(crate::error::StoreError::Unreachable(message).into());
+        }
+        Ok(shown.into_iter().map(receipt).collect())
+    }
+
+    pub(crate) async fn act(
+        &self,
+        id: JobId,
+        act: JobAction,
+        options: ActOptions,
+    ) -> Result<ActionReport, ActError> {
+        let call = to_call(id, &act).if_match(&options.if_match);
+        // Only these two can find a job as asked already.
+        let has_strict_form = matches!(act, JobAction::Suspend(_) | JobAction::Resume { .. });
+        let call = if options.strict && has_strict_form { call.query("strict", "true") } else { call };
+        let shown: ShownJob =
+            self.client.ask(call).await.map_err(|trouble| trouble.into_act(ActError::NotFound(id)))?;
+        let is_changed = shown.changed;
+        Ok(ActionReport { job: shown.into_job(), is_changed })
+    }
+
+    pub(crate) async fn redrive(
+        &self,
+        id: JobId,
+        how: Redrive,
+        if_match: IfMatch,
+    ) -> Result<JobRecord, ActError> {
+        let body = json!({"reset_checkpoints": how.reset_checkpoints, "only_once": how.only_once});
+        let call = Call::post(format!("/jobs/{id}/redrive")).json(&body).if_match(&if_match);
+        let shown: ShownJob =
+            self.client.ask(call).await.map_err(|trouble| trouble.into_act(ActError::NotFound(id)))?;
+        Ok(shown.into_job())
+    }
+
+    pub(crate) async fn delete(&self, id: JobId, if_match: IfMatch) -> Result<(), ActError> {
+        let done = self.client.done(Call::delete(format!("/jobs/{id}")).if_match(&if_match)).await;
+        done.map(drop).map_err(|trouble| trouble.into_act(ActError::NotFound(id)))
+    }
+
+    /// Sends a signal; the job is then read, since the server does not show it.
+    pub(crate) async fn signal(&self, id: JobId, name: &str, value: Vec<u8>) -> Result<JobRecord, ActError> {
+        check_step("name", name)?;
+        let value: &RawValue = serde_json::from_slice(&value).map_err(|_| not_json("value"))?;
+        let call = Call::post(format!("/jobs/{id}/signals/{}", encoded(name))).json(&SignalBody { value });
+        self.client.done(call).await.map_err(|trouble| trouble.into_act(ActError::NotFound(id)))?;
+        Ok(self.get(id).await?.ok_or(ActError::NotFound(id))?.job)
+    }
+
+    pub(crate) async fn bulk(&self, chosen: &Filter, action: BulkAction) -> Result<BulkReport, ActError> {
+        let mut body = bulk_body(&action)?;
+        body.insert("filter".into(), filter(chosen)?.into());
+        self.bulk_with(body).await
+    }
+
+    pub(crate) async fn bulk_dry_run(&self, chosen: &Filter) -> Result<u64, ActError> {
+        let mut body = Map::new();
+        body.insert("action".into(), "cancel".into());
+        body.insert("dry_run".into(), true.into());
+        body.insert("filter".into(), filter(chosen)?.into());
+        Ok(self.bulk_with(body).await?.matched)
+    }
+
+    async fn bulk_with(&self, body: Map<String, Value>) -> Result<BulkReport, ActError> {
+        let call = Call::post("/jobs/bulk").json(&body).waiting(crate::limits::SERVER_BULK_MAX);
+        let missing =
+            || Invalid::new("filter", FieldProblem::Contradiction("is not known to this server".into()));
+        let done: Done = self.client.ask(call).await.map_err(|trouble| trouble.into_act(missing().into()))?;
+        Ok(BulkReport { matched: done.matched, changed: done.changed, skipped: done.skipped })
+    }
+}
+
+fn to_call(id: JobId, act: &JobAction) -> Call {
+    let post = |verb: &str, body: Value| Call::post(format!("/jobs/{id}/{verb}")).json(&body);
+    match act {
+        JobAction::Submit => post("submit", json!({})),
+        JobAction::Suspend(Suspend { mode, reason, expires }) => {
+            post("suspend", given(json!({"mode": mode, "reason": reason, "expires": expires.map(Span)})))
+        }
+        JobAction::Resume { reason } => post("resume", given(json!({"reason": reason}))),
+        JobAction::Cancel { reason } => post("cancel", given(json!({"reason": reason}))),
+        JobAction::Priority(priority) => post("priority", json!({"value": priority})),
+        JobAction::Patch(patch) => Call::patch(format!("/jobs/{id}")).json(&patch_body(patch)),
+    }
+}
+
+/// A body without what is null: nothing was said about it.
+pub(super) fn given(body: Value) -> Value {
+    match body {
+        Value::Object(fields) => fields.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        other => other,
+    }
+}
+
+fn patch_body(patch: &Patch) -> Map<String, Value> {
+    let mut body = Map::new();
+    let mut set = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            body.insert(name.to_owned(), value);
+        }
+    };
+    set("priority", patch.priority.map(|priority| json!(priority)));
+    set("tags", patch.tags.as_ref().map(|tags| json!(tags)));
+    set("correlation_id", patch.correlation_id.as_ref().map(|id| json!(id)));
+    set("callback_url", patch.callback_url.as_ref().map(|url| json!(url)));
+    body
+}
+
+fn bulk_body(action: &BulkAction) -> Result<Map<String, Value>, ActError> {
+    let unknown = |what: &str| {
+        let problem = FieldProblem::Contradiction(format!("{what} cannot be done in bulk through a server"));
+        ActError::Invalid(Invalid::new("action", problem))
+    };
+    let body = match action {
+        BulkAction::JobAction(JobAction::Suspend(Suspend { mode, reason, expires: None })) => {
+            json!({"action": "suspend", "mode": mode, "reason": reason})
+        }
+        BulkAction::JobAction(JobAction::Resume { reason }) => json!({"action": "resume", "reason": reason}),
+        BulkAction::JobAction(JobAction::Cancel { reason }) => json!({"action": "cancel", "reason": reason}),
+        BulkAction::JobAction(JobAction::Priority(priority)) => {
+            json!({"action": "priority", "value": priority})
+        }
+        BulkAction::Redrive(Redrive { reset_checkpoints: false, only_once: false }) => {
+            json!({"action": "redrive"})
+        }
+        BulkAction::Delete => json!({"action": "delete"}),
+        BulkAction::JobAction(JobAction::Suspend(_)) => return Err(unknown("suspending for a time")),
+        BulkAction::JobAction(JobAction::Submit) => return Err(unknown("submitting held jobs")),
+        BulkAction::JobAction(JobAction::Patch(_)) => return Err(unknown("changing labels")),
+        BulkAction::Redrive(_) => return Err(unknown("redriving from the first step, or only once")),
+    };
+    match given(body) {
+        Value::Object(fields) => Ok(fields),
+        _ => Ok(Map::new()),
+    }
+}

@@ -1,0 +1,345 @@
+//! What operators ask of a server: pauses, settings, queues, workers, numbers, keys.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Remote;
+use super::actions::given;
+use super::client::Call;
+use super::error::RemoteError;
+use super::settings::{self, ShownSettings};
+use super::stats::{ShownRates, ShownStats};
+use super::text::{Moment, Span};
+use crate::clock::Timestamp;
+use crate::error::{ActError, FieldProblem, Invalid, StoreError};
+use crate::job::{JobState, JobType, QueueName, Tenant, WorkerId};
+use crate::store::command::pause::{Pause, Target};
+use crate::store::command::settings::{Configured, Settings};
+use crate::store::config::{Config, Hold, PauseMode, QueueSettings, Resumption, Scope, Worker};
+use crate::store::minute_stats::minute_of;
+use crate::store::query::queues::QueueInfo;
+use crate::store::query::stats::Stats;
+use crate::store::settings::patch::SettingsPatch;
+
+/// A pause as it is shown.
+#[derive(Deserialize)]
+struct ShownPause {
+    by: String,
+    at: Moment,
+    reason: Option<String>,
+    mode: PauseMode,
+    expires_at: Option<Moment>,
+}
+
+impl ShownPause {
+    fn into_hold(self, scope: Scope) -> Hold {
+        let expires_at = self.expires_at.map(|moment| moment.0);
+        Hold { scope, mode: self.mode, reason: self.reason, by: self.by, since: self.at.0, expires_at }
+    }
+}
+
+/// The end of a pause as it is shown.
+#[derive(Deserialize)]
+struct ShownResumption {
+    by: String,
+    at: Moment,
+    reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Changed {
+    changed: bool,
+}
+
+#[derive(Deserialize)]
+struct ShownQueue {
+    name: QueueName,
+    depth: BTreeMap<JobState, u64>,
+    oldest_age: Option<Span>,
+    rates: QueueRates,
+    paused: Option<ShownPause>,
+    #[serde(default)]
+    resumed: Option<ShownResumption>,
+    #[serde(flatten)]
+    settings: ShownSettings,
+}
+
+#[derive(Deserialize)]
+struct QueueRates {
+    last_minute: ShownRates,
+}
+
+impl ShownQueue {
+    /// The queue; of its rates only those of the last whole minute are shown by themselves.
+    fn into_look(self, now: Timestamp) -> QueueInfo {
+        let scope = Scope::Queue { queue: self.name.clone(), tenant: None };
+        let minutes = BTreeMap::from([(minute_of(now) - 1, self.rates.last_minute.into())]);
+        let resumed = self.resumed.map(|end| Resumption {
+            scope: scope.clone(),
+            by: end.by,
+            at: end.at.0,
+            reason: end.reason,
+        });
+        QueueInfo {
+            name: self.name,
+            depth: self.depth,
+            oldest: self.oldest_age.map(|age| now.minus(age.0)),
+            minutes,
+            paused: self.paused.map(|pause| pause.into_hold(scope)),
+            resumed,
+            settings: QueueSettings::from(self.settings),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct ShownQueues {
+    queues: Vec<ShownQueue>,
+    #[serde(default)]
+    next_cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ShownWorkers {
+    workers: Vec<ShownWorker>,
+    #[serde(default)]
+    next_cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ShownWorker {
+    id: WorkerId,
+    name: String,
+    tenant: Option<Tenant>,
+    queues: Vec<QueueName>,
+    types: Vec<JobType>,
+    concurrency: u32,
+    version: Option<String>,
+    heartbeats: bool,
+    registered_at: Moment,
+    seen_at: Moment,
+    alive: bool,
+    paused: Option<ShownPause>,
+}
+
+impl ShownWorker {
+    fn into_worker(self) -> (Worker, Option<Hold>) {
+        let hold = self.paused.map(|pause| pause.into_hold(Scope::Worker(self.id)));
+        let worker = Worker {
+            id: self.id,
+            name: self.name,
+            tenant: self.tenant,
+            queues: self.queues,
+            types: self.types,
+            concurrency: self.concurrency,
+            version: self.version,
+            heartbeats: self.heartbeats,
+            registered_at: self.registered_at.0,
+            seen_at: self.seen_at.0,
+            is_lost: !self.alive,
+            is_paused: false,
+            key: None,
+        };
+        (worker, hold)
+    }
+}
+
+#[derive(Deserialize)]
+struct ShownGate {
+    online: bool,
+    reason: Option<String>,
+    by: Option<String>,
+    since: Option<Moment>,
+    #[serde(default)]
+    expires_at: Option<Moment>,
+    scopes: Vec<ShownScope>,
+}
+
+#[derive(Deserialize)]
+struct ShownScope {
+    tenant: Option<Tenant>,
+    r#type: Option<JobType>,
+    reason: Option<String>,
+    by: String,
+    since: Moment,
+    #[serde(default)]
+    expires_at: Option<Moment>,
+}
+
+impl ShownScope {
+    fn into_hold(self) -> Option<Hold> {
+        let scope = match (self.r#type, self.tenant) {
+            (Some(job_type), tenant) => Scope::Type { job_type, tenant },
+            (None, Some(tenant)) => Scope::Tenant(tenant),
+            (None, None) => return None,
+        };
+        let (mode, expires_at) = (PauseMode::Graceful, self.expires_at.map(|moment| moment.0));
+        Some(Hold { scope, mode, reason: self.reason, by: self.by, since: self.since.0, expires_at })
+    }
+}
+
+impl ShownGate {
+    fn into_holds(self) -> Vec<Hold> {
+        let whole = (!self.online).then(|| Hold {
+            scope: Scope::Gate,
+            mode: PauseMode::Graceful,
+            reason: self.reason,
+            by: self.by.unwrap_or_default(),
+            since: self.since.map_or(Timestamp::MIN, |moment| moment.0),
+            expires_at: self.expires_at.map(|moment| moment.0),
+        });
+        whole.into_iter().chain(self.scopes.into_iter().filter_map(ShownScope::into_hold)).collect()
+    }
+}
+
+/// What it is if there is nothing of this name.
+fn missing(target: &Target) -> ActError {
+    match target {
+        Target::Worker(worker) => ActError::NoSuchWorker(*worker),
+        _ => unknown("target"),
+    }
+}
+
+pub(super) fn unknown(field: &str) -> ActError {
+    Invalid::new(field, FieldProblem::Contradiction("is not known to this server".into())).into()
+}
+
+impl Remote {
+    pub(crate) async fn pause(&self, target: Target, pause: Pause) -> Result<bool, ActError> {
+        let Pause { mode, reason, expires } = pause;
+        let expires = expires.map(Span);
+        let how = || given(json!({"mode": mode, "reason": reason, "expires": expires}));
+        let close = |tenant: Option<&Tenant>, job_type: Option<&JobType>| {
+            let body = json!({"reason": reason, "expires": expires, "tenant": tenant, "type": job_type});
+            Call::post("/gate/offline").json(&given(body))
+        };
+        let call = match &target {
+            Target::Queue(queue) => Call::post(format!("/queues/{queue}/pause")).json(&how()),
+            Target::Worker(worker) => Call::post(format!("/workers/{worker}/pause")).json(&how()),
+            Target::Gate => close(None, None),
+            Target::Tenant(tenant) => close(Some(tenant), None),
+            Target::Type(job_type) => close(None, Some(job_type)),
+        };
+        self.changed(call, &target).await
+    }
+
+    pub(crate) async fn resume(&self, target: Target, reason: Option<String>) -> Result<bool, ActError> {
+        let open = |tenant: Option<&Tenant>, job_type: Option<&JobType>| {
+            let body = json!({"reason": reason, "tenant": tenant, "type": job_type});
+            Call::post("/gate/online").json(&given(body))
+        };
+        let why = given(json!({"reason": reason}));
+        let call = match &target {
+            Target::Queue(queue) => Call::post(format!("/queues/{queue}/resume")).json(&why),
+            Target::Worker(worker) => Call::post(format!("/workers/{worker}/resume")).json(&why),
+            Target::Gate => open(None, None),
+            Target::Tenant(tenant) => open(Some(tenant), None),
+            Target::Type(job_type) => open(None, Some(job_type)),
+        };
+        self.changed(call, &target).await
+    }
+
+    async fn changed(&self, call: Call, target: &Target) -> Result<bool, ActError> {
+        let answer: Result<Changed, RemoteError> = self.client.ask(call).await;
+        answer.map(|answer| answer.changed).map_err(|trouble| trouble.into_act(missing(target)))
+    }
+
+    pub(crate) async fn configure(&self, patch: SettingsPatch) -> Result<Configured, ActError> {
+        let call = match &patch {
+            SettingsPatch::Queue(queue, patch) => {
+                Call::put(format!("/queues/{queue}")).json(&settings::queue(patch))
+            }
+            SettingsPatch::Type(name, patch) => {
+                Call::put(format!("/types/{name}")).json(&settings::job_type(patch))
+            }
+            SettingsPatch::Tenant(tenant, patch) => {
+                Call::put(format!("/tenants/{tenant}")).json(&settings::tenant(patch))
+            }
+        };
+        // A change of settings is the same the second time.
+        let answer = self.client.ask::<ShownSettings>(call.repeatable(true)).await;
+        let shown = answer.map_err(|trouble| trouble.into_act(unknown("settings")))?;
+        let is_changed = shown.changed;
+        let settings = match patch {
+            SettingsPatch::Queue(queue, _) => Settings::Queue(queue, shown.into()),
+            SettingsPatch::Type(name, _) => Settings::Type(name, shown.into()),
+            SettingsPatch::Tenant(tenant, _) => Settings::Tenant(tenant, shown.into()),
+        };
+        Ok(Configured { settings, is_changed })
+    }
+
+    /// Workers, pauses and settings of queues; settings of types and tenants are not shown, nor are keys.
+    pub(crate) async fn config(&self) -> Result<Config, StoreError> {
+        let mut config = Config::default();
+        let mut cursor = None;
+        loop {
+            let page: ShownWorkers =
+                self.client.ask(Call::get("/workers").query_if("cursor", cursor)).await?;
+            for worker in page.workers {
+                let (worker, hold) = worker.into_worker();
+                config.workers.insert(worker.id, worker);
+                config.holds.extend(hold.map(|hold| (hold.scope.clone(), hold)));
+            }
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        let gate: ShownGate = self.client.ask(Call::get("/gate")).await?;
+        config.holds.extend(gate.into_holds().into_iter().map(|hold| (hold.scope.clone(), hold)));
+        for look in self.queues().await? {
+            config.holds.extend(look.paused.map(|hold| (hold.scope.clone(), hold)));
+            if look.settings != QueueSettings::default() {
+                config.queues.insert((look.name, None), look.settings);
+            }
+        }
+        Ok(config)
+    }
+
+    pub(crate) async fn queue(&self, queue: &QueueName) -> Result<QueueInfo, StoreError> {
+        let shown: ShownQueue = self.client.ask(Call::get(format!("/queues/{queue}"))).await?;
+        Ok(shown.into_look(self.now()))
+    }
+
+    pub(crate) async fn queues(&self) -> Result<Vec<QueueInfo>, StoreError> {
+        let (mut found, mut cursor) = (Vec::new(), None);
+        loop {
+            let page: ShownQueues = self.client.ask(Call::get("/queues").query_if("cursor", cursor)).await?;
+            let now = self.now();
+            found.extend(page.queues.into_iter().map(|queue| queue.into_look(now)));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+
+    pub(crate) async fn oldest_ready(&self, queue: &QueueName) -> Result<Option<Timestamp>, StoreError> {
+        Ok(self.queue(queue).await?.oldest)
+    }
+
+    pub(crate) async fn stats(&self) -> Result<Stats, StoreError> {
+        let shown: ShownStats = self.client.ask(Call::get("/stats")).await?;
+        Ok(shown.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_is_counted_back_from_now() {
+        let text = r#"{"name":"mail","depth":{"scheduled":2},"oldest_age":"1m30s","paused":null,"max_running":3,
+            "rates":{"last_minute":{"submitted":5,"claimed":0,"completed":0,"failed":0,"retried":0,"dead_letter":0,
+            "cancelled":0,"reaped":0},"last_hour":{}}}"#;
+        let shown: ShownQueue = serde_json::from_str(text).unwrap();
+        let look = shown.into_look(Timestamp::from_millis(600_000));
+        assert_eq!(look.oldest, Some(Timestamp::from_millis(510_000)));
+        assert_eq!(look.minutes[&9].submitted, 5);
+        assert_eq!(look.settings.max_running, Some(3));
+        assert_eq!(look.depth[&JobState::Scheduled], 2);
+    }
+}

@@ -1,0 +1,326 @@
+//! What is asked about jobs at a server: one of them, pages of them, and what hangs on one.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Remote;
+use super::claim::ShownCheckpoint;
+use super::client::Call;
+use super::filter;
+use super::job::{ShownError, ShownJob, ShownReason, sketch};
+use super::record::ShownRecord;
+use super::text::{Moment, encoded};
+use crate::audit::{AuditEvent, Record};
+use crate::clock::WaitLimit;
+use crate::error::StoreError;
+use crate::job::{
+    AttemptId, AttemptOutcome, ChildGroup, Decided, ErrorRecord, GroupStrategy, JobId, JobRecord, JobState,
+    JobType, Need, Parent, Seq, WorkerId,
+};
+use crate::limits;
+use crate::store::attempt::AttemptRecord;
+use crate::store::command::attempt_writes::LogLine;
+use crate::store::command::claim::Checkpoint;
+use crate::store::engine::RecordQuery;
+use crate::store::query::explain::Reason;
+use crate::store::query::job_details::{Attempt, Group, JobResult, Neighbours};
+use crate::store::query::list::{ListRequest, Page};
+use crate::store::query::snapshot::Snapshot;
+use crate::store::query::trail::RecordPage;
+
+#[derive(Deserialize)]
+struct ShownPage {
+    jobs: Vec<ShownJob>,
+    next_cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Reasons {
+    reasons: Vec<ShownReason>,
+}
+
+#[derive(Deserialize)]
+struct Attempts {
+    attempts: Vec<ShownAttempt>,
+}
+
+#[derive(Deserialize)]
+struct ShownAttempt {
+    number: u32,
+    worker: Option<WorkerId>,
+    started_at: Option<Moment>,
+    ended_at: Option<Moment>,
+    outcome: Option<AttemptOutcome>,
+    error: Option<ShownError>,
+}
+
+impl ShownAttempt {
+    fn into_attempt(self, job: JobId) -> Attempt {
+        let record = match (self.outcome, self.started_at, self.ended_at) {
+            (Some(outcome), Some(started_at), Some(ended_at)) => Some(AttemptRecord {
+                worker: self.worker,
+                started_at: started_at.0,
+                ended_at: ended_at.0,
+                outcome,
+                error: self.error.map(ErrorRecord::from),
+            }),
+            _ => None,
+        };
+        Attempt { id: AttemptId { job, number: self.number }, record }
+    }
+}
+
+#[derive(Deserialize)]
+struct Checkpoints {
+    checkpoints: Vec<ShownCheckpoint>,
+}
+
+#[derive(Deserialize)]
+struct Logs {
+    logs: Vec<ShownLine>,
+}
+
+#[derive(Deserialize)]
+struct ShownLine {
+    number: u64,
+    at: Moment,
+    attempt: u32,
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct ShownResult {
+    result: Option<Box<RawValue>>,
+}
+
+fn bytes(json: Option<Box<RawValue>>) -> Option<Arc<[u8]>> {
+    json.map(|json| Arc::from(json.get().as_bytes()))
+}
+
+#[derive(Deserialize)]
+struct Children {
+    children: Vec<ShownChild>,
+    groups: Vec<ShownGroup>,
+}
+
+#[derive(Deserialize)]
+struct ShownChild {
+    id: JobId,
+    r#type: JobType,
+    state: JobState,
+    group: u64,
+    index: u32,
+    result: Option<Box<RawValue>>,
+    #[serde(default)]
+    redacted: bool,
+    #[serde(default)]
+    omitted: bool,
+    error: Option<ShownError>,
+}
+
+#[derive(Deserialize)]
+struct ShownGroup {
+    group: u64,
+    name: String,
+    #[serde(default = "collect_all")]
+    strategy: GroupStrategy,
+    total: u32,
+    open: u32,
+    completed: u32,
+    decided: Option<Decided>,
+}
+
+/// What a group is taken for if the server does not say.
+fn collect_all() -> GroupStrategy {
+    GroupStrategy::CollectAll
+}
+
+impl ShownGroup {
+    fn into_group(self) -> Group {
+        let group = ChildGroup {
+            name: self.name,
+            strategy: self.strategy,
+            total: self.total,
+            open: self.open,
+            completed: self.completed,
+            decided: self.decided,
+        };
+        Group {
+            number: self.group,
+            group,
+            children: Vec::new(),
+            redacted: BTreeSet::new(),
+            omitted: BTreeSet::new(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Graph {
+    nodes: Vec<ShownNode>,
+    edges: Vec<ShownEdge>,
+}
+
+#[derive(Deserialize)]
+struct ShownNode {
+    id: JobId,
+    r#type: JobType,
+    state: JobState,
+}
+
+#[derive(Deserialize)]
+struct ShownEdge {
+    from: JobId,
+    to: JobId,
+    need: String,
+}
+
+#[derive(Deserialize)]
+struct Records {
+    records: Vec<ShownRecord>,
+    next_cursor: Option<String>,
+}
+
+impl Remote {
+    pub(crate) async fn get(&self, id: JobId) -> Result<Option<Snapshot>, StoreError> {
+        let call = Call::get(format!("/jobs/{id}")).query("payload", "true");
+        Ok(self.client.find::<ShownJob>(call).await?.map(Snapshot::from))
+    }
+
+    /// Waits at the server, for as long as one request may, and again.
+    pub(crate) async fn wait(&self, id: JobId, timeout: Duration) -> Result<Option<Snapshot>, StoreError> {
+        let patience = WaitLimit::for_duration(timeout);
+        loop {
+            let wait = patience.left().min(limits::SERVER_WAIT_MAX);
+            let call = Call::get(format!("/jobs/{id}")).query("payload", "true").waiting(wait);
+            let call =
+                if wait.is_zero() { call } else { call.query("wait", super::text::Span(wait).to_string()) };
+            let found = self.client.find::<ShownJob>(call).await?.map(Snapshot::from);
+            if patience.is_over() || found.as_ref().is_none_or(|found| found.job.state.is_final()) {
+                return Ok(found);
+            }
+        }
+    }
+
+    pub(crate) async fn list(&self, request: &ListRequest) -> Result<Page, StoreError> {
+        let call = filter::list(request).map_err(|invalid| StoreError::Database(invalid.to_string()))?;
+        let page: ShownPage = self.client.ask(call).await?;
+        let next = page.next_cursor.map(|cursor| cursor.parse()).transpose();
+        let next =
+            next.map_err(|problem: crate::error::FieldProblem| StoreError::Unreachable(problem.to_string()))?;
+        Ok(Page { jobs: page.jobs.into_iter().map(Snapshot::from).collect(), next })
+    }
+
+    async fn side<T: serde::de::DeserializeOwned>(
+        &self,
+        id: JobId,
+        what: &str,
+    ) -> Result<Option<T>, StoreError> {
+        self.client.find(Call::get(format!("/jobs/{id}/{what}"))).await
+    }
+
+    pub(crate) async fn explain(&self, id: JobId) -> Result<Option<Vec<Reason>>, StoreError> {
+        let found: Option<Reasons> = self.side(id, "explain").await?;
+        Ok(found.map(|found| found.reasons.into_iter().map(Reason::from).collect()))
+    }
+
+    pub(crate) async fn attempts(&self, id: JobId) -> Result<Option<Vec<Attempt>>, StoreError> {
+        let found: Option<Attempts> = self.side(id, "attempts").await?;
+        Ok(found.map(|found| found.attempts.into_iter().map(|attempt| attempt.into_attempt(id)).collect()))
+    }
+
+    pub(crate) async fn checkpoints(&self, id: JobId) -> Result<Option<Vec<Checkpoint>>, StoreError> {
+        let found: Option<Checkpoints> = self.side(id, "checkpoints").await?;
+        Ok(found.map(|found| found.checkpoints.into_iter().map(Checkpoint::from).collect()))
+    }
+
+    pub(crate) async fn logs(
+        &self,
+        id: JobId,
+        after: u64,
+    ) -> Result<Option<Vec<(u64, LogLine)>>, StoreError> {
+        let call = Call::get(format!("/jobs/{id}/logs")).query("after", after.to_string());
+        let found: Option<Logs> = self.client.find(call).await?;
+        let line = |line: ShownLine| {
+            (line.number, LogLine { at: line.at.0, attempt: line.attempt, text: line.text })
+        };
+        Ok(found.map(|found| found.logs.into_iter().map(line).collect()))
+    }
+
+    pub(crate) async fn result(&self, id: JobId) -> Result<Option<JobResult>, StoreError> {
+        let found: Option<ShownResult> = self.side(id, "result").await?;
+        Ok(found.map(|found| JobResult(bytes(found.result))))
+    }
+
+    pub(crate) async fn groups(
+        &self,
+        id: JobId,
+        name: Option<&str>,
+    ) -> Result<Option<Vec<Group>>, StoreError> {
+        let query = name.map_or_else(String::new, |name| format!("?group={}", encoded(name)));
+        let found: Option<Children> = self.side(id, &format!("children{query}")).await?;
+        let Some(found) = found else { return Ok(None) };
+        let mut groups: Vec<Group> = found.groups.into_iter().map(ShownGroup::into_group).collect();
+        let now = self.now();
+        for child in found.children {
+            let parent = Parent { seq: Seq(0), id, group: child.group, index: child.index };
+            let mut job =
+                JobRecord { parent: Some(parent), ..sketch(child.id, child.r#type, child.state, now) };
+            job.details_mut().error = child.error.map(ErrorRecord::from);
+            job.has.result = child.result.is_some();
+            if let Some(group) = groups.iter_mut().find(|group| group.number == child.group) {
+                group.redacted.extend(child.redacted.then_some(child.id));
+                group.omitted.extend(child.omitted.then_some(child.id));
+                group.children.push((job, bytes(child.result)));
+            }
+        }
+        Ok(Some(groups))
+    }
+
+    /// The neighbours in the graph that the server draws around the job.
+    pub(crate) async fn neighbours(&self, id: JobId) -> Result<Option<Neighbours>, StoreError> {
+        let Some(graph) = self.side::<Graph>(id, "graph").await? else { return Ok(None) };
+        let now = self.now();
+        let sketched = |node: ShownNode| (node.id, sketch(node.id, node.r#type, node.state, now));
+        let jobs: HashMap<JobId, JobRecord> = graph.nodes.into_iter().map(sketched).collect();
+        let mut found = Neighbours::default();
+        for ShownEdge { from, to, need } in graph.edges {
+            let need = if need == Need::After.as_str() { Need::After } else { Need::AfterAny };
+            if let Some(job) = jobs.get(&from).filter(|_| to == id) {
+                found.dependencies.push((need, job.clone()));
+            }
+            if let Some(job) = jobs.get(&to).filter(|_| from == id) {
+                found.dependents.push((need, job.clone()));
+            }
+        }
+        Ok(Some(found))
+    }
+
+    pub(crate) async fn audit_page(&self, query: RecordQuery) -> Result<RecordPage, StoreError> {
+        let limit = query.limit.clamp(1, limits::PAGE_RECORDS_MAX);
+        let call = Call::get("/audit")
+            .query("limit", limit.to_string())
+            .query_if("cursor", (query.after > 0).then(|| query.after.to_string()))
+            .query_if("job", query.job.map(|id| id.to_string()))
+            .query_if("event", query.event.map(AuditEvent::as_str))
+            .query_if("actor", query.actor)
+            .query_if("tenant", query.tenant.map(|tenant| tenant.to_string()))
+            .query_if("queue", query.queue.map(|queue| queue.to_string()))
+            .query_if("type", query.job_type.map(|job_type| job_type.to_string()))
+            .query_if("since", query.since.map(|at| at.to_string()))
+            .query_if("until", query.until.map(|at| at.to_string()));
+        let page: Records = self.client.ask(call).await?;
+        // A server takes neither of these.
+        let fits = |record: &Record| {
+            query.before.is_none_or(|before| record.seq < before)
+                && query.actor_type.as_ref().is_none_or(|kind| record.actor_type == *kind)
+        };
+        let next = page.next_cursor.and_then(|cursor| cursor.parse().ok());
+        let next = next.filter(|next: &u64| query.before.is_none_or(|before| next + 1 < before));
+        Ok(RecordPage { records: page.records.into_iter().map(Record::from).filter(fits).collect(), next })
+    }
+}

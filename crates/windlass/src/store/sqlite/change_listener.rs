@@ -1,0 +1,201 @@
+//! The look-out: wakes those who wait here when another process has changed the file, and ends looks that keep a snapshot
+//! for too long. While nobody waits it only glances at a counter a few times a second.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rusqlite::Connection;
+
+use super::open;
+use super::reader::Turn;
+use super::tables::store_error;
+use crate::limits;
+use crate::store::engine::EngineResult;
+use crate::store::environment::Environment;
+use crate::store::metrics::Fallback;
+
+/// Glances at the log between two questions to SQLite while nothing seems to happen.
+const GLANCES: u32 = 10;
+/// Glances after a change of the log at which SQLite is asked: the log is written before the fsync, and the commit is seen
+/// after it, which on a busy disk takes a good part of a second.
+const GLANCES_ASKED: u32 = 50;
+
+/// How many commits this process made, so that its own do not look like another's.
+#[derive(Default)]
+pub(super) struct OwnCommits(Mutex<u64>);
+
+impl OwnCommits {
+    /// Makes a commit; `commit` tells whether there was anything to be committed.
+    pub(super) fn make<T>(&self, commit: impl FnOnce() -> EngineResult<(T, bool)>) -> EngineResult<T> {
+        // Held during the commit: a look in between would see it and not know whose it is.
+        let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (value, is_counted) = commit()?;
+        *own += u64::from(is_counted);
+        Ok(value)
+    }
+
+    /// How many of all commits are not this process's.
+    fn foreign(&self, all: impl FnOnce() -> EngineResult<u64>) -> EngineResult<u64> {
+        let own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(all()?.saturating_sub(*own))
+    }
+}
+
+/// Ends the look-out.
+#[derive(Default)]
+pub(super) struct Signal {
+    has_rung: Mutex<bool>,
+    rings: Condvar,
+}
+
+impl Signal {
+    /// Ends the wait, now and for good.
+    pub(super) fn ring(&self) {
+        *self.has_rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.rings.notify_all();
+    }
+
+    /// Waits for so long; true once it has rung.
+    fn wait(&self, at_most: Duration) -> bool {
+        let has_rung = self.has_rung.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.rings.wait_timeout_while(has_rung, at_most, |has_rung| !*has_rung);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// A reader at work: which look it is at, and for how long it has been seen at it.
+struct Watched {
+    turn: Arc<Turn>,
+    look: u64,
+    lasted: Duration,
+}
+
+/// The look-out.
+pub(super) struct Watch {
+    connection: Connection,
+    env: Arc<Environment>,
+    own: Arc<OwnCommits>,
+    version: i64,
+    foreign: u64,
+    log: Log,
+    readers: Vec<Watched>,
+}
+
+/// The log as it looks from outside: nobody commits without writing to it, and a glance at it costs a tenth of asking
+/// SQLite.
+struct Log {
+    path: PathBuf,
+    looks: Option<(u64, SystemTime)>,
+    /// Glances since it last looked different.
+    settled_for: u32,
+}
+
+impl Log {
+    /// Whether SQLite has to be asked, and why: for a while after the log has changed, and now and then whatever it looks
+    /// like.
+    fn reason_to_ask(&mut self) -> Option<Reason> {
+        let looks = self.glance();
+        let is_settled = looks.is_some() && looks == self.looks;
+        self.looks = looks;
+        self.settled_for = if is_settled { self.settled_for.saturating_add(1) } else { 0 };
+        if self.settled_for < GLANCES_ASKED {
+            return Some(Reason::Log);
+        }
+        self.settled_for.is_multiple_of(GLANCES).then_some(Reason::Time)
+    }
+
+    fn glance(&self) -> Option<(u64, SystemTime)> {
+        std::fs::metadata(&self.path).and_then(|log| Ok((log.len(), log.modified()?))).ok()
+    }
+}
+
+/// Why SQLite is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    /// The log has changed.
+    Log,
+    /// It was not asked for a while.
+    Time,
+}
+
+impl Watch {
+    /// A look-out that knows everything that was committed until now.
+    pub(super) fn new(
+        connection: Connection,
+        env: Arc<Environment>,
+        own: Arc<OwnCommits>,
+        log: PathBuf,
+        turns: Vec<Arc<Turn>>,
+    ) -> EngineResult<Watch> {
+        let readers =
+            turns.into_iter().map(|turn| Watched { turn, look: 0, lasted: Duration::ZERO }).collect();
+        let log = Log { path: log, looks: None, settled_for: 0 };
+        let mut watch = Watch { connection, env, own, version: 0, foreign: 0, log, readers };
+        watch.has_changed_elsewhere()?;
+        Ok(watch)
+    }
+
+    /// Looks out until the bell rings.
+    pub(super) fn serve(mut self, bell: &Signal) {
+        loop {
+            let pause = if self.env.wakeups.has_waiters() {
+                self.poll();
+                limits::CROSS_PROCESS_EVERY
+            } else {
+                limits::LISTENER_IDLE_INTERVAL
+            };
+            self.end_long_looks(pause);
+            if bell.wait(pause) {
+                return;
+            }
+        }
+    }
+
+    fn poll(&mut self) {
+        match self.has_changed_elsewhere() {
+            Ok(true) => self.env.wakeups.changed_elsewhere(),
+            Ok(false) => {}
+            // Those who wait also look by themselves now and then.
+            Err(error) => tracing::debug!(%error, "cannot see what other processes do"),
+        }
+    }
+
+    /// Whether another process has committed since this was last asked.
+    pub(super) fn has_changed_elsewhere(&mut self) -> EngineResult<bool> {
+        let Some(reason) = self.log.reason_to_ask() else { return Ok(false) };
+        let version = {
+            let mut look = self.connection.prepare_cached("PRAGMA data_version").map_err(store_error)?;
+            look.query_row([], |row| row.get(0)).map_err(store_error)?
+        };
+        if version == self.version {
+            return Ok(false);
+        }
+        let connection = &self.connection;
+        let foreign = self.own.foreign(|| open::head(connection).map(|head| head.commits))?;
+        self.version = version;
+        let has_changed = std::mem::replace(&mut self.foreign, foreign) != foreign;
+        // A change between the glance and the question is no miss.
+        if has_changed && reason == Reason::Time && self.log.glance() == self.log.looks {
+            self.env.meters.fell_back(Fallback::Process);
+        }
+        Ok(has_changed)
+    }
+
+    /// Time is counted in pauses: a clock that is set must not end a look.
+    pub(super) fn end_long_looks(&mut self, pause: Duration) {
+        for reader in &mut self.readers {
+            let look = reader.turn.current();
+            if look == reader.look && Turn::is_look(look) {
+                reader.lasted += pause;
+            } else {
+                (reader.look, reader.lasted) = (look, Duration::ZERO);
+            }
+            if reader.lasted >= limits::SNAPSHOT_MAX {
+                tracing::warn!(after = ?reader.lasted, "a read took too long and was ended");
+                reader.turn.interrupt();
+                reader.lasted = Duration::ZERO;
+            }
+        }
+    }
+}

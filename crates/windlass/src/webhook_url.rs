@@ -1,0 +1,306 @@
+//! Addresses that a server may call: callbacks and push targets. One parser and one rule for both ends: what a submission
+//! is refused by is what a delivery is refused by. Pure: it resolves no name and opens no connection.
+
+mod network;
+mod private_ranges;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+pub use network::Network;
+
+use crate::limits;
+
+/// Why an address is not called. Never holds the address as it was given, which may carry a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// It is no address in a form that has only one meaning.
+    #[error("is not an address to call: {0}")]
+    Malformed(&'static str),
+    /// It is not encrypted.
+    #[error("is called without encryption: give an `https` address, or allow `http` for this server")]
+    Unencrypted,
+    /// Its port is not among those allowed.
+    #[error("port {0} is not among those that may be called: allow it for this server, or use 443")]
+    Port(u16),
+    /// Its name leads into a network that is not the public one. Which address that is, is nobody's business: whoever
+    /// submits could map the network behind the server with it.
+    #[error(
+        "leads to an address that is not public: allow its network for this server, or use a public address"
+    )]
+    LeadsInside,
+    /// It leads into a network that is not the public one.
+    #[error("{address} is a {kind} address: allow its network for this server, or use a public address")]
+    NotPublic {
+        /// Where it leads.
+        address: IpAddr,
+        /// What kind of address that is.
+        kind: &'static str,
+    },
+}
+
+/// How a target is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// In the clear.
+    Http,
+    /// Over TLS.
+    Https,
+}
+
+impl Scheme {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+
+    fn port(self) -> u16 {
+        match self {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        }
+    }
+}
+
+/// Which machine is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Host {
+    /// A name to be resolved, in lower case, without a final dot.
+    Name(String),
+    /// An address that was given as such, however it was spelled.
+    Address(IpAddr),
+}
+
+/// An address to call, taken apart.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Target {
+    /// How.
+    pub scheme: Scheme,
+    /// Which machine.
+    pub host: Host,
+    /// On which port.
+    pub port: u16,
+    /// What to ask it for: path and query.
+    pub path: String,
+}
+
+impl Target {
+    /// Takes an address apart.
+    ///
+    /// Stricter than browsers are: what two programs could read differently is refused, so that the machine that was
+    /// checked is the machine that is called.
+    ///
+    /// # Errors
+    /// [`TargetError::Malformed`] says what is wrong.
+    pub fn parse(text: &str) -> Result<Target, TargetError> {
+        if text.len() > limits::CALLBACK_URL_CHARS_MAX {
+            return Err(TargetError::Malformed("it is too long"));
+        }
+        if let Some(problem) = text.bytes().find_map(wrong_byte) {
+            return Err(TargetError::Malformed(problem));
+        }
+        let (scheme, rest) = text.split_once("://").ok_or(TargetError::Malformed(NO_SCHEME))?;
+        let scheme = match scheme.to_ascii_lowercase().as_str() {
+            "http" => Scheme::Http,
+            "https" => Scheme::Https,
+            _ => return Err(TargetError::Malformed(NO_SCHEME)),
+        };
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err(TargetError::Malformed("it must not hold a user or a password"));
+        }
+        let (host, port) = split_port(authority, scheme)?;
+        // What follows `#` is for the reader, and never sent.
+        let path = path.split('#').next().unwrap_or_default();
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        Ok(Target { scheme, host: parse_host(host)?, port, path })
+    }
+
+    /// Machine and port as they stand in a request's `host` line: the port only if it is not the usual one.
+    pub fn authority(&self) -> String {
+        if self.port == self.scheme.port() {
+            return self.host.to_string();
+        }
+        format!("{}:{}", self.host, self.port)
+    }
+}
+
+/// Without the path, which may carry a secret.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme.as_str(), self.authority())
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Host::Name(name) => f.write_str(name),
+            Host::Address(IpAddr::V4(address)) => write!(f, "{address}"),
+            Host::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+/// Which targets a server calls. By default: `https` on the usual ports of public addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetPolicy {
+    /// Whether it calls `http` addresses too.
+    pub allows_http: bool,
+    /// Which ports it calls; any if none.
+    pub ports: Option<Vec<u16>>,
+    /// Networks that it calls although they are not public.
+    pub networks: Vec<Network>,
+}
+
+impl Default for TargetPolicy {
+    fn default() -> TargetPolicy {
+        TargetPolicy { allows_http: false, ports: Some(limits::TARGET_PORTS.to_vec()), networks: Vec::new() }
+    }
+}
+
+impl TargetPolicy {
+    /// A policy that refuses nothing: for tests, and for networks that are closed otherwise.
+    pub fn anywhere() -> TargetPolicy {
+        let networks = vec![Network::all_v4(), Network::all_v6()];
+        TargetPolicy { allows_http: true, ports: None, networks }
+    }
+
+    /// What any address is held to: a form that can be understood, and no literal address that is not public (M95).
+    ///
+    /// # Errors
+    /// [`TargetError`] says what is wrong.
+    pub fn check_literal(&self, text: &str) -> Result<Target, TargetError> {
+        let target = Target::parse(text)?;
+        if let Host::Address(address) = target.host {
+            self.check_address(address)?;
+        }
+        Ok(target)
+    }
+
+    /// What can be said of a target before its name is resolved.
+    ///
+    /// # Errors
+    /// [`TargetError`] says what is wrong.
+    pub fn check(&self, text: &str) -> Result<Target, TargetError> {
+        let target = self.check_literal(text)?;
+        if target.scheme == Scheme::Http && !self.allows_http {
+            return Err(TargetError::Unencrypted);
+        }
+        if self.ports.as_ref().is_some_and(|ports| !ports.contains(&target.port)) {
+            return Err(TargetError::Port(target.port));
+        }
+        Ok(target)
+    }
+
+    /// Whether this very address may be connected to.
+    ///
+    /// # Errors
+    /// [`TargetError::NotPublic`] says what kind of address it is.
+    pub fn check_address(&self, address: IpAddr) -> Result<(), TargetError> {
+        let reached = private_ranges::reached_by(address);
+        if self.networks.iter().any(|network| network.contains(reached) || network.contains(address)) {
+            return Ok(());
+        }
+        match private_ranges::kind_of(address) {
+            None => Ok(()),
+            Some(kind) => Err(TargetError::NotPublic { address, kind }),
+        }
+    }
+}
+
+const NO_SCHEME: &str = "it must begin with `https://`";
+
+/// Bytes that programs disagree about, or that only stand in addresses by mistake.
+fn wrong_byte(byte: u8) -> Option<&'static str> {
+    match byte {
+        b'\\' => Some("it holds a backslash"),
+        b' ' | b'"' | b'<' | b'>' | b'^' | b'`' | b'{' | b'|' | b'}' => {
+            Some("it holds a character that must be percent-encoded")
+        }
+        0..=0x1f | 0x7f => Some("it holds a control character"),
+        0x80.. => {
+            Some("it holds a character that is not ASCII: percent-encode it, or give the name as `xn--…`")
+        }
+        _ => None,
+    }
+}
+
+/// The host, and the port where one is given.
+fn split_port(authority: &str, scheme: Scheme) -> Result<(&str, u16), TargetError> {
+    let after_brackets = authority.rfind(']').map_or(0, |at| at + 1);
+    let Some(colon) = authority[after_brackets..].find(':').map(|at| at + after_brackets) else {
+        return Ok((authority, scheme.port()));
+    };
+    let (host, port) = (&authority[..colon], &authority[colon + 1..]);
+    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let port = port.parse().ok().filter(|port| is_number && *port != 0);
+    Ok((host, port.ok_or(TargetError::Malformed("its port is no number from 1 to 65535"))?))
+}
+
+fn parse_host(host: &str) -> Result<Host, TargetError> {
+    if let Some(inner) = host.strip_prefix('[') {
+        let inner = inner.strip_suffix(']').ok_or(TargetError::Malformed("its brackets do not match"))?;
+        let address: Result<Ipv6Addr, _> = inner.parse();
+        let address = address.map_err(|_| TargetError::Malformed("between brackets is no IPv6 address"))?;
+        return Ok(Host::Address(IpAddr::V6(address)));
+    }
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let last = host.rsplit('.').next().unwrap_or_default();
+    // A last label that is a number makes the whole an IPv4 address: resolvers read it so, in any base.
+    if number(last).is_some() || last.bytes().all(|byte| byte.is_ascii_digit()) && !last.is_empty() {
+        let address = parse_v4(host).ok_or(TargetError::Malformed("its host is no IPv4 address"))?;
+        return Ok(Host::Address(IpAddr::V4(address)));
+    }
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+    };
+    if host.len() > 253 || !host.split('.').all(is_label) {
+        return Err(TargetError::Malformed("its host is no name"));
+    }
+    Ok(Host::Name(host.to_ascii_lowercase()))
+}
+
+/// One to four numbers, each decimal, octal (`0…`) or hexadecimal (`0x…`); the last one fills what is left.
+fn parse_v4(host: &str) -> Option<Ipv4Addr> {
+    let numbers: Vec<u64> = host.split('.').map(number).collect::<Option<_>>()?;
+    let (last, first) = numbers.split_last()?;
+    if first.len() > 3 || first.iter().any(|number| *number > 255) || *last >= 1 << (8 * (4 - first.len())) {
+        return None;
+    }
+    let mut whole = *last;
+    for (position, number) in (0..).zip(first) {
+        whole |= number << (8 * (3 - position));
+    }
+    u32::try_from(whole).ok().map(Ipv4Addr::from)
+}
+
+/// A number as old resolvers read it.
+fn number(text: &str) -> Option<u64> {
+    let lower = text.to_ascii_lowercase();
+    let (digits, radix) = match lower.strip_prefix("0x") {
+        Some(hex) => (hex, 16),
+        None if lower.len() > 1 && lower.starts_with('0') => (&lower[1..], 8),
+        None => (lower.as_str(), 10),
+    };
+    if radix == 16 && digits.is_empty() {
+        return Some(0);
+    }
+    // `from_str_radix` would take a sign.
+    let is_plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u64::from_str_radix(digits, radix).ok().filter(|_| is_plain)
+}

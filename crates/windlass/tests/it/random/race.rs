@@ -1,0 +1,188 @@
+//! Many callers at once on one store: submitters with the same keys, workers, operators who meddle, a clock that jumps.
+//! Nobody knows who comes first; what was answered and what the trail says must fit together all the same.
+
+mod players;
+mod trail;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use windlass::audit::AuditLevel;
+use windlass::job::{Fence, JobId, JobState, WorkerId};
+use windlass::store::command::actions::JobAction;
+use windlass::store::command::bulk::BulkAction;
+use windlass::store::command::finish::{Finish, Outcome};
+use windlass::store::command::pause::Target;
+use windlass::store::command::settings::Settings;
+use windlass::store::command::worker::NewWorker;
+use windlass::store::config::QueueSettings;
+use windlass::store::environment::StoreOptions;
+use windlass::store::filter::Filter;
+
+use super::snapshot;
+use crate::fixture::{Fixture, On, queue};
+
+/// Races by default on each engine; the order of events differs each time anyway.
+const RACES: u64 = 3;
+/// Rounds after which every job must have ended once nobody meddles any more.
+const DRAIN_ROUNDS_MAX: usize = 200;
+/// Jobs running at once in queue `mail`, and for one concurrency key there.
+const MAIL_RUNNING_MAX: u64 = 5;
+const MAIL_PER_KEY_MAX: u64 = 2;
+
+#[test]
+fn callers_who_race_in_memory_never_break_a_promise() {
+    races(On::Memory);
+}
+
+#[test]
+fn callers_who_race_on_a_file_never_break_a_promise() {
+    races(On::Sqlite);
+}
+
+#[test]
+fn callers_who_race_on_postgres_never_break_a_promise() {
+    races(On::Postgres);
+}
+
+fn races(on: On) {
+    let count: u64 = super::setting("WINDLASS_RACES").unwrap_or(RACES);
+    for seed in 1..=count {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build();
+        println!("race {seed} on {on:?}");
+        runtime.expect("a runtime starts").block_on(race(on, seed));
+    }
+}
+
+/// What the players share, and what they were told.
+struct Arena {
+    fixture: Fixture,
+    jobs: Mutex<Vec<JobId>>,
+    told: Mutex<Told>,
+}
+
+/// What callers were told, to be held against the trail.
+#[derive(Default)]
+struct Told {
+    /// Which job each idempotency key led to, and how often it was a new one.
+    keys: BTreeMap<String, (BTreeSet<JobId>, usize)>,
+    /// Every lease that was handed out, with the number of the attempt.
+    claims: Vec<(JobId, Fence, u32)>,
+    /// Every report that was taken.
+    applied: Vec<(JobId, Fence, JobState)>,
+}
+
+async fn race(on: On, seed: u64) {
+    let fixture = Fixture::with(on, StoreOptions::default(), seed);
+    let events = fixture.store.live_events();
+    let arena = std::sync::Arc::new(Arena { fixture, jobs: Mutex::default(), told: Mutex::default() });
+    arena.prepare().await;
+    let players = players::start(&arena, seed);
+    for player in players {
+        player.await.expect("a player ends well");
+    }
+    arena.drain().await;
+    arena.fixture.verify().await;
+    arena.check_told();
+    trail::check(&arena, events).await;
+    arena.fixture.store.close();
+}
+
+impl Arena {
+    /// Everything is audited, and two of the queues have limits.
+    async fn prepare(&self) {
+        let audited = QueueSettings { audit: Some(AuditLevel::All), ..QueueSettings::default() };
+        let limited = QueueSettings {
+            max_running: Some(MAIL_RUNNING_MAX),
+            max_running_per_key: Some(MAIL_PER_KEY_MAX),
+            ..audited.clone()
+        };
+        for (name, settings) in [("default", audited.clone()), ("mail", limited), ("slow", audited)] {
+            let settings = Settings::Queue(queue(name), settings);
+            self.fixture.store.configure(&self.fixture.me, settings).await.expect("the settings are allowed");
+        }
+    }
+
+    async fn worker(&self, heartbeats: bool) -> WorkerId {
+        let new = NewWorker { heartbeats, ..NewWorker::default() };
+        self.fixture.store.register(&self.fixture.me, new).await.expect("anybody may register").id
+    }
+
+    /// Notes what a claim handed out.
+    fn note_claims(&self, jobs: &[windlass::store::command::claim::Claimed]) {
+        let mut told = self.told.lock().expect("nobody panicked");
+        told.claims
+            .extend(jobs.iter().map(|claimed| (claimed.job.id, claimed.job.fence, claimed.job.attempt)));
+    }
+
+    fn note_finish(&self, job: JobId, fence: Fence, finish: &Finish) {
+        if let Finish::Applied(state) = finish {
+            self.told.lock().expect("nobody panicked").applied.push((job, fence, *state));
+        }
+    }
+
+    /// Nobody meddles any more: everything must come to an end by itself.
+    async fn drain(&self) {
+        let Fixture { store, me, .. } = &self.fixture;
+        for target in [Target::Gate, Target::Queue(queue("mail")), Target::Queue(queue("default"))] {
+            store.resume(me, target, None).await.expect("an admin may");
+        }
+        let worker = self.worker(false).await;
+        for _ in 0..DRAIN_ROUNDS_MAX {
+            for (state, act) in [
+                (JobState::Suspended, JobAction::Resume { reason: None }),
+                (JobState::Created, JobAction::Submit),
+            ] {
+                let filter = Filter { states: vec![state], ..Filter::default() };
+                store.bulk(me, &filter, BulkAction::JobAction(act)).await.expect("an admin may");
+            }
+            self.fixture.advance(Duration::from_secs(60));
+            self.fixture.tick().await;
+            let claimed = self.fixture.claim(worker, 100).await;
+            self.note_claims(&claimed);
+            for one in &claimed {
+                let outcome = Outcome::Completed { result: None };
+                let finish = self.fixture.finish(worker, one.job.id, one.job.fence, outcome).await;
+                self.note_finish(one.job.id, one.job.fence, &finish);
+            }
+            let jobs = picture::jobs(store).await.expect("the store answers");
+            if jobs.iter().all(|found| found.job.state.is_final()) {
+                return;
+            }
+        }
+        let jobs = picture::jobs(store).await.expect("the store answers");
+        let open: Vec<_> = jobs.iter().filter(|found| !found.job.state.is_final()).collect();
+        panic!("{} jobs never end, such as {:?}", open.len(), open.first());
+    }
+
+    /// M5, M13, M101: one job per key, one holder per lease, one end per lease, one completion per job.
+    fn check_told(&self) {
+        let told = self.told.lock().expect("nobody panicked");
+        assert!(told.keys.len() > 3 && told.claims.len() > 20, "the race was too short to show anything");
+        for (key, (jobs, new)) in &told.keys {
+            assert_eq!((jobs.len(), *new), (1, 1), "idempotency key {key} led to {jobs:?}");
+        }
+        let mut fences: BTreeMap<JobId, BTreeMap<u32, Fence>> = BTreeMap::new();
+        for (job, fence, attempt) in &told.claims {
+            let twice = fences.entry(*job).or_default().insert(*attempt, *fence);
+            assert_eq!(twice, None, "attempt {attempt} of job {job} was handed out twice");
+        }
+        for (job, fences) in &fences {
+            let fences: Vec<Fence> = fences.values().copied().collect();
+            assert!(fences.windows(2).all(|two| two[0] < two[1]), "the fences of job {job} are {fences:?}");
+        }
+        let mut ends = BTreeSet::new();
+        let mut completions = BTreeSet::new();
+        for (job, fence, state) in &told.applied {
+            assert!(
+                told.claims.iter().any(|(id, given, _)| (id, given) == (job, fence)),
+                "{job} was never given"
+            );
+            assert!(ends.insert((job, fence)), "two reports for job {job} with {fence:?} were taken");
+            if *state == JobState::Completed {
+                assert!(completions.insert(job), "job {job} completed twice");
+            }
+        }
+    }
+}

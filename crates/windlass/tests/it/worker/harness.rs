@@ -1,0 +1,169 @@
+//! Queues with workers on every engine. Nothing here sleeps: a test waits for an event, or lets tokio's own clock jump.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::time::Instant;
+use windlass::client::Client;
+use windlass::clock::{Clock, Timestamp};
+use windlass::entropy::Entropy;
+use windlass::job::{AttemptOutcome, JobId};
+use windlass::store::Store;
+use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::query::snapshot::Snapshot;
+use windlass::testing::TestQueue;
+use windlass::worker::Worker;
+
+pub(super) use super::follow::*;
+use super::job_types::Fill;
+use crate::fixture::{On, START};
+
+/// A queue that is kept going, and whose workers run.
+pub(super) struct Bench {
+    pub(super) queue: Client,
+    pub(super) address: String,
+    _files: Option<TempDir>,
+}
+
+/// Tokio's clock, which jumps when everybody waits.
+struct TokioClock(Instant);
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(START).plus(self.0.elapsed())
+    }
+}
+
+impl Bench {
+    pub(super) fn new(on: On) -> Bench {
+        let (files, address) = on.address();
+        let store = Store::open(&address, StoreOptions::default()).unwrap();
+        Bench { queue: Client::from_store(store), address, _files: files }
+    }
+
+    /// In memory, where nothing leaves the thread: with tokio's time paused, hours pass in no time.
+    pub(super) fn in_virtual_time() -> Bench {
+        Bench { queue: Client::from_store(store_in_virtual_time()), address: "memory:".into(), _files: None }
+    }
+
+    /// The same, but nobody keeps the store going: no promotion, no reaping, no news of what time does.
+    pub(super) fn in_silence() -> Bench {
+        Bench {
+            queue: Client::from_store_without_maintenance(store_in_virtual_time()),
+            address: "memory:".into(),
+            _files: None,
+        }
+    }
+
+    pub(super) fn worker(&self) -> Worker {
+        Worker::new(&self.queue)
+    }
+
+    /// Gives anybody who would do something wrong the time to do it, where time costs nothing.
+    pub(super) async fn let_time_pass(&self) {
+        if self.address == "memory:" {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+        }
+    }
+
+    /// Waits until everything that was announced has been looked at: a job of another worker comes and goes.
+    pub(super) async fn settle(&self) {
+        self.let_time_pass().await;
+        let sentinel = self.queue.submit(Fill { bytes: 1 }).queue("sentinel").await.unwrap();
+        let quick = |_: Fill| async { anyhow::Ok(String::new()) };
+        let other = Started::new(self.worker().queue("sentinel", 1).handle(quick));
+        sentinel.result(PROMPTLY).await.unwrap();
+        other.stop().await;
+    }
+
+    pub(super) async fn job(&self, id: JobId) -> Snapshot {
+        self.queue.job(id).snapshot().await.unwrap().expect("the job is there")
+    }
+
+    /// How each ended attempt of a job ended.
+    pub(super) async fn outcomes(&self, id: JobId) -> Vec<AttemptOutcome> {
+        outcomes(&self.queue, id).await
+    }
+
+    /// Every invariant holds; ends the store.
+    pub(super) async fn verify(self) {
+        verify(&self.queue).await;
+        self.queue.close();
+    }
+}
+
+fn store_in_virtual_time() -> Store {
+    let clock = Arc::new(TokioClock(Instant::now()));
+    Store::open_in("memory:", Environment::new(clock, Entropy::seeded(1), StoreOptions::default())).unwrap()
+}
+
+/// A queue with a clock that moves when told to, on any engine; its files go with the guard.
+pub(super) fn test_queue(on: On) -> (TestQueue, Option<TempDir>) {
+    let (files, address) = on.address();
+    (TestQueue::open(&address), files)
+}
+
+/// Runs each test of a module on every engine, with workers that run: in memory in virtual time, else in real time.
+macro_rules! on_every_engine {
+    ($($name:ident),* $(,)?) => {
+        mod memory {
+            $(#[tokio::test(start_paused = true)]
+            async fn $name() {
+                let bench = crate::worker::harness::Bench::in_virtual_time();
+                super::$name(&bench).await;
+                bench.verify().await;
+            })*
+        }
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $name() {
+                let bench = crate::worker::harness::Bench::new(crate::fixture::On::Sqlite);
+                super::$name(&bench).await;
+                bench.verify().await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test]
+            async fn $name() {
+                let bench = crate::worker::harness::Bench::new(crate::fixture::On::Postgres);
+                super::$name(&bench).await;
+                bench.verify().await;
+            })*
+        }
+    };
+}
+
+/// Runs each test of a module on every engine, with a clock and workers that do what they are told.
+macro_rules! step_by_step_on_every_engine {
+    ($($name:ident),* $(,)?) => {
+        mod memory {
+            $(#[tokio::test]
+            async fn $name() {
+                let t = windlass::testing::TestQueue::new();
+                super::$name(&t).await;
+                crate::worker::harness::verify(t.queue()).await;
+            })*
+        }
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $name() {
+                let (t, _files) = crate::worker::harness::test_queue(crate::fixture::On::Sqlite);
+                super::$name(&t).await;
+                crate::worker::harness::verify(t.queue()).await;
+                t.queue().close();
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test]
+            async fn $name() {
+                let (t, _files) = crate::worker::harness::test_queue(crate::fixture::On::Postgres);
+                super::$name(&t).await;
+                crate::worker::harness::verify(t.queue()).await;
+                t.queue().close();
+            })*
+        }
+    };
+}
+
+pub(super) use {on_every_engine, step_by_step_on_every_engine};
