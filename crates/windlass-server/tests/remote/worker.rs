@@ -2,24 +2,24 @@
 
 #[path = "../../../windlass/tests/it/worker/batch.rs"]
 mod batch;
-mod harness;
+#[path = "../../../windlass/tests/it/worker/batch_collector.rs"]
+mod batch_collector;
 #[path = "../../../windlass/tests/it/worker/blocking.rs"]
 mod blocking;
 #[path = "../../../windlass/tests/it/worker/builder.rs"]
 mod builder;
 #[path = "../../../windlass/tests/it/worker/follow.rs"]
 mod follow;
-#[path = "../../../windlass/tests/it/worker/gathering.rs"]
-mod gathering;
 #[path = "../../../windlass/tests/it/worker/handlers.rs"]
 mod handlers;
+mod harness;
 #[allow(dead_code, reason = "some kinds are for tests that no server can take part in")]
-#[path = "../../../windlass/tests/it/worker/kinds.rs"]
-mod kinds;
+#[path = "../../../windlass/tests/it/worker/job_types.rs"]
+mod job_types;
 mod mirror;
 mod network;
-#[path = "../../../windlass/tests/it/worker/operate.rs"]
-mod operate;
+#[path = "../../../windlass/tests/it/worker/operations.rs"]
+mod operations;
 #[path = "../../../windlass/tests/it/worker/order.rs"]
 mod order;
 #[path = "../../../windlass/tests/it/worker/pause.rs"]

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::time::Instant;
+use windlass::client::Client;
 use windlass::clock::{Clock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::job::{AttemptOutcome, JobId};
-use windlass::client::Client;
 use windlass::store::Store;
 use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::query::snapshot::Snapshot;
@@ -17,7 +17,7 @@ use windlass::testing::TestQueue;
 use windlass::worker::Worker;
 
 pub(super) use super::follow::*;
-use super::kinds::Fill;
+use super::job_types::Fill;
 use crate::fixture::{On, START, Serving};
 
 /// A queue behind a server, and whose workers run.

@@ -9,21 +9,21 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use windlass::Store;
 use windlass::audit::AuditEvent;
+use windlass::client::Client;
 use windlass::context::Cx;
 use windlass::error::{ActError, OpenError, StoreError, SubmitError, WorkError};
 use windlass::job::{JobState, JobType, NewJob, Payload, Tenant};
-use windlass::client::Client;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::actions::{JobAction, Suspend};
 use windlass::store::command::bulk::BulkAction;
-use windlass::store::command::pause::Pause;
 use windlass::store::command::key::NewKey;
+use windlass::store::command::pause::Pause;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::environment::StoreOptions;
 use windlass::store::filter::Filter;
 use windlass::worker::Worker;
 
-use super::kinds::{Greet, greet};
+use super::job_types::{Greet, greet};
 use crate::fixture::{On, Serving, secs};
 
 /// Longer than anything here takes.

@@ -9,17 +9,17 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 use windlass::Store;
+use windlass::client::Client;
 use windlass::context::Cx;
 use windlass::entropy::Entropy;
 use windlass::error::{ActError, StoreError, SubmitError};
 use windlass::job::{JobMetadata, JobState};
-use windlass::client::Client;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::environment::{StoreOptions, TicketOptions};
 use windlass::ticket::TicketKey;
 use windlass::worker::Worker;
 
-use super::kinds::{Greet, greet};
+use super::job_types::{Greet, greet};
 use crate::binary::binary;
 use crate::fixture::{On, Serving};
 
