@@ -47,7 +47,7 @@ pub(super) fn bulk(dice: &mut Dice, world: &World) -> Operation {
         filter.states = vec![dice.pick(&JobState::ALL)];
     }
     if dice.chance(70) {
-        filter.queue = Some(world::queue(dice));
+        filter.queue = Some(model::queue(dice));
     }
     Operation::Bulk(manager(dice), filter, action)
 }
@@ -69,7 +69,7 @@ pub(super) fn configure(dice: &mut Dice) -> Operation {
     let few = [1, 2, 3, 5, 8, 13, if dice.chance(20) { 0 } else { 3 }];
     let settings = match dice.below(5) {
         0 => Settings::Type(
-            world::job_type(dice),
+            model::job_type(dice),
             TypeSettings {
                 max_running: dice.maybe(30, &few),
                 retry: dice.chance(30).then(|| retry(dice)),
@@ -82,7 +82,7 @@ pub(super) fn configure(dice: &mut Dice) -> Operation {
             },
         ),
         1 => Settings::Tenant(
-            world::tenant(dice),
+            model::tenant(dice),
             TenantSettings {
                 max_running: dice.maybe(30, &few),
                 max_depth: dice.maybe(20, &[3, 20, 60]),
@@ -93,7 +93,7 @@ pub(super) fn configure(dice: &mut Dice) -> Operation {
             },
         ),
         _ => Settings::Queue(
-            world::queue(dice),
+            model::queue(dice),
             QueueSettings {
                 max_running: dice.maybe(30, &few),
                 max_running_per_key: dice.maybe(60, &[1, 2, 3]),
@@ -118,9 +118,9 @@ pub(super) fn filter(dice: &mut Dice, world: &World) -> Filter {
     let mut filter = Filter::default();
     for _ in 0..dice.below(4) {
         match dice.below(14) {
-            0 => filter.tenant = Some(world::tenant(dice)),
-            1 => filter.job_type = Some(world::job_type(dice)),
-            2 => filter.queue = Some(world::queue(dice)),
+            0 => filter.tenant = Some(model::tenant(dice)),
+            1 => filter.job_type = Some(model::job_type(dice)),
+            2 => filter.queue = Some(model::queue(dice)),
             3 => filter.tag = Some((dice.pick(&["team", "ärea"]).to_owned(), "red".to_owned())),
             4 => filter.correlation_id = Some("order-1".to_owned()),
             5 => filter.owner = Some(dice.pick(&["ann", "local"]).to_owned()),
@@ -164,9 +164,9 @@ fn one_act(dice: &mut Dice) -> JobAction {
 fn target(dice: &mut Dice, world: &World) -> Target {
     match dice.below(8) {
         0 => Target::Gate,
-        1 => Target::Tenant(world::tenant(dice)),
-        2..=3 => Target::Type(world::job_type(dice)),
-        4..=6 => Target::Queue(world::queue(dice)),
+        1 => Target::Tenant(model::tenant(dice)),
+        2..=3 => Target::Type(model::job_type(dice)),
+        4..=6 => Target::Queue(model::queue(dice)),
         _ => Target::Worker(world.worker(dice)),
     }
 }
@@ -193,9 +193,9 @@ fn retention(dice: &mut Dice) -> Retention {
 }
 
 fn manager(dice: &mut Dice) -> Caller {
-    world::caller(dice, &[Role::Submitter, Role::Operator])
+    model::caller(dice, &[Role::Submitter, Role::Operator])
 }
 
 fn operator(dice: &mut Dice) -> Caller {
-    world::caller(dice, &[Role::Operator])
+    model::caller(dice, &[Role::Operator])
 }

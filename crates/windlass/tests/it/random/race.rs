@@ -146,12 +146,12 @@ impl Arena {
                 let finish = self.fixture.finish(worker, one.job.id, one.job.fence, outcome).await;
                 self.note_finish(one.job.id, one.job.fence, &finish);
             }
-            let jobs = picture::jobs(store).await.expect("the store answers");
+            let jobs = snapshot::jobs(store).await.expect("the store answers");
             if jobs.iter().all(|found| found.job.state.is_final()) {
                 return;
             }
         }
-        let jobs = picture::jobs(store).await.expect("the store answers");
+        let jobs = snapshot::jobs(store).await.expect("the store answers");
         let open: Vec<_> = jobs.iter().filter(|found| !found.job.state.is_final()).collect();
         panic!("{} jobs never end, such as {:?}", open.len(), open.first());
     }

@@ -33,25 +33,25 @@ pub(super) fn next(dice: &mut Dice, world: &World) -> Operation {
         50..=52 => work::heartbeat(dice, world),
         53..=55 => work::note(dice, world),
         56..=59 => work::spawn(dice, world),
-        60..=69 => operate::act(dice, world),
-        70..=71 => operate::signal(dice, world),
+        60..=69 => operations::act(dice, world),
+        70..=71 => operations::signal(dice, world),
         72..=73 => {
             let how = Redrive { reset_checkpoints: dice.chance(50), only_once: dice.chance(20) };
             Operation::Redrive(
-                world::caller(dice, &[Role::Submitter, Role::Operator]),
+                model::caller(dice, &[Role::Submitter, Role::Operator]),
                 world.ended(dice),
                 how,
             )
         }
         74 => {
             let job = if dice.chance(50) { world.relative(dice) } else { world.ended(dice) };
-            Operation::Delete(world::caller(dice, &[Role::Operator]), job)
+            Operation::Delete(model::caller(dice, &[Role::Operator]), job)
         }
-        75..=77 => operate::bulk(dice, world),
-        78..=79 => operate::pause(dice, world),
-        80..=82 => operate::resume(dice, world),
-        83..=84 => operate::configure(dice),
-        85 => Operation::Deregister(world::caller(dice, &[Role::Worker]), world.worker(dice)),
+        75..=77 => operations::bulk(dice, world),
+        78..=79 => operations::pause(dice, world),
+        80..=82 => operations::resume(dice, world),
+        83..=84 => operations::configure(dice),
+        85 => Operation::Deregister(model::caller(dice, &[Role::Worker]), world.worker(dice)),
         86..=88 => look(dice, world),
         89 => Operation::Tick,
         90 => {
@@ -76,7 +76,7 @@ fn jump(dice: &mut Dice) -> Duration {
 
 fn maintain(dice: &mut Dice) -> Operation {
     match dice.below(5) {
-        0 => Operation::BeginGeneration(world::caller(dice, &[Role::Operator])),
+        0 => Operation::BeginGeneration(model::caller(dice, &[Role::Operator])),
         1..=2 => Operation::Seal,
         _ => Operation::Prune,
     }
@@ -84,10 +84,10 @@ fn maintain(dice: &mut Dice) -> Operation {
 
 /// A question whose answer an engine may find through an index.
 fn look(dice: &mut Dice, world: &World) -> Operation {
-    let caller = world::caller(dice, &[Role::Viewer, Role::Operator, Role::Submitter]);
+    let caller = model::caller(dice, &[Role::Viewer, Role::Operator, Role::Submitter]);
     match dice.below(8) {
-        0 => Operation::Count(caller, operate::filter(dice, world)),
-        1 => Operation::OldestReady(caller, world::queue(dice)),
+        0 => Operation::Count(caller, operations::filter(dice, world)),
+        1 => Operation::OldestReady(caller, model::queue(dice)),
         2..=3 => {
             let query = RecordQuery {
                 after: dice.pick(&[0, 3, 50]),
@@ -96,19 +96,19 @@ fn look(dice: &mut Dice, world: &World) -> Operation {
                 event: dice.chance(30).then(|| dice.pick(AuditEvent::ALL)),
                 actor: dice.maybe(20, &["ann".to_owned(), "local".to_owned(), "windlass".to_owned()]),
                 actor_type: dice.maybe(20, &["user".to_owned(), "worker".to_owned(), "system".to_owned()]),
-                tenant: dice.chance(20).then(|| world::tenant(dice)),
+                tenant: dice.chance(20).then(|| model::tenant(dice)),
                 since: dice.chance(20).then(|| world.now.minus(jump(dice))),
                 until: dice.chance(20).then(|| world.now.minus(jump(dice))),
-                queue: dice.chance(20).then(|| world::queue(dice)),
-                job_type: dice.chance(20).then(|| world::job_type(dice)),
+                queue: dice.chance(20).then(|| model::queue(dice)),
+                job_type: dice.chance(20).then(|| model::job_type(dice)),
                 limit: dice.pick(&[1, 7, 1_000]),
                 reach: dice.maybe(50, &[1, 10, 100]),
             };
             Operation::Audit(caller, query)
         }
         _ => {
-            let filter = operate::filter(dice, world);
-            let (order, limit) = (operate::order(dice), dice.pick(&[1, 7, 500]));
+            let filter = operations::filter(dice, world);
+            let (order, limit) = (operations::order(dice), dice.pick(&[1, 7, 500]));
             Operation::List(caller, ListRequest { filter, order, cursor: None, limit })
         }
     }

@@ -19,7 +19,7 @@ const DAY: u64 = 24 * HOUR;
 
 /// One job, a batch, or a graph.
 pub(super) fn submission(dice: &mut Dice, world: &World) -> Operation {
-    let caller = world::caller(dice, &[Role::Submitter, Role::Operator]);
+    let caller = model::caller(dice, &[Role::Submitter, Role::Operator]);
     let count = if dice.chance(60) { 1 } else { 1 + dice.below(6) };
     let mut jobs: Vec<NewJob> = (0..count).map(|_| new_job(dice, world)).collect();
     if count > 1 && dice.chance(50) {
@@ -62,9 +62,9 @@ fn new_job(dice: &mut Dice, world: &World) -> NewJob {
         2 => Payload::bytes([0, 159, 146, 150], "application/octet-stream"),
         _ => Payload::json("null"),
     };
-    let mut job = NewJob::new(world::job_type(dice), payload);
-    job.queue = world::queue(dice);
-    job.tenant = dice.chance(20).then(|| world::tenant(dice));
+    let mut job = NewJob::new(model::job_type(dice), payload);
+    job.queue = model::queue(dice);
+    job.tenant = dice.chance(20).then(|| model::tenant(dice));
     job.priority = dice.chance(40).then(|| priority(dice));
     match dice.below(20) {
         0..=2 => job.delay = Some(dice.time(&[0, 1, 500, 5 * SECOND, 2 * MINUTE, 3 * HOUR])),

@@ -20,20 +20,20 @@ const STEPS: [&str; 3] = ["fetch", "charge", "mail"];
 pub(super) fn register(dice: &mut Dice) -> Operation {
     let new = NewWorker {
         name: dice.pick(&["", "w1"]).to_owned(),
-        queues: if dice.chance(25) { vec![world::queue(dice), world::queue(dice)] } else { Vec::new() },
-        types: if dice.chance(25) { vec![world::job_type(dice), world::job_type(dice)] } else { Vec::new() },
+        queues: if dice.chance(25) { vec![model::queue(dice), model::queue(dice)] } else { Vec::new() },
+        types: if dice.chance(25) { vec![model::job_type(dice), model::job_type(dice)] } else { Vec::new() },
         heartbeats: dice.chance(60),
         ..NewWorker::default()
     };
-    let caller = if dice.chance(70) { Caller::local() } else { world::caller(dice, &[Role::Worker]) };
+    let caller = if dice.chance(70) { Caller::local() } else { model::caller(dice, &[Role::Worker]) };
     Operation::Register(caller, new)
 }
 
 pub(super) fn claim(dice: &mut Dice, world: &World) -> Operation {
     let caller = somebody(dice);
     let mut request = ClaimRequest::new(world.worker(dice), dice.pick(&[1, 1, 2, 5, 20, 0]));
-    request.queues = dice.chance(15).then(|| vec![world::queue(dice)]);
-    request.types = dice.chance(15).then(|| vec![world::job_type(dice), world::job_type(dice)]);
+    request.queues = dice.chance(15).then(|| vec![model::queue(dice)]);
+    request.types = dice.chance(15).then(|| vec![model::job_type(dice), model::job_type(dice)]);
     Operation::Claim(caller, request)
 }
 
@@ -106,7 +106,7 @@ pub(super) fn value(dice: &mut Dice) -> Vec<u8> {
 
 /// Mostly somebody who may work for everybody.
 fn somebody(dice: &mut Dice) -> Caller {
-    if dice.chance(80) { Caller::local() } else { world::caller(dice, &[Role::Worker]) }
+    if dice.chance(80) { Caller::local() } else { model::caller(dice, &[Role::Worker]) }
 }
 
 /// A lease for a call; the first one mostly says who calls.

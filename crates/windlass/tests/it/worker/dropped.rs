@@ -16,7 +16,7 @@ use super::job_types::{Greet, greet};
 use crate::fixture::secs;
 
 mod stopped {
-    use super::super::bench::on_every_engine;
+    use super::super::harness::on_every_engine;
     use super::{
         a_sleep_dropped_because_the_worker_stops_keeps_its_end,
         a_step_dropped_because_the_worker_stops_runs_again,
@@ -29,7 +29,7 @@ mod stopped {
 }
 
 mod replayed {
-    use super::super::bench::step_by_step_on_every_engine;
+    use super::super::harness::step_by_step_on_every_engine;
     use super::{
         a_saved_step_dropped_before_its_turn_keeps_its_value,
         a_saved_step_is_not_given_up_while_another_is_slow,

@@ -24,7 +24,7 @@ struct Replay {
 
 pub(super) async fn check(arena: &Arena, mut live: Receiver<Arc<Record>>) {
     let store = &arena.fixture.store;
-    let jobs = picture::jobs(store).await.expect("the store answers");
+    let jobs = snapshot::jobs(store).await.expect("the store answers");
     let jobs = jobs.into_iter().map(|found| (found.job.id, found.job)).collect();
     let (states, running, paused) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
     let mut replay = Replay { jobs, states, running, paused };
